@@ -1,0 +1,285 @@
+"""The samples: n of them, each a tuple of M matrices."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, NoReturn, SupportsIndex, overload
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Blocks", "as_blocks"]
+
+_BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
+
+
+class Blocks:
+    """Samples that are tuples of M matrices, held as M arrays.
+
+    Block m holds the m-th matrix of every sample. The samples can be counted, indexed and
+    iterated over like the rows of one array, so that scikit-learn splits and cross-validates
+    them without knowing what they are.
+
+    Parameters
+    ----------
+    *arrays : array-like of shape (n_samples, n_m, n'_m) or (n_samples, n_m)
+        One array for each of the M ≥ 1 blocks. A 2-D array holds vectors and counts as
+        (n_samples, n_m, 1). The arrays are stored as C-contiguous float64, or as float32 if
+        all of them are float32. An array that already is so is not copied: do not change it
+        afterwards.
+
+    Raises
+    ------
+    TypeError
+        If an array does not hold real numbers, is sparse or has masked entries.
+    ValueError
+        If there is no array, one is not 2-D or 3-D, or their numbers of samples differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import Blocks
+    >>> X = Blocks(np.zeros((100, 9, 9)), np.ones((100, 4)))
+    >>> X
+    Blocks(n_samples=100, blocks=[9×9, 4×1], dtype=float64)
+    >>> len(X), X.shape
+    (100, (100, 85))
+    >>> X[:10]
+    Blocks(n_samples=10, blocks=[9×9, 4×1], dtype=float64)
+    >>> [matrix.shape for matrix in X[0]]
+    [(9, 9), (4, 1)]
+    """
+
+    def __init__(self, *arrays: ArrayLike) -> None:
+        if not arrays:
+            raise ValueError("Blocks: expected at least one array, got none")
+        blocks = [_as_block(array, f"block {m}") for m, array in enumerate(arrays)]
+        _check_same_n_samples(blocks)
+        self._arrays = _with_common_dtype(blocks)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.floating], ...]:
+        """The M arrays, each of shape (n_samples, n_m, n'_m)."""
+        return self._arrays
+
+    @property
+    def n_blocks(self) -> int:
+        """The number M of matrices per sample."""
+        return len(self._arrays)
+
+    @property
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """The shapes ((n_1, n'_1), …, (n_M, n'_M)) of the matrices of one sample."""
+        return tuple(array.shape[1:] for array in self._arrays)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The pair (n_samples, n_features) with n_features = Σ n_m·n'_m."""
+        n_features = sum(n_rows * n_columns for n_rows, n_columns in self.block_shapes)
+        return self._arrays[0].shape[0], n_features
+
+    @property
+    def ndim(self) -> int:
+        """Always 2: samples and features, as in `shape`."""
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The data type that all blocks share."""
+        return self._arrays[0].dtype
+
+    @property
+    def xp(self) -> ModuleType:
+        """The array namespace of the blocks (`numpy`)."""
+        return self._arrays[0].__array_namespace__()
+
+    def __len__(self) -> int:
+        return self._arrays[0].shape[0]
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.floating], ...]]:
+        return zip(*self._arrays, strict=True)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> tuple[NDArray[np.floating], ...]: ...
+    @overload
+    def __getitem__(self, key: Any) -> Blocks: ...
+    def __getitem__(self, key):
+        """Select one sample (an integer) or several (a slice, a mask or indices)."""
+        key = _without_ellipsis(key)
+        if _is_integer(key):
+            return tuple(array[key] for array in self._arrays)
+        rows = _as_rows(key, len(self))
+        return Blocks(*(array[rows] for array in self._arrays))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        """Refuse to become one array: the blocks may differ in shape."""
+        raise TypeError(
+            "Blocks cannot be converted to one array: take X.arrays[m] for block m, or "
+            "np.hstack([a.reshape(len(a), -1) for a in X.arrays]) for all entries side by side"
+        )
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in self.block_shapes)
+        return f"Blocks(n_samples={len(self)}, blocks=[{shapes}], dtype={self.dtype})"
+
+
+def as_blocks(X: Blocks | ArrayLike, name: str = "X") -> Blocks:
+    """Turn what a user gives as samples into Blocks that are safe to compute with.
+
+    Parameters
+    ----------
+    X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+        Blocks are passed through. A 2-D array or data frame becomes one block of vectors, a
+        3-D array or a list of equally shaped matrices one block of matrices.
+    name : str, default="X"
+        What to call `X` in an error message.
+
+    Returns
+    -------
+    Blocks
+        At least one sample, no empty matrix, and every entry finite.
+
+    Raises
+    ------
+    TypeError
+        If `X` does not hold real numbers.
+    ValueError
+        If `X` has another number of dimensions, is empty, or has a NaN or infinite entry.
+
+    Examples
+    --------
+    >>> from tatml.blocks import as_blocks
+    >>> as_blocks([[1, 2, 3], [4, 5, 6]])
+    Blocks(n_samples=2, blocks=[3×1], dtype=float64)
+    """
+    blocks = X if isinstance(X, Blocks) else Blocks(_as_block(X, name))
+    _check_not_empty(blocks, name)
+    _check_finite(blocks, name)
+    return blocks
+
+
+def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
+    array = _to_numpy(values, name)
+    if array.ndim == 2:
+        return array.reshape(*array.shape, 1)
+    if array.ndim == 3:
+        return array
+    raise ValueError(
+        f"{name}: expected a 2-D array of vectors (n_samples, n) or a 3-D array of matrices "
+        f"(n_samples, n, n'), got {_describe(values)} of shape {array.shape}; {_BLOCKS_HINT}"
+    )
+
+
+def _to_numpy(values: ArrayLike, name: str) -> NDArray[np.floating]:
+    """Convert to a C-contiguous float32 or float64 array; the one step that is NumPy's own."""
+    if scipy.sparse.issparse(values):
+        raise TypeError(
+            f"{name}: expected a dense array, got {_describe(values)}; convert with .toarray()"
+        )
+    if np.ma.is_masked(values):
+        raise TypeError(f"{name}: expected an array without masked entries, got a masked array")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: expected an array with rows of equal length, got {_describe(values)} "
+            f"with parts of different shapes; {_BLOCKS_HINT}"
+        ) from error
+    _check_real(array, name)
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    return np.asarray(array, dtype=dtype, order="C")
+
+
+def _check_real(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind == "O":
+        for index, value in np.ndenumerate(array):
+            if not isinstance(value, numbers.Real | np.bool_):
+                raise TypeError(
+                    f"{name}: expected real numbers, got {value!r} of type "
+                    f"{type(value).__name__} at {_as_ints(index)}"
+                )
+    elif array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
+
+
+def _check_same_n_samples(arrays: list[NDArray[np.floating]]) -> None:
+    counts = [array.shape[0] for array in arrays]
+    if len(set(counts)) > 1:
+        listed = ", ".join(f"block {m} has {count}" for m, count in enumerate(counts))
+        raise ValueError(f"Blocks: expected the same number of samples in each block, got {listed}")
+
+
+def _with_common_dtype(arrays: list[NDArray[np.floating]]) -> tuple[NDArray[np.floating], ...]:
+    if len({array.dtype for array in arrays}) == 1:
+        return tuple(arrays)
+    return tuple(array.astype(np.float64, copy=False) for array in arrays)
+
+
+def _check_not_empty(blocks: Blocks, name: str) -> None:
+    if len(blocks) == 0:
+        raise ValueError(f"{name}: expected at least one sample, got {blocks!r}")
+    for m, shape in enumerate(blocks.block_shapes):
+        if 0 in shape:
+            raise ValueError(
+                f"{name}: expected matrices of at least one row and one column, "
+                f"got {shape[0]}×{shape[1]} in block {m}"
+            )
+
+
+def _check_finite(blocks: Blocks, name: str) -> None:
+    xp = blocks.xp
+    for m, array in enumerate(blocks.arrays):
+        finite = xp.isfinite(array)
+        if not xp.all(finite):
+            sample, *entry = (int(index[0]) for index in xp.nonzero(~finite))
+            raise ValueError(
+                f"{name}: expected finite numbers, got {float(array[sample, *entry])} "
+                f"in block {m}, sample {sample}, entry {tuple(entry)}"
+            )
+
+
+def _without_ellipsis(key: Any) -> Any:
+    """Read X[key, ...] as X[key]: so scikit-learn indexes whatever has a shape."""
+    if not isinstance(key, tuple):
+        return key
+    if len(key) == 2 and key[1] is Ellipsis:
+        return key[0]
+    raise IndexError(
+        f"Blocks: expected one index, for the samples, got the {len(key)} of {key!r}; "
+        "index the arrays in X.arrays to reach inside a block"
+    )
+
+
+def _is_integer(key: Any) -> bool:
+    return isinstance(key, numbers.Integral) and not isinstance(key, bool)
+
+
+def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
+    """Turn a slice, a mask or indices into what selects the same rows of every block."""
+    if isinstance(key, slice):
+        return key
+    rows = np.asarray(key)
+    if rows.ndim != 1 or (rows.dtype.kind not in "biu" and rows.size > 0):
+        raise IndexError(
+            "Blocks: expected an integer, a slice, a mask or a 1-D array of integers as index, "
+            f"got {key!r}"
+        )
+    if rows.dtype.kind != "b":
+        return rows.astype(np.intp)
+    if rows.shape[0] != n_samples:
+        raise IndexError(
+            f"Blocks: expected a mask of length n_samples = {n_samples}, got length {len(rows)}"
+        )
+    return np.flatnonzero(rows)
+
+
+def _describe(values: Any) -> str:
+    kind = type(values).__name__
+    return f"{kind} of length {len(values)}" if isinstance(values, list | tuple) else kind
+
+
+def _as_ints(index: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(int(i) for i in index)

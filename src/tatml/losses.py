@@ -1,0 +1,166 @@
+"""Pair losses: one convex function of one number per pair.
+
+Every problem of this library is, over W ≻ 0 and the threshold b0,
+
+    F(W, b0) = Σ_m BD(W_m, W0_m) + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²,   ζ_k = D_k(W) − γ_k b0
+
+(docs/theory.md, (Loss)). A loss is the φ of all pairs at once: arrays of K numbers in, arrays of K
+numbers out. A new loss is a class with the members of `PairLoss`; the problem and the solvers ask
+nothing else of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ._array import Array, namespace
+
+__all__ = ["BurgLoss", "PairLoss", "SquaredHinge"]
+
+
+class PairLoss(Protocol):
+    """What the problem asks of a loss φ ≥ 0, convex, C¹ and piecewise C², with minimum 0."""
+
+    @property
+    def gamma(self) -> Array:
+        """γ_k, shape (n_pairs,): how the threshold enters ζ_k = D_k − γ_k b0 (0: not at all)."""
+
+    def value(self, zeta: Array) -> Array:
+        """φ_k(ζ_k), shape (n_pairs,)."""
+
+    def slope(self, zeta: Array) -> Array:
+        """φ'_k(ζ_k) = s_k, the dual variable."""
+
+    def curvature(self, zeta: Array) -> Array:
+        """φ''_k(ζ_k) ≥ 0; a pair is active where it is positive."""
+
+    def conjugate(self, s: Array) -> Array:
+        """φ*_k(s_k), for s in its domain."""
+
+    def increase(self, zeta: Array, change: Array) -> Array:
+        """φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0, free of cancellation."""
+
+    def take(self, pairs: Array, scale: float = 1.0) -> PairLoss:
+        """The loss of some of the pairs, multiplied by `scale`."""
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """TATML's loss, φ(ζ) = (c w/2) [y ζ]_+², for a learnt as for a fixed threshold.
+
+    Parameters
+    ----------
+    sign : array of shape (n_pairs,)
+        y_k: +1 for a similar pair, −1 for a dissimilar one.
+    weight : array of shape (n_pairs,)
+        c w_k ≥ 0.
+    gamma : array of shape (n_pairs,)
+        γ_k: the lower margin for similar pairs, the upper one for dissimilar pairs.
+    """
+
+    sign: Array
+    weight: Array
+    gamma: Array
+
+    def value(self, zeta: Array) -> Array:  # theory (P)
+        return 0.5 * self.weight * _positive(self.sign * zeta) ** 2
+
+    def slope(self, zeta: Array) -> Array:
+        return self.weight * self.sign * _positive(self.sign * zeta)
+
+    def curvature(self, zeta: Array) -> Array:
+        return _where(self.sign * zeta > 0, self.weight)
+
+    def conjugate(self, s: Array) -> Array:  # theory (D)
+        xp = namespace(s)
+        return 0.5 * s**2 / xp.where(self.weight > 0, self.weight, xp.ones_like(s))
+
+    def increase(self, zeta: Array, change: Array) -> Array:  # theory (LS)
+        xp = namespace(zeta)
+        before, after = self.sign * zeta, self.sign * (zeta + change)
+        stays_or_leaves = xp.where(after > 0, change**2, before * (before - 2 * after))
+        square = xp.where(before > 0, stays_or_leaves, _positive(after) ** 2)
+        return 0.5 * self.weight * square
+
+    def take(self, pairs: Array, scale: float = 1.0) -> SquaredHinge:
+        sign, weight, gamma = _take(pairs, self.sign, self.weight, self.gamma)
+        return SquaredHinge(sign, scale * weight, gamma)
+
+
+@dataclass(frozen=True)
+class BurgLoss:
+    """ITML's loss without its slack, φ(D) = η (D/b − log(D/b) − 1) on the wrong side of b.
+
+    Similar pairs pay where D > b, dissimilar ones where D < b (docs/theory.md, (Itml)).
+
+    Parameters
+    ----------
+    sign : array of shape (n_pairs,)
+        +1 for a similar pair, −1 for a dissimilar one.
+    weight : array of shape (n_pairs,)
+        η w_k ≥ 0, where η is the slack weight that ITML's paper calls γ.
+    bound : array of shape (n_pairs,)
+        b_k > 0 in squared units: the upper bound for similar, the lower for dissimilar pairs.
+    """
+
+    sign: Array
+    weight: Array
+    bound: Array
+
+    @property
+    def gamma(self) -> Array:
+        """Zero: the bounds are given, and no threshold enters."""
+        return namespace(self.bound).zeros_like(self.bound)
+
+    def _violated(self, distance: Array) -> Array:
+        return self.sign * (distance - self.bound) > 0
+
+    def _excess(self, distance: Array) -> Array:
+        return _where(self._violated(distance), (distance - self.bound) / self.bound)
+
+    def value(self, zeta: Array) -> Array:  # theory (Itml)
+        return self.weight * _minus_log1p(self._excess(zeta))
+
+    def slope(self, zeta: Array) -> Array:
+        excess = self._excess(zeta)
+        return self.weight * excess / (self.bound * (1 + excess))
+
+    def curvature(self, zeta: Array) -> Array:
+        return (
+            _where(self._violated(zeta), self.weight) / (self.bound * (1 + self._excess(zeta))) ** 2
+        )
+
+    def conjugate(self, s: Array) -> Array:  # theory (Itml)
+        xp = namespace(s)
+        weight = xp.where(self.weight > 0, self.weight, xp.ones_like(s))
+        return -self.weight * xp.log1p(-s * self.bound / weight)
+
+    def increase(self, zeta: Array, change: Array) -> Array:
+        xp = namespace(zeta)
+        both = self._violated(zeta) & self._violated(zeta + change)
+        inside = self.weight * _minus_log1p(_where(both, change) / xp.where(both, zeta, self.bound))
+        across = self.value(zeta + change) - self.value(zeta) - self.slope(zeta) * change
+        return xp.where(both, inside, across)
+
+    def take(self, pairs: Array, scale: float = 1.0) -> BurgLoss:
+        sign, weight, bound = _take(pairs, self.sign, self.weight, self.bound)
+        return BurgLoss(sign, scale * weight, bound)
+
+
+def _where(condition: Array, values: Array) -> Array:
+    xp = namespace(values)
+    return xp.where(condition, values, xp.zeros_like(values))
+
+
+def _positive(values: Array) -> Array:
+    return _where(values > 0, values)
+
+
+def _minus_log1p(x: Array) -> Array:
+    """x − log(1 + x) ≥ 0."""
+    return x - namespace(x).log1p(x)
+
+
+def _take(pairs: Array, *arrays: Array) -> list[Array]:
+    return [namespace(array).take(array, pairs, axis=0) for array in arrays]

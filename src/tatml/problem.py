@@ -1,0 +1,306 @@
+"""The convex problem behind every metric of this library, its dual and its certificate.
+
+Primal, over W_m ≻ 0 (m = 1..M) and b0 (docs/theory.md, (P) and, for any loss, (Loss)):
+
+    F(W, b0) = Σ_m [tr W_m − logdet W_m − n_m] + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²
+    ζ_k = D_k(W) − γ_k b0,   D_k(W) = (1/M) Σ_m ⟨A_{m,k}, W_m⟩
+
+Dual, over s_k in the domain of φ*_k (docs/theory.md, (D) and (Conj)):
+
+    g(s) = Σ_m logdet(I + S_m) − Σ_k φ*_k(s_k) − μ0 γᵀs − (γᵀs)²/(2 c0)
+    S_m = (1/M) Σ_k s_k A_{m,k}
+
+Certificate: g(s) ≤ min F ≤ F(W, b0) for all W, b0, s, so that gap = F − g ≥ 0 bounds F − min F.
+Stopping rule: gap ≤ tol · max(1, |F|).
+
+The prior is the identity here. A general prior W0 = C Cᵀ is the same problem for the features CᵀΦ,
+and its solution is C W Cᵀ: `LogDetProblem.build` goes in, `metric` comes back out. c0 = ∞ fixes the
+threshold: b0 = μ0, and the terms with c0 vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf, isinf, sqrt
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ._array import Array, contiguous, symmetrised
+from .blocks import Blocks
+from .losses import PairLoss, SquaredHinge
+from .pairs import Pairs
+from .sums import PairSums
+
+__all__ = ["KKT", "LogDetProblem", "Point", "squared_hinge"]
+
+
+@dataclass(frozen=True)
+class LogDetProblem:
+    """LogDet regularisation plus a pair loss, with a learnt or a fixed threshold.
+
+    It knows nothing of solvers and never changes; a solver's state is the solver's own.
+
+    Parameters
+    ----------
+    sums : PairSums
+        The pair differences, in the coordinates where the prior is the identity.
+    loss : PairLoss
+        φ, with its γ.
+    c0, mu0 : float
+        Strength (∞: the threshold is fixed) and centre of the threshold's own term.
+    prior_factors : tuple of M arrays of shape (n_m, n_m)
+        C_m with W0_m = C_m C_mᵀ.
+    """
+
+    sums: PairSums
+    loss: PairLoss
+    c0: float
+    mu0: float
+    prior_factors: tuple[Array, ...] = field(repr=False)
+
+    @classmethod
+    def build(
+        cls,
+        blocks: Blocks,
+        pairs: Pairs,
+        loss: PairLoss,
+        *,
+        c0: float = inf,
+        mu0: float = 0.0,
+        prior: Sequence[Array] | None = None,
+    ) -> LogDetProblem:
+        """Lay the features out for the sums and whiten them by the prior (None: the identity)."""
+        xp = blocks.xp
+        # Distances see only differences; centred features make these accurate.
+        centred = [block - xp.mean(block, axis=0, keepdims=True) for block in blocks.arrays]
+        features = [contiguous(xp.matrix_transpose(block)) for block in centred]
+        sums = PairSums.from_samples(features, pairs.first, pairs.second)
+        if prior is None:
+            factors = tuple(xp.eye(n, dtype=blocks.dtype) for n, _ in blocks.block_shapes)
+            return cls(sums, loss, c0, mu0, factors)
+        factors = tuple(xp.linalg.cholesky(W0) for W0 in prior)
+        return cls(sums.transformed(factors), loss, c0, mu0, factors)
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace of the data."""
+        return self.sums.xp
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_m of each block."""
+        return self.sums.sizes
+
+    @property
+    def learns_threshold(self) -> bool:
+        """Whether b0 is a variable."""
+        return not isinf(self.c0)
+
+    def metric(self, L: Sequence[Array]) -> list[Array]:
+        """W = (C L)(C L)ᵀ in the user's coordinates, from factors in this problem's."""
+        factors = [C @ factor for C, factor in zip(self.prior_factors, L, strict=True)]
+        return [symmetrised(factor @ factor.T) for factor in factors]
+
+    def factors_of(self, W: Sequence[Array]) -> list[Array]:
+        """L in this problem's coordinates with W = (C L)(C L)ᵀ in the user's."""
+        xp = self.xp
+        pairs = zip(self.prior_factors, W, strict=True)
+        return [xp.linalg.solve(C, xp.linalg.cholesky(matrix)) for C, matrix in pairs]
+
+    def subset(self, pairs: Array, scale: float) -> LogDetProblem:
+        """The problem of some of the pairs, their losses multiplied by `scale`."""
+        sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
+        return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
+
+    def at(self, L: Sequence[Array], b0: float) -> Point:
+        """Look at W_m = L_m L_mᵀ and b0; nothing is computed before it is asked for."""
+        return Point(self, tuple(L), float(b0))
+
+    def threshold_term(self, b0: float) -> float:
+        """(c0/2)(b0 − μ0)², and 0 for a fixed threshold."""
+        return self.c0 / 2 * (b0 - self.mu0) ** 2 if self.learns_threshold else 0.0
+
+    def threshold_force(self, s: Array) -> float:
+        """γᵀs."""
+        return float(self.xp.sum(self.loss.gamma * s))
+
+    def threshold_residual(self, b0: float, s: Array) -> float:
+        """g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, and 0 for a fixed threshold."""
+        if not self.learns_threshold:
+            return 0.0
+        return sqrt(self.c0) * (b0 - self.mu0) - self.threshold_force(s) / sqrt(self.c0)
+
+    def dual(self, s: Array) -> float:
+        """g(s) for s in the domain of φ*; −∞ where I + S(s) is not positive definite."""
+        return self.dual_along(s, [self.xp.linalg.eigvalsh(S) for S in self.sums.scatter(s)], 1.0)
+
+    def dual_along(self, s: Array, eigenvalues: Sequence[Array], theta: float) -> float:
+        """g(θ s), given the eigenvalues of S(s)."""
+        xp = self.xp  # theory (Conj) and (GapS)
+        if any(float(xp.min(nu)) * theta <= -1 for nu in eigenvalues):
+            return -inf
+        logdet = sum(float(xp.sum(xp.log1p(theta * nu))) for nu in eigenvalues)
+        force = theta * self.threshold_force(s)
+        conjugate = float(xp.sum(self.loss.conjugate(theta * s)))
+        return logdet - conjugate - self.mu0 * force - force**2 / (2 * self.c0)
+
+    def best_threshold(self, distances: Array) -> float:
+        """The b0 that minimises F for given distances, the root of the increasing function ψ."""
+        if not self.learns_threshold:  # theory (B0)
+            return self.mu0
+        xp, gamma, b0 = self.xp, self.loss.gamma, self.mu0
+        low, high = -inf, inf
+        for _ in range(100):
+            zeta = distances - gamma * b0
+            psi = self.c0 * (b0 - self.mu0) - self.threshold_force(self.loss.slope(zeta))
+            slope = self.c0 + float(xp.sum(gamma**2 * self.loss.curvature(zeta)))
+            low, high = (b0, high) if psi < 0 else (low, b0)
+            following = b0 - psi / slope
+            if not low <= following <= high:
+                following = (low + high) / 2
+            if abs(following - b0) <= 4e-16 * abs(b0):
+                break
+            b0 = following
+        return b0
+
+
+@dataclass(frozen=True)
+class KKT:
+    """How far (W, b0, s) is from the optimality conditions; all are zero at the solution."""
+
+    metric: float
+    """Largest |eigenvalue| of LᵀPL − I, the whitened gradient, with P = I + S(s)."""
+    threshold: float
+    """|c0(b0 − μ0) − γᵀs| / √c0; zero when the threshold is fixed."""
+    pairs: float
+    """Largest |s_k − φ'_k(ζ_k)|."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The problem seen from one (W, b0): values, derivatives, certificate, each computed once.
+
+    Matrices are in the coordinates that whiten W: V stands for L V Lᵀ, and the Hessian of the
+    LogDet term is the identity.
+    """
+
+    problem: LogDetProblem
+    L: tuple[Array, ...]
+    b0: float
+
+    @cached_property
+    def sums(self) -> PairSums:
+        """The pair differences LᵀΔ."""
+        return self.problem.sums.transformed(self.L)
+
+    @cached_property
+    def zeta(self) -> Array:
+        """D_k − γ_k b0, shape (n_pairs,)."""
+        return self.sums.distances() - self.problem.loss.gamma * self.b0
+
+    @cached_property
+    def slope(self) -> Array:
+        """s_k = φ'_k(ζ_k), shape (n_pairs,)."""
+        return self.problem.loss.slope(self.zeta)
+
+    @cached_property
+    def curvature(self) -> Array:
+        """h_k = φ''_k(ζ_k), shape (n_pairs,)."""
+        return self.problem.loss.curvature(self.zeta)
+
+    @cached_property
+    def active(self) -> Array:
+        """Indices of the pairs with positive curvature."""
+        return self.problem.xp.nonzero(self.curvature > 0)[0]
+
+    @property
+    def n_active(self) -> int:
+        """How many pairs are active."""
+        return self.active.shape[0]
+
+    @cached_property
+    def primal(self) -> float:
+        """F(W, b0)."""
+        xp, problem = self.problem.xp, self.problem  # theory (Loss)
+        total = float(xp.sum(problem.loss.value(self.zeta))) + problem.threshold_term(self.b0)
+        for L in self.L:
+            total += float(xp.sum(L * L)) - 2 * float(xp.linalg.slogdet(L)[1]) - L.shape[0]
+        return total
+
+    @cached_property
+    def scatter(self) -> list[Array]:
+        """LᵀS(s)L."""
+        active = self.active
+        return self.sums.take(active).scatter(self.problem.xp.take(self.slope, active, axis=0))
+
+    @cached_property
+    def gradient(self) -> list[Array]:
+        """The whitened gradient LᵀPL − I, P = I + S(s)."""
+        return self._residual(self.scatter)  # theory (N)
+
+    def _residual(self, scatter: Sequence[Array]) -> list[Array]:
+        xp = self.problem.xp
+        pairs = zip(self.L, scatter, strict=True)
+        return [L.T @ L + S - xp.eye(L.shape[0], dtype=L.dtype) for L, S in pairs]
+
+    @cached_property
+    def threshold_slope(self) -> float:
+        """g_b/√c0, the scaled derivative in b0; zero when the threshold is fixed."""
+        return self.problem.threshold_residual(self.b0, self.slope)
+
+    @cached_property
+    def eigenvalues(self) -> list[Array]:
+        """Eigenvalues of the whitened gradient, ascending, one array a block."""
+        return [self.problem.xp.linalg.eigvalsh(G) for G in self.gradient]
+
+    @cached_property
+    def gap(self) -> float:
+        """A certified bound of F(W, b0) − min F, free of cancellation near the solution."""
+        xp, gap = self.problem.xp, inf
+        if all(float(xp.min(e)) > -1 for e in self.eigenvalues):  # theory (GapN)
+            gap = sum(float(xp.sum(e - xp.log1p(e))) for e in self.eigenvalues)
+            gap += self.threshold_slope**2 / 2
+        if gap > 0.01 * self.primal:  # far from the solution, where cancellation does no harm
+            gap = min(gap, self.primal - self._scaled_dual())
+        return max(gap, 0.0)
+
+    def _scaled_dual(self) -> float:
+        """max over 0 ≤ θ ≤ 1 of g(θ s), for an s that may be outside the dual's domain."""
+        xp, nu = self.problem.xp, []  # theory (GapS)
+        for L, S in zip(self.L, self.scatter, strict=True):
+            half = xp.linalg.solve(L.T, S)
+            nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(L.T, half.T))))
+        lowest = min(float(xp.min(values)) for values in nu)
+        end = 1.0 if lowest > -1 else -1 / lowest
+
+        def minus_dual(theta: float) -> float:
+            return -self.problem.dual_along(self.slope, nu, theta)
+
+        found = minimize_scalar(
+            minus_dual, bounds=(0.0, end), method="bounded", options={"maxiter": 20}
+        )
+        return max(0.0, -float(found.fun))  # g(0) = 0
+
+    @property
+    def dual(self) -> float:
+        """The value of the dual point behind `gap`."""
+        return self.primal - self.gap
+
+    def kkt(self, s: Array | None = None) -> KKT:
+        """Residuals of the optimality conditions with multipliers s (default: φ' at this point)."""
+        xp = self.problem.xp
+        s = self.slope if s is None else s
+        residual = self._residual(self.sums.scatter(s))
+        metric = max(float(xp.max(xp.abs(xp.linalg.eigvalsh(R)))) for R in residual)
+        threshold = abs(self.problem.threshold_residual(self.b0, s))
+        return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))
+
+
+def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
+    """TATML's loss of given pairs: c w_k, and γ by the kind of pair."""
+    weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+    return SquaredHinge(pairs.sign, C * weights, np.where(pairs.similar, margin[0], margin[1]))

@@ -1,0 +1,191 @@
+"""The Newton system (I + Σ_k h_k z_k z_kᵀ) direction = rhs over the active pairs, three ways.
+
+z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A direction is a list of M
+symmetric matrices and one number, the threshold's part scaled by √c0.
+
+dense      in d = Σ n_m(n_m+1)/2 + 1 dimensions
+woodbury   in as many dimensions as there are active pairs, docs/theory.md (Gram)
+cg         conjugate gradients: products alone, no z_k is ever formed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, sqrt
+
+from .._array import Array, factor_posdef
+from ..problem import Point
+from ..sums import PairSums, svec, svec_size, unsvec
+
+__all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system"]
+
+Direction = tuple[list[Array], float]
+
+LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
+
+
+class NewtonSystem:
+    """The operator I + Σ_k h_k z_k z_kᵀ; without active pairs, the identity.
+
+    Parameters
+    ----------
+    sums : PairSums
+        The active pairs' differences GᵀΔ.
+    curvature : array of shape (n_active,)
+        h_k > 0.
+    gamma : array of shape (n_active,)
+        γ_k.
+    c0 : float
+        ∞: a direction has no threshold part.
+    """
+
+    name = "identity"
+
+    def __init__(self, sums: PairSums, curvature: Array, gamma: Array, c0: float):
+        self.sums, self.curvature, self.xp = sums, curvature, sums.xp
+        self.threshold = -gamma / sqrt(c0)  # the last entry of z_k
+        self.learns_threshold = c0 < inf
+        self.n_products = 0
+
+    def project(self, V: Sequence[Array], b: float) -> Array:
+        """Zᵀ(V, b), shape (n_active,)."""
+        return self.sums.quadratic(V) + self.threshold * b
+
+    def lift(self, q: Array) -> Direction:
+        """Z q."""
+        return self.sums.scatter(q), float(self.xp.sum(self.threshold * q))
+
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+        """The direction for one right-hand side; `rtol` matters to conjugate gradients alone."""
+        return V, b
+
+
+class DenseSystem(NewtonSystem):
+    """Cholesky in d dimensions."""
+
+    name = "dense"
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._solve = factor_posdef(self._assemble())
+
+    def _assemble(self) -> Array:
+        xp = self.xp  # theory (N)
+        d = sum(svec_size(n) for n in self.sums.sizes) + self.learns_threshold
+        total = xp.eye(d, dtype=self.curvature.dtype)
+        root = xp.sqrt(self.curvature)[:, None]
+        for part, rows in self.sums.chunks(numbers_per_pair=d):
+            Z = self.sums.svec_rows(rows)
+            if self.learns_threshold:
+                Z = xp.concat([Z, self.threshold[part][:, None]], axis=1)
+            Z = Z * root[part, :]
+            total += Z.T @ Z
+        return total
+
+    def solve(self, V, b, rtol):
+        """Solve by the factorisation at hand."""
+        xp, parts = self.xp, [svec(v) for v in V]
+        if self.learns_threshold:
+            parts.append(xp.asarray([b], dtype=self.curvature.dtype))
+        solution = self._solve(xp.concat(parts))
+        matrices, start = [], 0
+        for n in self.sums.sizes:
+            matrices.append(unsvec(solution[start : start + svec_size(n)], n))
+            start += svec_size(n)
+        return matrices, float(solution[start]) if self.learns_threshold else 0.0
+
+
+class WoodburySystem(NewtonSystem):
+    """Cholesky in as many dimensions as there are active pairs."""
+
+    name = "woodbury"
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._solve = factor_posdef(self._gram())
+
+    def _gram(self) -> Array:
+        xp, k = self.xp, self.sums.n_pairs  # theory (Gram)
+        total = self.threshold[:, None] * self.threshold[None, :]
+        for block in self.sums.rows(slice(0, k)):
+            _, width, n = block.shape
+            if gram_cost(n, width) < svec_size(n):
+                flat = xp.reshape(block, (k * width, n))
+                inner = (flat @ flat.T) ** 2 / self.sums.n_blocks**2
+                inner = xp.sum(xp.reshape(inner, (k, width, k, width)), axis=(1, 3))
+            else:
+                Z = self.sums.svec_rows([block])
+                inner = Z @ Z.T
+            total += inner
+        return total + xp.eye(k, dtype=total.dtype) / self.curvature
+
+    def solve(self, V, b, rtol):
+        """Solve by the factorisation at hand."""
+        lifted, part = self.lift(self._solve(self.project(V, b)))
+        return [v - w for v, w in zip(V, lifted, strict=True)], b - part
+
+
+class ConjugateGradientSystem(NewtonSystem):
+    """Products alone, until the residual has fallen to `rtol` of the right-hand side."""
+
+    name = "cg"
+    max_products = 500
+
+    def _product(self, V, b) -> Direction:
+        self.n_products += 1
+        lifted, part = self.lift(self.curvature * self.project(V, b))
+        return [v + w for v, w in zip(V, lifted, strict=True)], b + part
+
+    def solve(self, V, b, rtol):
+        """Iterate from zero."""
+        residual = direction = (V, b)
+        solution = ([0.0 * v for v in V], 0.0)
+        square = _inner(residual, residual)
+        goal = rtol**2 * square
+        while square > goal and self.n_products < self.max_products:
+            image = self._product(*direction)
+            length = square / _inner(direction, image)
+            solution = _add(solution, length, direction)
+            residual = _add(residual, -length, image)
+            square, before = _inner(residual, residual), square
+            direction = _add(residual, square / before, direction)
+        return solution
+
+
+def _inner(a: Direction, b: Direction) -> float:
+    return sum(float((u * v).sum()) for u, v in zip(a[0], b[0], strict=True)) + a[1] * b[1]
+
+
+def _add(a: Direction, scale: float, b: Direction) -> Direction:
+    return [u + scale * v for u, v in zip(a[0], b[0], strict=True)], a[1] + scale * b[1]
+
+
+SYSTEMS = {kind.name: kind for kind in (DenseSystem, WoodburySystem, ConjugateGradientSystem)}
+
+
+def newton_system(point: Point, factors: Sequence[Array], linear_solver: str) -> NewtonSystem:
+    """The Newton system of a point, in the coordinates of the given factors of its own."""
+    xp, problem, active = point.problem.xp, point.problem, point.active
+    sums = point.sums.take(active).transformed(factors)
+    name = cheapest(sums) if linear_solver == "auto" else linear_solver
+    kind = SYSTEMS[name] if point.n_active else NewtonSystem
+    curvature, gamma = (xp.take(a, active, axis=0) for a in (point.curvature, problem.loss.gamma))
+    return kind(sums, curvature, gamma, problem.c0)
+
+
+def gram_cost(n: int, width: int) -> int:
+    """Multiplications for one entry of ZᵀZ without forming Z."""
+    return width**2 * n
+
+
+def cheapest(sums: PairSums) -> str:
+    """The way that is expected to be the fastest."""
+    k, shapes = sums.n_pairs, list(zip(sums.sizes, sums.widths, strict=True))
+    d = sum(svec_size(n) for n in sums.sizes) + 1
+    entry = sum(min(gram_cost(n, width), svec_size(n)) for n, width in shapes)
+    cost = {
+        "dense": k * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
+        "woodbury": k**2 * entry + k**3 / 3 if k <= LARGEST_MATRIX else inf,
+        "cg": 60 * sum(4 * k * n * n * width for n, width in shapes),
+    }
+    return min(cost, key=cost.get)

@@ -1,0 +1,246 @@
+"""Solver "newton": guarded primal-dual Newton, certified at every step.
+
+It keeps W and P = I + S(s) as two positive definite variables and aims at W P = τ I, with τ = 1 at
+the solution (docs/theory.md, (NT)). Near the boundary of the cone, where Newton on the primal alone
+crawls, it still takes long steps. Two guards make it safe:
+
+- where a factorisation fails, or the gap has not improved for some steps (the active set cycles),
+  a damped Newton step on F with an exact line search takes over: it always descends;
+- where not even that descends, floating point has nothing more to give, and the status says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import inf, isfinite, sqrt
+from typing import Any
+
+from scipy.optimize import brentq
+
+from .._array import Array, LinAlgError, namespace
+from ..problem import LogDetProblem, Point
+from .linear import Direction, newton_system
+from .monitor import Monitor
+from .result import Result, Status
+
+__all__ = ["newton"]
+
+LONGEST = 0.98  # of the way to the boundary of the cone
+PATIENCE = 8  # steps without a better gap before a damped step
+START_DISTANCE = 1e4  # mean distance at the start: W too large converges, too small crawls
+SAMPLE = 20_000  # pairs that a problem with many more is rehearsed on
+REHEARSAL_TOL = 1e-4
+
+Start = tuple[Sequence[Array], float]
+
+
+@dataclass(frozen=True)
+class Step:
+    """How a point was reached, for the history."""
+
+    kind: str
+    length: float = 1.0
+    tau: float = 1.0
+    linear: str = ""
+    products: int = 0
+
+
+def newton(
+    problem: LogDetProblem,
+    monitor: Monitor,
+    *,
+    start: Start | None = None,
+    linear_solver: str = "auto",
+    random_state: Any = None,
+) -> Result:
+    """Minimise F from `start` (factors L and b0) until the monitor says stop."""
+    start = start or _first_guess(problem, linear_solver, random_state)
+    point, step, stale = problem.at(*start), Step("start"), 0
+    Q = _central(point)
+    for n_iter in count():
+        best_gap = inf if monitor.best is None else monitor.best.gap
+        status = monitor.record(n_iter, point, **vars(step))
+        if status is not None:
+            return monitor.result(status)
+        stale = 0 if point.gap < best_gap else stale + 1
+        reached = _primal_dual_step(point, Q, linear_solver) if stale < PATIENCE else None
+        if reached is None:
+            reached, stale = _damped_step(point, linear_solver), 0
+        if reached is None:
+            return monitor.result(Status.PRECISION)
+        point, Q, step = reached
+
+
+def _first_guess(problem: LogDetProblem, linear_solver: str, random_state: Any) -> Start:
+    """The prior with its best threshold; for many pairs, the solution of a random sample."""
+    n_pairs = problem.sums.n_pairs
+    if random_state is None or n_pairs <= 4 * SAMPLE:
+        return _scaled_prior(problem)
+    some = problem.xp.asarray(random_state.choice(n_pairs, SAMPLE, replace=False))
+    sample = problem.subset(some, n_pairs / SAMPLE)
+    rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50)
+    newton(sample, rehearsal, linear_solver=linear_solver)
+    return rehearsal.best.L, rehearsal.best.b0
+
+
+def _scaled_prior(problem: LogDetProblem) -> Start:
+    """W = t I with its best threshold, t = 1 unless the data's units make distances huge."""
+    xp, distances = problem.xp, problem.sums.distances()
+    t = min(1.0, START_DISTANCE / max(float(xp.mean(distances)), 1.0))
+    return [sqrt(t) * xp.eye(n) for n in problem.sizes], problem.best_threshold(t * distances)
+
+
+def _central(point: Point) -> list[Array]:
+    """Factors of P = τ W⁻¹, with τ ≥ 1 large enough to cover I + S(s)."""
+    xp = point.problem.xp
+    tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
+    return [sqrt(tau) * xp.linalg.inv(L).T for L in point.L]
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """Nesterov-Todd scaling of one block: T⁻¹ W T⁻ᵀ = Tᵀ P T = diag(λ), with T = L right."""
+
+    right: Array
+    lam: Array
+    T: Array
+    T_inverse_transposed: Array
+    target: Array
+    """Tᵀ(I + S)T: what P should become."""
+
+    @classmethod
+    def of(cls, L: Array, Q: Array, gradient: Array) -> _Scaling:
+        xp = namespace(L)  # theory (NT)
+        U, lam, Vt = xp.linalg.svd(Q.T @ L)
+        right = Vt.T / xp.sqrt(lam)
+        target = right.T @ gradient @ right + right.T @ right
+        return cls(right, lam, L @ right, (Q @ U) / xp.sqrt(lam), target)
+
+    def diag(self, values: Array) -> Array:
+        return namespace(values).eye(values.shape[0], dtype=values.dtype) * values
+
+    def to_boundary(self, V: Array) -> float:
+        """The largest a with diag(λ) + a V ⪰ 0."""
+        xp = namespace(V)
+        root = xp.sqrt(self.lam)
+        lowest = float(xp.min(xp.linalg.eigvalsh(V / root / root[:, None])))
+        return inf if lowest >= 0 else -1 / lowest
+
+
+def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str):
+    """Predict, then centre and correct; None where a factorisation fails."""
+    try:
+        scaling = [_Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
+        system = newton_system(point, [block.right for block in scaling], linear_solver)
+        mu = _mean_product(scaling)
+        predicted = _direction(point, scaling, system, 1.0, [0.0] * len(scaling))
+        after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
+        tau = max(1.0, (after / mu) ** 3 * mu)
+        corrected = _direction(point, scaling, system, tau, _second_order(scaling, predicted))
+        length = _step_length(scaling, corrected, LONGEST)
+        reached, Q = _advance(point, scaling, corrected, length)
+    except LinAlgError:
+        return None
+    if not isfinite(reached.primal):
+        return None
+    return reached, Q, Step("primal-dual", length, tau, system.name, system.n_products)
+
+
+def _direction(point, scaling, system, tau, E):
+    """ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
+    xp = point.problem.xp  # theory (NT)
+    goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
+    rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
+    norm = sqrt(sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope**2)
+    forcing = min(0.1, 0.1 * sqrt(norm))
+    dW, db = system.solve(rhs, -point.threshold_slope, forcing)
+    blocks = zip(goals, scaling, dW, strict=True)
+    return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
+
+
+def _second_order(scaling, direction) -> list[Array]:
+    """E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
+    dW, dP, _ = direction
+    return [
+        (V @ R + R @ V) / (block.lam[:, None] + block.lam)
+        for block, V, R in zip(scaling, dW, dP, strict=True)
+    ]
+
+
+def _step_length(scaling, direction, share: float) -> float:
+    dW, dP, _ = direction
+    ends = [
+        block.to_boundary(V)
+        for V_list in (dW, dP)
+        for block, V in zip(scaling, V_list, strict=True)
+    ]
+    return min(1.0, share * min(ends))
+
+
+def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
+    """⟨W, P⟩/N, here or after a step."""
+    n = sum(block.lam.shape[0] for block in scaling)
+    if direction is None:
+        return sum(float((block.lam**2).sum()) for block in scaling) / n
+    dW, dP, _ = direction
+    total = 0.0
+    for block, V, R in zip(scaling, dW, dP, strict=True):
+        lam = block.diag(block.lam)
+        total += float(((lam + length * V) * (lam + length * R)).sum())
+    return max(total, 0.0) / n
+
+
+def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
+    xp, problem = point.problem.xp, point.problem
+    dW, dP, db = direction
+    L, Q = [], []
+    for block, V, R in zip(scaling, dW, dP, strict=True):
+        lam = block.diag(block.lam)
+        L.append(block.T @ xp.linalg.cholesky(lam + length * V))
+        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(lam + length * R))
+    return problem.at(L, point.b0 + length * db / sqrt(problem.c0)), Q
+
+
+def _damped_step(point: Point, linear_solver: str):
+    """A Newton step on F, exactly searched; None where floating point cannot descend."""
+    problem, xp = point.problem, point.problem.xp
+    eyes = [xp.eye(n) for n in problem.sizes]
+    try:
+        system = newton_system(point, eyes, linear_solver)
+        direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
+        length = _exact_search(point, direction)
+        if length == 0:
+            return None
+        blocks = zip(point.L, eyes, direction[0], strict=True)
+        L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
+    except LinAlgError:
+        return None
+    reached = problem.at(L, point.b0 + length * direction[1] / sqrt(problem.c0))
+    return reached, _central(reached), Step("damped", length, 1.0, system.name, system.n_products)
+
+
+def _exact_search(point: Point, direction: Direction) -> float:
+    """The t that minimises F along a direction; 0 where F does not measurably descend."""
+    xp, loss, (V, b) = point.problem.xp, point.problem.loss, direction  # theory (LS)
+    v = xp.concat([xp.linalg.eigvalsh(block) for block in V])
+    u = point.sums.quadratic(V) - loss.gamma * (b / sqrt(point.problem.c0))
+    start = sum(float(xp.sum(G * block)) for G, block in zip(point.gradient, V, strict=True))
+    start += point.threshold_slope * b
+
+    def slope(t: float) -> float:
+        pairs = float(xp.sum(u * (loss.slope(point.zeta + t * u) - point.slope)))
+        return start + float(xp.sum(t * v**2 / (1 + t * v))) + pairs + t * b**2
+
+    def change(t: float) -> float:
+        barrier = float(xp.sum(t * v - xp.log1p(t * v)))
+        pairs = float(xp.sum(loss.increase(point.zeta, t * u)))
+        return t * start + barrier + pairs + (t * b) ** 2 / 2
+
+    lowest = float(xp.min(v))
+    end = min(LONGEST / -lowest if lowest < 0 else inf, 100.0)
+    if not start < 0:
+        return 0.0
+    t = end if slope(end) <= 0 else brentq(slope, 0.0, end, rtol=1e-3)
+    return t if change(t) < 0 else 0.0

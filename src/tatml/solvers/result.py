@@ -1,0 +1,117 @@
+"""What every solver returns: a point, its certificate, why it stopped, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from .._array import Array
+
+__all__ = ["Iterate", "Result", "Status", "is_converged"]
+
+
+class Status(Enum):
+    """Why a solver stopped; the value is a sentence for people.
+
+    Examples
+    --------
+    >>> from tatml import Status
+    >>> str(Status.MAX_ITER), Status.MAX_ITER.value
+    ('max_iter', 'The iteration limit was reached before the tolerance.')
+    """
+
+    CONVERGED = "The duality gap is within the tolerance."
+    MAX_ITER = "The iteration limit was reached before the tolerance."
+    PRECISION = "Floating-point precision allows no further progress towards the tolerance."
+    STOPPED = "The callback asked to stop."
+    INTERRUPTED = "The user interrupted; this is the best point so far."
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """A point on the way, as the callback sees it; given back as `init=`, it resumes from here."""
+
+    n_iter: int
+    W: list[Array] = field(repr=False)
+    b0: float
+    primal: float
+    gap: float
+    n_active: int
+    seconds: float
+
+    @property
+    def dual(self) -> float:
+        """A lower bound of the optimal value."""
+        return self.primal - self.gap
+
+
+@dataclass(frozen=True)
+class Result:
+    """A learnt metric and threshold with their certificate.
+
+    Attributes
+    ----------
+    W : list of M arrays of shape (n_m, n_m)
+        The learnt positive definite matrices.
+    b0 : float
+        The threshold, in squared units.
+    primal, dual, gap : float
+        F(W, b0), a lower bound of min F, and how far they are apart: absolute, and never computed
+        as a difference near the solution.
+    converged : bool
+        Whether gap ≤ tol · max(1, |primal|), and nothing else.
+    status : Status
+        Why the solver stopped; ``result.status.value`` is a sentence.
+    n_iter : int
+        Newton steps, or epochs.
+    tol : float
+        The tolerance that was asked for.
+    history : dict of str to array of shape (n_records,)
+        ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and what
+        the solver adds.
+    active : integer array of shape (n_active,)
+        The pairs whose multiplier is not zero.
+    multipliers : array of shape (n_active,)
+        Their α_k > 0.
+
+    Examples
+    --------
+    >>> import tatml
+    >>> X, pairs = [[0.0], [0.1], [2.0]], [[0, 1], [1, 2]]
+    >>> result = tatml.learn_metric(X, pairs, [True, False])
+    >>> str(result.status), result.converged
+    ('converged', True)
+    >>> result.status.value
+    'The duality gap is within the tolerance.'
+    """
+
+    W: list[Array] = field(repr=False)
+    b0: float
+    primal: float
+    gap: float
+    status: Status
+    n_iter: int
+    tol: float
+    history: dict[str, np.ndarray] = field(repr=False)
+    active: Array = field(repr=False)
+    multipliers: Array = field(repr=False)
+
+    @property
+    def dual(self) -> float:
+        """A lower bound of the optimal value."""
+        return self.primal - self.gap
+
+    @property
+    def converged(self) -> bool:
+        """Whether gap ≤ tol · max(1, |primal|), and nothing else."""
+        return is_converged(self.gap, self.primal, self.tol)
+
+
+def is_converged(gap: float, primal: float, tol: float) -> bool:
+    """The stopping rule of every solver."""
+    return gap <= tol * max(1.0, abs(primal))

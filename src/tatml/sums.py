@@ -1,0 +1,205 @@
+"""Sums over pairs of samples, chunk by chunk: the only code that reads features.
+
+With Δ_{m,k} the difference of the two samples of pair k in block m, a solver needs
+
+    D_k = (1/M) Σ_m ‖Δ_{m,k}‖_F²,   ⟨A_k, V⟩ = (1/M) Σ_m ⟨Δ Δᵀ, V_m⟩,   S_m = (1/M) Σ_k s_k Δ Δᵀ
+
+of features that were multiplied by a factor G first (`transformed`): (GᵀΔ)(GᵀΔ)ᵀ = Gᵀ A G. The
+factor is applied to the samples, not to the pairs, so it costs nothing more when there are many
+pairs of few samples. Features are kept transposed, (n_rows, n', n): every product is one GEMM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from math import sqrt
+from typing import Any
+
+from ._array import Array, namespace, symmetrised
+
+__all__ = ["PairSums", "svec", "svec_size", "unsvec"]
+
+CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
+EAGER_BYTES = 2**28  # larger features are multiplied by a factor chunk by chunk, not at once
+
+
+class PairSums:
+    """Pair differences, formed when they are needed and in bounded memory.
+
+    Parameters
+    ----------
+    features : sequence of M arrays of shape (n_rows, n'_m, n_m)
+        Transposed samples; or the differences themselves when `first` is None.
+    first, second : integer arrays of shape (n_pairs,), or None
+        Rows of the two samples of each pair.
+    factors : sequence of M arrays of shape (n_m, n_m), or None
+        A factor that is still to be applied to every chunk.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[Array],
+        first: Array | None = None,
+        second: Array | None = None,
+        factors: Sequence[Array] | None = None,
+    ):
+        self.features = tuple(features)
+        self.first, self.second = first, second
+        self.factors = factors
+
+    @classmethod
+    def from_samples(cls, features: Sequence[Array], first: Array, second: Array) -> PairSums:
+        """Hold the samples, or the differences where these are fewer."""
+        sums = cls(features, first, second)
+        if sums.n_pairs <= features[0].shape[0]:
+            return cls(sums.rows(slice(0, sums.n_pairs)))
+        return sums
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace of the features."""
+        return namespace(self.features[0])
+
+    @property
+    def n_blocks(self) -> int:
+        """M."""
+        return len(self.features)
+
+    @property
+    def n_pairs(self) -> int:
+        """K."""
+        return self.features[0].shape[0] if self.first is None else self.first.shape[0]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_m of each block."""
+        return tuple(block.shape[2] for block in self.features)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n'_m of each block."""
+        return tuple(block.shape[1] for block in self.features)
+
+    @cached_property
+    def numbers_per_pair(self) -> int:
+        """Σ n_m n'_m."""
+        return sum(n * width for n, width in zip(self.sizes, self.widths, strict=True))
+
+    def transformed(self, factors: Sequence[Array]) -> PairSums:
+        """The same pairs of the features GᵀΦ."""
+        if self.factors is not None:
+            factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
+        if 8 * self.features[0].shape[0] * self.numbers_per_pair > EAGER_BYTES:
+            return PairSums(self.features, self.first, self.second, factors)
+        return PairSums(_apply(self.features, factors), self.first, self.second)
+
+    def take(self, pairs: Array) -> PairSums:
+        """Some of the pairs."""
+        take = self.xp.take
+        if self.first is None:
+            return PairSums(
+                [take(block, pairs, axis=0) for block in self.features], None, None, self.factors
+            )
+        first, second = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
+        return PairSums(self.features, first, second, self.factors)
+
+    def rows(self, part: slice) -> list[Array]:
+        """Differences of the pairs in `part`, one array (n_part, n'_m, n_m) a block."""
+        if self.first is None:
+            rows = [block[part, ...] for block in self.features]
+        else:
+            take, i, j = self.xp.take, self.first[part], self.second[part]
+            rows = [take(block, i, axis=0) - take(block, j, axis=0) for block in self.features]
+        return rows if self.factors is None else _apply(rows, self.factors)
+
+    def chunks(self, numbers_per_pair: int = 0) -> Iterator[tuple[slice, list[Array]]]:
+        """Yield (pairs, differences), fewer at a time for work that needs more room a pair."""
+        step = max(16, CHUNK_BYTES // (8 * max(self.numbers_per_pair, numbers_per_pair // 4)))
+        for start in range(0, self.n_pairs, step):
+            part = slice(start, min(start + step, self.n_pairs))
+            yield part, self.rows(part)
+
+    def distances(self) -> Array:
+        """D_k, shape (n_pairs,)."""
+        return self._per_pair(lambda rows: rows)  # theory (Dist)
+
+    def quadratic(self, V: Sequence[Array]) -> Array:
+        """⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
+        return self._per_pair(lambda rows: _apply(rows, V))
+
+    def _per_pair(self, image: Callable[[list[Array]], Sequence[Array]]) -> Array:
+        xp, parts = self.xp, []
+        for _, rows in self.chunks():
+            inner = sum(_dot(a, b) for a, b in zip(rows, image(rows), strict=True))
+            parts.append(inner / self.n_blocks)
+        return parts[0] if len(parts) == 1 else xp.concat(parts)
+
+    def scatter(self, s: Array) -> list[Array]:
+        """S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) a block."""
+        dtype = self.features[0].dtype  # theory (D)
+        total = [self.xp.zeros((n, n), dtype=dtype) for n in self.sizes]
+        for part, rows in self.chunks():
+            scale = s[part][:, None, None] / self.n_blocks
+            total = [S + _flat(b).T @ _flat(scale * b) for S, b in zip(total, rows, strict=True)]
+        return [symmetrised(S) for S in total]
+
+    def svec_rows(self, rows: Sequence[Array]) -> Array:
+        """svec(A_{m,k})/M of a chunk, blocks side by side, shape (n_part, Σ n_m(n_m+1)/2)."""
+        return self.xp.concat([_svec_outer(block) for block in rows], axis=1) / self.n_blocks
+
+
+def _apply(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
+    xp = namespace(blocks[0])
+    pairs = zip(blocks, factors, strict=True)
+    return [xp.reshape(_flat(block) @ factor, block.shape) for block, factor in pairs]
+
+
+def _flat(block: Array) -> Array:
+    return namespace(block).reshape(block, (-1, block.shape[2]))
+
+
+def _dot(a: Array, b: Array) -> Array:
+    xp, shape = namespace(a), (a.shape[0], a.shape[1] * a.shape[2])
+    return xp.linalg.vecdot(xp.reshape(a, shape), xp.reshape(b, shape))
+
+
+def _svec_outer(block: Array) -> Array:
+    """svec of Σ over n' of the outer products of the rows of `block` (n_part, n', n)."""
+    xp = namespace(block)
+    n_part, width, n = block.shape
+    upper, _, weight = _svec_layout(xp, n)
+    if width == 1:
+        row = block[:, 0, :]
+        return xp.take(row, upper // n, axis=1) * (xp.take(row, upper % n, axis=1) * weight)
+    outer = xp.matmul(xp.matrix_transpose(block), block)
+    return xp.take(xp.reshape(outer, (n_part, n * n)), upper, axis=1) * weight
+
+
+def svec_size(n: int) -> int:
+    """n(n+1)/2."""
+    return n * (n + 1) // 2
+
+
+def svec(matrix: Array) -> Array:
+    """Upper triangle of a symmetric matrix, √2 off the diagonal: inner products are kept."""
+    xp, n = namespace(matrix), matrix.shape[0]
+    upper, _, weight = _svec_layout(xp, n)
+    return xp.take(xp.reshape(matrix, (n * n,)), upper, axis=0) * weight
+
+
+def unsvec(vector: Array, n: int) -> Array:
+    """The symmetric matrix of an svec."""
+    xp = namespace(vector)
+    _, position, weight = _svec_layout(xp, n)
+    return xp.reshape(xp.take(vector / weight, position, axis=0), (n, n))
+
+
+@lru_cache(maxsize=64)
+def _svec_layout(xp: Any, n: int) -> tuple[Array, Array, Array]:
+    """Flat places of the upper triangle; of each matrix entry in svec; weights (1, off it √2)."""
+    pairs = [(i, j) for i in range(n) for j in range(i, n)]
+    place = {pair: k for k, pair in enumerate(pairs)}
+    position = [place[min(i, j), max(i, j)] for i in range(n) for j in range(n)]
+    weight = [1.0 if i == j else sqrt(2.0) for i, j in pairs]
+    return xp.asarray([i * n + j for i, j in pairs]), xp.asarray(position), xp.asarray(weight)

@@ -1,0 +1,138 @@
+"""The project keeps its own rules: see CONTRIBUTING.md."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tatml
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "src" / "tatml").rglob("*.py"))
+MODULES = ["tatml", *(module.name for module in pkgutil.walk_packages(tatml.__path__, "tatml."))]
+PUBLIC_OBJECTS = [name for name in tatml.__all__ if not name.startswith("__")]
+
+
+def source_id(path):
+    return path.relative_to(ROOT / "src").as_posix()
+
+
+# Rule 10: only as_blocks and as_pairs look at a type or at ndim
+
+LOOKS_AT_TYPES = {"tatml/blocks.py", "tatml/pairs.py"}
+SCALAR_TYPES = {"bool", "float", "int", "str", "Integral", "Real"}
+
+
+def type_names(node):
+    """The names in the second argument of isinstance: int, numbers.Real, (int, str), int | str."""
+    if isinstance(node, ast.Tuple):
+        return {name for element in node.elts for name in type_names(element)}
+    if isinstance(node, ast.BinOp):
+        return type_names(node.left) | type_names(node.right)
+    return {ast.unparse(node).rpartition(".")[2]}
+
+
+def looks_at_an_array(node):
+    match node:
+        case ast.Attribute(attr="ndim"):
+            return True
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, types]):
+            return not type_names(types) <= SCALAR_TYPES
+    return False
+
+
+def lines_that_look_at_arrays(source):
+    return [node.lineno for node in ast.walk(ast.parse(source)) if looks_at_an_array(node)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [path for path in SOURCES if source_id(path) not in LOOKS_AT_TYPES],
+    ids=source_id,
+)
+def test_only_the_edge_looks_at_arrays(source):
+    assert lines_that_look_at_arrays(source.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x.ndim", "np.ndim(x)", "isinstance(x, np.ndarray)", "isinstance(x, (str, Blocks))"],
+)
+def test_the_search_finds_what_looks_at_arrays(source):
+    assert lines_that_look_at_arrays(source) == [1]
+
+
+@pytest.mark.parametrize("source", ["isinstance(x, str)", "isinstance(x, int | numbers.Real)"])
+def test_the_search_lets_scalars_pass(source):
+    assert lines_that_look_at_arrays(source) == []
+
+
+# Rule 2: the equation is cited at the line, and exists
+
+LABEL = r"\([\w.*'′-]+\)"
+CITATION = re.compile(rf"\btheory(?:\.md)?,?\s+({LABEL}(?:(?:,| and|, and)\s+{LABEL})*)")
+
+
+def cited_labels(text):
+    return [label for group in CITATION.findall(text) for label in re.findall(LABEL, group)]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=source_id)
+def test_cited_equations_exist(source):
+    theory = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    cited = cited_labels(source.read_text(encoding="utf-8"))
+    assert [label for label in cited if f"**{label}**" not in theory] == []
+
+
+def test_citations_are_found():
+    assert cited_labels("x = 1  # theory (R)") == ["(R)"]
+    assert cited_labels("# theory (P), (D) and (Gap2): see (there)") == ["(P)", "(D)", "(Gap2)"]
+    assert cited_labels("docs/theory.md, (Itml).") == ["(Itml)"]
+
+
+def test_the_source_cites_the_theory():
+    assert any(cited_labels(source.read_text(encoding="utf-8")) for source in SOURCES)
+
+
+# Public names, documentation and version
+
+
+@pytest.mark.parametrize("name", PUBLIC_OBJECTS)
+def test_public_objects_are_documented_with_an_example(name):
+    public = getattr(tatml, name)
+    documentation = inspect.getdoc(public)
+    assert "Examples\n--------\n>>> " in documentation
+    for attribute, value in vars(public).items() if inspect.isclass(public) else ():
+        assert attribute.startswith("_") or inspect.getdoc(value), attribute
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+def test_public_names():
+    assert set(tatml.__all__) == {"Blocks", "Result", "Status", "__version__", "learn_metric"}
+
+
+def test_the_version_has_one_source():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "tatml.__version__"}
+
+
+def test_the_citation_names_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (\S+)$", citation, re.MULTILINE) == [tatml.__version__]
+
+
+def test_the_package_is_typed():
+    assert (ROOT / "src" / "tatml" / "py.typed").is_file()
