@@ -19,12 +19,13 @@ from ._array import Array
 from .blocks import Blocks, as_blocks
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
-from .solvers import SOLVERS, SYSTEMS, Iterate, Monitor, Result, Status
+from .solvers import OPTIONS, SOLVERS, Iterate, Monitor, Result, Status
 
-__all__ = ["learn_metric", "solve"]
+__all__ = ["learn_metric", "solve", "warn_unless_converged"]
 
-DEFAULT_MAX_ITER = {"newton": 200}
-SMALL = 48  # matrices up to this size are faster with one BLAS thread than with several
+DEFAULT_MAX_ITER = {"newton": 200, "dykstra": 1000}
+LARGEST_ENTRY = 1e60
+SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
 
 
 def learn_metric(
@@ -47,6 +48,8 @@ def learn_metric(
     verbose: bool = False,
     on_interrupt: Literal["raise", "return"] = "raise",
     linear_solver: str = "auto",
+    projection: str = "efficient",
+    order: str = "permutation",
 ) -> Result:
     """Learn one positive definite matrix per block, and the distance threshold, from pairs.
 
@@ -76,27 +79,34 @@ def learn_metric(
         (γ_s, γ_d), with 0 < γ_s < γ_d.
     prior : list of M arrays of shape (n_m, n_m), one such array when M = 1, or None
         W0, symmetric positive definite; None is the identity.
-    solver : {"newton"}, default="newton"
-        The algorithm.
+    solver : {"newton", "dykstra"}, default="newton"
+        The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md).
     tol : float, default=1e-6
         Stop when the duality gap is at most ``tol * max(1, |primal|)``.
     weights : array-like of shape (n_pairs,), optional
         w_k ≥ 0, how much each pair counts.
     max_iter : int, optional
-        Most Newton steps (default 200).
+        Most Newton steps (default 200), or epochs of as many projections as there are pairs
+        (default 1000).
     init : Result or Iterate, optional
         Where to start: an earlier result for the same block sizes, or what a callback was given.
+        Dykstra starts from multipliers: those of the result, or those that the point implies.
     callback : callable, optional
-        Called with an `Iterate` after each step; a true return value stops.
+        Called with an `Iterate` after each step or certified epoch; a true return value stops.
     random_state : int, RandomState or None
-        For the random sample of pairs that starts a large problem. The solution does not depend on
-        it beyond the tolerance.
+        For the random sample of pairs that starts a large problem, and for Dykstra's order. The
+        solution does not depend on it beyond the tolerance.
     verbose : bool, default=False
-        Print one line an iteration.
+        Print one line an iteration, or a certified epoch.
     on_interrupt : {"raise", "return"}, default="raise"
         On Ctrl-C: raise KeyboardInterrupt, or return the best point so far with its gap.
     linear_solver : {"auto", "dense", "woodbury", "cg"}, default="auto"
         How Newton's linear system is solved; "auto" takes what should be the fastest.
+    projection : {"efficient", "naive"}, default="efficient"
+        How Dykstra projects: with eigenvalues found once, or with new inverses at each trial.
+    order : {"permutation", "random", "cyclic"}, default="permutation"
+        In which order Dykstra visits the pairs of an epoch: shuffled anew, drawn with replacement
+        as in the paper, or always the same.
 
     Returns
     -------
@@ -124,7 +134,7 @@ def learn_metric(
     >>> result.converged
     True
     >>> W = result.W[0]
-    >>> bool(W[0, 0] > 10 * W[1, 1])
+    >>> bool(W[0, 0] > 5 * W[1, 1])
     True
     >>> D = [(X[i] - X[j]) @ W @ (X[i] - X[j]) for i, j in pairs]
     >>> [bool(d < result.b0) for d in D]
@@ -132,12 +142,15 @@ def learn_metric(
     """
     _check_choice("solver", solver, SOLVERS)
     _check_choice("on_interrupt", on_interrupt, ("raise", "return"))
-    _check_choice("linear_solver", linear_solver, ("auto", *SYSTEMS))
+    options = _check_options(
+        solver, linear_solver=linear_solver, projection=projection, order=order
+    )
     _check_positive(C=C, mu0=mu0, tol=tol)
     _check_positive(c0=c0, or_infinite=True)
     margin = _check_margin(margin)
     max_iter = _check_max_iter(max_iter, solver)
     blocks = as_blocks(X)
+    _check_magnitude(blocks)
     chosen = as_pairs(pairs, similar, len(blocks), weights)
     problem = LogDetProblem.build(
         blocks,
@@ -147,7 +160,7 @@ def learn_metric(
         mu0=float(mu0),
         prior=_check_prior(prior, blocks),
     )
-    return solve(
+    result = solve(
         problem,
         solver=solver,
         tol=tol,
@@ -157,8 +170,10 @@ def learn_metric(
         random_state=random_state,
         verbose=verbose,
         on_interrupt=on_interrupt,
-        linear_solver=linear_solver,
+        **options,
     )
+    warn_unless_converged(result)
+    return result
 
 
 def solve(
@@ -174,12 +189,15 @@ def solve(
     on_interrupt: str = "raise",
     **options: Any,
 ) -> Result:
-    """Solve a problem that has been checked, whatever its loss, and warn if it did not converge."""
+    """Solve a problem that has been checked, whatever its loss; the caller warns."""
     max_iter = DEFAULT_MAX_ITER[solver] if max_iter is None else max_iter
     monitor = Monitor(problem, tol=tol, max_iter=max_iter, verbose=verbose, callback=callback)
-    threads = 1 if max(problem.sizes) <= SMALL else None
+    threads = 1 if solver == "dykstra" or max(problem.sizes) <= SMALL else None
+    if init is not None and solver == "dykstra":
+        options["multipliers"] = _multipliers_from(init, problem)
     try:
-        with _threadpools().limit(limits=threads):
+        # Overflow on the way is caught by what comes of it, and by the certificate.
+        with _threadpools().limit(limits=threads), np.errstate(all="ignore"):
             result = SOLVERS[solver](
                 problem,
                 monitor,
@@ -188,11 +206,11 @@ def solve(
                 **options,
             )
     except KeyboardInterrupt:
-        if on_interrupt == "raise" or monitor.best is None:
+        if on_interrupt == "raise":
             raise
+        if monitor.best is None:  # nothing was reached: the prior, with its own gap
+            monitor.record(0, problem.at(problem.identity(), problem.mu0))
         result = monitor.result(Status.INTERRUPTED)
-    if not result.converged:
-        _warn_not_converged(result)
     return result
 
 
@@ -201,7 +219,10 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()  # looks through the loaded libraries: once is enough
 
 
-def _warn_not_converged(result: Result) -> None:
+def warn_unless_converged(result: Result) -> None:
+    """Say it once, with numbers, at the line that called the caller of this function."""
+    if result.converged:
+        return
     goal = result.tol * max(1.0, abs(result.primal))
     warnings.warn(
         f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
@@ -222,6 +243,38 @@ def _start_from(init: Result | Iterate, problem: LogDetProblem) -> tuple[list[Ar
     if shapes != expected:
         raise ValueError(f"init: expected W of shapes {expected}, got {shapes}")
     return problem.factors_of(W), b0 if problem.learns_threshold else problem.mu0
+
+
+def _multipliers_from(init: Result | Iterate, problem: LogDetProblem) -> Array | None:
+    """One α_k a pair, where `init` has some and they can belong to these pairs."""
+    active, n_pairs = getattr(init, "active", None), problem.sums.n_pairs
+    if active is None or np.max(active, initial=-1) >= n_pairs:
+        return None
+    multipliers = np.zeros(n_pairs)
+    multipliers[active] = init.multipliers
+    return multipliers
+
+
+def _check_options(solver: str, **given: str) -> dict[str, str]:
+    """Those of the options that are the solver's own; another solver's must keep its default."""
+    for owner, options in OPTIONS.items():
+        for name, choices in options.items():
+            _check_choice(name, given[name], choices)
+            if owner != solver and given[name] != choices[0]:
+                raise ValueError(
+                    f"{name}: belongs to solver={owner!r}, got {given[name]!r} with "
+                    f"solver={solver!r}"
+                )
+    return {name: given[name] for name in OPTIONS[solver]}
+
+
+def _check_magnitude(blocks: Blocks) -> None:
+    largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
+    if largest > LARGEST_ENTRY:
+        raise ValueError(
+            f"X: expected entries of at most {LARGEST_ENTRY:g}, whose squares and fourth powers "
+            f"are still numbers, got {largest:g}; rescale X"
+        )
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -42,7 +42,10 @@ class PairLoss(Protocol):
         """φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0, free of cancellation."""
 
     def take(self, pairs: Array, scale: float = 1.0) -> PairLoss:
-        """The loss of some of the pairs, multiplied by `scale`."""
+        """The loss of the pairs with these indices, multiplied by `scale`."""
+
+    def __getitem__(self, part: slice) -> PairLoss:
+        """The loss of a run of pairs."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ class SquaredHinge:
     def take(self, pairs: Array, scale: float = 1.0) -> SquaredHinge:
         sign, weight, gamma = _take(pairs, self.sign, self.weight, self.gamma)
         return SquaredHinge(sign, scale * weight, gamma)
+
+    def __getitem__(self, part: slice) -> SquaredHinge:
+        return SquaredHinge(self.sign[part], self.weight[part], self.gamma[part])
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,9 @@ class BurgLoss:
     def take(self, pairs: Array, scale: float = 1.0) -> BurgLoss:
         sign, weight, bound = _take(pairs, self.sign, self.weight, self.bound)
         return BurgLoss(sign, scale * weight, bound)
+
+    def __getitem__(self, part: slice) -> BurgLoss:
+        return BurgLoss(self.sign[part], self.weight[part], self.bound[part])
 
 
 def _where(condition: Array, values: Array) -> Array:

@@ -116,6 +116,13 @@ class LogDetProblem:
         sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
         return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
 
+    def identity(self) -> list[Array]:
+        """Factors of W = W0."""
+        return [
+            self.xp.eye(n, dtype=C.dtype)
+            for n, C in zip(self.sizes, self.prior_factors, strict=True)
+        ]
+
     def at(self, L: Sequence[Array], b0: float) -> Point:
         """Look at W_m = L_m L_mᵀ and b0; nothing is computed before it is asked for."""
         return Point(self, tuple(L), float(b0))
@@ -198,9 +205,19 @@ class Point:
         return self.problem.sums.transformed(self.L)
 
     @cached_property
+    def _pass(self) -> tuple[Array, list[Array]]:
+        """Distances and LᵀS(s)L in one pass over the pairs."""
+
+        def slope(part: slice, distances: Array) -> Array:
+            loss = self.problem.loss[part]
+            return loss.slope(distances - loss.gamma * self.b0)
+
+        return self.sums.distances_and_scatter(slope)
+
+    @cached_property
     def zeta(self) -> Array:
-        """D_k − γ_k b0, shape (n_pairs,)."""
-        return self.sums.distances() - self.problem.loss.gamma * self.b0
+        """ζ_k = D_k − γ_k b0, shape (n_pairs,)."""
+        return self._pass[0] - self.problem.loss.gamma * self.b0
 
     @cached_property
     def slope(self) -> Array:
@@ -231,11 +248,10 @@ class Point:
             total += float(xp.sum(L * L)) - 2 * float(xp.linalg.slogdet(L)[1]) - L.shape[0]
         return total
 
-    @cached_property
+    @property
     def scatter(self) -> list[Array]:
         """LᵀS(s)L."""
-        active = self.active
-        return self.sums.take(active).scatter(self.problem.xp.take(self.slope, active, axis=0))
+        return self._pass[1]
 
     @cached_property
     def gradient(self) -> list[Array]:
@@ -278,7 +294,7 @@ class Point:
         end = 1.0 if lowest > -1 else -1 / lowest
 
         def minus_dual(theta: float) -> float:
-            return -self.problem.dual_along(self.slope, nu, theta)
+            return -self.problem.dual_along(self.slope, nu, float(theta))
 
         found = minimize_scalar(
             minus_dual, bounds=(0.0, end), method="bounded", options={"maxiter": 20}

@@ -21,6 +21,7 @@ from ._array import Array, namespace, symmetrised
 __all__ = ["PairSums", "svec", "svec_size", "unsvec"]
 
 CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
+DENSE_SHARE = 0.7  # of the pairs of a chunk: below it, those that count are picked out first
 EAGER_BYTES = 2**28  # larger features are multiplied by a factor chunk by chunk, not at once
 
 
@@ -122,27 +123,49 @@ class PairSums:
 
     def distances(self) -> Array:
         """D_k, shape (n_pairs,)."""
-        return self._per_pair(lambda rows: rows)  # theory (Dist)
+        return self._joined([self._squares(rows) for _, rows in self.chunks()])
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
-        return self._per_pair(lambda rows: _apply(rows, V))
-
-    def _per_pair(self, image: Callable[[list[Array]], Sequence[Array]]) -> Array:
-        xp, parts = self.xp, []
-        for _, rows in self.chunks():
-            inner = sum(_dot(a, b) for a, b in zip(rows, image(rows), strict=True))
-            parts.append(inner / self.n_blocks)
-        return parts[0] if len(parts) == 1 else xp.concat(parts)
+        return self._joined([self._inner(rows, _apply(rows, V)) for _, rows in self.chunks()])
 
     def scatter(self, s: Array) -> list[Array]:
         """S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) a block."""
-        dtype = self.features[0].dtype  # theory (D)
-        total = [self.xp.zeros((n, n), dtype=dtype) for n in self.sizes]
+        total = self._zeros()
         for part, rows in self.chunks():
-            scale = s[part][:, None, None] / self.n_blocks
-            total = [S + _flat(b).T @ _flat(scale * b) for S, b in zip(total, rows, strict=True)]
+            total = self._add_scatter(total, rows, s[part])
         return [symmetrised(S) for S in total]
+
+    def distances_and_scatter(
+        self, slope: Callable[[slice, Array], Array]
+    ) -> tuple[Array, list[Array]]:
+        """D, and S for the s that `slope(pairs, D of the pairs)` gives, in one pass."""
+        distances, total = [], self._zeros()
+        for part, rows in self.chunks():
+            distances.append(self._squares(rows))
+            total = self._add_scatter(total, rows, slope(part, distances[-1]))
+        return self._joined(distances), [symmetrised(S) for S in total]
+
+    def _squares(self, rows: Sequence[Array]) -> Array:
+        return self._inner(rows, rows)  # theory (Dist)
+
+    def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
+        return sum(_dot(a, b) for a, b in zip(rows, images, strict=True)) / self.n_blocks
+
+    def _zeros(self) -> list[Array]:
+        return [self.xp.zeros((n, n), dtype=self.features[0].dtype) for n in self.sizes]
+
+    def _add_scatter(self, total: Sequence[Array], rows: Sequence[Array], s: Array) -> list[Array]:
+        xp = self.xp  # theory (D)
+        used = xp.nonzero(s)[0]
+        if used.shape[0] < DENSE_SHARE * s.shape[0]:
+            rows, s = [xp.take(block, used, axis=0) for block in rows], xp.take(s, used, axis=0)
+        scale = s[:, None, None] / self.n_blocks
+        pairs = zip(total, rows, strict=True)
+        return [S + _flat(block).T @ _flat(scale * block) for S, block in pairs]
+
+    def _joined(self, parts: Sequence[Array]) -> Array:
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts)
 
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """svec(A_{m,k})/M of a chunk, blocks side by side, shape (n_part, Σ n_m(n_m+1)/2)."""

@@ -3,7 +3,8 @@
 z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A direction is a list of M
 symmetric matrices and one number, the threshold's part scaled by √c0.
 
-dense      in d = Σ n_m(n_m+1)/2 + 1 dimensions
+dense      in d = Σ n_m(n_m+1)/2 + 1 dimensions; from a sample of the active pairs where there are
+           very many, for the gradient and the certificate stay exact whatever the system is
 woodbury   in as many dimensions as there are active pairs, docs/theory.md (Gram)
 cg         conjugate gradients: products alone, no z_k is ever formed
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, sqrt
+from typing import Any
 
 from .._array import Array, factor_posdef
 from ..problem import Point
@@ -21,6 +23,8 @@ __all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system"]
 
 Direction = tuple[list[Array], float]
 
+PAIRS_PER_DIMENSION = 200  # of a sample: each step then leaves about 1/200 of the gap
+FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
 LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
 
 
@@ -163,14 +167,35 @@ def _add(a: Direction, scale: float, b: Direction) -> Direction:
 SYSTEMS = {kind.name: kind for kind in (DenseSystem, WoodburySystem, ConjugateGradientSystem)}
 
 
-def newton_system(point: Point, factors: Sequence[Array], linear_solver: str) -> NewtonSystem:
-    """The Newton system of a point, in the coordinates of the given factors of its own."""
-    xp, problem, active = point.problem.xp, point.problem, point.active
+def newton_system(
+    point: Point,
+    factors: Sequence[Array],
+    linear_solver: str,
+    rng: Any = None,
+    products: int = FIRST_PRODUCTS,
+) -> NewtonSystem:
+    """The Newton system of a point, in the coordinates of the given factors of its own.
+
+    With an `rng`, a dense system may be assembled from a sample of the active pairs.
+    """
+    xp, problem, active, scale = point.problem.xp, point.problem, point.active, 1.0
+    if not point.n_active:
+        return NewtonSystem(point.sums.take(active), active, active, problem.c0)
+    name = linear_solver
+    if linear_solver == "auto":
+        name = cheapest(point.sums, point.n_active, rng is not None, products)
+    enough = PAIRS_PER_DIMENSION * dimension(point.sums)
+    if rng is not None and name == "dense" and 2 * enough < point.n_active:
+        some = rng.choice(point.n_active, enough, replace=False)
+        active, scale = xp.take(active, xp.asarray(some), axis=0), point.n_active / enough
     sums = point.sums.take(active).transformed(factors)
-    name = cheapest(sums) if linear_solver == "auto" else linear_solver
-    kind = SYSTEMS[name] if point.n_active else NewtonSystem
     curvature, gamma = (xp.take(a, active, axis=0) for a in (point.curvature, problem.loss.gamma))
-    return kind(sums, curvature, gamma, problem.c0)
+    return SYSTEMS[name](sums, scale * curvature, gamma, problem.c0)
+
+
+def dimension(sums: PairSums) -> int:
+    """d = Σ n_m(n_m+1)/2 + 1."""
+    return sum(svec_size(n) for n in sums.sizes) + 1
 
 
 def gram_cost(n: int, width: int) -> int:
@@ -178,14 +203,19 @@ def gram_cost(n: int, width: int) -> int:
     return width**2 * n
 
 
-def cheapest(sums: PairSums) -> str:
-    """The way that is expected to be the fastest."""
-    k, shapes = sums.n_pairs, list(zip(sums.sizes, sums.widths, strict=True))
-    d = sum(svec_size(n) for n in sums.sizes) + 1
+def cheapest(sums: PairSums, k: int, sampled: bool, products: int) -> str:
+    """The way that is expected to be the fastest for k active pairs.
+
+    Costs are in multiplications at the rate of the dense way; the factors were measured by
+    benchmarks/linear_solvers.py. `products` is what conjugate gradients are expected to need.
+    """
+    shapes, d = list(zip(sums.sizes, sums.widths, strict=True)), dimension(sums)
+    assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
     entry = sum(min(gram_cost(n, width), svec_size(n)) for n, width in shapes)
+    product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
     cost = {
-        "dense": k * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
-        "woodbury": k**2 * entry + k**3 / 3 if k <= LARGEST_MATRIX else inf,
-        "cg": 60 * sum(4 * k * n * n * width for n, width in shapes),
+        "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
+        "woodbury": 1.8 * (k**2 * entry + k**3 / 3) if k <= LARGEST_MATRIX else inf,
+        "cg": products * product,
     }
     return min(cost, key=cost.get)

@@ -96,6 +96,11 @@ class Monitor:
             return Status.CONVERGED
         return Status.MAX_ITER if n_iter >= self.max_iter else None
 
+    def note(self, text: str) -> None:
+        """Say something that is not an iteration, where iterations are printed."""
+        if self.verbose:
+            print(text, flush=True)
+
     def _iterate(self, point: Certified, row: dict) -> Iterate:
         W = self.problem.metric(point.L)
         return Iterate(

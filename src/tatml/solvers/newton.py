@@ -2,17 +2,22 @@
 
 It keeps W and P = I + S(s) as two positive definite variables and aims at W P = τ I, with τ = 1 at
 the solution (docs/theory.md, (NT)). Near the boundary of the cone, where Newton on the primal alone
-crawls, it still takes long steps. Two guards make it safe:
+crawls, it still takes long steps. Three guards make it safe:
 
+- a step that the boundary stops short moves W back into the cone and P onto the central ray;
 - where a factorisation fails, or the gap has not improved for some steps (the active set cycles),
   a damped Newton step on F with an exact line search takes over: it always descends;
 - where not even that descends, floating point has nothing more to give, and the status says so.
+
+Very many pairs are rehearsed on a random sample first, and their Hessian is assembled from a sample
+too. Gradient and certificate are always those of all pairs, so the answer is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from math import inf, isfinite, sqrt
 from typing import Any
@@ -21,17 +26,23 @@ from scipy.optimize import brentq
 
 from .._array import Array, LinAlgError, namespace
 from ..problem import LogDetProblem, Point
-from .linear import Direction, newton_system
+from .linear import FIRST_PRODUCTS, Direction, dimension, newton_system
 from .monitor import Monitor
-from .result import Result, Status
+from .result import Result, Status, is_converged
 
 __all__ = ["newton"]
 
+START_DISTANCE = 1e4  # mean distance at the start: from too large a W, Newton finds back fast
 LONGEST = 0.98  # of the way to the boundary of the cone
+SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
+ROOM = 1e-3  # of ‖W‖
 PATIENCE = 8  # steps without a better gap before a damped step
-START_DISTANCE = 1e4  # mean distance at the start: W too large converges, too small crawls
-SAMPLE = 20_000  # pairs that a problem with many more is rehearsed on
+FLOOR = 1e-14  # a relative gap below it is rounding
+FORCING = 0.03  # relative residual that conjugate gradients may leave
+SAMPLE = 20_000  # pairs of the smallest rehearsal
 REHEARSAL_TOL = 1e-4
+NEAR = 0.1  # of F: a gap below it should fall fast, and where a step from a sampled Hessian leaves
+SLOW = 0.5  # of it, the next Hessian is exact
 
 Start = tuple[Sequence[Array], float]
 
@@ -47,6 +58,30 @@ class Step:
     products: int = 0
 
 
+@dataclass
+class _Pace:
+    """What the steps so far say about the next one."""
+
+    best_gap: float = inf
+    stale: int = 0
+    slow: bool = False
+    at_floor: bool = False
+    products: int = FIRST_PRODUCTS
+
+    def note(self, point: Point, step: Step) -> None:
+        """Take a new point into account."""
+        self.slow = self.best_gap < NEAR * point.primal and point.gap > SLOW * self.best_gap
+        self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
+        self.best_gap = min(self.best_gap, point.gap)
+        self.products = max(self.products, step.products)
+        self.at_floor = self.stale > 1 and is_converged(self.best_gap, point.primal, FLOOR)
+
+    @property
+    def forcing(self) -> float:
+        """What conjugate gradients may leave: less when the last steps led nowhere."""
+        return FORCING * 0.1 ** min(self.stale, 6)
+
+
 def newton(
     problem: LogDetProblem,
     monitor: Monitor,
@@ -56,40 +91,58 @@ def newton(
     random_state: Any = None,
 ) -> Result:
     """Minimise F from `start` (factors L and b0) until the monitor says stop."""
-    start = start or _first_guess(problem, linear_solver, random_state)
-    point, step, stale = problem.at(*start), Step("start"), 0
+    start = start or _first_guess(problem, monitor, linear_solver, random_state)
+    point, step, pace = problem.at(*start), Step("start"), _Pace()
     Q = _central(point)
     for n_iter in count():
-        best_gap = inf if monitor.best is None else monitor.best.gap
         status = monitor.record(n_iter, point, **vars(step))
         if status is not None:
             return monitor.result(status)
-        stale = 0 if point.gap < best_gap else stale + 1
-        reached = _primal_dual_step(point, Q, linear_solver) if stale < PATIENCE else None
+        pace.note(point, step)
+        reached = None
+        if pace.stale < PATIENCE:
+            rng = None if pace.slow or pace.stale else random_state
+            reached = _primal_dual_step(point, Q, linear_solver, rng, pace)
         if reached is None:
-            reached, stale = _damped_step(point, linear_solver), 0
-        if reached is None:
+            reached = _damped_step(point, linear_solver)
+        if reached is None or pace.at_floor:
             return monitor.result(Status.PRECISION)
         point, Q, step = reached
 
 
-def _first_guess(problem: LogDetProblem, linear_solver: str, random_state: Any) -> Start:
+def _first_guess(
+    problem: LogDetProblem, monitor: Monitor, linear_solver: str, random_state: Any
+) -> Start:
     """The prior with its best threshold; for many pairs, the solution of a random sample."""
     n_pairs = problem.sums.n_pairs
     if random_state is None or n_pairs <= 4 * SAMPLE:
         return _scaled_prior(problem)
-    some = problem.xp.asarray(random_state.choice(n_pairs, SAMPLE, replace=False))
-    sample = problem.subset(some, n_pairs / SAMPLE)
-    rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50)
-    newton(sample, rehearsal, linear_solver=linear_solver)
-    return rehearsal.best.L, rehearsal.best.b0
+    size = max(SAMPLE, n_pairs // 8)
+    some = problem.xp.asarray(random_state.choice(n_pairs, size, replace=False))
+    sample = problem.subset(some, n_pairs / size)
+    rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
+    rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
+    newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
+    rehearsal.note(f"All {n_pairs:,} pairs.")
+    # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
+    return _backed_off(rehearsal.best.L, dimension(problem.sums) / size), rehearsal.best.b0
+
+
+def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
+    """Factors of W + share · ‖W‖ I: away from the boundary of the cone, where steps are short."""
+    grown = []
+    for factor in L:
+        xp, W = namespace(factor), factor @ factor.T
+        room = share * float(xp.max(xp.linalg.eigvalsh(W)))
+        grown.append(xp.linalg.cholesky(W + room * xp.eye(W.shape[0], dtype=W.dtype)))
+    return grown
 
 
 def _scaled_prior(problem: LogDetProblem) -> Start:
     """W = t I with its best threshold, t = 1 unless the data's units make distances huge."""
     xp, distances = problem.xp, problem.sums.distances()
     t = min(1.0, START_DISTANCE / max(float(xp.mean(distances)), 1.0))
-    return [sqrt(t) * xp.eye(n) for n in problem.sizes], problem.best_threshold(t * distances)
+    return [sqrt(t) * eye for eye in problem.identity()], problem.best_threshold(t * distances)
 
 
 def _central(point: Point) -> list[Array]:
@@ -129,18 +182,24 @@ class _Scaling:
         return inf if lowest >= 0 else -1 / lowest
 
 
-def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str):
+def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str, rng: Any, pace: _Pace):
     """Predict, then centre and correct; None where a factorisation fails."""
     try:
         scaling = [_Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
-        system = newton_system(point, [block.right for block in scaling], linear_solver)
+        system = newton_system(
+            point, [block.right for block in scaling], linear_solver, rng, pace.products
+        )
         mu = _mean_product(scaling)
-        predicted = _direction(point, scaling, system, 1.0, [0.0] * len(scaling))
+        solve = partial(_direction, point, scaling, system, pace.forcing)
+        predicted = solve(1.0, [0.0] * len(scaling))
         after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
         tau = max(1.0, (after / mu) ** 3 * mu)
-        corrected = _direction(point, scaling, system, tau, _second_order(scaling, predicted))
+        corrected = solve(tau, _second_order(scaling, predicted))
         length = _step_length(scaling, corrected, LONGEST)
         reached, Q = _advance(point, scaling, corrected, length)
+        if length < SHORTEST:
+            reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
+            Q = _central(reached)
     except LinAlgError:
         return None
     if not isfinite(reached.primal):
@@ -148,14 +207,13 @@ def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str):
     return reached, Q, Step("primal-dual", length, tau, system.name, system.n_products)
 
 
-def _direction(point, scaling, system, tau, E):
+def _direction(point, scaling, system, forcing, tau, E):
     """ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
     xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
     rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
     norm = sqrt(sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope**2)
-    forcing = min(0.1, 0.1 * sqrt(norm))
-    dW, db = system.solve(rhs, -point.threshold_slope, forcing)
+    dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)))
     blocks = zip(goals, scaling, dW, strict=True)
     return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
 
@@ -206,7 +264,7 @@ def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
 def _damped_step(point: Point, linear_solver: str):
     """A Newton step on F, exactly searched; None where floating point cannot descend."""
     problem, xp = point.problem, point.problem.xp
-    eyes = [xp.eye(n) for n in problem.sizes]
+    eyes = problem.identity()
     try:
         system = newton_system(point, eyes, linear_solver)
         direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)

@@ -1,0 +1,117 @@
+"""What a Dykstra projection costs: beside one eigendecomposition, and efficient beside naive.
+
+    python benchmarks/dykstra_projection.py [--quick]
+
+All pairs are similar and violated, so that every projection moves W; certificates are included.
+Times are medians, with one BLAS thread. `eigh` is LAPACK's dsyevd with eigenvectors of one n × n
+matrix, called directly; L counts the equation's evaluations in a projection.
+"""
+
+import argparse
+from functools import partial
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+from scipy.linalg import lapack
+from threadpoolctl import threadpool_limits
+
+from tatml.blocks import Blocks
+from tatml.core import solve
+from tatml.pairs import as_pairs
+from tatml.problem import LogDetProblem, squared_hinge
+
+
+def make_problem(n, width, n_blocks, n_pairs):
+    """Similar pairs that stay too far apart."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(50, n, width)) / np.sqrt(width * n) for _ in range(n_blocks)]
+    first = rng.integers(50, size=n_pairs)
+    second = (first + rng.integers(1, 50, size=n_pairs)) % 50
+    pairs = as_pairs(np.stack([first, second], 1), np.ones(n_pairs, dtype=bool), 50, None)
+    loss = squared_hinge(pairs, 1.0, (0.01, 2.0))
+    return LogDetProblem.build(Blocks(*arrays), pairs, loss, mu0=1.0)
+
+
+def projection_seconds(problem, projection, epochs, repeats):
+    """Median seconds of one projection, and evaluations of the equation in one."""
+    sample = []
+    for _ in range(repeats):
+        result = solve(
+            problem,
+            solver="dykstra",
+            projection=projection,
+            tol=1e-300,
+            max_iter=epochs,
+            random_state=0,
+        )
+        seconds, moves = result.history["seconds"], result.history["moves"][-1]
+        sample.append((seconds[-1] - seconds[0]) / moves)
+    return median(sample), result.history["evaluations"][-1] / moves
+
+
+def eigh_seconds(n, repeats):
+    """Median seconds of one eigendecomposition."""
+    root = np.random.default_rng(0).normal(size=(n, n))
+    matrix, sample = np.asfortranarray(root @ root.T), []
+    decompose = partial(lapack.dsyevd, matrix)
+    for _ in range(20 * repeats):
+        start = perf_counter()
+        decompose()
+        sample.append(perf_counter() - start)
+    return median(sample)
+
+
+def matrices(sizes, blocks, n_pairs, repeats):
+    """Print the table for square matrices."""
+    print("square matrices, n' = n")
+    print("| n | M | eigh | efficient | efficient / (M eigh) | naive | L | naive / efficient |")
+    print("|---|---|---|---|---|---|---|---|")
+    for n in sizes:
+        for n_blocks in blocks:
+            count = max(10, min(n_pairs, 20_000 // n))
+            problem = make_problem(n, n, n_blocks, count)
+            efficient, _ = projection_seconds(problem, "efficient", 2, repeats)
+            naive, evaluations = projection_seconds(problem, "naive", 2, repeats)
+            eigh = eigh_seconds(n, repeats)
+            print(
+                f"| {n} | {n_blocks} | {eigh * 1e6:.0f} µs | {efficient * 1e6:.0f} µs "
+                f"| {efficient / (n_blocks * eigh):.2f} | {naive * 1e6:.0f} µs "
+                f"| {evaluations:.1f} | {naive / efficient:.1f} |",
+                flush=True,
+            )
+
+
+def vectors(sizes, n_pairs, repeats):
+    """Print the table for vectors."""
+    print("\nvectors, M = 1")
+    print("| n | eigh | efficient | efficient / eigh | naive | naive / efficient |")
+    print("|---|---|---|---|---|---|")
+    for n in sizes:
+        problem = make_problem(n, 1, 1, n_pairs)
+        efficient, _ = projection_seconds(problem, "efficient", 2, repeats)
+        naive, _ = projection_seconds(problem, "naive", 2, repeats)
+        eigh = eigh_seconds(n, repeats)
+        print(
+            f"| {n} | {eigh * 1e6:.0f} µs | {efficient * 1e6:.1f} µs | {efficient / eigh:.2f} "
+            f"| {naive * 1e6:.0f} µs | {naive / efficient:.1f} |",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few seconds, small sizes")
+    quick = parser.parse_args().quick
+    with threadpool_limits(1):
+        matrices(
+            (5, 9) if quick else (5, 9, 20, 50, 100),
+            (1, 2) if quick else (1, 2, 3, 4),
+            100 if quick else 500,
+            1 if quick else 5,
+        )
+        vectors((5, 9) if quick else (5, 9, 20, 50, 100), 100 if quick else 500, 1 if quick else 5)
+
+
+if __name__ == "__main__":
+    main()

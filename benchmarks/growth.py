@@ -1,0 +1,81 @@
+"""How the time of a fit grows with K, n and M, beside what counting operations predicts.
+
+Prints seconds and fitted exponents, and draws them into docs/images/growth.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from common import describe_machine, draw_pairs, make_classes, timed
+
+from tatml import learn_metric
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "growth.png"
+# name: (label, values, (n, n', M, K) at a value, expected exponent, where it comes from)
+SERIES = {
+    "K": ("pairs K (n = 9, n' = 9, M = 2)", [10_000, 30_000, 100_000, 300_000, 1_000_000],
+          lambda v: (9, 9, 2, v), 1.0, "each step passes over the pairs once"),
+    "n": ("size n (vectors, M = 1, K = 20,000)", [32, 64, 128, 256],
+          lambda v: (v, 1, 1, 20_000), 2.0, "conjugate gradients: K n² a product"),
+    "M": ("blocks M (n = 9, n' = 9, K = 20,000)", [1, 2, 4, 8],
+          lambda v: (9, 9, v, 20_000), 1.0, "the pairs are read block by block"),
+}  # fmt: skip
+
+
+def fit_seconds(n: int, width: int, M: int, K: int, repeats: int) -> tuple[float, int]:
+    X, y = make_classes(4_000, (n, width), M, spread=1.0)
+    pairs, similar = draw_pairs(y, K)
+    settings = {"C": 1e3 / K, "c0": 100.0, "random_state": 0}
+    spent, result = timed(learn_metric, X, pairs, similar, repeats=repeats, **settings)
+    return spent, result.n_iter
+
+
+def draw(measured: dict) -> None:
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+    for axis, (name, (values, times, slope)) in zip(axes, measured.items(), strict=True):
+        label, _, _, expected, _ = SERIES[name]
+        values, times = np.asarray(values, float), np.asarray(times)
+        axis.loglog(
+            values, times, "o-", color="#1f5fa8", lw=2, label=f"measured: {name}^{slope:.2f}"
+        )
+        guide = times[-1] * (values / values[-1]) ** expected
+        axis.loglog(values, guide, "--", color="#999999", label=f"expected: {name}^{expected:g}")
+        axis.set(xlabel=label, ylabel="seconds of a fit (relative gap 1e-6)")
+        axis.grid(True, which="major", color="#e5e5e5")
+        axis.legend(frameon=False)
+        axis.spines[["top", "right"]].set_visible(False)
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="three values a series, no picture")
+    options = parser.parse_args()
+    print(describe_machine())
+    measured = {}
+    for name, (label, values, shape, expected, reason) in SERIES.items():
+        values = values[:3] if options.quick else values
+        runs = [fit_seconds(*shape(v), repeats=1 if options.quick else 3) for v in values]
+        times = [spent for spent, _ in runs]
+        slope = np.polyfit(np.log(values), np.log(times), 1)[0]
+        measured[name] = (values, times, slope)
+        shown = ", ".join(
+            f"{v:,}: {t:.3f} s ({s} steps)" for v, (t, s) in zip(values, runs, strict=True)
+        )
+        print(f"{label}: {shown}")
+        print(f"  exponent {slope:.2f}, expected {expected:g} ({reason})", flush=True)
+    if not options.quick:
+        draw(measured)
+        print(f"drawn: {PICTURE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The three ways to solve Newton's system: where each wins, and what the automatic choice costs.
+
+Whole fits to a relative gap of 1e-6, on a grid of (n, n', M, K, share of active pairs). "few" are
+classes far apart, where few pairs violate their margin, "most" are classes that overlap. A way is
+left out where its matrix would have more than 6,000 rows. The last line is the median of auto/best.
+The first block is the fit of vectors with n = 64 and K = 20,000, most pairs active.
+"""
+
+from __future__ import annotations
+
+import argparse
+from math import inf
+
+import numpy as np
+from common import describe_machine, draw_pairs, make_classes, timed
+
+from tatml import learn_metric
+from tatml.solvers.linear import LARGEST_MATRIX, dimension
+from tatml.sums import PairSums
+
+WAYS = ("dense", "woodbury", "cg", "auto")
+GRID = [
+    (n, width, M, K, kind, cK)
+    for n, width, M in ((8, 1, 1), (16, 1, 2), (32, 1, 1), (64, 1, 1), (9, 9, 2), (20, 5, 1))
+    for K in (200, 2_000, 20_000)
+    for kind in ("few", "most")
+    for cK in (1e2, 1e5)
+]
+
+
+def make_problem(n: int, width: int, M: int, K: int, kind: str, cK: float) -> dict:
+    spread = {"few": 4.0, "most": 0.7}[kind]
+    X, y = make_classes(min(max(K // 5, 60), 4_000), (n, width), M, spread)
+    pairs, similar = draw_pairs(y, K)
+    return {
+        "X": X, "pairs": pairs, "similar": similar, "C": cK / K, "c0": 0.1 * cK, "random_state": 0
+    }  # fmt: skip
+
+
+def measure(row: tuple, repeats: int) -> tuple[dict, object]:
+    problem = make_problem(*row)
+    spent = {}
+    spent["auto"], result = timed(learn_metric, **problem, repeats=repeats)
+    active = int(result.history["n_active"].max())
+    size = dimension(PairSums([a.transpose(0, 2, 1) for a in problem["X"].arrays]))
+    rows = {"dense": size, "woodbury": active, "cg": 0}
+    for way in WAYS[:3]:
+        allowed = rows[way] <= LARGEST_MATRIX / 2
+        spent[way] = inf
+        if allowed:
+            spent[way], _ = timed(learn_metric, **problem, linear_solver=way, repeats=repeats)
+    return spent, result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a sixth of the grid")
+    options = parser.parse_args()
+    print(describe_machine())
+    if not options.quick:
+        problem = make_problem(64, 1, 1, 20_000, "most", 1e4)
+        dense, result = timed(learn_metric, **problem, linear_solver="dense", repeats=1)
+        auto, _ = timed(learn_metric, **problem)
+        share = result.history["n_active"].mean() / len(problem["pairs"])
+        print(f"n = 64, K = 20,000, {share:.0%} active, d = 2,081:")
+        print(f"dense {dense:.2f} s, auto {auto:.2f} s")
+        print(f"auto / dense = {auto / dense:.3f}\n")
+    print(f"{'n':>4} {'n_':>3} {'M':>2} {'K':>6} {'kind':>5} {'cK':>6} {'active':>7} ", end="")
+    print("".join(f"{way:>10}" for way in WAYS) + f" {'chosen':>9} {'best':>9} {'auto/best':>9}")
+    ratios = []
+    for row in GRID[:: 6 if options.quick else 1]:
+        spent, result = measure(row, repeats=3)
+        best = min(WAYS[:3], key=spent.get)
+        ratios.append(spent["auto"] / spent[best])
+        n, width, M, K, kind, cK = row
+        share = len(result.active) / K
+        print(f"{n:4d} {width:3d} {M:2d} {K:6d} {kind:>5} {cK:6.0e} {share:7.2f} ", end="")
+        print("".join(f"{1e3 * spent[way]:9.1f}m" for way in WAYS), end="")
+        print(f" {result.history['linear'][-1]:>9} {best:>9} {ratios[-1]:9.2f}", flush=True)
+    print(
+        f"\nmedian auto/best = {np.median(ratios):.2f}, worst = {max(ratios):.2f} (m: milliseconds)"
+    )
+
+
+if __name__ == "__main__":
+    main()

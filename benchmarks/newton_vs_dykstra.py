@@ -1,0 +1,183 @@
+"""Newton to a relative gap of 1e-8 against Dykstra at its best to 1e-4, in one run.
+
+    python benchmarks/newton_vs_dykstra.py [--quick] [--seconds 60] [--plot FILE]
+
+Samples are pairs of 9 × 9 matrices. Both solvers get one BLAS thread and the same problem. Dykstra
+visits the pairs in the order and with the projection that `dykstra_order.py` and
+`dykstra_projection.py` find the fastest, and the time of its certificates is taken off. A run that
+reaches its limit of seconds counts with these, so that its ratio is a lower bound.
+"""
+
+import argparse
+from statistics import median
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from tatml.blocks import Blocks
+from tatml.core import solve
+from tatml.pairs import as_pairs
+from tatml.problem import LogDetProblem, squared_hinge
+
+NEWTON_TOL, DYKSTRA_TOL = 1e-8, 1e-4
+WEIGHTS = (0.1, 1.0, 10.0)
+FLOOR = 1e-10  # of the picture
+LONG = 10.0  # seconds; a longer run is not repeated
+
+
+def make_problem(n_pairs, *, shapes=((9, 9), (9, 9)), C=1.0, c0=1.0, n_samples=300, seed=0):
+    """Five noisy classes of matrices, distances of about 1, random pairs."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(5, size=n_samples)
+    arrays = []
+    for n, width in shapes:
+        centre = rng.normal(size=(5, n, width))
+        noise = rng.normal(size=(n_samples, n, width))
+        arrays.append((centre[label] + noise) / np.sqrt(2 * n * width))
+    first = rng.integers(n_samples, size=n_pairs)
+    second = (first + rng.integers(1, n_samples, size=n_pairs)) % n_samples
+    chosen = as_pairs(np.stack([first, second], 1), label[first] == label[second], n_samples, None)
+    loss = squared_hinge(chosen, C, (0.5, 2.0))
+    return LogDetProblem.build(Blocks(*arrays), chosen, loss, c0=c0, mu0=1.0)
+
+
+def run(problem, *, seconds, **options):
+    """The result, stopped after a time."""
+    return solve(problem, callback=lambda it: it.seconds > seconds, max_iter=10**6, **options)
+
+
+def certificate_seconds(problem, result):
+    """What one look at the gap costs at the solution."""
+    sample = [
+        solve(problem, solver="dykstra", init=result, tol=1.0).history["seconds"][0]
+        for _ in range(5)
+    ]
+    return median(sample)
+
+
+def compare(n_pairs, C, repeats, seconds):
+    """Median seconds of both solvers, and Dykstra's last run."""
+    problem = make_problem(n_pairs, C=C)
+    newton, dykstra = [], []
+    run(problem, seconds=0.0, tol=NEWTON_TOL)  # warm the caches
+    for seed in range(repeats):
+        exact = run(problem, seconds=seconds, tol=NEWTON_TOL, random_state=seed)
+        newton.append(exact.history["seconds"][-1])
+        rough = run(problem, seconds=seconds, solver="dykstra", tol=DYKSTRA_TOL, random_state=seed)
+        total = rough.history["seconds"][-1]
+        certificates = len(rough.history["gap"]) * certificate_seconds(problem, rough)
+        dykstra.append(total - certificates)
+        if total > LONG:
+            break  # long enough to be no accident
+    return median(newton), median(dykstra), exact, rough
+
+
+def table(sizes, repeats, seconds):
+    """Print the ratios."""
+    print(f"n = 9, M = 2; Newton to {NEWTON_TOL:g}, Dykstra to {DYKSTRA_TOL:g} (relative gap)")
+    print("| K | c | Newton | steps | Dykstra | epochs | reached | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for n_pairs in sizes:
+        for C in WEIGHTS:
+            fast, slow, exact, rough = compare(n_pairs, C, repeats, seconds)
+            gap = rough.gap / max(1.0, abs(rough.primal))
+            bound = "" if rough.converged else "≥ "
+            print(
+                f"| {n_pairs:,} | {C:g} | {fast * 1e3:.1f} ms | {exact.n_iter} | {slow:.2f} s "
+                f"| {rough.n_iter} | {gap:.0e} | {bound}{slow / fast:.0f} |",
+                flush=True,
+            )
+
+
+def curves(n_pairs, seconds):
+    """(seconds, relative gap) of both solvers for each weight: the fastest of five runs."""
+    found = {}
+    for C in WEIGHTS:
+        problem = make_problem(n_pairs, C=C)
+        for solver in ("newton", "dykstra"):
+            runs = []
+            while len(runs) < 5 and not (runs and runs[-1][0][-1] > LONG):
+                result = run(problem, seconds=seconds, solver=solver, tol=FLOOR, random_state=0)
+                gap = result.history["gap"] / np.maximum(1, np.abs(result.history["primal"]))
+                runs.append((result.history["seconds"], gap))
+            found[solver, C] = min(runs, key=lambda curve: curve[0][-1])
+    return found
+
+
+def cut(seconds, gap):
+    """The curve down to the floor of the picture."""
+    below = np.nonzero(gap < FLOOR)[0]
+    if not below.size:
+        return seconds, gap
+    end = below[0]
+    share = np.log(gap[end - 1] / FLOOR) / np.log(gap[end - 1] / gap[end])
+    last = seconds[end - 1] * (seconds[end] / seconds[end - 1]) ** share
+    return np.append(seconds[:end], last), np.append(gap[:end], FLOOR)
+
+
+def plot(found, n_pairs, path):
+    """Gap against seconds, both axes logarithmic, lines labelled where they end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    colours = {"newton": "#1b6ca8", "dykstra": "#c8553d"}
+    figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
+    for (solver, C), curve in found.items():
+        seconds, gap = cut(*curve)
+        axes.loglog(seconds, gap, color=colours[solver], linewidth=1.8, solid_capstyle="round")
+        first = min(WEIGHTS) == C
+        text = f"c = {C:g}" if first else f"{C:g}"
+        place = {"xytext": (4, -6), "va": "top", "ha": "right" if first else "center"}
+        if gap[-1] > FLOOR:
+            place = {"xytext": (5, 0), "va": "center", "ha": "left"}
+        axes.annotate(
+            text,
+            (seconds[-1], gap[-1]),
+            textcoords="offset points",
+            color=colours[solver],
+            fontsize=9,
+            **place,
+        )
+    for solver in colours:
+        seconds, gap = cut(*found[solver, min(WEIGHTS)])
+        at = np.exp(np.interp(np.log(1e-6), np.log(gap[::-1]), np.log(seconds[::-1])))
+        axes.annotate(
+            solver.capitalize(),
+            (at, 1e-6),
+            xytext=(-8, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            color=colours[solver],
+            fontsize=13,
+            fontweight="bold",
+        )
+    axes.set(xlabel="seconds", ylabel="relative duality gap")
+    axes.set_ylim(FLOOR / 8, 3)
+    axes.set_title(f"{n_pairs:,} pairs, two 9 × 9 blocks, one core", fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.93", linewidth=0.8)
+    axes.minorticks_off()
+    figure.savefig(path, dpi=160)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few seconds, small sizes")
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit of one Dykstra run")
+    parser.add_argument("--plot", metavar="FILE", help="draw gap against seconds instead")
+    given = parser.parse_args()
+    n_pairs, seconds = (200, 1.0) if given.quick else (2_000, given.seconds)
+    with threadpool_limits(1):
+        if given.plot:
+            plot(curves(n_pairs, seconds), n_pairs, given.plot)
+        elif given.quick:
+            table([n_pairs], 1, seconds)
+        else:
+            table([2_000, 20_000], 3, seconds)
+
+
+if __name__ == "__main__":
+    main()

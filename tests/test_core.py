@@ -1,0 +1,394 @@
+"""`learn_metric`: what it refuses, what it returns, and how it is watched and interrupted."""
+
+import dataclasses
+import re
+import warnings
+from math import inf
+
+import numpy as np
+import pytest
+from helpers import SHAPES, random_case
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from tatml import Blocks, Status, learn_metric
+from tatml.solvers import Iterate
+
+
+def arguments(**changes):
+    case = random_case(SHAPES["two ragged"], C=5.0)
+    return {"X": case.blocks, "pairs": case.pairs, "similar": case.similar} | changes
+
+
+@pytest.fixture
+def case():
+    return random_case(SHAPES["two ragged"], n_pairs=40, C=20.0, prior=True, weights=True)
+
+
+def with_entry(value):
+    blocks = arguments()["X"]
+    arrays = [array.copy() for array in blocks.arrays]
+    arrays[1][3, 0, 2] = value
+    return Blocks(*arrays)
+
+
+# Bad input: which parameter, what was expected, what came
+
+EYES = [np.eye(3), np.eye(2)]
+RAGGED_PAIRS = [[0, 1], [2]]
+BAD = {
+    "NaN": ({"X": with_entry(np.nan)}, ValueError, "X: expected finite.*nan in block 1, sample 3"),
+    "infinity": ({"X": with_entry(inf)}, ValueError, "X: expected finite.*inf in block 1, sample"),
+    "1-D X": ({"X": np.ones(8)}, ValueError, r"X: expected a 2-D array.*got .*shape \(8,\)"),
+    "text X": ({"X": np.full((8, 2), "a")}, TypeError, "X: expected real numbers, got .*<U1"),
+    "empty X": ({"X": np.ones((0, 3))}, ValueError, "X: expected at least one sample, got"),
+    "no pairs": ({"pairs": np.empty((0, 2), int)}, ValueError, "pairs: expected.*got no pairs"),
+    "triples": ({"pairs": np.ones((4, 3), int)}, ValueError, r"pairs: expected.*shape \(4, 3\)"),
+    "ragged": ({"pairs": RAGGED_PAIRS}, ValueError, "pairs: expected.*got list"),
+    "float pairs": ({"pairs": [[0.0, 1.0]]}, TypeError, "pairs: expected integer.*got .*float64"),
+    "too high": ({"pairs": [[0, 8]]}, ValueError, "pairs: expected.*n_samples = 8, got index 8"),
+    "negative": ({"pairs": [[-1, 2]]}, ValueError, "pairs: expected 0 ≤ index.*got index -1"),
+    "self-pair": ({"pairs": [[3, 3]]}, ValueError, "pairs: expected two different.*got 3 twice"),
+    "few flags": (
+        {"similar": [True]},
+        ValueError,
+        r"similar: expected shape \(14,\).*got .*\(1,\)",
+    ),
+    "int flags": (
+        {"similar": np.ones(14, int)},
+        TypeError,
+        "similar: expected booleans.*got .*int",
+    ),
+    "few weights": ({"weights": [1.0]}, ValueError, r"weights: expected shape \(14,\).*got .*\(1,"),
+    "negative weight": (
+        {"weights": -np.ones(14)},
+        ValueError,
+        "weights: expected.*got -1.0 in row",
+    ),
+    "NaN weight": ({"weights": np.full(14, np.nan)}, ValueError, "weights: expected.*got nan"),
+    "no weight": ({"weights": np.zeros(14)}, ValueError, "weights: expected.*got zeros only"),
+    "text weights": ({"weights": ["a"] * 14}, TypeError, "weights: expected real numbers, got"),
+    "C zero": ({"C": 0}, ValueError, "C: expected a positive number, got 0"),
+    "C negative": ({"C": -1.0}, ValueError, "C: expected a positive number, got -1.0"),
+    "C NaN": ({"C": np.nan}, ValueError, "C: expected a positive number, got nan"),
+    "C infinite": ({"C": inf}, ValueError, "C: expected a positive number, got inf"),
+    "C text": ({"C": "1"}, TypeError, "C: expected a number, got '1'"),
+    "C bool": ({"C": True}, TypeError, "C: expected a number, got True"),
+    "C array": ({"C": np.ones(2)}, TypeError, "C: expected a number, got array"),
+    "c0 zero": ({"c0": 0.0}, ValueError, "c0: expected a positive number or numpy.inf, got 0.0"),
+    "c0 negative": ({"c0": -inf}, ValueError, "c0: expected a positive.*got -inf"),
+    "c0 NaN": ({"c0": np.nan}, ValueError, "c0: expected a positive.*got nan"),
+    "c0 None": ({"c0": None}, TypeError, "c0: expected a number, got None"),
+    "mu0 zero": ({"mu0": 0.0}, ValueError, "mu0: expected a positive number, got 0.0"),
+    "mu0 infinite": ({"mu0": inf}, ValueError, "mu0: expected a positive number, got inf"),
+    "tol zero": ({"tol": 0.0}, ValueError, "tol: expected a positive number, got 0.0"),
+    "equal margins": (
+        {"margin": (1, 1)},
+        ValueError,
+        r"margin: expected 0 < γ_s < γ_d, got \(1, 1",
+    ),
+    "swapped margins": ({"margin": (2.0, 0.5)}, ValueError, r"margin: .*γ_s < γ_d, got \(2.0, 0.5"),
+    "zero margin": ({"margin": (0.0, 2.0)}, ValueError, r"margin: expected 0 < .*got \(0.0"),
+    "NaN margin": ({"margin": (0.5, np.nan)}, ValueError, "margin: expected 0 < .*nan"),
+    "one margin": ({"margin": 0.5}, TypeError, "margin: expected two numbers.*got 0.5"),
+    "three margins": ({"margin": (1, 2, 3)}, TypeError, r"margin: expected two.*got \(1, 2, 3"),
+    "prior not definite": (
+        {"prior": [np.eye(3), np.diag([1.0, -2.0])]},
+        ValueError,
+        "prior: block 1: expected a positive definite matrix, got eigenvalues from -2 to 1",
+    ),
+    "prior singular": (
+        {"prior": [np.diag([1.0, 0.0, 1.0]), np.eye(2)]},
+        ValueError,
+        "prior: block 0: expected a positive definite matrix, got eigenvalues",
+    ),
+    "prior asymmetric": (
+        {"prior": [np.eye(3), [[1, 0.5], [0, 1]]]},
+        ValueError,
+        "prior: block 1: expected a symmetric matrix, got .*0.5",
+    ),
+    "prior NaN": (
+        {"prior": [np.nan * np.eye(3), np.eye(2)]},
+        ValueError,
+        "prior: block 0: expected finite numbers, got NaN",
+    ),
+    "prior of other shape": (
+        {"prior": EYES[::-1]},
+        ValueError,
+        r"prior: expected .*\[\(3, 3\), \(2, 2\)\], got \[\(2, 2\), \(3, 3\)\]",
+    ),
+    "prior too short": ({"prior": EYES[:1]}, ValueError, r"prior: expected .*got \[\(3, 3\)\]"),
+    "prior a number": ({"prior": 1.0}, TypeError, "prior: expected a list of matrices.*got 1.0"),
+    "prior text": ({"prior": "eye"}, TypeError, "prior: expected .*got 'eye'"),
+    "solver": ({"solver": "sgd"}, ValueError, "solver: expected one of 'newton'.*got 'sgd'"),
+    "linear solver": ({"linear_solver": "lu"}, ValueError, "linear_solver: expected .*got 'lu'"),
+    "on_interrupt": ({"on_interrupt": "stop"}, ValueError, "on_interrupt: expected .*got 'stop'"),
+    "max_iter zero": ({"max_iter": 0}, ValueError, "max_iter: expected at least 1, got 0"),
+    "max_iter float": ({"max_iter": 5.0}, TypeError, "max_iter: expected an integer, got 5.0"),
+    "init": ({"init": 3}, TypeError, "init: expected an earlier result.*got int"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_input_is_named(kind):
+    changes, error, message = BAD[kind]
+    with pytest.raises(error, match=message):
+        learn_metric(**arguments(**changes))
+
+
+def test_an_init_of_other_block_sizes_is_refused():
+    other = random_case([(2, 1)]).learn()
+    with pytest.raises(ValueError, match=r"init: expected W of shapes \[\(3, 3\), .*got \[\(2, 2"):
+        learn_metric(**arguments(init=other))
+
+
+@pytest.mark.parametrize("kind", ["NaN", "self-pair", "C zero", "swapped margins"])
+def test_bad_input_is_refused_before_any_work(kind, monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError("solved a problem that should have been refused")
+
+    monkeypatch.setattr("tatml.core.solve", fail)
+    changes, error, _ = BAD[kind]
+    with pytest.raises(error):
+        learn_metric(**arguments(**changes))
+
+
+# What comes back
+
+
+@pytest.mark.parametrize("c0", [0.3, inf])
+def test_the_primal_solution_follows_from_the_multipliers(case, c0):
+    """W = (W0⁻¹ + S(s))⁻¹ and b0 = μ0 + γᵀs / c0, (Map)."""
+    case = case.with_(c0=c0)
+    result = case.learn()
+    assert np.all(result.multipliers > 0)
+    assert_array_equal(result.active, np.unique(result.active))
+    s = np.zeros(len(case.pairs))
+    s[result.active] = result.multipliers * case.y[result.active]
+    W, b0 = case.primal_of(s)
+    assert_allclose(result.b0, b0, rtol=1e-6)
+    for got, expected in zip(result.W, W, strict=True):
+        assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
+    assert_array_equal(result.active, np.flatnonzero(case.violation(result.W, result.b0)))
+
+
+def test_the_matrices_are_symmetric_and_positive_definite(case):
+    result = case.learn()
+    assert len(result.W) == 2
+    for W in result.W:
+        assert_array_equal(W, W.T)
+        assert np.linalg.eigvalsh(W)[0] > 0
+
+
+def test_the_history_holds_every_named_field(case):
+    result = case.learn()
+    names = {"iteration", "primal", "dual", "gap", "b0", "n_active", "seconds"}
+    assert names <= set(result.history)
+    assert {array.shape for array in result.history.values()} == {(result.n_iter + 1,)}
+    assert_array_equal(result.history["iteration"], np.arange(result.n_iter + 1))
+    primal, dual, gap = (result.history[name] for name in ("primal", "dual", "gap"))
+    assert_allclose(primal - dual, gap, atol=1e-12 * primal.max())
+    assert np.all(gap >= 0)
+    assert np.all(dual <= result.primal * (1 + 1e-12))
+    assert np.all(np.diff(result.history["seconds"]) >= 0)
+    best = np.argmin(gap)
+    for name in ("primal", "gap", "b0"):
+        assert getattr(result, name) == result.history[name][best]
+    assert result.history["n_active"][best] == len(result.active)
+
+
+def test_converged_is_the_stopping_rule_and_nothing_else(case):
+    result = case.learn()
+    tol = 2.0**-20  # so that the products below are exact
+    for primal, goal in [(0.5, tol), (1.0, tol), (100.0, 100 * tol)]:  # absolute where F is small
+        for gap, expected in [(goal, True), (1.001 * goal, False)]:
+            for status in Status:
+                changes = {"gap": gap, "primal": primal, "tol": tol, "status": status}
+                changed = dataclasses.replace(result, **changes)
+                assert changed.converged is expected
+                assert changed.dual == primal - gap
+
+
+def test_every_status_is_a_word_and_a_sentence():
+    assert {str(status) for status in Status} == {
+        "converged",
+        "max_iter",
+        "precision",
+        "stopped",
+        "interrupted",
+    }
+    for status in Status:
+        assert re.fullmatch(r"[A-Z].*\.", status.value)
+
+
+def test_one_block_is_the_same_as_an_array():
+    case = random_case([(3, 2)])
+    expected = learn_metric(Blocks(case.arrays[0]), case.pairs, case.similar)
+    for X in (case.arrays[0], case.arrays[0].tolist(), [*case.arrays[0]]):
+        result = learn_metric(X, case.pairs.tolist(), case.similar.tolist())
+        assert_array_equal(result.W[0], expected.W[0])
+        assert result.b0 == expected.b0
+
+
+def test_a_vector_is_a_matrix_of_one_column():
+    case = random_case([(3, 1)])
+    expected = learn_metric(case.arrays[0], case.pairs, case.similar)
+    result = learn_metric(case.arrays[0][:, :, 0], case.pairs, case.similar)
+    assert_array_equal(result.W[0], expected.W[0])
+
+
+def test_one_prior_matrix_will_do_for_one_block():
+    case = random_case([(3, 2)], prior=True)
+    expected, result = case.learn(), case.with_(prior=case.prior[0]).learn()
+    assert_array_equal(result.W[0], expected.W[0])
+
+
+def test_the_prior_none_is_the_identity(case):
+    plain = case.with_(prior=None)
+    expected, result = plain.learn(), plain.with_(prior=plain.eyes).learn()
+    assert_allclose(result.primal, expected.primal, rtol=1e-12)
+    for got, W in zip(result.W, expected.W, strict=True):
+        assert_allclose(got, W, rtol=1e-9, atol=1e-10)
+
+
+def test_the_arguments_are_left_alone(case):
+    before = [array.copy() for array in (*case.arrays, case.pairs, case.weights, *case.prior)]
+    result = case.learn()
+    case.learn(init=result)
+    after = (*case.arrays, case.pairs, case.weights, *case.prior)
+    for old, new in zip(before, after, strict=True):
+        assert_array_equal(old, new)
+
+
+# Starting from an earlier result
+
+
+def test_a_path_over_C_costs_less_from_the_last_result(case):
+    warm = cold = 0
+    init = None
+    for C in np.geomspace(1, 100, 9):
+        one = case.with_(C=C)
+        init, fresh = one.learn(tol=1e-8, init=init), one.learn(tol=1e-8)
+        assert_allclose(init.primal, fresh.primal, rtol=1e-7)
+        warm, cold = warm + init.n_iter, cold + fresh.n_iter
+    assert warm < cold
+
+
+@pytest.mark.parametrize("c0", [1.0, inf])
+def test_the_solution_as_init_needs_no_step(case, c0):
+    case = case.with_(c0=c0)
+    result = case.learn(tol=1e-10)
+    again = case.learn(tol=1e-9, init=result)
+    assert again.n_iter == 0
+    assert_allclose(again.b0, result.b0, rtol=1e-12)
+
+
+def test_an_init_with_another_threshold_fits_a_fixed_one(case):
+    result = case.with_(c0=inf, mu0=1.7).learn(init=case.learn())
+    assert result.b0 == 1.7
+    assert result.converged
+
+
+def test_an_iterate_of_a_callback_resumes(case):
+    iterates = []
+    full = case.learn(callback=iterates.append)
+    middle = iterates[full.n_iter // 2]
+    assert isinstance(middle, Iterate)
+    resumed = case.learn(init=middle)
+    assert_allclose(resumed.history["primal"][0], middle.primal, rtol=1e-9)
+    assert_allclose(resumed.primal, full.primal, rtol=1e-10)
+    assert resumed.n_iter <= full.n_iter
+
+
+# Watching, stopping, interrupting
+
+
+def test_the_callback_sees_every_iteration(case):
+    iterates = []
+    result = case.learn(callback=iterates.append)
+    for name in ("primal", "dual", "gap", "b0", "n_active", "seconds"):
+        seen = [getattr(iterate, name) for iterate in iterates]
+        assert_array_equal(seen, result.history[name])
+    assert [iterate.n_iter for iterate in iterates] == [*range(result.n_iter + 1)]
+    for iterate in iterates:
+        assert_allclose(iterate.primal, case.primal(iterate.W, iterate.b0), rtol=1e-9)
+
+
+def test_a_true_callback_stops_with_a_warning(case):
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations.*callback asked to stop"):
+        result = case.learn(callback=lambda iterate: iterate.n_iter == 2)
+    assert result.status is Status.STOPPED
+    assert result.n_iter == 2
+    assert not result.converged
+    assert result.gap == result.history["gap"].min()
+
+
+def interrupt_at(n_iter):
+    def callback(iterate):
+        if iterate.n_iter == n_iter:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def test_an_interrupt_raises_unless_asked_otherwise(case):
+    with pytest.raises(KeyboardInterrupt):
+        case.learn(callback=interrupt_at(2))
+
+
+def test_an_interrupt_can_return_the_best_point_so_far(case):
+    with pytest.warns(ConvergenceWarning, match="after 3 iterations.*interrupted"):
+        result = case.learn(callback=interrupt_at(3), on_interrupt="return")
+    assert result.status is Status.INTERRUPTED
+    assert result.gap == result.history["gap"].min()
+    assert_allclose(result.primal, case.primal(result.W, result.b0), rtol=1e-9)
+    assert case.learn(init=result).converged
+
+
+def test_an_interrupt_before_any_point_raises(case, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tatml.solvers.monitor.Monitor.record", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        case.learn(on_interrupt="return")
+
+
+def test_other_errors_of_a_callback_pass_through(case):
+    with pytest.raises(ZeroDivisionError):
+        case.learn(callback=lambda iterate: 1 / 0, on_interrupt="return")
+
+
+def test_not_converged_warns_once_with_the_numbers(case):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = case.learn(max_iter=1, tol=1e-9)
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    message, goal = str(caught[0].message), 1e-9 * max(1, result.primal)
+    assert f"gap {result.gap:.3g} > {goal:.3g} (tol 1e-09) after 1 iterations" in message
+    assert result.status.value in message
+    assert result.status is Status.MAX_ITER
+    assert result.n_iter == 1
+
+
+def test_the_warning_points_at_the_caller():
+    with pytest.warns(ConvergenceWarning) as caught:
+        learn_metric(**arguments(max_iter=1, tol=1e-12))
+    assert caught[0].filename == __file__
+
+
+def test_verbose_prints_a_header_and_a_line_an_iteration(case, capsys):
+    result = case.learn(verbose=True)
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["iter", "primal", "dual", "gap", "b0", "active", "seconds"]
+    assert len(lines) == result.n_iter + 1
+    for n_iter, line in enumerate(lines):
+        numbers = [float(word) for word in line.split()]
+        names = ("iteration", "primal", "dual", "gap", "b0", "n_active")
+        expected = [result.history[name][n_iter] for name in names]
+        assert_allclose(numbers[:-1], expected, rtol=1e-2, atol=1e-7)
+
+
+def test_silence_is_the_default(case, capsys):
+    case.learn()
+    assert capsys.readouterr() == ("", "")

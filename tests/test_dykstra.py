@@ -1,0 +1,572 @@
+"""Stochastic Dykstra: every projection by hand, every optimum against two other solvers."""
+
+from importlib import import_module
+from math import inf, sqrt
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from helpers import SHAPES, random_case, random_dual_point
+from sklearn.exceptions import ConvergenceWarning
+
+import tatml
+from tatml.blocks import Blocks
+from tatml.core import solve
+from tatml.losses import BurgLoss
+from tatml.pairs import as_pairs
+from tatml.problem import LogDetProblem
+from tatml.solvers import Status
+from tatml.solvers.projection import InverseBlock, closed_root, efficient_block, monotone_root
+
+module = import_module("tatml.solvers.dykstra")  # the package's `dykstra` is the function
+
+KINDS = ["vectors", "low rank", "wide", "two ragged", "three ragged"]
+ORDERS = ["permutation", "random", "cyclic"]
+
+
+def conic(case):
+    """W, b0 and the value, by Clarabel."""
+    W = [cp.Variable((n, n), PSD=True) for n in case.sizes]
+    b0, M = cp.Variable(), len(W)
+    D = [
+        sum(cp.trace(A[k] @ V) for A, V in zip(case.A, W, strict=True)) / M
+        for k in range(len(case.pairs))
+    ]
+    excess = cp.multiply(case.y, cp.hstack(D) - case.gamma * b0)
+    value = cp.sum(cp.multiply(case.cw / 2, cp.square(cp.pos(excess))))
+    for V, W0 in zip(W, case.W0, strict=True):
+        value += cp.trace(np.linalg.inv(W0) @ V) - cp.log_det(V)
+        value += np.linalg.slogdet(W0)[1] - len(W0)
+    fixed = case.c0 == inf
+    value += 0 if fixed else case.c0 / 2 * cp.square(b0 - case.mu0)
+    problem = cp.Problem(cp.Minimize(value), [b0 == case.mu0] if fixed else [])
+    problem.solve(solver=cp.CLARABEL)
+    return [V.value for V in W], float(b0.value), problem.value
+
+
+def largest_difference(a, b):
+    return max(np.max(np.abs(V - W)) for V, W in zip(a, b, strict=True))
+
+
+def state_of(case, alpha=None, projection="efficient"):
+    """The solver's state at given multipliers."""
+    problem = case.problem()
+    alpha = np.zeros(len(case.pairs)) if alpha is None else alpha
+    state = module._State(problem, projection, alpha)
+    point = module._DualPoint.of(problem, case.y * alpha)
+    state.b0 = point.b0
+    for block, L in zip(state.blocks, point.L, strict=True):
+        block.reset(L)
+    return state
+
+
+def project(state, k):
+    rows = state.problem.sums.take(np.array([k])).rows(slice(0, 1))
+    state.project([k], [np.array(block) for block in rows])
+
+
+def metric(state):
+    """W in the user's coordinates."""
+    blocks = zip(state.problem.prior_factors, state.blocks, strict=True)
+    return [C @ block.metric() @ C.T for C, block in blocks]
+
+
+# The optimum
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # it is compared, not trusted
+@pytest.mark.parametrize("c0", [0.1, 1.0, inf])
+@pytest.mark.parametrize("kind", KINDS)
+def test_newton_dykstra_and_conic_solver_agree(kind, c0):
+    case = random_case(SHAPES[kind], c0=c0, C=3.0, weights=True)
+    W, b0, value = conic(case)
+    newton = case.learn()
+    for order in ORDERS:
+        found = case.learn(solver="dykstra", order=order, tol=1e-9, max_iter=20_000, random_state=0)
+        assert found.converged
+        assert abs(found.primal - value) < 1e-6 * max(1, value)
+        assert largest_difference(found.W, W) < 2e-3
+        assert abs(found.b0 - b0) < 1e-3
+        # (Bound): the gap 1e-9 is worth 5e-5 of a distance, and 2e-4 of b0 at c0 = 0.1.
+        assert abs(found.primal - newton.primal) < 1.01e-9 * max(1, value)
+        assert largest_difference(found.W, newton.W) < 1e-4
+        assert abs(found.b0 - newton.b0) < 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_general_prior_is_honoured(kind):
+    case = random_case(SHAPES[kind], prior=True)
+    newton, found = case.learn(), case.learn(solver="dykstra", tol=1e-10, max_iter=20_000)
+    assert largest_difference(found.W, newton.W) < 1e-4
+    assert abs(found.primal - case.primal(found.W, found.b0)) < 1e-9
+
+
+def test_the_multipliers_are_the_dual_solution():
+    case = random_case(SHAPES["two ragged"], C=5.0)
+    found = case.learn(solver="dykstra", tol=1e-9)
+    s = np.zeros(len(case.pairs))
+    s[found.active] = case.y[found.active] * found.multipliers
+    W, b0 = case.primal_of(s)
+    assert largest_difference(W, found.W) < 1e-12
+    assert b0 == pytest.approx(found.b0, abs=1e-12)
+    assert case.dual(s) == pytest.approx(found.dual, abs=1e-11)
+    assert 0 < found.primal - case.dual(s) < 1.001e-9 * found.primal
+
+
+@pytest.mark.parametrize("c0", [0.1, inf])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gap_is_primal_minus_dual_at_any_point(kind, c0):
+    case = random_case(SHAPES[kind], c0=c0, weights=True)
+    s = random_dual_point(case)
+    point = module._DualPoint.of(case.problem(), s)
+    W, b0 = case.primal_of(s)
+    assert point.primal == pytest.approx(case.primal(W, b0), rel=1e-12)
+    assert point.gap == pytest.approx(case.primal(W, b0) - case.dual(s), rel=1e-9)
+
+
+# One projection
+
+
+@pytest.mark.parametrize("projection", ["efficient", "naive"])
+@pytest.mark.parametrize("c0", [0.1, inf])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_is_the_best_of_its_coordinate(kind, c0, projection):
+    case = random_case(SHAPES[kind], c0=c0, C=10.0, weights=True, prior=True)
+    alpha = np.abs(random_dual_point(case))
+    state, rng = state_of(case, alpha, projection), np.random.default_rng(0)
+    before, clipped = case.dual(case.y * alpha), 0
+    for k in rng.integers(len(case.pairs), size=40):
+        project(state, k)
+        s = case.y * np.array(state.alpha)
+        W, b0 = case.primal_of(s)  # what the multipliers say
+        assert largest_difference(metric(state), W) < 1e-10
+        assert state.b0 == pytest.approx(b0, abs=1e-11)
+        slack = case.gamma[k] * b0 + s[k] / case.cw[k]
+        excess = case.y[k] * (case.distances(W)[k] - slack)
+        if state.alpha[k] > 0:
+            assert abs(excess) < 1e-9  # on the boundary of the half-space
+        else:
+            assert excess < 1e-9  # inside
+            clipped += 1
+        after = case.dual(s)
+        assert after >= before - 1e-12 * abs(before)
+        before = after
+    assert clipped
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_efficient_and_naive_projections_agree(kind):
+    case = random_case(SHAPES[kind], C=10.0)
+    states = [state_of(case, projection=name) for name in module.PROJECTIONS]
+    for k in [*range(len(case.pairs)), *range(len(case.pairs))]:
+        for state in states:
+            project(state, k)
+        efficient, naive = states
+        np.testing.assert_allclose(efficient.alpha, naive.alpha, rtol=0, atol=1e-10)
+        assert largest_difference(metric(efficient), metric(naive)) < 1e-10
+        assert abs(efficient.b0 - naive.b0) < 1e-10
+    assert naive.rule.evaluations > efficient.rule.evaluations
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_clipped_step_keeps_the_metric_positive_definite(kind):
+    # Far from the solution, with pairs so strong that most steps are clipped.
+    case = random_case(SHAPES[kind], C=1e4, c0=inf, mu0=0.01)
+    state = state_of(case, np.abs(random_dual_point(case)))
+    for k in np.random.default_rng(0).integers(len(case.pairs), size=200):
+        project(state, k)
+        for W in metric(state):
+            assert np.linalg.eigvalsh(W)[0] > 0
+
+
+@pytest.mark.parametrize(("n", "width"), [(6, 1), (6, 2), (6, 5), (6, 6), (4, 9)])
+@pytest.mark.parametrize("share", [-0.999, -0.3, 1e-9, 0.7, 1e6])
+def test_a_shift_inverts_the_shifted_inverse(n, width, share):
+    rng = np.random.default_rng(n * width)
+    L = np.triu(rng.normal(size=(n, n))) + 3 * np.eye(n)
+    rows = rng.normal(size=(1, width, n))
+    A = rows[0].T @ rows[0]
+    delta = share / np.linalg.eigvalsh(L.T @ A @ L)[-1]
+    expected = L @ np.linalg.inv(np.eye(n) + delta * L.T @ A @ L) @ L.T
+    for block in (efficient_block(n, width), InverseBlock(n, width)):
+        block.reset(L)
+        block.load(rows.copy())
+        assert block.square(0) == pytest.approx(np.sum(A * (L @ L.T)), rel=1e-12)
+        block.shift(delta)
+        scale = np.max(np.abs(expected))
+        np.testing.assert_allclose(block.metric(), expected, rtol=0, atol=1e-9 * scale)
+
+
+# The scalar equation
+
+
+def excess(t, xi, h, lam, M):
+    return xi + t * h - np.sum(lam / (M + t * lam))
+
+
+def bracket_end(q, xi, h, d):
+    """root(q) in long double, as (Root) prints it."""
+    xi, h, d, q = (np.longdouble(value) for value in (xi, h, d, q))
+    return float((-(xi + h * d) + np.sqrt((xi - h * d) ** 2 + 4 * h * q)) / (2 * h))
+
+
+def random_equation(rng):
+    n, M = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+    lam = np.sort(np.exp(rng.uniform(-8, 6, size=n)) * (rng.random(n) < 0.8))
+    lam[-1] = np.exp(rng.uniform(-2, 6))
+    lam.sort()
+    return rng.normal() * np.exp(rng.uniform(-4, 4)), np.exp(rng.uniform(-6, 8)), lam, M
+
+
+def test_the_root_is_unique_and_in_its_bracket():
+    rng, most = np.random.default_rng(0), 0
+    for _ in range(4000):
+        xi, h, lam, M = random_equation(rng)
+        t, evaluations = monotone_root(xi, h, lam.tolist(), M)
+        d = M / lam[-1]
+        step = 1e-7 * (d + t)
+        assert t > -d
+        assert excess(t - step, xi, h, lam, M) < 0 < excess(t + step, xi, h, lam, M)
+        grid = -d + np.geomspace(1e-6 * (d + t), 1e6 * (d + t), 40)
+        signs = np.sign([excess(value, xi, h, lam, M) for value in grid])
+        assert np.all(np.diff(signs) >= 0)  # one change, from − to +
+        room = 1e-9 * (d + abs(t))
+        assert bracket_end(1, xi, h, d) - room <= t <= bracket_end(len(lam), xi, h, d) + room
+        most = max(most, evaluations)
+    assert most <= 12
+
+
+def test_the_closed_root_is_the_root_of_one_eigenvalue():
+    rng = np.random.default_rng(1)
+    for _ in range(1000):
+        xi, h, lam, _ = random_equation(rng)
+        t, _ = monotone_root(xi, h, [float(lam[-1])], 1)
+        assert closed_root(xi, h, float(lam[-1])) == pytest.approx(t, rel=1e-9, abs=1e-300)
+
+
+def test_a_small_root_has_all_its_digits():
+    # ξ = D(1 − 1e-12): t is ten orders below d_min, and h d_min is large.
+    lam, M, h = np.array([0.5, 1.0, 2.0]), 2, 1e6
+    distance = 1.75
+    t, _ = monotone_root(distance - 1e-12, h, lam.tolist(), M)
+    left = distance - (distance - 1e-12)
+    assert t == pytest.approx(left / (h + np.sum((lam / M) ** 2)), rel=1e-9)
+
+
+def test_without_a_difference_only_the_slack_moves():
+    assert monotone_root(0.3, 2.0, [0.0, 0.0, 0.0], 2)[0] == -0.15
+    assert closed_root(0.3, 2.0, 0.0) == -0.15
+
+
+# Many projections
+
+
+def drift_after(case, n_projections):
+    state, rng = state_of(case), np.random.RandomState(0)
+    for _ in range(-(-n_projections // len(case.pairs))):
+        for visit in module._visits(state, module.ORDERS["permutation"], rng):
+            state.project(*visit)
+    point = module._DualPoint.of(state.problem, case.y * np.array(state.alpha))
+    return state._drift_from(point), abs(state.b0 - point.b0), state.moves
+
+
+def test_a_million_projections_do_not_drift():
+    # The factors are not rebuilt here as the solver would; c0 = 0.01 keeps the pairs moving.
+    case = random_case([(5, 1)], n_pairs=500, n_samples=40, C=10.0, c0=0.01)
+    drift, threshold_drift, moves = drift_after(case, 1_000_000)
+    assert moves > 100_000
+    assert drift < 1e-11
+    assert threshold_drift < 1e-8
+
+
+@pytest.mark.parametrize("shapes", [[(5, 2)], [(4, 4), (3, 5)]])
+def test_matrices_do_not_drift(shapes):
+    case = random_case(shapes, n_pairs=200, n_samples=40, C=10.0, c0=0.1)
+    drift, _, moves = drift_after(case, 40_000)
+    assert moves > 4_000
+    assert drift < 1e-12
+
+
+def test_the_recorded_drift_is_small_where_the_metric_is_ill_conditioned():
+    case = random_case([(6, 1)], n_pairs=60, C=1e4, c0=inf)
+    scaled = case.arrays[0] * np.geomspace(1e3, 1e-2, 6)[:, None]
+    with pytest.warns(ConvergenceWarning):
+        found = case.with_(arrays=[scaled]).learn(solver="dykstra", max_iter=300, random_state=0)
+    assert np.linalg.cond(found.W[0]) > 1e6
+    assert found.history["drift"].max() < 1e-9
+
+
+# The path
+
+
+@pytest.mark.parametrize("order", ["permutation", "random"])
+def test_the_same_seed_gives_the_same_path(order):
+    case = random_case(SHAPES["two ragged"], C=10.0)
+    runs = [
+        case.learn(solver="dykstra", order=order, tol=1e-6, random_state=seed) for seed in (3, 3, 4)
+    ]
+    for name in ("gap", "primal", "b0", "moves"):
+        np.testing.assert_array_equal(runs[0].history[name], runs[1].history[name])
+    np.testing.assert_array_equal(runs[0].W[0], runs[1].W[0])
+    assert runs[0].history["b0"][1] != runs[2].history["b0"][1]
+
+
+def test_the_cyclic_order_needs_no_seed():
+    case = random_case(SHAPES["low rank"])
+    a, b = (
+        case.learn(solver="dykstra", order="cyclic", tol=1e-6, random_state=i) for i in range(2)
+    )
+    np.testing.assert_array_equal(a.history["gap"], b.history["gap"])
+
+
+def test_the_path_does_not_depend_on_the_chunks(monkeypatch):
+    case = random_case(SHAPES["two ragged"], n_pairs=50)
+    whole = case.learn(solver="dykstra", tol=1e-6, random_state=0)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 8 * 14 * 3)
+    parts = case.learn(solver="dykstra", tol=1e-6, random_state=0)
+    np.testing.assert_array_equal(whole.history["gap"], parts.history["gap"])
+
+
+def test_the_samples_are_left_alone():
+    # A block may overwrite its chunk of differences; the problem must not see it.
+    for n_samples in (8, 80):  # differences of samples, and differences that are held
+        problem = random_case(SHAPES["wide"], n_pairs=40, n_samples=n_samples).problem()
+        before = [block.copy() for block in problem.sums.features]
+        solve(problem, solver="dykstra", tol=1e-4)
+        for block, kept in zip(problem.sums.features, before, strict=True):
+            np.testing.assert_array_equal(block, kept)
+
+
+def test_the_dual_never_falls():
+    case = random_case(SHAPES["three ragged"], C=10.0, n_pairs=60)
+    found = case.learn(solver="dykstra", tol=1e-9, max_iter=5000)
+    dual = found.history["dual"]
+    assert np.all(np.diff(dual) >= -1e-10 * np.abs(dual[1:]))
+    assert np.all(found.history["gap"] >= 0)
+
+
+# Honest statuses, and the other solver's manners
+
+
+def test_a_stalled_run_warns_and_does_not_claim_convergence():
+    case = random_case(SHAPES["two ragged"], C=1e4, n_pairs=60)
+    with pytest.warns(ConvergenceWarning, match="after 3 iterations"):
+        found = case.learn(solver="dykstra", max_iter=3, tol=1e-6)
+    assert not found.converged
+    assert found.status is Status.MAX_ITER
+    assert found.n_iter == 3
+    optimum = case.learn(tol=1e-10).primal
+    assert found.gap >= found.primal - optimum - 1e-9 > 0
+    assert found.dual <= optimum
+
+
+def test_the_floor_of_floating_point_is_a_status():
+    case = random_case(SHAPES["vectors"])
+    with pytest.warns(ConvergenceWarning):
+        found = case.learn(solver="dykstra", tol=1e-300, max_iter=100_000)
+    assert found.status is Status.PRECISION
+    assert found.gap < 1e-20
+
+
+def test_an_epoch_is_a_projection_for_each_pair():
+    case = random_case(SHAPES["vectors"], n_pairs=100)
+    for order in ORDERS:
+        state, rng = state_of(case), np.random.RandomState(0)
+        visits = [k for part, _ in module._visits(state, module.ORDERS[order], rng) for k in part]
+        assert len(visits) == 100
+        assert (sorted(visits) == list(range(100))) == (order != "random")
+
+
+@pytest.mark.parametrize("n_pairs", [1, 5])
+def test_few_pairs_are_certified_less_often_but_at_the_end(n_pairs):
+    case = random_case(SHAPES["vectors"], n_pairs=n_pairs, C=100.0)
+    with pytest.warns(ConvergenceWarning):
+        found = case.learn(solver="dykstra", max_iter=3, tol=1e-300)
+    assert found.history["iteration"].tolist() == [0, 3]
+    assert case.learn(solver="dykstra", tol=1e-8).converged
+
+
+def test_a_warm_start_resumes_where_it_stopped():
+    case = random_case(SHAPES["two ragged"], C=10.0, n_pairs=60)
+    with pytest.warns(ConvergenceWarning):
+        part = case.learn(solver="dykstra", random_state=0, tol=1e-8, max_iter=5)
+    resumed = case.learn(solver="dykstra", random_state=0, tol=1e-8, max_iter=5000, init=part)
+    assert resumed.history["gap"][0] == pytest.approx(part.gap, rel=1e-9)
+    again = case.learn(solver="dykstra", random_state=0, tol=1e-8, init=resumed)
+    assert again.n_iter == 0
+    assert again.converged
+
+
+def test_newton_results_and_iterates_start_it_too():
+    case = random_case(SHAPES["low rank"], C=10.0, n_pairs=60)
+    seen = []
+    newton = case.learn(callback=seen.append)
+    assert case.learn(solver="dykstra", random_state=0, tol=1e-8, init=newton).n_iter == 0
+    assert case.learn(solver="dykstra", random_state=0, tol=1e-8, init=seen[-1]).n_iter == 0
+    assert (
+        case.learn(tol=1e-8, init=case.learn(solver="dykstra", random_state=0, tol=1e-9)).n_iter
+        <= 2
+    )
+
+
+def test_a_start_that_does_not_fit_is_no_worse_than_zero():
+    case = random_case(SHAPES["low rank"], C=1.0, n_pairs=60)
+    other = random_case(SHAPES["low rank"], seed=9, C=1e4, n_pairs=90)
+    strange = other.learn(tol=1e-6)
+    found = case.learn(solver="dykstra", random_state=0, tol=1e-8, init=strange)
+    assert found.history["dual"][0] >= 0
+    assert found.converged
+
+
+def test_a_callback_stops_it_and_sees_every_certificate():
+    case, seen = random_case(SHAPES["vectors"], n_pairs=40), []
+
+    def stop_at_two(iterate):
+        seen.append(iterate.n_iter)
+        return iterate.n_iter == 2
+
+    with pytest.warns(ConvergenceWarning):
+        found = case.learn(solver="dykstra", callback=stop_at_two)
+    assert seen == [0, 1, 2]
+    assert found.status is Status.STOPPED
+
+
+def test_an_interrupt_returns_the_best_point(monkeypatch):
+    case, calls = random_case(SHAPES["vectors"], n_pairs=40), []
+    sweep = module._State.project
+
+    def interrupted(self, *args):
+        calls.append(None)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        sweep(self, *args)
+
+    monkeypatch.setattr(module._State, "project", interrupted)
+    with pytest.warns(ConvergenceWarning):
+        found = case.learn(solver="dykstra", on_interrupt="return")
+    assert found.status is Status.INTERRUPTED
+    assert found.n_iter == 2
+
+
+def test_verbose_prints_a_line_a_certificate(capsys):
+    found = random_case(SHAPES["vectors"], n_pairs=40).learn(
+        solver="dykstra", verbose=True, tol=1e-4
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(found.history["gap"])
+
+
+# Pairs out of the ordinary
+
+
+@pytest.mark.parametrize("projection", ["efficient", "naive"])
+def test_pairs_without_difference_or_weight(projection):
+    case = random_case(SHAPES["two ragged"], n_pairs=20, C=10.0)
+    arrays = [np.concatenate([array, array[:2]]) for array in case.arrays]
+    pairs = np.concatenate([case.pairs, [[0, 8], [1, 9], [0, 1]]])
+    similar = np.concatenate([case.similar, [True, False, True]])
+    weights = np.concatenate([np.ones(22), [0.0]])
+    case = case.with_(arrays=arrays, pairs=pairs, similar=similar, weights=weights)
+    newton = case.learn(tol=1e-10)
+    found = case.learn(solver="dykstra", projection=projection, tol=1e-9, max_iter=5000)
+    assert largest_difference(found.W, newton.W) < 1e-4
+    assert 22 not in found.active
+    assert 21 in found.active  # a dissimilar pair at distance zero pulls the threshold down
+    assert abs(found.b0 - newton.b0) < 1e-5
+
+
+# ITML
+
+
+def itml_problem(n_pairs=40, eta=0.7, c0=inf):
+    case = random_case([(4, 1)], n_pairs=n_pairs, n_samples=20)
+    chosen = as_pairs(case.pairs, case.similar, 20, None)
+    bound = np.where(case.similar, 0.3, 2.5)
+    weight = eta * np.random.default_rng(0).uniform(0.5, 2, size=n_pairs)
+    loss = BurgLoss(case.y, weight, bound)
+    return case, LogDetProblem.build(Blocks(*case.arrays), chosen, loss, c0=c0, mu0=0.0)
+
+
+def textbook_itml(case, loss, epochs):
+    """Davis et al. (2007), algorithm 1, with a slack weight for each pair."""
+    A, multiplier, xi = np.eye(4), np.zeros(len(case.pairs)), loss.bound.copy()
+    for _ in range(epochs):
+        for k, (i, j) in enumerate(case.pairs):
+            v = (case.arrays[0][i] - case.arrays[0][j])[:, 0]
+            p, y, g = v @ A @ v, case.y[k], loss.weight[k]
+            a = min(multiplier[k], y * g / (g + 1) * (1 / p - 1 / xi[k]))
+            beta = y * a / (1 - y * a * p)
+            xi[k] = g * xi[k] / (g + y * a * xi[k])
+            multiplier[k] -= a
+            A = A + beta * np.outer(A @ v, A @ v)
+    return A, multiplier
+
+
+@pytest.mark.parametrize("c0", [1.0, inf])
+def test_itml_is_its_textbook_algorithm(c0):
+    case, problem = itml_problem(c0=c0)
+    found = solve(problem, solver="dykstra", order="cyclic", max_iter=3, tol=1e-13)
+    assert not found.converged
+    A, multiplier = textbook_itml(case, problem.loss, 3)
+    assert len(found.active) > 5
+    np.testing.assert_allclose(found.W[0], A, atol=1e-10)
+    np.testing.assert_allclose(found.multipliers, multiplier[found.active], atol=1e-10)
+
+
+def test_itml_reaches_newtons_optimum_with_a_valid_gap():
+    _, problem = itml_problem()
+    newton = solve(problem, tol=1e-12)
+    found = solve(problem, solver="dykstra", tol=1e-9, max_iter=5000, random_state=0)
+    assert largest_difference(found.W, newton.W) < 1e-4
+    suboptimality = found.history["primal"] - newton.primal
+    assert np.all(found.history["gap"] >= suboptimality - 1e-9)
+    assert suboptimality[0] > 0.1
+    s = np.zeros(problem.sums.n_pairs)
+    s[found.active] = problem.loss.sign[found.active] * found.multipliers
+    assert problem.dual(s) == pytest.approx(found.dual, abs=1e-10)
+
+
+def test_itml_resumes():
+    _, problem = itml_problem()
+    newton = solve(problem, tol=1e-10)
+    assert solve(problem, solver="dykstra", tol=1e-8, init=newton).n_iter == 0
+
+
+def test_itml_is_for_vectors():
+    _, problem = itml_problem()
+    with pytest.raises(ValueError, match="vectors"):
+        solve(problem, solver="dykstra", projection="naive")
+
+
+# The options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "dykstra", "projection": "exact"}, "projection: expected one of 'efficient'"),
+        ({"solver": "dykstra", "order": "sorted"}, "order: expected one of 'permutation'"),
+        ({"solver": "dykstra", "linear_solver": "cg"}, "linear_solver: belongs to solver='newton'"),
+        ({"projection": "naive"}, "projection: belongs to solver='dykstra'"),
+        ({"order": "cyclic"}, "order: belongs to solver='dykstra'"),
+        ({"solver": "admm"}, "solver: expected one of 'newton', 'dykstra'"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        random_case(SHAPES["vectors"]).learn(**options)
+
+
+def test_an_invalid_start_is_refused():
+    case = random_case(SHAPES["vectors"])
+    with pytest.raises(TypeError, match="init"):
+        case.learn(solver="dykstra", init="here")
+    with pytest.raises(ValueError, match="init"):
+        case.learn(solver="dykstra", init=random_case([(3, 1)]).learn())
+
+
+def test_the_doctest_problem_has_the_same_answer():
+    X, pairs = [[0.0], [0.1], [2.0]], [[0, 1], [1, 2]]
+    newton = tatml.learn_metric(X, pairs, [True, False])
+    found = tatml.learn_metric(X, pairs, [True, False], solver="dykstra")
+    assert abs(found.W[0][0, 0] / newton.W[0][0, 0] - 1) < sqrt(2e-6)

@@ -1,0 +1,191 @@
+"""The pair losses are what docs/theory.md says: (P), (D), (LS) and (Itml)."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
+
+from tatml.losses import BurgLoss, SquaredHinge
+
+N_PAIRS = 400
+
+
+def random_loss(kind, seed=0):
+    """A loss of N_PAIRS pairs, and for each a ζ in the interior of its domain."""
+    rng = np.random.default_rng(seed)
+    sign = rng.choice([-1.0, 1.0], size=N_PAIRS)
+    weight = rng.uniform(0.1, 5, size=N_PAIRS)
+    if kind == "hinge":
+        return SquaredHinge(sign, weight, np.where(sign > 0, 0.5, 2.0)), rng.normal(size=N_PAIRS)
+    bound = rng.uniform(0.5, 2, size=N_PAIRS)
+    return BurgLoss(sign, weight, bound), bound * rng.uniform(0.3, 3, size=N_PAIRS)
+
+
+def kink(loss):
+    """Where φ' has its kink."""
+    return loss.bound if isinstance(loss, BurgLoss) else np.zeros(N_PAIRS)
+
+
+def elsewhere(loss, zeta):
+    """Another ζ of the domain for each pair."""
+    unit = loss.bound if isinstance(loss, BurgLoss) else 1.0
+    return np.roll(zeta / unit, 1) * unit
+
+
+@pytest.fixture(params=["hinge", "burg"])
+def loss_and_zeta(request):
+    return random_loss(request.param)
+
+
+def paper_value(loss, zeta):
+    """φ as the page defines it, pair by pair."""
+    values = []
+    for k, z in enumerate(zeta):
+        y, w = loss.sign[k], loss.weight[k]
+        if isinstance(loss, SquaredHinge):
+            values.append(w / 2 * max(0.0, y * z) ** 2)
+        else:
+            b = loss.bound[k]
+            wrong = z > b if y > 0 else z < b
+            values.append(w * (z / b - np.log(z / b) - 1) if wrong else 0.0)
+    return np.array(values)
+
+
+def test_value_is_the_definition(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    values = loss.value(zeta)
+    assert_allclose(values, paper_value(loss, zeta), rtol=1e-12, atol=1e-14)
+    assert 0.2 < np.mean(values > 0) < 0.8
+
+
+def test_slope_is_the_derivative_of_value(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    h = 1e-6
+    difference = (paper_value(loss, zeta + h) - paper_value(loss, zeta - h)) / (2 * h)
+    assert_allclose(loss.slope(zeta), difference, rtol=1e-7, atol=1e-8)
+
+
+def test_curvature_is_the_derivative_of_slope(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    h = 1e-6
+    smooth = np.abs(zeta - kink(loss)) > 10 * h
+    difference = (loss.slope(zeta + h) - loss.slope(zeta - h)) / (2 * h)
+    assert_allclose(loss.curvature(zeta)[smooth], difference[smooth], rtol=1e-7, atol=1e-8)
+
+
+def test_only_violated_pairs_have_value_slope_and_curvature(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    violated = loss.sign * (zeta - kink(loss)) > 0
+    for function in (loss.value, loss.slope, loss.curvature):
+        assert_array_equal(function(zeta) != 0, violated)
+    assert np.all(loss.sign * loss.slope(zeta) >= 0)
+    assert_array_equal(loss.slope(kink(loss)), 0)
+
+
+def test_fenchel_young_holds_with_equality_at_the_slope(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    s = loss.slope(zeta)
+    assert_allclose(loss.value(zeta) + loss.conjugate(s), s * zeta, rtol=1e-10, atol=1e-12)
+
+
+def test_fenchel_young_is_an_inequality_elsewhere(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    s = loss.slope(elsewhere(loss, zeta))
+    rest = loss.value(zeta) + loss.conjugate(s) - s * zeta
+    assert rest.min() > -1e-12
+    assert rest.max() > 1e-2
+
+
+@pytest.mark.parametrize("kind", ["hinge", "burg"])
+def test_conjugate_is_the_supremum(kind):
+    loss, zeta = random_loss(kind, seed=3)
+    s = loss.slope(zeta)
+    for k in range(20):
+        one, low = loss.take(np.array([k])), 1e-9 if kind == "burg" else -10.0
+
+        def minus(z, one=one, slope=s[k]):
+            return float(one.value(np.array([z]))[0] - slope * z)
+
+        found = minimize_scalar(minus, bounds=(low, 20.0), method="bounded")
+        assert_allclose(loss.conjugate(s)[k], -found.fun, atol=1e-6)
+
+
+def test_conjugate_is_zero_at_zero(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    assert_array_equal(loss.conjugate(0 * zeta), 0)
+
+
+def test_increase_is_what_the_tangent_leaves(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    target = elsewhere(loss, zeta)
+    change = target - zeta
+    expected = paper_value(loss, target) - paper_value(loss, zeta) - loss.slope(zeta) * change
+    increase = loss.increase(zeta, change)
+    assert_allclose(increase, expected, rtol=1e-9, atol=1e-12)
+    assert np.all(increase >= 0)
+    before, after = (loss.sign * (z - kink(loss)) > 0 for z in (zeta, target))
+    for case in (before & after, before & ~after, ~before & after, ~before & ~after):
+        assert case.any()
+
+
+def test_increase_of_a_tiny_change_keeps_its_digits(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    change = np.full(N_PAIRS, 1e-9)
+    inside = np.abs(zeta - kink(loss)) > 1e-6
+    expected = loss.curvature(zeta) * change**2 / 2
+    assert_allclose(loss.increase(zeta, change)[inside], expected[inside], rtol=1e-6, atol=0)
+
+
+def test_take_selects_and_scales(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    chosen = np.array([7, 3, 3, 200])
+    part = loss.take(chosen, 2.5)
+    s = loss.slope(zeta)[chosen]
+    assert_allclose(part.value(zeta[chosen]), 2.5 * loss.value(zeta)[chosen], rtol=1e-14)
+    assert_allclose(part.slope(zeta[chosen]), 2.5 * s, rtol=1e-14)
+    assert_allclose(part.curvature(zeta[chosen]), 2.5 * loss.curvature(zeta)[chosen], rtol=1e-14)
+    assert_allclose(part.conjugate(2.5 * s), 2.5 * loss.conjugate(loss.slope(zeta))[chosen])
+    assert_array_equal(part.gamma, loss.gamma[chosen])
+
+
+def test_a_slice_is_the_loss_of_a_run_of_pairs(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    run = slice(30, 90)
+    for name in ("value", "slope", "curvature"):
+        assert_array_equal(getattr(loss[run], name)(zeta[run]), getattr(loss, name)(zeta)[run])
+    assert_array_equal(loss[run].gamma, loss.gamma[run])
+
+
+@pytest.mark.parametrize("kind", ["hinge", "burg"])
+def test_a_pair_of_weight_zero_counts_for_nothing(kind):
+    loss, zeta = random_loss(kind)
+    nothing = loss.take(np.arange(N_PAIRS), 0.0)
+    for function in (nothing.value, nothing.slope, nothing.curvature):
+        assert_array_equal(function(zeta), 0)
+    assert_array_equal(nothing.conjugate(0 * zeta), 0)
+    assert_array_equal(nothing.increase(zeta, 0.1 * zeta), 0)
+
+
+def test_burg_has_no_threshold():
+    loss, _ = random_loss("burg")
+    assert_array_equal(loss.gamma, np.zeros(N_PAIRS))
+
+
+@pytest.mark.parametrize("kind", ["hinge", "burg"])
+def test_losses_work_on_strict_arrays(kind):
+    xp = pytest.importorskip("array_api_strict")
+    loss, zeta = random_loss(kind)
+    strict = type(loss)(*(xp.asarray(array) for array in vars(loss).values()))
+    s, change = loss.slope(zeta), 0.3 * np.roll(np.abs(zeta), 1)
+    for name, arguments in {
+        "value": [zeta],
+        "slope": [zeta],
+        "curvature": [zeta],
+        "conjugate": [s],
+        "increase": [zeta, change],
+    }.items():
+        expected = getattr(loss, name)(*arguments)
+        got = getattr(strict, name)(*map(xp.asarray, arguments))
+        assert_allclose(np.asarray(got), expected, rtol=1e-12, atol=1e-14)
+    part = strict.take(xp.asarray([5, 1]), 2.0)
+    assert_allclose(np.asarray(part.weight), 2 * loss.weight[[5, 1]])

@@ -1,0 +1,317 @@
+"""Values, derivatives, duality and the certificate of LogDetProblem, against explicit loops."""
+
+from dataclasses import replace
+from math import inf, sqrt
+
+import numpy as np
+import pytest
+from helpers import (
+    SHAPES,
+    divergence,
+    random_case,
+    random_dual_point,
+    random_matrices,
+    random_point,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import eigh
+from scipy.optimize import minimize_scalar
+
+from tatml.losses import BurgLoss, SquaredHinge
+from tatml.pairs import as_pairs
+from tatml.problem import LogDetProblem
+from tatml.sums import PairSums
+
+C0 = [0.1, 1.0, inf]
+
+
+@pytest.fixture(params=SHAPES)
+def shapes(request):
+    return SHAPES[request.param]
+
+
+@pytest.fixture(params=C0, ids="c0={}".format)
+def case(request, shapes):
+    return random_case(
+        shapes, c0=request.param, C=0.7, mu0=1.3, margin=(0.6, 1.7), weights=True, prior=True
+    )
+
+
+def scale_to_domain(case, s):
+    """The largest θ ≤ 1 that keeps θ s in the domain of g, a little inside."""
+    lowest = min(
+        eigh(S, np.linalg.inv(W0), eigvals_only=True)[0]
+        for W0, S in zip(case.W0, case.scatter(s), strict=True)
+    )
+    return 1.0 if lowest > -1 else -0.999999 / lowest
+
+
+def test_primal_and_multipliers_are_the_definition(case):
+    for seed in range(5):
+        W, b0 = random_point(case, seed)
+        point = case.at(W, b0)
+        assert_allclose(point.primal, case.primal(W, b0), rtol=1e-12)
+        assert_allclose(point.zeta, case.distances(W) - case.gamma * b0, rtol=1e-10, atol=1e-12)
+        assert_allclose(point.slope, case.multipliers(W, b0), rtol=1e-10, atol=1e-12)
+        assert_array_equal(point.active, np.flatnonzero(case.violation(W, b0)))
+        assert_allclose(point.curvature, case.cw * (case.violation(W, b0) > 0), rtol=1e-14)
+
+
+def test_factors_and_metric_are_inverse_to_each_other(case):
+    W, _ = random_point(case)
+    problem = case.problem()
+    for got, expected in zip(problem.metric(problem.factors_of(W)), W, strict=True):
+        assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
+        assert_array_equal(got, got.T)
+
+
+def test_dual_is_the_definition(case):
+    for seed in range(5):
+        s = random_dual_point(case, seed)
+        assert_allclose(case.problem().dual(s), case.dual(s), rtol=1e-10, atol=1e-12)
+
+
+def test_dual_is_minus_infinity_outside_its_domain():
+    case = random_case(SHAPES["square"])
+    s = np.where(case.similar, 0.0, -1e3)
+    assert case.problem().dual(s) == -inf
+
+
+def test_gradient_of_primal_agrees_with_finite_differences(case):
+    """In direction L Ṽ Lᵀ the derivative of F is ⟨G̃, Ṽ⟩, in b0 it is g_b, (N)."""
+    h = 1e-6
+    for seed in range(3):
+        W, b0 = random_point(case, seed)
+        point, V = case.at(W, b0), random_matrices(case, seed)
+        T = [C @ L for C, L in zip(point.problem.prior_factors, point.L, strict=True)]
+        step = [t @ v @ t.T for t, v in zip(T, V, strict=True)]
+        ahead, behind = (
+            case.primal([w + t * v for w, v in zip(W, step, strict=True)], b0) for t in (h, -h)
+        )
+        expected = sum(np.sum(G * v) for G, v in zip(point.gradient, V, strict=True))
+        assert_allclose((ahead - behind) / (2 * h), expected, rtol=1e-6, atol=1e-7)
+        if case.c0 == inf:
+            assert point.threshold_slope == 0
+        else:
+            difference = (case.primal(W, b0 + h) - case.primal(W, b0 - h)) / (2 * h)
+            assert_allclose(difference, point.threshold_slope * sqrt(case.c0), rtol=1e-6)
+
+
+def test_gradient_of_dual_agrees_with_finite_differences(case):
+    """∂g/∂s_k = D_k(W(s)) − ξ_k(s), (Map)."""
+    problem, s, h = case.problem(), random_dual_point(case), 1e-6
+    W, b0 = case.primal_of(s)
+    gradient = case.distances(W) - case.gamma * b0 - s / case.cw
+    for k, step in enumerate(h * np.eye(len(s))):
+        difference = (problem.dual(s + step) - problem.dual(s - step)) / (2 * h)
+        assert_allclose(difference, gradient[k], rtol=1e-6, atol=1e-7)
+
+
+def test_weak_duality_at_any_points(case):
+    for seed in range(10):
+        W, b0 = random_point(case, seed)
+        dual = case.problem().dual(random_dual_point(case, seed + 100))
+        assert dual < case.at(W, b0).primal
+
+
+def test_gap_identity_at_any_points(case):
+    """(Gap): F − g is a sum of non-negative terms for any W, b0 and s."""
+    for seed in range(5):
+        (W, b0), s = random_point(case, seed), random_dual_point(case, seed + 100)
+        W_s, b0_s = case.primal_of(s)
+        threshold = 0.0 if case.c0 == inf else case.c0 / 2 * (b0 - b0_s) ** 2
+        alpha, a = case.y * s, case.y * (case.distances(W) - case.gamma * b0)
+        pairs = (alpha - case.cw * np.maximum(a, 0)) ** 2 / (2 * case.cw)
+        pairs += alpha * np.maximum(-a, 0)
+        identity = sum(map(divergence, W, W_s)) + threshold + pairs.sum()
+        assert_allclose(case.at(W, b0).primal - case.problem().dual(s), identity, rtol=1e-9)
+
+
+def test_gap_at_the_point_of_a_dual_point(case):
+    """(GapD): where W = W(s) and b0 = b0(s) only the pairs are left."""
+    s = random_dual_point(case)
+    W, b0 = case.primal_of(s)
+    alpha, a = case.y * s, case.y * (case.distances(W) - case.gamma * b0)
+    pairs = (alpha - case.cw * np.maximum(a, 0)) ** 2 / (2 * case.cw) + alpha * np.maximum(-a, 0)
+    assert_allclose(case.at(W, b0).primal - case.problem().dual(s), pairs.sum(), rtol=1e-9)
+
+
+def test_gap_is_primal_minus_dual_near_the_solution(case):
+    """(GapN): the dual point is s = φ'(ζ), and the gap is not a difference."""
+    solution, moves = case.learn(), random_matrices(case, 7)
+    L = [np.linalg.cholesky(W) for W in solution.W]
+    for noise in (1e-3, 1e-4, 1e-5):
+        W = [l @ (np.eye(len(l)) + noise * V) @ l.T for l, V in zip(L, moves, strict=True)]
+        b0 = solution.b0 if case.c0 == inf else solution.b0 * (1 + noise)
+        point, difference = case.at(W, b0), case.primal(W, b0) - case.dual(case.multipliers(W, b0))
+        assert_allclose(point.gap, difference, rtol=1e-6, atol=1e-13)
+        assert_allclose(point.dual, point.primal - point.gap, rtol=1e-14)
+        assert point.gap >= case.primal(W, b0) - solution.primal > 0
+
+
+def test_gap_far_from_the_solution_is_that_of_the_scaled_dual_point(case):
+    """(GapS): the best of g(θ s), 0 ≤ θ ≤ 1, and never worse than g(0) = 0."""
+    for seed in range(5):
+        W, b0 = random_point(case, seed)
+        point, s = case.at(W, b0), case.multipliers(W, b0)
+        end = scale_to_domain(case, s)
+        best = minimize_scalar(
+            lambda theta, s=s: -case.dual(theta * s), bounds=(0, end), method="bounded"
+        )
+        primal = case.primal(W, b0)
+        expected = primal - max(0.0, -best.fun, case.dual(end * s))
+        assert_allclose(point.gap, expected, rtol=1e-3)
+        assert point.gap >= expected * (1 - 1e-6)
+
+
+def test_gap_is_never_negative_and_never_below_the_error(case):
+    optimum = case.learn().primal
+    for seed in range(10):
+        W, b0 = random_point(case, seed)
+        point = case.at(W, b0)
+        assert point.primal - optimum <= point.gap <= point.primal
+
+
+def test_kkt_residuals_vanish_at_the_solution_only(case):
+    result = case.learn(tol=1e-14)
+    point = case.at(result.W, result.b0)
+    s = np.zeros(len(case.pairs))
+    s[result.active] = result.multipliers * case.y[result.active]
+    for kkt in (point.kkt(), point.kkt(s)):
+        assert max(kkt.metric, kkt.threshold, kkt.pairs) < 1e-6
+    W, b0 = random_point(case)
+    kkt = case.at(W, b0).kkt(s)
+    gradient, force = case.gradient(W, b0)
+    assert kkt.metric > 0.1
+    assert_allclose(kkt.pairs, np.abs(s - case.multipliers(W, b0)).max(), rtol=1e-6)
+    if case.c0 == inf:
+        assert kkt.threshold == 0
+    else:
+        residual = (case.c0 * (b0 - case.mu0) - case.gamma @ s) / sqrt(case.c0)
+        assert_allclose(kkt.threshold, abs(residual), rtol=1e-9)
+        assert_allclose(case.at(W, b0).kkt().threshold, abs(force) / sqrt(case.c0), rtol=1e-9)
+    whitened = [np.linalg.eigvals(matrix @ G).real for matrix, G in zip(W, gradient, strict=True)]
+    expected = max(np.abs(values).max() for values in whitened)
+    assert_allclose(case.at(W, b0).kkt().metric, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("c0", [1e-3, 1.0, 50.0])
+def test_best_threshold_is_the_minimum_over_b0(c0):
+    """(B0)."""
+    for seed in range(20):
+        case = random_case(SHAPES["square"], seed=seed, c0=c0, C=3.0, weights=True)
+        W, _ = random_point(case, seed)
+        D, problem = case.distances(W), case.problem()
+        b0 = problem.best_threshold(D)
+        s = case.multipliers(W, b0)
+        assert abs(c0 * (b0 - case.mu0) - case.gamma @ s) < 1e-10 * (1 + np.abs(s).sum())
+        ends = [case.mu0, *(D / case.gamma)]
+        assert min(ends) <= b0 <= max(ends)
+        assert b0 > 0
+
+
+def test_best_threshold_takes_a_handful_of_passes():
+    """Newton's method on ψ ends after a few active sets."""
+    calls = []
+
+    class Counted(SquaredHinge):
+        def slope(self, zeta):
+            calls.append(zeta)
+            return super().slope(zeta)
+
+    for seed in range(10):
+        problem = random_case([(3, 2)], seed=seed, n_pairs=500, n_samples=50, C=3.0).problem()
+        counted = replace(problem, loss=Counted(**vars(problem.loss)))
+        calls.clear()
+        counted.best_threshold(problem.sums.distances())
+        assert len(calls) <= 12
+
+
+def test_a_fixed_threshold_is_its_centre():
+    case = random_case(SHAPES["square"], c0=inf, mu0=1.7)
+    assert case.problem().best_threshold(np.ones(len(case.pairs))) == 1.7
+    assert not case.problem().learns_threshold
+
+
+def test_the_threshold_balances_the_multipliers(case):
+    """b0(s) = μ0 + γᵀs / c0 makes the residual of b0 zero."""
+    problem, s = case.problem(), random_dual_point(case)
+    assert_allclose(problem.threshold_force(s), case.gamma @ s, rtol=1e-12)
+    _, b0 = case.primal_of(s)
+    assert abs(problem.threshold_residual(b0, s)) < 1e-12
+
+
+def test_a_subset_is_the_problem_of_these_pairs(case):
+    chosen = np.array([3, 0, 8, 8, 5])
+    some = case.with_(
+        pairs=case.pairs[chosen],
+        similar=case.similar[chosen],
+        weights=case.weights[chosen],
+        C=2.5 * case.C,
+    )
+    W, b0 = random_point(case)
+    problem = case.problem().subset(chosen, 2.5)
+    point = problem.at(problem.factors_of(W), b0)
+    assert_allclose(point.primal, some.primal(W, b0), rtol=1e-11)
+    s = random_dual_point(some)
+    assert_allclose(problem.dual(s), some.dual(s), rtol=1e-10, atol=1e-12)
+
+
+def burg_problem(seed=0, convert=np.asarray):
+    case = random_case([(3, 2), (2, 1)], seed=seed, prior=True)
+    D0 = case.distances(case.W0)
+    bound = np.where(case.similar, 0.6, 1.5) * np.median(D0)
+    loss = BurgLoss(*map(convert, (case.y, np.full(len(D0), 2.0), bound)))
+    pairs = as_pairs(case.pairs, case.similar, len(case.blocks))
+    return case, LogDetProblem.build(case.blocks, pairs, loss, prior=case.prior)
+
+
+def test_the_certificate_holds_for_another_loss():
+    """(GapN) with BurgLoss: F − g by its own definition, at s = φ'."""
+    case, problem = burg_problem()
+    W, _ = random_point(case)
+    point = problem.at(problem.factors_of(W), 0.0)
+    theta = scale_to_domain(case, point.slope)
+    s = theta * point.slope
+    logdet = sum(
+        np.linalg.slogdet(np.eye(len(S)) + W0 @ S)[1]
+        for W0, S in zip(case.W0, case.scatter(s), strict=True)
+    )
+    assert_allclose(problem.dual(s), logdet - problem.loss.conjugate(s).sum(), rtol=1e-9)
+    loss = problem.loss.value(case.distances(W)).sum()
+    assert_allclose(point.primal, sum(map(divergence, W, case.W0)) + loss, rtol=1e-11)
+    assert 0 < point.gap <= point.primal - problem.dual(s) + 1e-9
+
+
+@pytest.mark.parametrize("c0", C0)
+@pytest.mark.parametrize("distance", ["far", "near"])
+def test_the_problem_works_on_strict_arrays(c0, distance):
+    xp = pytest.importorskip("array_api_strict")
+    case = random_case([(3, 2), (2, 4)], c0=c0, prior=True)
+    plain = case.problem()
+    W, b0 = random_point(case)
+    if distance == "near":
+        result = case.learn(tol=1e-4)
+        W, b0 = result.W, result.b0
+    L, s = plain.factors_of(W), random_dual_point(case)
+    sums = PairSums(
+        [xp.asarray(block) for block in plain.sums.features],
+        xp.asarray(plain.sums.first),
+        xp.asarray(plain.sums.second),
+    )
+    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.loss).values()))
+    factors = tuple(xp.asarray(C) for C in plain.prior_factors)
+    strict = LogDetProblem(sums, loss, plain.c0, plain.mu0, factors)
+    ours, theirs = plain.at(L, b0), strict.at([xp.asarray(l) for l in L], b0)
+    for name in ("primal", "gap", "threshold_slope", "n_active"):
+        assert_allclose(getattr(theirs, name), getattr(ours, name), rtol=1e-12, atol=1e-14)
+    for got, expected in zip(theirs.gradient, ours.gradient, strict=True):
+        assert_allclose(np.asarray(got), expected, rtol=1e-11, atol=1e-12)
+    assert_allclose(strict.dual(xp.asarray(s)), plain.dual(s), rtol=1e-12)
+    for name, expected in vars(ours.kkt(s)).items():
+        assert_allclose(getattr(theirs.kkt(xp.asarray(s)), name), expected, rtol=1e-10, atol=1e-13)
+    D = case.distances(W)
+    assert_allclose(strict.best_threshold(xp.asarray(D)), plain.best_threshold(D), rtol=1e-12)
+    metric = strict.metric(strict.factors_of([xp.asarray(matrix) for matrix in W]))
+    for got, expected in zip(metric, W, strict=True):
+        assert_allclose(np.asarray(got), expected, rtol=1e-11, atol=1e-12)
