@@ -177,8 +177,8 @@ def test_the_best_point_is_returned_not_the_last():
     case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e6, c0=inf)
     with pytest.warns(ConvergenceWarning):
         result = case.learn(tol=1e-30, max_iter=30)
-    assert result.status is Status.MAX_ITER
-    assert result.n_iter == 30
+    assert result.status is Status.PRECISION  # it bounced at the floor, and says so early
+    assert result.n_iter < 30
     assert result.gap == result.history["gap"].min() < result.history["gap"][-1]
 
 

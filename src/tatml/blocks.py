@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Blocks", "as_blocks"]
+__all__ = ["Blocks", "as_blocks", "as_real_array"]
 
 _BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 
@@ -162,7 +162,7 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X") -> Blocks:
 
 
 def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
-    array = _to_numpy(values, name)
+    array = as_real_array(values, name)
     if array.ndim == 2:
         return array.reshape(*array.shape, 1)
     if array.ndim == 3:
@@ -173,7 +173,7 @@ def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
     )
 
 
-def _to_numpy(values: ArrayLike, name: str) -> NDArray[np.floating]:
+def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
     """Convert to a C-contiguous float32 or float64 array; the one step that is NumPy's own."""
     if scipy.sparse.issparse(values):
         raise TypeError(

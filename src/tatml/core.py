@@ -5,26 +5,34 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from math import isfinite, isinf, isnan
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 
-from ._array import Array
+from ._array import Array, LinAlgError
+from ._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_init,
+    check_magnitude,
+    check_margin,
+    check_options,
+    check_positive,
+    check_prior,
+    check_random,
+)
 from .blocks import Blocks, as_blocks
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
-from .solvers import OPTIONS, SOLVERS, Iterate, Monitor, Result, Status
+from .solvers import SOLVERS, Iterate, Monitor, Result, Status
 
 __all__ = ["learn_metric", "solve", "warn_unless_converged"]
 
 DEFAULT_MAX_ITER = {"newton": 200, "dykstra": 1000}
-LARGEST_ENTRY = 1e60
 SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
 
 
@@ -44,7 +52,7 @@ def learn_metric(
     max_iter: int | None = None,
     init: Result | Iterate | None = None,
     callback: Callable[[Iterate], object] | None = None,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: int | np.random.RandomState | np.random.Generator | None = None,
     verbose: bool = False,
     on_interrupt: Literal["raise", "return"] = "raise",
     linear_solver: str = "auto",
@@ -93,7 +101,7 @@ def learn_metric(
         Dykstra starts from multipliers: those of the result, or those that the point implies.
     callback : callable, optional
         Called with an `Iterate` after each step or certified epoch; a true return value stops.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         For the random sample of pairs that starts a large problem, and for Dykstra's order. The
         solution does not depend on it beyond the tolerance.
     verbose : bool, default=False
@@ -140,35 +148,29 @@ def learn_metric(
     >>> [bool(d < result.b0) for d in D]
     [True, True, False, False]
     """
-    _check_choice("solver", solver, SOLVERS)
-    _check_choice("on_interrupt", on_interrupt, ("raise", "return"))
-    options = _check_options(
-        solver, linear_solver=linear_solver, projection=projection, order=order
-    )
-    _check_positive(C=C, mu0=mu0, tol=tol)
-    _check_positive(c0=c0, or_infinite=True)
-    margin = _check_margin(margin)
-    max_iter = _check_max_iter(max_iter, solver)
+    check_choice("solver", solver, SOLVERS)
+    check_choice("on_interrupt", on_interrupt, ("raise", "return"))
+    options = check_options(solver, linear_solver=linear_solver, projection=projection, order=order)
     blocks = as_blocks(X)
-    _check_magnitude(blocks)
+    check_magnitude(blocks, "X")
     chosen = as_pairs(pairs, similar, len(blocks), weights)
     problem = LogDetProblem.build(
         blocks,
         chosen,
-        squared_hinge(chosen, C, margin),
-        c0=float(c0),
-        mu0=float(mu0),
-        prior=_check_prior(prior, blocks),
+        squared_hinge(chosen, check_positive("C", C), check_margin(margin)),
+        c0=check_positive("c0", c0, or_infinite=True),
+        mu0=check_positive("mu0", mu0),
+        prior=None if prior is None else check_prior(prior, blocks),
     )
     result = solve(
         problem,
         solver=solver,
-        tol=tol,
-        max_iter=max_iter,
-        init=init,
-        callback=callback,
-        random_state=random_state,
-        verbose=verbose,
+        tol=check_positive("tol", tol),
+        max_iter=None if max_iter is None else check_count("max_iter", max_iter),
+        init=init if init is None else check_init(init, problem.sizes),
+        callback=check_callable("callback", callback),
+        random_state=check_random(random_state),
+        verbose=bool(verbose),
         on_interrupt=on_interrupt,
         **options,
     )
@@ -193,25 +195,46 @@ def solve(
     max_iter = DEFAULT_MAX_ITER[solver] if max_iter is None else max_iter
     monitor = Monitor(problem, tol=tol, max_iter=max_iter, verbose=verbose, callback=callback)
     threads = 1 if solver == "dykstra" or max(problem.sizes) <= SMALL else None
-    if init is not None and solver == "dykstra":
-        options["multipliers"] = _multipliers_from(init, problem)
-    try:
-        # Overflow on the way is caught by what comes of it, and by the certificate.
-        with _threadpools().limit(limits=threads), np.errstate(all="ignore"):
-            result = SOLVERS[solver](
-                problem,
-                monitor,
-                start=None if init is None else _start_from(init, problem),
-                random_state=check_random_state(random_state),
-                **options,
-            )
-    except KeyboardInterrupt:
-        if on_interrupt == "raise":
-            raise
-        if monitor.best is None:  # nothing was reached: the prior, with its own gap
-            monitor.record(0, problem.at(problem.identity(), problem.mu0))
-        result = monitor.result(Status.INTERRUPTED)
-    return result
+    if init is not None:
+        options |= _start_from(init, problem, solver)
+    # Overflow on the way is caught by what comes of it, and by the certificate.
+    with _threadpools().limit(limits=threads), np.errstate(all="ignore"):
+        try:
+            random_state = check_random(random_state)
+            return SOLVERS[solver](problem, monitor, random_state=random_state, **options)
+        except KeyboardInterrupt:
+            if on_interrupt == "raise":
+                raise
+            if monitor.best is None:  # nothing was reached: the prior, with its own gap
+                monitor.callback = None
+                monitor.record(0, problem.at(problem.identity(), problem.mu0))
+            return monitor.result(Status.INTERRUPTED)
+        except (LinAlgError, OverflowError) as error:
+            if monitor.best is not None:
+                return monitor.result(Status.PRECISION)
+            raise ValueError(
+                "C, c0, mu0, weights: expected sizes for which the objective is a number, got one "
+                "that is infinite at the start"
+            ) from error
+
+
+def _start_from(init: Result | Iterate, problem: LogDetProblem, solver: str) -> dict[str, Any]:
+    """What a solver takes from an earlier result."""
+    b0 = init.b0 if problem.learns_threshold else problem.mu0
+    start = {"start": (problem.factors_of(init.W), float(b0))}
+    if solver == "dykstra":
+        start["multipliers"] = _multipliers_from(init, problem)
+    return start
+
+
+def _multipliers_from(init: Result | Iterate, problem: LogDetProblem) -> Array | None:
+    """One α_k a pair, where `init` has some and they can belong to these pairs."""
+    active, n_pairs = getattr(init, "active", None), problem.sums.n_pairs
+    if active is None or np.max(active, initial=-1) >= n_pairs:
+        return None
+    multipliers = np.zeros(n_pairs)
+    multipliers[active] = init.multipliers
+    return multipliers
 
 
 @cache
@@ -230,117 +253,3 @@ def warn_unless_converged(result: Result) -> None:
         ConvergenceWarning,
         stacklevel=3,
     )
-
-
-def _start_from(init: Result | Iterate, problem: LogDetProblem) -> tuple[list[Array], float]:
-    try:
-        W, b0 = [np.asarray(matrix, dtype=float) for matrix in init.W], float(init.b0)
-    except (AttributeError, TypeError) as error:
-        raise TypeError(
-            f"init: expected an earlier result, with W and b0, got {type(init).__name__}"
-        ) from error
-    shapes, expected = [matrix.shape for matrix in W], [(n, n) for n in problem.sizes]
-    if shapes != expected:
-        raise ValueError(f"init: expected W of shapes {expected}, got {shapes}")
-    return problem.factors_of(W), b0 if problem.learns_threshold else problem.mu0
-
-
-def _multipliers_from(init: Result | Iterate, problem: LogDetProblem) -> Array | None:
-    """One α_k a pair, where `init` has some and they can belong to these pairs."""
-    active, n_pairs = getattr(init, "active", None), problem.sums.n_pairs
-    if active is None or np.max(active, initial=-1) >= n_pairs:
-        return None
-    multipliers = np.zeros(n_pairs)
-    multipliers[active] = init.multipliers
-    return multipliers
-
-
-def _check_options(solver: str, **given: str) -> dict[str, str]:
-    """Those of the options that are the solver's own; another solver's must keep its default."""
-    for owner, options in OPTIONS.items():
-        for name, choices in options.items():
-            _check_choice(name, given[name], choices)
-            if owner != solver and given[name] != choices[0]:
-                raise ValueError(
-                    f"{name}: belongs to solver={owner!r}, got {given[name]!r} with "
-                    f"solver={solver!r}"
-                )
-    return {name: given[name] for name in OPTIONS[solver]}
-
-
-def _check_magnitude(blocks: Blocks) -> None:
-    largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
-    if largest > LARGEST_ENTRY:
-        raise ValueError(
-            f"X: expected entries of at most {LARGEST_ENTRY:g}, whose squares and fourth powers "
-            f"are still numbers, got {largest:g}; rescale X"
-        )
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
-
-
-def _check_positive(or_infinite: bool = False, **values: Any) -> None:
-    for name, value in values.items():
-        if not isinstance(value, Real) or isinstance(value, bool):
-            raise TypeError(f"{name}: expected a number, got {value!r}")
-        allowed = value > 0 and (isfinite(value) or (or_infinite and isinf(value)))
-        if isnan(value) or not allowed:
-            kind = "a positive number" + (" or numpy.inf" if or_infinite else "")
-            raise ValueError(f"{name}: expected {kind}, got {value!r}")
-
-
-def _check_max_iter(max_iter: Any, solver: str) -> int:
-    if max_iter is None:
-        return DEFAULT_MAX_ITER[solver]
-    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool):
-        raise TypeError(f"max_iter: expected an integer, got {max_iter!r}")
-    if max_iter < 1:
-        raise ValueError(f"max_iter: expected at least 1, got {max_iter}")
-    return int(max_iter)
-
-
-def _check_margin(margin: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(value) for value in margin)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"margin: expected two numbers (γ_s, γ_d), got {margin!r}") from error
-    if not 0 < low < high < float("inf"):
-        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {margin!r}")
-    return low, high
-
-
-def _check_prior(prior: Any, blocks: Blocks) -> list[Array] | None:
-    if prior is None:
-        return None
-    sizes = [n for n, _ in blocks.block_shapes]
-    single = blocks.n_blocks == 1 and np.shape(prior) == (sizes[0], sizes[0])
-    try:
-        matrices = [np.asarray(W0, dtype=float) for W0 in ([prior] if single else prior)]
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"prior: expected a list of matrices or None, got {prior!r}") from error
-    shapes, expected = [W0.shape for W0 in matrices], [(n, n) for n in sizes]
-    if shapes != expected:
-        raise ValueError(f"prior: expected matrices of shapes {expected}, got {shapes}")
-    for m, W0 in enumerate(matrices):
-        _check_posdef(W0, f"prior: block {m}")
-    return matrices
-
-
-def _check_posdef(matrix: np.ndarray, name: str) -> None:
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    difference = float(np.max(np.abs(matrix - matrix.T)))
-    if difference > 1e-8 * float(np.max(np.abs(matrix))):
-        raise ValueError(
-            f"{name}: expected a symmetric matrix, got entries that differ by {difference:.3g}"
-        )
-    values = np.linalg.eigvalsh(matrix)
-    if values[0] <= 1e-14 * values[-1]:
-        raise ValueError(
-            f"{name}: expected a positive definite matrix, got eigenvalues from "
-            f"{values[0]:.3g} to {values[-1]:.3g}"
-        )

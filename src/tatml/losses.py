@@ -38,6 +38,9 @@ class PairLoss(Protocol):
     def conjugate(self, s: Array) -> Array:
         """φ*_k(s_k), for s in its domain."""
 
+    def gap(self, zeta: Array, s: Array) -> Array:
+        """φ(ζ) + φ*(s) − s ζ ≥ 0 for s in the domain of φ*, free of cancellation."""
+
     def increase(self, zeta: Array, change: Array) -> Array:
         """φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0, free of cancellation."""
 
@@ -76,8 +79,12 @@ class SquaredHinge:
         return _where(self.sign * zeta > 0, self.weight)
 
     def conjugate(self, s: Array) -> Array:  # theory (D)
-        xp = namespace(s)
-        return 0.5 * s**2 / xp.where(self.weight > 0, self.weight, xp.ones_like(s))
+        return 0.5 * s**2 / _nonzero(self.weight)
+
+    def gap(self, zeta: Array, s: Array) -> Array:  # theory (GapD)
+        violation, alpha = self.sign * zeta, self.sign * s
+        slack = alpha - self.weight * _positive(violation)
+        return slack**2 / (2 * _nonzero(self.weight)) + alpha * _positive(-violation)
 
     def increase(self, zeta: Array, change: Array) -> Array:  # theory (LS)
         xp = namespace(zeta)
@@ -138,15 +145,25 @@ class BurgLoss:
         )
 
     def conjugate(self, s: Array) -> Array:  # theory (Itml)
-        xp = namespace(s)
-        weight = xp.where(self.weight > 0, self.weight, xp.ones_like(s))
-        return -self.weight * xp.log1p(-s * self.bound / weight)
+        return -self.weight * namespace(s).log1p(-s * self.bound / _nonzero(self.weight))
+
+    def gap(self, zeta: Array, s: Array) -> Array:  # theory (Gap) and (Itml)
+        xp, violated = namespace(zeta), self._violated(zeta)
+        reached = xp.where(violated, zeta, self.bound)
+        # D/ξ − 1 without cancellation where D is near b and s near 0
+        excess = (reached - self.bound) / self.bound - s * reached / _nonzero(self.weight)
+        return self.weight * _minus_log1p(excess) + s * (reached - zeta)
 
     def increase(self, zeta: Array, change: Array) -> Array:
         xp = namespace(zeta)
         both = self._violated(zeta) & self._violated(zeta + change)
         inside = self.weight * _minus_log1p(_where(both, change) / xp.where(both, zeta, self.bound))
-        across = self.value(zeta + change) - self.value(zeta) - self.slope(zeta) * change
+        after = zeta + change
+        left = self.weight * _minus_log1p(
+            (self.bound - zeta) / xp.where(zeta > 0, zeta, self.bound)
+        )
+        left = left - self.slope(zeta) * (after - self.bound)
+        across = xp.where(self._violated(zeta), left, self.value(after))
         return xp.where(both, inside, across)
 
     def take(self, pairs: Array, scale: float = 1.0) -> BurgLoss:
@@ -160,6 +177,12 @@ class BurgLoss:
 def _where(condition: Array, values: Array) -> Array:
     xp = namespace(values)
     return xp.where(condition, values, xp.zeros_like(values))
+
+
+def _nonzero(weight: Array) -> Array:
+    """The weights, with 1 for 0: they divide what is zero there."""
+    xp = namespace(weight)
+    return xp.where(weight > 0, weight, xp.ones_like(weight))
 
 
 def _positive(values: Array) -> Array:

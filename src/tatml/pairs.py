@@ -197,6 +197,8 @@ def _as_weights(weights: ArrayLike, n_pairs: int) -> NDArray[np.float64]:
 
 
 def _to_array(values: Any, name: str) -> np.ndarray:
+    if np.ma.is_masked(values):
+        raise TypeError(f"{name}: expected an array without masked entries, got a masked array")
     try:
         return np.asarray(values)
     except ValueError as error:

@@ -33,7 +33,10 @@ from ._array import Array, contiguous, symmetrised
 from .blocks import Blocks
 from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
-from .sums import PairSums
+from .sums import PairSums, svec_size
+
+SVEC_BYTES = 2**26  # a problem up to this size keeps its svec(A_k), which makes Hessians cheap
+WIDEST_SVEC = 300
 
 __all__ = ["KKT", "LogDetProblem", "Point", "squared_hinge"]
 
@@ -76,11 +79,12 @@ class LogDetProblem:
         """Lay the features out for the sums and whiten them by the prior (None: the identity)."""
         xp = blocks.xp
         # Distances see only differences; centred features make these accurate.
-        centred = [block - xp.mean(block, axis=0, keepdims=True) for block in blocks.arrays]
+        arrays = [xp.astype(block, xp.float64, copy=False) for block in blocks.arrays]
+        centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
         features = [contiguous(xp.matrix_transpose(block)) for block in centred]
         sums = PairSums.from_samples(features, pairs.first, pairs.second)
         if prior is None:
-            factors = tuple(xp.eye(n, dtype=blocks.dtype) for n, _ in blocks.block_shapes)
+            factors = tuple(xp.eye(n, dtype=xp.float64) for n, _ in blocks.block_shapes)
             return cls(sums, loss, c0, mu0, factors)
         factors = tuple(xp.linalg.cholesky(W0) for W0 in prior)
         return cls(sums.transformed(factors), loss, c0, mu0, factors)
@@ -116,6 +120,15 @@ class LogDetProblem:
         sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
         return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
 
+    @cached_property
+    def svec_rows(self) -> Array | None:
+        """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
+        width = sum(svec_size(n) for n in self.sizes)
+        if width > WIDEST_SVEC or 8 * width * self.sums.n_pairs > SVEC_BYTES:
+            return None
+        chunks = self.sums.chunks(numbers_per_pair=width)
+        return self.xp.concat([self.sums.svec_rows(rows) for _, rows in chunks])
+
     def identity(self) -> list[Array]:
         """Factors of W = W0."""
         return [
@@ -127,9 +140,15 @@ class LogDetProblem:
         """Look at W_m = L_m L_mᵀ and b0; nothing is computed before it is asked for."""
         return Point(self, tuple(L), float(b0))
 
-    def threshold_term(self, b0: float) -> float:
-        """(c0/2)(b0 − μ0)², and 0 for a fixed threshold."""
-        return self.c0 / 2 * (b0 - self.mu0) ** 2 if self.learns_threshold else 0.0
+    def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
+        """F, given the ζ_k = D_k − γ_k b0 of the point."""
+        xp, total = self.xp, 0.0  # theory (Loss)
+        for factor in L:
+            logdet = 2 * float(xp.linalg.slogdet(factor)[1])
+            total += float(xp.sum(factor * factor)) - logdet - factor.shape[0]
+        if self.learns_threshold:
+            total += self.c0 / 2 * (b0 - self.mu0) * (b0 - self.mu0)
+        return total + float(xp.sum(self.loss.value(zeta)))
 
     def threshold_force(self, s: Array) -> float:
         """γᵀs."""
@@ -153,7 +172,22 @@ class LogDetProblem:
         logdet = sum(float(xp.sum(xp.log1p(theta * nu))) for nu in eigenvalues)
         force = theta * self.threshold_force(s)
         conjugate = float(xp.sum(self.loss.conjugate(theta * s)))
-        return logdet - conjugate - self.mu0 * force - force**2 / (2 * self.c0)
+        return logdet - conjugate - self.mu0 * force - force * force / (2 * self.c0)
+
+    def best_multiple(self, s: Array, eigenvalues: Sequence[Array]) -> tuple[float, float]:
+        """θ in [0, 1] with the largest g(θ s), and that value; given the eigenvalues of S(s)."""
+        lowest = min(float(self.xp.min(nu)) for nu in eigenvalues)  # theory (GapS)
+        end = 1.0 if lowest > -1 else -1 / lowest
+
+        def minus_dual(theta: float) -> float:
+            return -self.dual_along(s, eigenvalues, float(theta))
+
+        found = minimize_scalar(
+            minus_dual, bounds=(0.0, end), method="bounded", options={"maxiter": 20}
+        )
+        candidates = [(-minus_dual(1.0), 1.0), (-float(found.fun), float(found.x)), (0.0, 0.0)]
+        value, theta = max(candidates)  # g(0) = 0
+        return theta, value
 
     def best_threshold(self, distances: Array) -> float:
         """The b0 that minimises F for given distances, the root of the increasing function ψ."""
@@ -242,11 +276,7 @@ class Point:
     @cached_property
     def primal(self) -> float:
         """F(W, b0)."""
-        xp, problem = self.problem.xp, self.problem  # theory (Loss)
-        total = float(xp.sum(problem.loss.value(self.zeta))) + problem.threshold_term(self.b0)
-        for L in self.L:
-            total += float(xp.sum(L * L)) - 2 * float(xp.linalg.slogdet(L)[1]) - L.shape[0]
-        return total
+        return self.problem.primal(self.L, self.b0, self.zeta)
 
     @property
     def scatter(self) -> list[Array]:
@@ -279,7 +309,7 @@ class Point:
         xp, gap = self.problem.xp, inf
         if all(float(xp.min(e)) > -1 for e in self.eigenvalues):  # theory (GapN)
             gap = sum(float(xp.sum(e - xp.log1p(e))) for e in self.eigenvalues)
-            gap += self.threshold_slope**2 / 2
+            gap += self.threshold_slope * self.threshold_slope / 2
         if gap > 0.01 * self.primal:  # far from the solution, where cancellation does no harm
             gap = min(gap, self.primal - self._scaled_dual())
         return max(gap, 0.0)
@@ -290,16 +320,7 @@ class Point:
         for L, S in zip(self.L, self.scatter, strict=True):
             half = xp.linalg.solve(L.T, S)
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(L.T, half.T))))
-        lowest = min(float(xp.min(values)) for values in nu)
-        end = 1.0 if lowest > -1 else -1 / lowest
-
-        def minus_dual(theta: float) -> float:
-            return -self.problem.dual_along(self.slope, nu, float(theta))
-
-        found = minimize_scalar(
-            minus_dual, bounds=(0.0, end), method="bounded", options={"maxiter": 20}
-        )
-        return max(0.0, -float(found.fun))  # g(0) = 0
+        return self.problem.best_multiple(self.slope, nu)[1]
 
     @property
     def dual(self) -> float:

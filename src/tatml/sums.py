@@ -18,7 +18,7 @@ from typing import Any
 
 from ._array import Array, namespace, symmetrised
 
-__all__ = ["PairSums", "svec", "svec_size", "unsvec"]
+__all__ = ["PairSums", "svec", "svec_congruence", "svec_outer", "svec_size", "unsvec"]
 
 CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
 DENSE_SHARE = 0.7  # of the pairs of a chunk: below it, those that count are picked out first
@@ -169,7 +169,7 @@ class PairSums:
 
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """svec(A_{m,k})/M of a chunk, blocks side by side, shape (n_part, Σ n_m(n_m+1)/2)."""
-        return self.xp.concat([_svec_outer(block) for block in rows], axis=1) / self.n_blocks
+        return self.xp.concat([svec_outer(block) for block in rows], axis=1) / self.n_blocks
 
 
 def _apply(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
@@ -187,11 +187,11 @@ def _dot(a: Array, b: Array) -> Array:
     return xp.linalg.vecdot(xp.reshape(a, shape), xp.reshape(b, shape))
 
 
-def _svec_outer(block: Array) -> Array:
+def svec_outer(block: Array) -> Array:
     """svec of Σ over n' of the outer products of the rows of `block` (n_part, n', n)."""
     xp = namespace(block)
     n_part, width, n = block.shape
-    upper, _, weight = _svec_layout(xp, n)
+    upper, _, weight = _svec_layout(xp, n, block.dtype)
     if width == 1:
         row = block[:, 0, :]
         return xp.take(row, upper // n, axis=1) * (xp.take(row, upper % n, axis=1) * weight)
@@ -207,22 +207,38 @@ def svec_size(n: int) -> int:
 def svec(matrix: Array) -> Array:
     """Upper triangle of a symmetric matrix, √2 off the diagonal: inner products are kept."""
     xp, n = namespace(matrix), matrix.shape[0]
-    upper, _, weight = _svec_layout(xp, n)
+    upper, _, weight = _svec_layout(xp, n, matrix.dtype)
     return xp.take(xp.reshape(matrix, (n * n,)), upper, axis=0) * weight
 
 
 def unsvec(vector: Array, n: int) -> Array:
     """The symmetric matrix of an svec."""
     xp = namespace(vector)
-    _, position, weight = _svec_layout(xp, n)
+    _, position, weight = _svec_layout(xp, n, vector.dtype)
     return xp.reshape(xp.take(vector / weight, position, axis=0), (n, n))
 
 
+def svec_congruence(G: Array) -> Array:
+    """T with svec(GᵀVG) = T svec(V) for symmetric V."""
+    xp, n = namespace(G), G.shape[0]
+    upper, _, weight = _svec_layout(xp, n, G.dtype)
+    i, j = upper // n, upper % n
+    rows_i, rows_j = xp.take(G, i, axis=0), xp.take(G, j, axis=0)
+    columns = [[xp.take(rows, k, axis=1) for k in (i, j)] for rows in (rows_i, rows_j)]
+    both = columns[0][0] * columns[1][1] + columns[1][0] * columns[0][1]
+    # Entry (i, j) of V stands for itself and its mirror image, on the diagonal for itself alone.
+    return (both / xp.where(i == j, 2 * weight, weight)[:, None] * weight).T
+
+
 @lru_cache(maxsize=64)
-def _svec_layout(xp: Any, n: int) -> tuple[Array, Array, Array]:
+def _svec_layout(xp: Any, n: int, dtype: Any) -> tuple[Array, Array, Array]:
     """Flat places of the upper triangle; of each matrix entry in svec; weights (1, off it √2)."""
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
     place = {pair: k for k, pair in enumerate(pairs)}
     position = [place[min(i, j), max(i, j)] for i in range(n) for j in range(n)]
     weight = [1.0 if i == j else sqrt(2.0) for i, j in pairs]
-    return xp.asarray([i * n + j for i, j in pairs]), xp.asarray(position), xp.asarray(weight)
+    return (
+        xp.asarray([i * n + j for i, j in pairs]),
+        xp.asarray(position),
+        xp.asarray(weight, dtype=dtype),
+    )

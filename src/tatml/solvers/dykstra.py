@@ -24,7 +24,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
 from .._array import Array, LinAlgError
@@ -44,11 +43,15 @@ __all__ = ["ORDERS", "PROJECTIONS", "dykstra"]
 
 CHUNK_BYTES = 2**20  # one chunk of differences
 FEWEST_PROJECTIONS = 32  # between two certificates, which cost about as much
-STALLED = 8 * np.finfo(float).eps  # largest relative change of α between certificates
+STALLED = 8 * np.finfo(float).eps  # relative change of α that is none
+QUIET = (
+    20  # certificates without change; drawn with replacement, a pair is missed by so many epochs
+)
+# with a probability of e⁻²⁰
 
 ORDERS: dict[str, Callable[[int, Any], Array]] = {
     "permutation": lambda n, random_state: random_state.permutation(n),
-    "random": lambda n, random_state: random_state.randint(n, size=n),
+    "random": lambda n, random_state: random_state.choice(n, size=n),
     "cyclic": lambda n, random_state: np.arange(n),
 }
 PROJECTIONS = ("efficient", "naive")
@@ -101,7 +104,7 @@ class _State:
 
     def __init__(self, problem: LogDetProblem, projection: str, alpha: Array):
         self.problem, self.M = problem, problem.sums.n_blocks
-        self.rule = RULES[type(problem.loss)](problem, projection)
+        self.rule = _rule_of(problem, projection)
         self.sign = np.asarray(problem.loss.sign).tolist()
         self.pull = (problem.loss.gamma / problem.c0).tolist()
         self.countable = np.nonzero(problem.loss.weight > 0)[0]
@@ -109,7 +112,7 @@ class _State:
         kind = InverseBlock if projection == "naive" else efficient_block
         self.blocks = [kind(*shape) for shape in shapes]
         self.alpha, self.before = alpha.tolist(), None
-        self.b0, self.moves = problem.mu0, 0
+        self.b0, self.moves, self.quiet = problem.mu0, 0, 0
 
     def project(self, pairs: list[int], differences: list[Array]) -> None:
         """Project onto each pair's constraint in turn."""
@@ -152,12 +155,12 @@ class _State:
             evaluations=self.rule.evaluations,
             drift=drift,
         )
-        if status is None and self.before is not None:
+        if self.before is not None:
             change = float(np.max(np.abs(alpha - self.before), initial=0.0))
-            if change <= STALLED * float(np.max(alpha, initial=0.0)):
-                status = Status.PRECISION
+            stalled = change <= STALLED * float(np.max(alpha, initial=0.0))
+            self.quiet = self.quiet + 1 if stalled else 0
         self.before = alpha
-        return status
+        return Status.PRECISION if status is None and self.quiet >= QUIET else status
 
     def _drift_from(self, point: _DualPoint) -> float:
         """How far W has come from what α says, relative to its size."""
@@ -230,6 +233,16 @@ class _BurgRule:
 RULES = {SquaredHinge: _HingeRule, BurgLoss: _BurgRule}
 
 
+def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
+    loss = type(problem.loss)
+    if loss not in RULES:
+        known = " or ".join(kind.__name__ for kind in RULES)
+        raise TypeError(
+            f"solver: 'dykstra' needs a loss with a known projection, {known}, got {loss.__name__}"
+        )
+    return RULES[loss](problem, projection)
+
+
 @dataclass(frozen=True)
 class _DualPoint:
     """The primal point of some multipliers, with its certificate: what the monitor records."""
@@ -249,37 +262,13 @@ class _DualPoint:
         L = [_inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
         b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
         zeta = problem.sums.transformed(L).distances() - problem.loss.gamma * b0
-        primal = float(np.sum(problem.loss.value(zeta))) + problem.threshold_term(b0)
-        for factor in L:  # triangular
-            logdet = 2 * float(np.sum(np.log(np.diagonal(factor))))
-            primal += float(np.sum(factor * factor)) - logdet - factor.shape[0]
-        gap = float(np.sum(PAIR_GAPS[type(problem.loss)](problem.loss, zeta, s)))
-        return cls(tuple(L), b0, primal, gap, s, active.shape[0])
+        gap = float(np.sum(problem.loss.gap(zeta, s)))  # theory (GapD)
+        return cls(tuple(L), b0, problem.primal(L, b0, zeta), gap, s, active.shape[0])
 
 
 def _inverse_factor(P: Array) -> Array:
     """Upper triangular L with L Lᵀ = P⁻¹."""
     return np.linalg.inv(np.linalg.cholesky(P)).T
-
-
-def _hinge_gap(loss: SquaredHinge, zeta: Array, s: Array) -> Array:
-    violation, alpha = loss.sign * zeta, loss.sign * s  # theory (GapD)
-    weight = np.where(loss.weight > 0, loss.weight, 1.0)
-    active = loss.weight * np.maximum(violation, 0.0)
-    return (alpha - active) ** 2 / (2 * weight) + alpha * np.maximum(-violation, 0.0)
-
-
-def _burg_gap(loss: BurgLoss, zeta: Array, s: Array) -> Array:
-    """φ(D) + φ*(s) − s D = η f(D/ξ − 1), with b for D and s (b − D) more where D respects b."""
-    weight = np.where(loss.weight > 0, loss.weight, 1.0)  # theory (Gap) and (Itml)
-    violated = loss.sign * (zeta - loss.bound) > 0
-    reached = np.where(violated, zeta, loss.bound)
-    # D/ξ − 1 without cancellation where D is near b and s near 0
-    excess = (reached - loss.bound) / loss.bound - s * reached / weight
-    return loss.weight * (excess - np.log1p(excess)) + s * np.where(violated, 0, loss.bound - zeta)
-
-
-PAIR_GAPS = {SquaredHinge: _hinge_gap, BurgLoss: _burg_gap}
 
 
 def _first_multipliers(
@@ -291,7 +280,8 @@ def _first_multipliers(
         candidates.append(np.where(problem.loss.weight > 0, problem.loss.sign * multipliers, 0.0))
     if start is not None:
         slopes = problem.at(*start).slope
-        candidates.append(_best_multiple(problem, slopes) * slopes)
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(slopes)]
+        candidates.append(problem.best_multiple(slopes, eigenvalues)[0] * slopes)
     for s in candidates:
         if _dual_value(problem, s) >= 0:
             return np.abs(s)
@@ -306,16 +296,3 @@ def _dual_value(problem: LogDetProblem, s: Array) -> float:
     except LinAlgError:
         return -np.inf
     return point.primal - point.gap
-
-
-def _best_multiple(problem: LogDetProblem, s: Array) -> float:
-    """The θ in [0, 1] with the largest g(θ s)."""
-    eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(s)]  # theory (GapS)
-    lowest = min(float(nu[0]) for nu in eigenvalues)
-    end = 1.0 if lowest > -1 else -1 / lowest
-
-    def minus_dual(theta: float) -> float:
-        return -problem.dual_along(s, eigenvalues, theta)
-
-    found = minimize_scalar(minus_dual, bounds=(0.0, end), method="bounded")
-    return 1.0 if minus_dual(1.0) <= found.fun else float(found.x)

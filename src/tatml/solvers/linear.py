@@ -4,27 +4,37 @@ z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A 
 symmetric matrices and one number, the threshold's part scaled by √c0.
 
 dense      in d = Σ n_m(n_m+1)/2 + 1 dimensions; from a sample of the active pairs where there are
-           very many, for the gradient and the certificate stay exact whatever the system is
+           very many, for the gradient and the certificate stay exact whatever the system is, and
+           from svec(A_k) kept by the problem where these are few
 woodbury   in as many dimensions as there are active pairs, docs/theory.md (Gram)
 cg         conjugate gradients: products alone, no z_k is ever formed
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf, sqrt
 from typing import Any
 
-from .._array import Array, factor_posdef
+from .._array import Array, factor_posdef, namespace
 from ..problem import Point
-from ..sums import PairSums, svec, svec_size, unsvec
+from ..sums import (
+    CHUNK_BYTES,
+    PairSums,
+    svec,
+    svec_congruence,
+    svec_outer,
+    svec_size,
+    unsvec,
+)
 
 __all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system"]
 
 Direction = tuple[list[Array], float]
 
-PAIRS_PER_DIMENSION = 200  # of a sample: each step then leaves about 1/200 of the gap
+PAIRS_PER_DIMENSION = 500  # of a sample: each step then leaves about 1/500 of the gap
 FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
+TILE = 2**20  # numbers in a tile of the Gram matrix
 LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
 
 
@@ -51,14 +61,6 @@ class NewtonSystem:
         self.learns_threshold = c0 < inf
         self.n_products = 0
 
-    def project(self, V: Sequence[Array], b: float) -> Array:
-        """Zᵀ(V, b), shape (n_active,)."""
-        return self.sums.quadratic(V) + self.threshold * b
-
-    def lift(self, q: Array) -> Direction:
-        """Z q."""
-        return self.sums.scatter(q), float(self.xp.sum(self.threshold * q))
-
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
         """The direction for one right-hand side; `rtol` matters to conjugate gradients alone."""
         return V, b
@@ -74,16 +76,19 @@ class DenseSystem(NewtonSystem):
         self._solve = factor_posdef(self._assemble())
 
     def _assemble(self) -> Array:
-        xp = self.xp  # theory (N)
-        d = sum(svec_size(n) for n in self.sums.sizes) + self.learns_threshold
-        total = xp.eye(d, dtype=self.curvature.dtype)
+        chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums))  # theory (N)
+        gram = self._gram((part, self.sums.svec_rows(rows)) for part, rows in chunks)
+        return gram + self.xp.eye(gram.shape[0], dtype=gram.dtype)
+
+    def _gram(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
+        """Σ_k h_k z_k z_kᵀ, from the svec part of z_k, chunk by chunk."""
+        xp, total = self.xp, 0.0
         root = xp.sqrt(self.curvature)[:, None]
-        for part, rows in self.sums.chunks(numbers_per_pair=d):
-            Z = self.sums.svec_rows(rows)
+        for part, Z in chunks:
             if self.learns_threshold:
                 Z = xp.concat([Z, self.threshold[part][:, None]], axis=1)
             Z = Z * root[part, :]
-            total += Z.T @ Z
+            total = total + Z.T @ Z
         return total
 
     def solve(self, V, b, rtol):
@@ -99,7 +104,42 @@ class DenseSystem(NewtonSystem):
         return matrices, float(solution[start]) if self.learns_threshold else 0.0
 
 
-class WoodburySystem(NewtonSystem):
+class KeptDenseSystem(DenseSystem):
+    """The same from the svec(A_k) that the problem keeps: one Gram matrix, then G on both sides."""
+
+    def __init__(self, point: Point, factors: Sequence[Array]):
+        problem = point.problem
+        self._rows = problem.svec_rows
+        self._G = [L @ right for L, right in zip(point.L, factors, strict=True)]
+        super().__init__(point.sums, point.curvature, problem.loss.gamma, problem.c0)
+
+    def _assemble(self) -> Array:
+        step = max(16, CHUNK_BYTES // (8 * self._rows.shape[1]))
+        starts = range(0, self._rows.shape[0], step)
+        parts = [slice(start, min(start + step, self._rows.shape[0])) for start in starts]
+        gram = self._gram((part, self._rows[part, :]) for part in parts)
+        T = self.xp.eye(gram.shape[0], dtype=gram.dtype)
+        start = 0
+        for G in self._G:
+            end = start + svec_size(G.shape[0])
+            T[start:end, start:end] = svec_congruence(G)
+            start = end
+        return T @ gram @ T.T + self.xp.eye(gram.shape[0], dtype=gram.dtype)
+
+
+class ProductSystem(NewtonSystem):
+    """The products with Z and Zᵀ."""
+
+    def project(self, V: Sequence[Array], b: float) -> Array:
+        """Zᵀ(V, b), shape (n_active,)."""
+        return self.sums.quadratic(V) + self.threshold * b
+
+    def lift(self, q: Array) -> Direction:
+        """Z q."""
+        return self.sums.scatter(q), float(self.xp.sum(self.threshold * q))
+
+
+class WoodburySystem(ProductSystem):
     """Cholesky in as many dimensions as there are active pairs."""
 
     name = "woodbury"
@@ -110,18 +150,24 @@ class WoodburySystem(NewtonSystem):
 
     def _gram(self) -> Array:
         xp, k = self.xp, self.sums.n_pairs  # theory (Gram)
-        total = self.threshold[:, None] * self.threshold[None, :]
-        for block in self.sums.rows(slice(0, k)):
-            _, width, n = block.shape
-            if gram_cost(n, width) < svec_size(n):
-                flat = xp.reshape(block, (k * width, n))
-                inner = (flat @ flat.T) ** 2 / self.sums.n_blocks**2
-                inner = xp.sum(xp.reshape(inner, (k, width, k, width)), axis=(1, 3))
-            else:
-                Z = self.sums.svec_rows([block])
-                inner = Z @ Z.T
-            total += inner
+        total = xp.zeros((k, k), dtype=self.curvature.dtype)
+        step = max(1, int(sqrt(TILE / max(self.sums.widths) ** 2)))
+        parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
+        for i, rows in enumerate(parts):
+            left = self.sums.rows(rows)
+            for columns in parts[: i + 1]:
+                tile = self._tile(left, left if columns == rows else self.sums.rows(columns))
+                total[rows, columns] = tile
+                total[columns, rows] = tile.T
+        total += self.threshold[:, None] * self.threshold[None, :]
         return total + xp.eye(k, dtype=total.dtype) / self.curvature
+
+    def _tile(self, left: Sequence[Array], right: Sequence[Array]) -> Array:
+        """z_kᵀz_l without the threshold's part, for the pairs k of one chunk and l of another."""
+        total = 0.0
+        for a, b in zip(left, right, strict=True):
+            total = total + _squared_inner(a, b) / self.sums.n_blocks**2
+        return total
 
     def solve(self, V, b, rtol):
         """Solve by the factorisation at hand."""
@@ -129,7 +175,7 @@ class WoodburySystem(NewtonSystem):
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
 
-class ConjugateGradientSystem(NewtonSystem):
+class ConjugateGradientSystem(ProductSystem):
     """Products alone, until the residual has fallen to `rtol` of the right-hand side."""
 
     name = "cg"
@@ -156,8 +202,21 @@ class ConjugateGradientSystem(NewtonSystem):
         return solution
 
 
+def _squared_inner(a: Array, b: Array) -> Array:
+    """‖U_kᵀU_l‖_F² for blocks (n_k, n', n) and (n_l, n', n), by whichever form is cheaper."""
+    xp, (width, n) = namespace(a), a.shape[1:]
+    if gram_cost(n, width) >= svec_size(n):
+        return svec_outer(a) @ svec_outer(b).T
+    flat = [xp.reshape(block, (block.shape[0] * width, n)) for block in (a, b)]
+    inner = (flat[0] @ flat[1].T) ** 2
+    if width == 1:
+        return inner
+    return xp.sum(xp.reshape(inner, (a.shape[0], width, b.shape[0], width)), axis=(1, 3))
+
+
 def _inner(a: Direction, b: Direction) -> float:
-    return sum(float((u * v).sum()) for u, v in zip(a[0], b[0], strict=True)) + a[1] * b[1]
+    pairs = zip(a[0], b[0], strict=True)
+    return sum(float(namespace(u).sum(u * v)) for u, v in pairs) + a[1] * b[1]
 
 
 def _add(a: Direction, scale: float, b: Direction) -> Direction:
@@ -179,8 +238,6 @@ def newton_system(
     With an `rng`, a dense system may be assembled from a sample of the active pairs.
     """
     xp, problem, active, scale = point.problem.xp, point.problem, point.active, 1.0
-    if not point.n_active:
-        return NewtonSystem(point.sums.take(active), active, active, problem.c0)
     name = linear_solver
     if linear_solver == "auto":
         name = cheapest(point.sums, point.n_active, rng is not None, products)
@@ -188,9 +245,12 @@ def newton_system(
     if rng is not None and name == "dense" and 2 * enough < point.n_active:
         some = rng.choice(point.n_active, enough, replace=False)
         active, scale = xp.take(active, xp.asarray(some), axis=0), point.n_active / enough
+    elif name == "dense" and point.n_active and problem.svec_rows is not None:
+        return KeptDenseSystem(point, factors)
     sums = point.sums.take(active).transformed(factors)
     curvature, gamma = (xp.take(a, active, axis=0) for a in (point.curvature, problem.loss.gamma))
-    return SYSTEMS[name](sums, scale * curvature, gamma, problem.c0)
+    kind = SYSTEMS[name] if point.n_active else NewtonSystem
+    return kind(sums, scale * curvature, gamma, problem.c0)
 
 
 def dimension(sums: PairSums) -> int:

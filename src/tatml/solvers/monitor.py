@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from time import perf_counter
 from typing import Protocol
 
@@ -76,6 +77,8 @@ class Monitor:
 
     def record(self, n_iter: int, point: Certified, **extra: object) -> Status | None:
         """Take note of a point; return a status when it is time to stop."""
+        if self.best is None and not isfinite(point.primal):
+            raise OverflowError("the objective is not finite at the start")
         row = {
             "iteration": n_iter,
             "primal": point.primal,
@@ -86,7 +89,7 @@ class Monitor:
             "seconds": perf_counter() - self._start,
         }
         self.records.append(row | extra)
-        if self.best is None or point.gap < self.best.gap:
+        if self.best is None or not self.best.gap <= point.gap:
             self.best = _Best(tuple(point.L), point.b0, point.primal, point.gap, point.slope)
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)

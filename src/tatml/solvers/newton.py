@@ -41,8 +41,8 @@ FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # pairs of the smallest rehearsal
 REHEARSAL_TOL = 1e-4
-NEAR = 0.1  # of F: a gap below it should fall fast, and where a step from a sampled Hessian leaves
-SLOW = 0.5  # of it, the next Hessian is exact
+NEAR = 1e-3  # of F: a gap below it should fall fast
+SLOW = 0.5  # of the gap: where a step leaves more, the next Hessian is that of all pairs
 
 Start = tuple[Sequence[Array], float]
 
@@ -101,7 +101,7 @@ def newton(
         pace.note(point, step)
         reached = None
         if pace.stale < PATIENCE:
-            rng = None if pace.slow or pace.stale else random_state
+            rng = None if pace.slow or pace.stale > 1 else random_state
             reached = _primal_dual_step(point, Q, linear_solver, rng, pace)
         if reached is None:
             reached = _damped_step(point, linear_solver)
@@ -122,7 +122,14 @@ def _first_guess(
     sample = problem.subset(some, n_pairs / size)
     rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
-    newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
+    try:
+        newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
+    except KeyboardInterrupt:
+        if rehearsal.best is not None:  # what it found is a point of the whole problem too
+            monitor.record(
+                0, problem.at(rehearsal.best.L, rehearsal.best.b0), **vars(Step("start"))
+            )
+        raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
     return _backed_off(rehearsal.best.L, dimension(problem.sums) / size), rehearsal.best.b0
@@ -241,12 +248,12 @@ def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
     """⟨W, P⟩/N, here or after a step."""
     n = sum(block.lam.shape[0] for block in scaling)
     if direction is None:
-        return sum(float((block.lam**2).sum()) for block in scaling) / n
+        return sum(float(namespace(block.lam).sum(block.lam**2)) for block in scaling) / n
     dW, dP, _ = direction
     total = 0.0
     for block, V, R in zip(scaling, dW, dP, strict=True):
         lam = block.diag(block.lam)
-        total += float(((lam + length * V) * (lam + length * R)).sum())
+        total += float(namespace(lam).sum((lam + length * V) * (lam + length * R)))
     return max(total, 0.0) / n
 
 
@@ -273,10 +280,11 @@ def _damped_step(point: Point, linear_solver: str):
             return None
         blocks = zip(point.L, eyes, direction[0], strict=True)
         L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
+        reached = problem.at(L, point.b0 + length * direction[1] / sqrt(problem.c0))
+        Q = _central(reached)
     except LinAlgError:
         return None
-    reached = problem.at(L, point.b0 + length * direction[1] / sqrt(problem.c0))
-    return reached, _central(reached), Step("damped", length, 1.0, system.name, system.n_products)
+    return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
 
 
 def _exact_search(point: Point, direction: Direction) -> float:

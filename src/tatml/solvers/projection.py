@@ -30,7 +30,7 @@ MOST_STEPS = 100  # about ten are needed
 def closed_root(xi: float, h: float, distance: float) -> float:
     """The t with ξ + t h = D/(1 + t D), without cancellation; D = 0 gives −ξ/h."""
     linear = xi * distance + h  # theory (Root), q = 1
-    root = sqrt((xi * distance - h) ** 2 + 4 * h * distance**2)
+    root = sqrt((xi * distance - h) * (xi * distance - h) + 4 * h * distance * distance)
     if linear >= 0:
         return 2 * (distance - xi) / (linear + root)
     return (root - linear) / (2 * h * distance)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from math import isfinite
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Status(Enum):
         return self.name.lower()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Iterate:
     """A point on the way, as the callback sees it; given back as `init=`, it resumes from here."""
 
@@ -50,7 +51,7 @@ class Iterate:
         return self.primal - self.gap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """A learnt metric and threshold with their certificate.
 
@@ -114,4 +115,4 @@ class Result:
 
 def is_converged(gap: float, primal: float, tol: float) -> bool:
     """The stopping rule of every solver."""
-    return gap <= tol * max(1.0, abs(primal))
+    return isfinite(primal) and gap <= tol * max(1.0, abs(primal))

@@ -1,0 +1,162 @@
+"""Checks of what a user gave: each error names the parameter, what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf, isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ._array import Array
+from .blocks import Blocks, as_real_array
+from .solvers import OPTIONS
+
+LARGEST_ENTRY = 1e60
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """One of some words."""
+    if value not in tuple(choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
+
+
+def check_options(solver: str, **given: str) -> dict[str, str]:
+    """Those of the options that are the solver's own; another solver's must keep its default."""
+    for owner, options in OPTIONS.items():
+        for name, choices in options.items():
+            check_choice(name, given[name], choices)
+            if owner != solver and given[name] != choices[0]:
+                raise ValueError(
+                    f"{name}: belongs to solver={owner!r}, got {given[name]!r} with "
+                    f"solver={solver!r}"
+                )
+    return {name: given[name] for name in OPTIONS[solver]}
+
+
+def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
+    """A number above zero."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    kind = "a positive number" + (" or numpy.inf" if or_infinite else "")
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected {kind}, got more than a float can hold") from error
+    if not (number > 0 and (isfinite(number) or (or_infinite and number == inf))):
+        raise ValueError(f"{name}: expected {kind}, got {value!r}")
+    return number
+
+
+def check_count(name: str, value: Any) -> int:
+    """An integer of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected an integer, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name}: expected at least 1, got {value}")
+    return int(value)
+
+
+def check_callable(name: str, value: Any) -> Any:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name}: expected a function or None, got {value!r}")
+    return value
+
+
+def check_random(value: Any) -> Any:
+    """A source of random numbers, from None, a seed, a RandomState or a Generator."""
+    if hasattr(value, "permutation") and hasattr(value, "choice"):
+        return value
+    try:
+        return check_random_state(value)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state: expected None, an integer, a RandomState or a Generator, got {value!r}"
+        ) from error
+
+
+def check_margin(margin: Any) -> tuple[float, float]:
+    """Two numbers 0 < γ_s < γ_d."""
+    try:
+        low, high = margin
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"margin: expected two numbers (γ_s, γ_d), got {margin!r}") from error
+    low, high = check_positive("margin", low), check_positive("margin", high)
+    if not low < high:
+        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {margin!r}")
+    return low, high
+
+
+def check_magnitude(blocks: Blocks, name: str) -> None:
+    """Entries whose squares and fourth powers are still numbers."""
+    largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
+    if largest > LARGEST_ENTRY:
+        raise ValueError(
+            f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
+            f"numbers, got {largest:g}; rescale {name}"
+        )
+
+
+def check_prior(prior: Any, blocks: Blocks) -> list[Array]:
+    """M positive definite matrices; for one block, the matrix itself will do."""
+    sizes = [n for n, _ in blocks.block_shapes]
+    if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
+        prior = [prior]
+    return _check_metric(prior, sizes, "prior")
+
+
+def check_init(init: Any, sizes: Sequence[int]) -> Any:
+    """An earlier result with W and b0 that fit."""
+    try:
+        W, b0 = init.W, float(init.b0)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"init: expected an earlier result, with W and b0, got {type(init).__name__}"
+        ) from error
+    if not isfinite(b0):
+        raise ValueError(f"init: expected a finite b0, got {b0}")
+    _check_metric(W, sizes, "init")
+    return init
+
+
+def _shape(values: Any) -> tuple[int, ...] | None:
+    try:
+        return np.shape(values)
+    except ValueError:
+        return None
+
+
+def _check_metric(matrices: Any, sizes: Sequence[int], name: str) -> list[Array]:
+    try:
+        matrices = list(matrices)
+    except TypeError as error:
+        raise TypeError(f"{name}: expected a list of matrices, got {matrices!r}") from error
+    arrays = [as_real_array(matrix, name).astype(float) for matrix in matrices]
+    shapes, expected = [array.shape for array in arrays], [(n, n) for n in sizes]
+    if shapes != expected:
+        raise ValueError(f"{name}: expected matrices of shapes {expected}, got {shapes}")
+    for m, array in enumerate(arrays):
+        _check_posdef(array, f"{name}: block {m}")
+    return arrays
+
+
+def _check_posdef(matrix: Array, name: str) -> None:
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    difference = float(np.max(np.abs(matrix - matrix.T)))
+    if difference > 1e-8 * float(np.max(np.abs(matrix))):
+        raise ValueError(
+            f"{name}: expected a symmetric matrix, got entries that differ by {difference:.3g}"
+        )
+    diagonal = np.diagonal(matrix)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))  # so that units do not matter
+    if np.min(diagonal) <= 0 or np.linalg.eigvalsh(matrix / scale / scale[:, None])[0] <= 1e-14:
+        values = np.linalg.eigvalsh(matrix)
+        raise ValueError(
+            f"{name}: expected a positive definite matrix, got eigenvalues from "
+            f"{values[0]:.3g} to {values[-1]:.3g}"
+        )
