@@ -11,6 +11,7 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
+from numpy.testing import assert_array_equal
 from sklearn import datasets
 
 import tatml
@@ -164,6 +165,11 @@ def divergence(W, V):
     return np.trace(product) - np.linalg.slogdet(product)[1] - len(W)
 
 
+def largest_difference(a, b):
+    """Of two lists of matrices."""
+    return max(np.max(np.abs(V - W)) for V, W in zip(a, b, strict=True))
+
+
 def random_spd(rng, n, spread=1.0):
     root = np.linalg.qr(rng.normal(size=(n, n)))[0]
     values = np.exp(spread * rng.uniform(-1, 1, size=n))
@@ -233,3 +239,11 @@ def dataset_case(name, n_pairs, **options):
     half = n_pairs // 2
     pairs = np.concatenate([draws[same][:half], draws[~same][: n_pairs - half]])
     return Case([X[:, :, None]], pairs, np.arange(n_pairs) < half, **options)
+
+
+def assert_same_blocks(actual, expected_arrays):
+    assert isinstance(actual, Blocks)
+    assert actual.n_blocks == len(expected_arrays)
+    for array, expected in zip(actual.arrays, expected_arrays, strict=True):
+        assert_array_equal(array, expected, strict=True)
+        assert array.flags.c_contiguous

@@ -189,3 +189,78 @@ def test_losses_work_on_strict_arrays(kind):
         assert_allclose(np.asarray(got), expected, rtol=1e-12, atol=1e-14)
     part = strict.take(xp.asarray([5, 1]), 2.0)
     assert_allclose(np.asarray(part.weight), 2 * loss.weight[[5, 1]])
+
+
+# The certificate of a pair
+
+
+def random_domain_point(loss, seed):
+    """Some s in the interior of the domain of φ*."""
+    rng = np.random.default_rng(seed)
+    if isinstance(loss, SquaredHinge):
+        return loss.sign * rng.exponential(size=N_PAIRS)
+    limit = np.where(loss.sign > 0, loss.weight / loss.bound, 3.0)
+    return loss.sign * limit * rng.uniform(0, 0.99, size=N_PAIRS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gap_is_what_fenchel_young_leaves(loss_and_zeta, seed):
+    loss, zeta = loss_and_zeta
+    s = np.where(np.arange(N_PAIRS) % 5 == 0, 0.0, random_domain_point(loss, seed))
+    gap = loss.gap(zeta, s)
+    expected = loss.value(zeta) + loss.conjugate(s) - s * zeta
+    assert_allclose(gap, expected, rtol=1e-9, atol=1e-12)
+    assert np.all(gap >= 0)
+    assert np.mean(gap > 1e-3) > 0.5
+
+
+def test_gap_vanishes_at_the_slope_to_the_last_digit(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    s = loss.slope(zeta)
+    assert np.all(loss.gap(zeta, s) <= 1e-29 + 1e-15 * (s == 0))
+
+
+def test_gap_next_to_the_slope_keeps_its_digits(loss_and_zeta):
+    """(s − φ')² / (2 φ'') for a small change of s: a difference of F and g would have none."""
+    loss, zeta = loss_and_zeta
+    violated = loss.sign * (zeta - kink(loss)) > 0.05
+    s = loss.slope(zeta)
+    nearby = s * (1 + 1e-6)
+    expected = (nearby - s)[violated] ** 2 / (2 * loss.curvature(zeta)[violated])
+    assert_allclose(loss.gap(zeta, nearby)[violated], expected, rtol=1e-3)
+
+
+def exact_burg_increase(loss, zeta, change):
+    """φ(ζ + c) − φ(ζ) − φ'(ζ) c in long double, from log1p of exact small excesses."""
+    sign, weight, bound, zeta, change = (
+        np.asarray(array, dtype=np.longdouble)
+        for array in (loss.sign, loss.weight, loss.bound, zeta, change)
+    )
+
+    def excess(distance):
+        return np.where(sign * (distance - bound) > 0, (distance - bound) / bound, 0)
+
+    def value(x):
+        return weight * (x - np.log1p(x))
+
+    before, after = excess(zeta), excess(zeta + change)
+    slope = weight * before / (bound * (1 + before))
+    return value(after) - value(before) - slope * change
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no longer double")
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**-20, 2.0**-4])
+def test_burg_increase_next_to_the_bound_keeps_its_digits(unit):
+    """In all four cases of crossing; all sums of ζ, the change and the bound are exact."""
+    rng = np.random.default_rng(0)
+    sign, bound = rng.choice([-1.0, 1.0], size=N_PAIRS), rng.choice([0.5, 1.0, 2.0], size=N_PAIRS)
+    loss = BurgLoss(sign, rng.uniform(0.1, 5, size=N_PAIRS), bound)
+    before, after = (rng.integers(-6, 7, size=N_PAIRS) * unit for _ in range(2))
+    zeta, change = bound * (1 + before), bound * (after - before)
+    increase, expected = loss.increase(zeta, change), exact_burg_increase(loss, zeta, change)
+    assert_allclose(increase, expected.astype(float), rtol=1e-14 / unit, atol=1e-15 * unit)
+    assert np.all(increase >= 0)
+    was, will = sign * before > 0, sign * after > 0
+    for crossing in (was & will, was & ~will, ~was & will):
+        assert np.all(increase[crossing & (before != after)] > 0)
+    assert_array_equal(increase[~was & ~will], 0)

@@ -315,3 +315,27 @@ def test_the_problem_works_on_strict_arrays(c0, distance):
     metric = strict.metric(strict.factors_of([xp.asarray(matrix) for matrix in W]))
     for got, expected in zip(metric, W, strict=True):
         assert_allclose(np.asarray(got), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_the_best_multiple_is_the_best(case):
+    problem, grid = case.problem(), np.linspace(0, 1, 201)
+    moved = set()
+    for seed in range(4):
+        slope = case.at(*random_point(case, seed)).slope
+        for s in (slope, 30 * slope, 1e-3 * slope):
+            eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(s)]
+            theta, value = problem.best_multiple(s, eigenvalues)
+            assert 0 <= theta <= 1
+            assert_allclose(value, problem.dual(theta * s), rtol=1e-9, atol=1e-11)
+            best = max(problem.dual(t * s) for t in grid)
+            assert value >= max(0.0, best - 1e-5 * abs(best))
+            moved.add(0 < theta < 1)
+    assert True in moved
+
+
+def test_the_best_multiple_is_all_of_a_small_force():
+    case = random_case(SHAPES["square"])
+    problem = case.problem()
+    s = np.zeros(len(case.pairs))
+    eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(s)]
+    assert problem.best_multiple(s, eigenvalues)[1] == 0

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tatml
 from tatml import sums as sums_module
-from tatml.sums import PairSums, svec, svec_size, unsvec
+from tatml.sums import PairSums, svec, svec_congruence, svec_size, unsvec
 
 N_PAIRS = 50
 
@@ -194,3 +194,17 @@ def test_sums_work_on_strict_arrays(shapes, hold):
     rows = strict.svec_rows(strict.rows(slice(0, 5)))
     assert_allclose(np.asarray(rows), plain.svec_rows(plain.rows(slice(0, 5))), rtol=1e-12)
     assert_allclose(np.asarray(unsvec(svec(xp.asarray(V[0])), len(V[0]))), V[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_a_congruence_of_svec_is_that_of_the_matrix(n):
+    rng = np.random.default_rng(n)
+    for _ in range(10):
+        G, V = rng.normal(size=(n, n)), rng.normal(size=(n, n))
+        V = V + V.T
+        T = svec_congruence(G)
+        assert T.shape == (svec_size(n), svec_size(n))
+        assert_allclose(T @ svec(V), svec(G.T @ V @ G), rtol=1e-12, atol=1e-12)
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    T = svec_congruence(Q)
+    assert_allclose(T @ T.T, np.eye(svec_size(n)), atol=1e-13)

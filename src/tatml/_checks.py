@@ -85,6 +85,8 @@ def check_margin(margin: Any) -> tuple[float, float]:
         low, high = margin
     except (TypeError, ValueError) as error:
         raise TypeError(f"margin: expected two numbers (γ_s, γ_d), got {margin!r}") from error
+    if isinstance(margin, str):
+        raise TypeError(f"margin: expected two numbers (γ_s, γ_d), got {margin!r}")
     low, high = check_positive("margin", low), check_positive("margin", high)
     if not low < high:
         raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {margin!r}")

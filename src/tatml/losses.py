@@ -5,8 +5,8 @@ Every problem of this library is, over W ≻ 0 and the threshold b0,
     F(W, b0) = Σ_m BD(W_m, W0_m) + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²,   ζ_k = D_k(W) − γ_k b0
 
 (docs/theory.md, (Loss)). A loss is the φ of all pairs at once: arrays of K numbers in, arrays of K
-numbers out. A new loss is a class with the members of `PairLoss`; the problem and the solvers ask
-nothing else of it.
+numbers out. A new loss is a class with the members of `PairLoss`; the problem and Newton ask
+nothing else of it (Dykstra needs its exact projection as well).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class SquaredHinge:
 
     def gap(self, zeta: Array, s: Array) -> Array:  # theory (GapD)
         violation, alpha = self.sign * zeta, self.sign * s
-        slack = alpha - self.weight * _positive(violation)
-        return slack**2 / (2 * _nonzero(self.weight)) + alpha * _positive(-violation)
+        slack = alpha / _nonzero(self.weight) - _positive(violation)
+        return 0.5 * self.weight * slack**2 + alpha * _positive(-violation)
 
     def increase(self, zeta: Array, change: Array) -> Array:  # theory (LS)
         xp = namespace(zeta)

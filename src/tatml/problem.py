@@ -340,4 +340,6 @@ class Point:
 def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
     """TATML's loss of given pairs: c w_k, and γ by the kind of pair."""
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
-    return SquaredHinge(pairs.sign, C * weights, np.where(pairs.similar, margin[0], margin[1]))
+    with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is then named
+        weight = C * weights
+    return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))

@@ -105,6 +105,11 @@ class PairSums:
         first, second = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
         return PairSums(self.features, first, second, self.factors)
 
+    def block(self, m: int) -> PairSums:
+        """The differences in one block alone; 1/M is then 1."""
+        factors = None if self.factors is None else [self.factors[m]]
+        return PairSums([self.features[m]], self.first, self.second, factors)
+
     def rows(self, part: slice) -> list[Array]:
         """Differences of the pairs in `part`, one array (n_part, n'_m, n_m) a block."""
         if self.first is None:

@@ -24,7 +24,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from .._array import Array, LinAlgError
 from ..losses import BurgLoss, SquaredHinge
@@ -73,7 +72,6 @@ def dykstra(
     a pair, are those of an earlier result. Without them, or where they are worse than none, the
     slopes φ' at `start` (factors L and b0) are taken, scaled to be the best; without these, zero.
     """
-    random_state = check_random_state(random_state)
     state = _State(problem, projection, _first_multipliers(problem, start, multipliers))
     every = -(-max(*problem.sizes, FEWEST_PROJECTIONS) // problem.sums.n_pairs)
     for epoch in count():

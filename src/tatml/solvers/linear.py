@@ -23,7 +23,6 @@ from ..sums import (
     PairSums,
     svec,
     svec_congruence,
-    svec_outer,
     svec_size,
     unsvec,
 )
@@ -35,6 +34,7 @@ Direction = tuple[list[Array], float]
 PAIRS_PER_DIMENSION = 500  # of a sample: each step then leaves about 1/500 of the gap
 FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
 TILE = 2**20  # numbers in a tile of the Gram matrix
+HELD_BYTES = 2**26  # of active differences, or their svec, that a Gram matrix may be made from
 LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
 
 
@@ -150,24 +150,12 @@ class WoodburySystem(ProductSystem):
 
     def _gram(self) -> Array:
         xp, k = self.xp, self.sums.n_pairs  # theory (Gram)
-        total = xp.zeros((k, k), dtype=self.curvature.dtype)
-        step = max(1, int(sqrt(TILE / max(self.sums.widths) ** 2)))
-        parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
-        for i, rows in enumerate(parts):
-            left = self.sums.rows(rows)
-            for columns in parts[: i + 1]:
-                tile = self._tile(left, left if columns == rows else self.sums.rows(columns))
-                total[rows, columns] = tile
-                total[columns, rows] = tile.T
-        total += self.threshold[:, None] * self.threshold[None, :]
+        total = self.threshold[:, None] * self.threshold[None, :]
+        for m, (n, width) in enumerate(zip(self.sums.sizes, self.sums.widths, strict=True)):
+            block = self.sums.block(m)
+            inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
+            total += inner / self.sums.n_blocks**2
         return total + xp.eye(k, dtype=total.dtype) / self.curvature
-
-    def _tile(self, left: Sequence[Array], right: Sequence[Array]) -> Array:
-        """z_kᵀz_l without the threshold's part, for the pairs k of one chunk and l of another."""
-        total = 0.0
-        for a, b in zip(left, right, strict=True):
-            total = total + _squared_inner(a, b) / self.sums.n_blocks**2
-        return total
 
     def solve(self, V, b, rtol):
         """Solve by the factorisation at hand."""
@@ -202,16 +190,27 @@ class ConjugateGradientSystem(ProductSystem):
         return solution
 
 
-def _squared_inner(a: Array, b: Array) -> Array:
-    """‖U_kᵀU_l‖_F² for blocks (n_k, n', n) and (n_l, n', n), by whichever form is cheaper."""
-    xp, (width, n) = namespace(a), a.shape[1:]
-    if gram_cost(n, width) >= svec_size(n):
-        return svec_outer(a) @ svec_outer(b).T
-    flat = [xp.reshape(block, (block.shape[0] * width, n)) for block in (a, b)]
-    inner = (flat[0] @ flat[1].T) ** 2
-    if width == 1:
-        return inner
-    return xp.sum(xp.reshape(inner, (a.shape[0], width, b.shape[0], width)), axis=(1, 3))
+def _svec_gram(block: PairSums) -> Array:
+    """‖U_kᵀU_l‖_F² of all pairs k, l of one block, as inner products of svec(A_k)."""
+    Z = block.xp.concat([block.svec_rows(rows) for _, rows in block.chunks()])
+    return Z @ Z.T
+
+
+def _tiled_gram(block: PairSums) -> Array:
+    """The same from U, tile by tile: a tile holds n'² numbers for each of its pairs k, l."""
+    xp, k, width = block.xp, block.n_pairs, block.widths[0]
+    step = max(1, int(sqrt(TILE)) // width)
+    parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
+    flat = [xp.reshape(block.rows(part)[0], (-1, block.sizes[0])) for part in parts]
+    total = xp.zeros((k, k), dtype=flat[0].dtype)
+    for i, rows in enumerate(parts):
+        for j, columns in enumerate(parts[: i + 1]):
+            inner = (flat[i] @ flat[j].T) ** 2
+            shape = (rows.stop - rows.start, width, columns.stop - columns.start, width)
+            tile = inner if width == 1 else xp.sum(xp.reshape(inner, shape), axis=(1, 3))
+            total[rows, columns] = tile
+            total[columns, rows] = tile.T
+    return total
 
 
 def _inner(a: Direction, b: Direction) -> float:
@@ -258,9 +257,9 @@ def dimension(sums: PairSums) -> int:
     return sum(svec_size(n) for n in sums.sizes) + 1
 
 
-def gram_cost(n: int, width: int) -> int:
-    """Multiplications for one entry of ZᵀZ without forming Z."""
-    return width**2 * n
+def by_svec(n: int, width: int) -> bool:
+    """Whether inner products of svec(A_k) are cheaper than those of U_k."""
+    return width**2 * n >= svec_size(n)
 
 
 def cheapest(sums: PairSums, k: int, sampled: bool, products: int) -> str:
@@ -271,11 +270,13 @@ def cheapest(sums: PairSums, k: int, sampled: bool, products: int) -> str:
     """
     shapes, d = list(zip(sums.sizes, sums.widths, strict=True)), dimension(sums)
     assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
-    entry = sum(min(gram_cost(n, width), svec_size(n)) for n, width in shapes)
+    entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
+    held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
+    fits = k <= LARGEST_MATRIX and held <= HELD_BYTES
     product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
     cost = {
         "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
-        "woodbury": 1.8 * (k**2 * entry + k**3 / 3) if k <= LARGEST_MATRIX else inf,
+        "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
         "cg": products * product,
     }
     return min(cost, key=cost.get)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, isnan
 from time import perf_counter
 from typing import Protocol
 
@@ -89,7 +89,7 @@ class Monitor:
             "seconds": perf_counter() - self._start,
         }
         self.records.append(row | extra)
-        if self.best is None or not self.best.gap <= point.gap:
+        if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
             self.best = _Best(tuple(point.L), point.b0, point.primal, point.gap, point.slope)
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)

@@ -37,6 +37,7 @@ LONGEST = 0.98  # of the way to the boundary of the cone
 SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
 ROOM = 1e-3  # of ‖W‖
 PATIENCE = 8  # steps without a better gap before a damped step
+ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # pairs of the smallest rehearsal
@@ -76,6 +77,10 @@ class _Pace:
         self.products = max(self.products, step.products)
         self.at_floor = self.stale > 1 and is_converged(self.best_gap, point.primal, FLOOR)
 
+    def wants_accuracy(self, problem: LogDetProblem) -> bool:
+        """Whether to try the dense system, the most accurate, because the others lead nowhere."""
+        return self.stale > 2 and dimension(problem.sums) <= ACCURATE_DIMENSION
+
     @property
     def forcing(self) -> float:
         """What conjugate gradients may leave: less when the last steps led nowhere."""
@@ -102,7 +107,9 @@ def newton(
         reached = None
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state
-            reached = _primal_dual_step(point, Q, linear_solver, rng, pace)
+            accurate = linear_solver == "auto" and pace.wants_accuracy(problem)
+            way = "dense" if accurate else linear_solver
+            reached = _primal_dual_step(point, Q, way, rng, pace)
         if reached is None:
             reached = _damped_step(point, linear_solver)
         if reached is None or pace.at_floor:

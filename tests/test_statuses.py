@@ -1,0 +1,196 @@
+"""No solver claims more than it has: overflow, precision, interrupts, and what it returns then."""
+
+import dataclasses
+import sys
+from math import inf, nan
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers import SHAPES, random_case
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from tatml import Blocks, Status, learn_metric
+from tatml.core import solve
+from tatml.losses import SquaredHinge
+from tatml.solvers import Monitor
+from tatml.solvers.result import is_converged
+
+newton_module = sys.modules["tatml.solvers.newton"]  # tatml.solvers.newton is the function
+
+
+# The stopping rule
+
+
+@pytest.mark.parametrize("gap", [inf, nan, 1.0])
+@pytest.mark.parametrize("primal", [inf, nan])
+def test_what_is_not_finite_is_not_converged(gap, primal):
+    assert not is_converged(gap, primal, 1e-6)
+    assert not is_converged(0.0, primal, 1e-6)
+
+
+@pytest.mark.parametrize("gap", [inf, nan])
+def test_a_gap_that_is_not_finite_is_not_converged(gap):
+    assert not is_converged(gap, 1.0, 1e-6)
+
+
+def certified(case, gap, **changes):
+    point = {"L": case.eyes, "b0": 1.0, "primal": 5.0, "slope": np.ones(len(case.pairs))}
+    return SimpleNamespace(**point | {"gap": gap, "n_active": 1} | changes)
+
+
+@pytest.mark.parametrize("first", [nan, inf])
+def test_a_later_finite_gap_replaces_one_that_is_not(first):
+    case = random_case(SHAPES["vectors"])
+    monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
+    for n_iter, gap in enumerate([first, 3.0, 4.0]):
+        assert monitor.record(n_iter, certified(case, gap, b0=float(n_iter))) is None
+    result = monitor.result(Status.MAX_ITER)
+    assert (result.gap, result.b0) == (3.0, 1.0)
+
+
+@pytest.mark.parametrize("later", [nan, inf])
+def test_a_finite_gap_is_not_replaced_by_one_that_is_not(later):
+    case = random_case(SHAPES["vectors"])
+    monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
+    for n_iter, gap in enumerate([3.0, later, 4.0]):
+        monitor.record(n_iter, certified(case, gap))
+    assert monitor.result(Status.MAX_ITER).gap == 3.0
+
+
+@pytest.mark.parametrize("primal", [nan, inf])
+def test_a_start_without_an_objective_overflows(primal):
+    case = random_case(SHAPES["vectors"])
+    monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
+    with pytest.raises(OverflowError, match="not finite"):
+        monitor.record(0, certified(case, 1.0, primal=primal))
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_newton_ends_at_the_floor_of_floating_point(kind):
+    """The gap is the square of a residual: easy problems reach 1e-30, and none 1e-40."""
+    case = random_case(SHAPES[kind], n_pairs=40)
+    with pytest.warns(ConvergenceWarning, match="precision allows no further progress"):
+        result = case.learn(tol=1e-40, max_iter=200)
+    assert result.status is Status.PRECISION
+    assert result.n_iter < 30
+    assert 0 < result.gap < 1e-25
+
+
+# Drawn with replacement
+
+
+@pytest.mark.parametrize("c0", [1.0, inf])
+def test_a_pair_that_an_epoch_misses_is_not_the_end(c0):
+    """One pair in a hundred is violated, and 37 epochs in a hundred do not draw it."""
+    X = np.array([[0.0, 0.0], [0.1, 0.0], [2.0, 1.0]])
+    pairs, missed = np.array([[0, 1]] * 99 + [[0, 2]]), 0
+    for seed in range(40):
+        result = learn_metric(
+            X,
+            pairs,
+            np.ones(100, dtype=bool),
+            c0=c0,
+            solver="dykstra",
+            order="random",
+            tol=1e-10,
+            random_state=seed,
+        )
+        assert result.status is Status.CONVERGED
+        missed += result.history["moves"][1] == 0
+    assert missed > 5
+
+
+# Interrupted before the first step
+
+
+def interrupted_after(n_records):
+    """A monitor for the rehearsal, whose user presses Ctrl-C."""
+
+    class Interrupted(Monitor):
+        def record(self, n_iter, point, **extra):
+            if n_iter == n_records:
+                raise KeyboardInterrupt
+            return super().record(n_iter, point, **extra)
+
+    return Interrupted
+
+
+@pytest.fixture
+def rehearsed(monkeypatch):
+    monkeypatch.setattr(newton_module, "SAMPLE", 60)
+    return random_case(SHAPES["two ragged"], n_pairs=400, n_samples=40, C=1.0, prior=True)
+
+
+def test_an_interrupted_rehearsal_returns_what_it_found(rehearsed, monkeypatch):
+    case, seen = rehearsed, []
+    monkeypatch.setattr(newton_module, "Monitor", interrupted_after(3))
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        result = case.learn(random_state=0, on_interrupt="return", callback=seen.append)
+    assert result.status is Status.INTERRUPTED
+    assert result.n_iter == 0
+    assert_allclose(result.primal, case.primal(result.W, result.b0), rtol=1e-9)
+    assert result.primal < 0.5 * case.primal(case.W0, case.mu0)
+    optimum = case.learn(init=result).primal
+    assert result.gap >= result.primal - optimum > 0
+
+
+def test_an_interrupt_before_any_point_returns_the_prior(rehearsed, monkeypatch):
+    case, seen, optimum = rehearsed, [], rehearsed.learn(random_state=0).primal
+    monkeypatch.setattr(newton_module, "Monitor", interrupted_after(0))
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        result = case.learn(random_state=0, on_interrupt="return", callback=seen.append)
+    assert result.status is Status.INTERRUPTED
+    assert seen == []
+    assert result.b0 == case.mu0
+    for W, W0 in zip(result.W, case.W0, strict=True):
+        assert_allclose(W, W0, rtol=1e-12)
+    assert_allclose(result.primal, case.primal(case.W0, case.mu0), rtol=1e-9)
+    assert 0 < result.primal - optimum <= result.gap <= result.primal
+
+
+def test_an_interrupted_rehearsal_raises_unless_asked_otherwise(rehearsed, monkeypatch):
+    monkeypatch.setattr(newton_module, "Monitor", interrupted_after(2))
+    with pytest.raises(KeyboardInterrupt):
+        rehearsed.learn(random_state=0)
+
+
+# What comes back
+
+
+def test_results_and_iterates_compare_by_identity():
+    case, seen = random_case(SHAPES["two ragged"]), []
+    result = case.learn(callback=seen.append)
+    for one in (result, seen[0]):
+        other = dataclasses.replace(one)
+        assert (one == one, one == other, one != other) == (True, False, True)
+        assert one in [other, one]
+
+
+@pytest.mark.parametrize("solver", ["newton", "dykstra"])
+def test_float32_samples_give_the_float64_solution_of_their_numbers(solver):
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
+    single = [array.astype(np.float32) for array in case.arrays]
+    options = {"solver": solver, "random_state": 0, "tol": 1e-8, "C": case.C}
+    assert Blocks(*single).dtype == np.float32
+    found, expected = (
+        learn_metric(Blocks(*arrays), case.pairs, case.similar, **options)
+        for arrays in (single, [array.astype(np.float64) for array in single])
+    )
+    assert found.converged
+    assert (found.b0, found.primal) == (expected.b0, expected.primal)
+    for W, V in zip(found.W, expected.W, strict=True):
+        assert W.dtype == np.float64
+        assert_array_equal(W, V)
+
+
+def test_dykstra_refuses_a_loss_without_a_projection():
+    class Other(SquaredHinge):
+        pass
+
+    problem = random_case(SHAPES["vectors"]).problem()
+    problem = dataclasses.replace(problem, loss=Other(**vars(problem.loss)))
+    message = "solver: 'dykstra' needs .*SquaredHinge or BurgLoss, got Other"
+    with pytest.raises(TypeError, match=message):
+        solve(problem, solver="dykstra")
