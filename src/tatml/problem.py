@@ -35,7 +35,7 @@ from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
 from .sums import PairSums, svec_size
 
-SVEC_BYTES = 2**26  # a problem up to this size keeps its svec(A_k), which makes Hessians cheap
+SVEC_BYTES = 2**25  # a problem up to this size keeps its svec(A_k), which makes Hessians cheap
 WIDEST_SVEC = 300
 
 __all__ = ["KKT", "LogDetProblem", "Point", "squared_hinge"]
