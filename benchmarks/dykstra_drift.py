@@ -74,7 +74,7 @@ def sweep(problem, kind, epochs):
         for visit in dykstra._visits(state, dykstra.ORDERS["permutation"], order):
             state.project(*visit)
     seconds = (perf_counter() - start) / (epochs * n_pairs)
-    point = dykstra._DualPoint.of(problem, problem.loss.sign * np.array(state.alpha))
+    point = dykstra.dual_point(problem, problem.loss.sign * np.array(state.alpha))
     inverse = np.linalg.inv(point.L[0])
     drift = np.max(np.abs(inverse @ state.blocks[0].metric() @ inverse.T - np.eye(n)))
     return seconds, drift, np.linalg.cond(point.L[0]) ** 2

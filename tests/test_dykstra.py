@@ -90,7 +90,7 @@ def test_the_multipliers_are_the_dual_solution():
 def test_the_gap_is_primal_minus_dual_at_any_point(kind, c0):
     case = random_case(SHAPES[kind], c0=c0, weights=True)
     s = random_dual_point(case)
-    point = module._DualPoint.of(case.problem(), s)
+    point = module.dual_point(case.problem(), s)
     W, b0 = case.primal_of(s)
     assert point.primal == pytest.approx(case.primal(W, b0), rel=1e-12)
     assert point.gap == pytest.approx(case.primal(W, b0) - case.dual(s), rel=1e-9)

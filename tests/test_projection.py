@@ -21,7 +21,7 @@ def state_of(case, alpha=None, projection="efficient"):
     problem = case.problem()
     alpha = np.zeros(len(case.pairs)) if alpha is None else alpha
     state = module._State(problem, projection, alpha)
-    point = module._DualPoint.of(problem, case.y * alpha)
+    point = module.dual_point(problem, case.y * alpha)
     state.b0 = point.b0
     for block, L in zip(state.blocks, point.L, strict=True):
         block.reset(L)
@@ -181,7 +181,7 @@ def drift_after(case, n_projections):
     for _ in range(-(-n_projections // len(case.pairs))):
         for visit in module._visits(state, module.ORDERS["permutation"], rng):
             state.project(*visit)
-    point = module._DualPoint.of(state.problem, case.y * np.array(state.alpha))
+    point = module.dual_point(state.problem, case.y * np.array(state.alpha))
     return state._drift_from(point), abs(state.b0 - point.b0), state.moves
 
 

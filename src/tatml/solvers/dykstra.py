@@ -19,7 +19,6 @@ Between epochs W is made anew from s, so that rounding never adds up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -28,7 +27,7 @@ import numpy as np
 from .._array import Array, LinAlgError
 from ..losses import BurgLoss, SquaredHinge
 from ..problem import LogDetProblem
-from .monitor import Monitor
+from .monitor import CertifiedPoint, Monitor
 from .projection import (
     InverseBlock,
     closed_root,
@@ -139,7 +138,7 @@ class _State:
         """Make W anew from α, measure the gap there, and let the monitor judge."""
         alpha = np.asarray(self.alpha)
         try:
-            point = _DualPoint.of(self.problem, self.problem.loss.sign * alpha)
+            point = dual_point(self.problem, self.problem.loss.sign * alpha)
         except LinAlgError:
             return Status.PRECISION
         drift = 0.0 if self.before is None else self._drift_from(point)
@@ -160,7 +159,7 @@ class _State:
         self.before = alpha
         return Status.PRECISION if status is None and self.quiet >= QUIET else status
 
-    def _drift_from(self, point: _DualPoint) -> float:
+    def _drift_from(self, point: CertifiedPoint) -> float:
         """How far W has come from what α says, relative to its size."""
         drift = 0.0
         for block, L in zip(self.blocks, point.L, strict=True):
@@ -241,27 +240,16 @@ def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
     return RULES[loss](problem, projection)
 
 
-@dataclass(frozen=True)
-class _DualPoint:
-    """The primal point of some multipliers, with its certificate: what the monitor records."""
-
-    L: tuple[Array, ...]
-    b0: float
-    primal: float
-    gap: float
-    slope: Array
-    n_active: int
-
-    @classmethod
-    def of(cls, problem: LogDetProblem, s: Array) -> _DualPoint:
-        """W(s) and b0(s), factorised; LinAlgError outside the domain of g."""
-        active = np.nonzero(s)[0]  # theory (Map)
-        scatter = problem.sums.take(active).scatter(s[active])
-        L = [_inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
-        b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
-        zeta = problem.sums.transformed(L).distances() - problem.loss.gamma * b0
-        gap = float(np.sum(problem.loss.gap(zeta, s)))  # theory (GapD)
-        return cls(tuple(L), b0, problem.primal(L, b0, zeta), gap, s, active.shape[0])
+def dual_point(problem: LogDetProblem, s: Array) -> CertifiedPoint:
+    """W(s), factorised, and b0(s), with their gap; LinAlgError outside the domain of g."""
+    active = np.nonzero(s)[0]  # theory (Map)
+    scatter = problem.sums.take(active).scatter(s[active])
+    L = [_inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
+    b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
+    zeta = problem.sums.transformed(L).distances() - problem.loss.gamma * b0
+    gap = float(np.sum(problem.loss.gap(zeta, s)))  # theory (GapD)
+    primal = problem.primal(L, b0, zeta)
+    return CertifiedPoint(tuple(L), b0, primal, gap, s, active.shape[0])
 
 
 def _inverse_factor(P: Array) -> Array:
@@ -290,7 +278,7 @@ def _dual_value(problem: LogDetProblem, s: Array) -> float:
     """g(s); −∞ or NaN outside its domain, or too close to the end of it."""
     try:
         with np.errstate(invalid="ignore", divide="ignore"):
-            point = _DualPoint.of(problem, s)
+            point = dual_point(problem, s)
     except LinAlgError:
         return -np.inf
     return point.primal - point.gap

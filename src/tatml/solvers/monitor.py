@@ -14,7 +14,7 @@ from .._array import Array
 from ..problem import LogDetProblem
 from .result import Iterate, Result, Status, is_converged
 
-__all__ = ["Certified", "Monitor"]
+__all__ = ["Certified", "CertifiedPoint", "Monitor"]
 
 _HEADER = (
     f"{'iter':>5} {'primal':>15} {'dual':>15} {'gap':>9} {'b0':>11} {'active':>9} {'seconds':>8}"
@@ -22,7 +22,7 @@ _HEADER = (
 
 
 class Certified(Protocol):
-    """A point with its certificate, as `Monitor.record` takes it; `Point` is one."""
+    """A point with its certificate, as `Monitor.record` takes it; a problem's `Point` is one."""
 
     L: Sequence[Array]
     b0: float
@@ -33,14 +33,20 @@ class Certified(Protocol):
 
 
 @dataclass(frozen=True)
-class _Best:
-    """The recorded point with the smallest gap, without what it was computed from."""
+class CertifiedPoint:
+    """The same as plain numbers, without what they were computed from."""
 
     L: tuple[Array, ...]
     b0: float
     primal: float
     gap: float
     slope: Array
+    n_active: int
+
+    @classmethod
+    def copy_of(cls, point: Certified) -> CertifiedPoint:
+        """Keep the numbers of a point and let go of the rest."""
+        return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
 
 
 class Monitor:
@@ -72,7 +78,7 @@ class Monitor:
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.verbose, self.callback = verbose, callback
         self.records: list[dict[str, object]] = []
-        self.best: _Best | None = None
+        self.best: CertifiedPoint | None = None  # the recorded point with the smallest gap
         self._start = perf_counter()
 
     def record(self, n_iter: int, point: Certified, **extra: object) -> Status | None:
@@ -90,7 +96,7 @@ class Monitor:
         }
         self.records.append(row | extra)
         if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
-            self.best = _Best(tuple(point.L), point.b0, point.primal, point.gap, point.slope)
+            self.best = CertifiedPoint.copy_of(point)
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
         if self.callback is not None and self.callback(self._iterate(point, row)):
