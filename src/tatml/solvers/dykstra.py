@@ -42,10 +42,9 @@ __all__ = ["ORDERS", "PROJECTIONS", "dykstra"]
 CHUNK_BYTES = 2**20  # one chunk of differences
 FEWEST_PROJECTIONS = 32  # between two certificates, which cost about as much
 STALLED = 8 * np.finfo(float).eps  # relative change of α that is none
-QUIET = (
-    20  # certificates without change; drawn with replacement, a pair is missed by so many epochs
-)
-# with a probability of e⁻²⁰
+# Certificates without a change of α before it counts as stalled: drawn with replacement, a pair is
+# missed by an epoch with a probability of 1/e.
+QUIET = 20
 
 ORDERS: dict[str, Callable[[int, Any], Array]] = {
     "permutation": lambda n, random_state: random_state.permutation(n),
