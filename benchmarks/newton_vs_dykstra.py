@@ -129,7 +129,8 @@ def plot(found, n_pairs, path):
         axes.loglog(seconds, gap, color=colours[solver], linewidth=1.8, solid_capstyle="round")
         first = min(WEIGHTS) == C
         text = f"c = {C:g}" if first else f"{C:g}"
-        place = {"xytext": (4, -6), "va": "top", "ha": "right" if first else "center"}
+        side = {min(WEIGHTS): "right", max(WEIGHTS): "left"}.get(C, "center")
+        place = {"xytext": (2 if side == "left" else -2, -6), "va": "top", "ha": side}
         if gap[-1] > FLOOR:
             place = {"xytext": (5, 0), "va": "center", "ha": "left"}
         axes.annotate(

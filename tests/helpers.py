@@ -11,13 +11,16 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 from sklearn import datasets
 
 import tatml
 from tatml.blocks import Blocks
+from tatml.losses import SquaredHinge
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem, squared_hinge
+from tatml.sums import PairSums
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -247,3 +250,16 @@ def assert_same_blocks(actual, expected_arrays):
     for array, expected in zip(actual.arrays, expected_arrays, strict=True):
         assert_array_equal(array, expected, strict=True)
         assert array.flags.c_contiguous
+
+
+def strict_problem(plain):
+    """The same problem, with every array one of array-api-strict."""
+    xp = pytest.importorskip("array_api_strict")
+    sums = PairSums(
+        [xp.asarray(block) for block in plain.sums.features],
+        xp.asarray(plain.sums.first),
+        xp.asarray(plain.sums.second),
+    )
+    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.loss).values()))
+    factors = tuple(xp.asarray(C) for C in plain.prior_factors)
+    return LogDetProblem(sums, loss, plain.c0, plain.mu0, factors)

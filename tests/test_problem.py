@@ -12,6 +12,7 @@ from helpers import (
     random_dual_point,
     random_matrices,
     random_point,
+    strict_problem,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
@@ -20,7 +21,6 @@ from scipy.optimize import minimize_scalar
 from tatml.losses import BurgLoss, SquaredHinge
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem
-from tatml.sums import PairSums
 
 C0 = [0.1, 1.0, inf]
 
@@ -294,14 +294,7 @@ def test_the_problem_works_on_strict_arrays(c0, distance):
         result = case.learn(tol=1e-4)
         W, b0 = result.W, result.b0
     L, s = plain.factors_of(W), random_dual_point(case)
-    sums = PairSums(
-        [xp.asarray(block) for block in plain.sums.features],
-        xp.asarray(plain.sums.first),
-        xp.asarray(plain.sums.second),
-    )
-    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.loss).values()))
-    factors = tuple(xp.asarray(C) for C in plain.prior_factors)
-    strict = LogDetProblem(sums, loss, plain.c0, plain.mu0, factors)
+    strict = strict_problem(plain)
     ours, theirs = plain.at(L, b0), strict.at([xp.asarray(l) for l in L], b0)
     for name in ("primal", "gap", "threshold_slope", "n_active"):
         assert_allclose(getattr(theirs, name), getattr(ours, name), rtol=1e-12, atol=1e-14)

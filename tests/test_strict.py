@@ -4,27 +4,12 @@ from math import inf
 
 import numpy as np
 import pytest
-from helpers import random_case
+from helpers import random_case, strict_problem
 from numpy.testing import assert_allclose
 
-from tatml.losses import SquaredHinge
-from tatml.problem import LogDetProblem
 from tatml.solvers import Monitor, newton
-from tatml.sums import PairSums
 
 xp = pytest.importorskip("array_api_strict")
-
-
-def strict_problem(plain):
-    """The same problem, with every array a strict one."""
-    sums = PairSums(
-        [xp.asarray(block) for block in plain.sums.features],
-        xp.asarray(plain.sums.first),
-        xp.asarray(plain.sums.second),
-    )
-    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.loss).values()))
-    factors = tuple(xp.asarray(C) for C in plain.prior_factors)
-    return LogDetProblem(sums, loss, plain.c0, plain.mu0, factors)
 
 
 def solved(problem, linear_solver):
