@@ -127,10 +127,11 @@ def plot(found, n_pairs, path):
     for (solver, C), curve in found.items():
         seconds, gap = cut(*curve)
         axes.loglog(seconds, gap, color=colours[solver], linewidth=1.8, solid_capstyle="round")
-        first = min(WEIGHTS) == C
-        text = f"c = {C:g}" if first else f"{C:g}"
-        side = {min(WEIGHTS): "right", max(WEIGHTS): "left"}.get(C, "center")
-        place = {"xytext": (2 if side == "left" else -2, -6), "va": "top", "ha": side}
+        first, last = min(WEIGHTS) == C, max(WEIGHTS) == C
+        text, side = f"c = {C:g}" if first else f"{C:g}", "right" if first else "left"
+        if solver == "newton":  # its curves end so close together that they share a label
+            text, side = f"c = {min(WEIGHTS):g} to {C:g}" if last else "", "center"
+        place = {"xytext": (0, -6), "va": "top", "ha": side}
         if gap[-1] > FLOOR:
             place = {"xytext": (5, 0), "va": "center", "ha": "left"}
         axes.annotate(
