@@ -2,8 +2,21 @@
 
 from .blocks import Blocks
 from .core import learn_metric
+from .estimators import PAPER, TATML, Euclidean, Maz, PairThreshold, TATMLPairs
 from .solvers import Result, Status
 
-__all__ = ["Blocks", "Result", "Status", "__version__", "learn_metric"]
+__all__ = [
+    "PAPER",
+    "TATML",
+    "Blocks",
+    "Euclidean",
+    "Maz",
+    "PairThreshold",
+    "Result",
+    "Status",
+    "TATMLPairs",
+    "__version__",
+    "learn_metric",
+]
 
 __version__ = "0.1.0.dev0"

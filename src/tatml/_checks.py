@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.metrics.pairwise import PAIRED_DISTANCES
 from sklearn.utils import check_random_state
 
 from ._array import Array
@@ -15,6 +16,7 @@ from .blocks import Blocks, as_real_array
 from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
+TYPICAL_CONDITION = 100  # of covariance matrices; their logarithms stay below it
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -60,11 +62,40 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
+def check_not_negative(name: str, value: Any) -> float:
+    """A finite number of at least zero."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    if not (value >= 0 and isfinite(value)):
+        raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r}")
+    return float(value)
+
+
+def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
+    """A number from 0 to 1 where the strategy needs it, None otherwise."""
+    if value is None and not needed:
+        return
+    if not needed:
+        raise ValueError(f"{name}: expected None with strategy={strategy!r}, got {value!r}")
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(
+            f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {value!r}"
+        )
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+
+
 def check_callable(name: str, value: Any) -> Any:
     """A function, or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{name}: expected a function or None, got {value!r}")
     return value
+
+
+def check_metric(metric: Any) -> None:
+    """A distance of pairs of vectors: a name that scikit-learn knows, or a function."""
+    if not callable(metric):
+        check_choice("metric", metric, ["precomputed", *PAIRED_DISTANCES])
 
 
 def check_random(value: Any) -> Any:
@@ -101,6 +132,25 @@ def check_magnitude(blocks: Blocks, name: str) -> None:
             f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
             f"numbers, got {largest:g}; rescale {name}"
         )
+
+
+def hint_at_raw_covariances(blocks: Blocks) -> str | None:
+    """What to say where a block looks like covariance matrices whose logarithm was forgotten."""
+    for m, (array, (n, width)) in enumerate(zip(blocks.arrays, blocks.block_shapes, strict=True)):
+        if n != width or n == 1:
+            continue
+        some = array[:: max(1, len(array) // 100)]
+        scale = np.max(np.abs(some))
+        if scale == 0 or np.max(np.abs(some - np.swapaxes(some, 1, 2))) > 1e-6 * scale:
+            continue
+        values = np.linalg.eigvalsh(some)
+        if np.min(values) > 0 and np.median(values[:, -1] / values[:, 0]) > TYPICAL_CONDITION:
+            return (
+                f"X: block {m} holds symmetric positive definite matrices, as covariances are. "
+                "Their logarithm is usually what a linear metric needs: put "
+                "tatml.features.LogEuclidean() before this estimator"
+            )
+    return None
 
 
 def check_prior(prior: Any, blocks: Blocks) -> list[Array]:

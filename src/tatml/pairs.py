@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Pairs", "as_pairs"]
+__all__ = ["Pairs", "as_index", "as_pairs", "as_weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,16 +123,17 @@ def as_pairs(
     >>> pairs.weights
     array([1. , 0.5])
     """
-    index = _as_index(pairs, n_samples)
+    index = as_index(pairs, n_samples)
     n_pairs = index.shape[0]
     return Pairs(
         index=index,
         similar=_as_similar(similar, n_pairs),
-        weights=None if weights is None else _as_weights(weights, n_pairs),
+        weights=None if weights is None else as_weights(weights, n_pairs),
     )
 
 
-def _as_index(pairs: ArrayLike, n_samples: int) -> NDArray[np.intp]:
+def as_index(pairs: ArrayLike, n_samples: int, *, allow_self: bool = False) -> NDArray[np.intp]:
+    """Index pairs (K, 2) into n_samples samples, in Fortran order."""
     index = _to_array(pairs, "pairs")
     if index.size == 0:
         raise ValueError(
@@ -145,7 +146,8 @@ def _as_index(pairs: ArrayLike, n_samples: int) -> NDArray[np.intp]:
     if index.dtype.kind not in "iu":
         raise TypeError(f"pairs: expected integer sample indices, got dtype {index.dtype}")
     _check_in_range(index, n_samples)
-    _check_no_self_pair(index)
+    if not allow_self:
+        _check_no_self_pair(index)
     return np.asfortranarray(index, dtype=np.intp)
 
 
@@ -180,19 +182,20 @@ def _as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
     return np.ascontiguousarray(flags)
 
 
-def _as_weights(weights: ArrayLike, n_pairs: int) -> NDArray[np.float64]:
-    values = _to_array(weights, "weights")
+def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArray[np.float64]:
+    """One finite, non-negative weight a pair, not all of them zero."""
+    values = _to_array(weights, name)
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"weights: expected real numbers, got dtype {values.dtype}")
-    _check_one_per_pair(values, n_pairs, "weights")
+        raise TypeError(f"{name}: expected real numbers, got dtype {values.dtype}")
+    _check_one_per_pair(values, n_pairs, name)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         row = np.flatnonzero(wrong)[0]
         raise ValueError(
-            f"weights: expected finite, non-negative numbers, got {values[row]} in row {row}"
+            f"{name}: expected finite, non-negative numbers, got {values[row]} in row {row}"
         )
     if not values.any():
-        raise ValueError("weights: expected at least one positive weight, got zeros only")
+        raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
     return np.ascontiguousarray(values, dtype=np.float64)
 
 

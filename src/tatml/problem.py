@@ -21,7 +21,7 @@ threshold: b0 = μ0, and the terms with c0 vanish.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf, sqrt
 from typing import Any
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ._array import Array, contiguous, symmetrised
+from ._array import Array, contiguous, namespace, symmetrised
 from .blocks import Blocks
 from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
@@ -38,7 +38,7 @@ from .sums import PairSums, svec_size
 SVEC_BYTES = 2**25  # a problem up to this size keeps its svec(A_k), which makes Hessians cheap
 WIDEST_SVEC = 300
 
-__all__ = ["KKT", "LogDetProblem", "Point", "squared_hinge"]
+__all__ = ["KKT", "LogDetProblem", "Point", "best_threshold", "squared_hinge"]
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,14 @@ class LogDetProblem:
         centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
         features = [contiguous(xp.matrix_transpose(block)) for block in centred]
         sums = PairSums.from_samples(features, pairs.first, pairs.second)
-        if prior is None:
-            factors = tuple(xp.eye(n, dtype=xp.float64) for n, _ in blocks.block_shapes)
-            return cls(sums, loss, c0, mu0, factors)
-        factors = tuple(xp.linalg.cholesky(W0) for W0 in prior)
-        return cls(sums.transformed(factors), loss, c0, mu0, factors)
+        factors = tuple(xp.eye(n, dtype=xp.float64) for n, _ in blocks.block_shapes)
+        problem = cls(sums, loss, c0, mu0, factors)
+        return problem if prior is None else problem.with_prior(prior)
+
+    def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
+        """The same problem for another prior, given that this one's is the identity."""
+        factors = tuple(self.xp.linalg.cholesky(W0) for W0 in prior)
+        return replace(self, sums=self.sums.transformed(factors), prior_factors=factors)
 
     @property
     def xp(self) -> Any:
@@ -190,23 +193,8 @@ class LogDetProblem:
         return theta, value
 
     def best_threshold(self, distances: Array) -> float:
-        """The b0 that minimises F for given distances, the root of the increasing function ψ."""
-        if not self.learns_threshold:  # theory (B0)
-            return self.mu0
-        xp, gamma, b0 = self.xp, self.loss.gamma, self.mu0
-        low, high = -inf, inf
-        for _ in range(100):
-            zeta = distances - gamma * b0
-            psi = self.c0 * (b0 - self.mu0) - self.threshold_force(self.loss.slope(zeta))
-            slope = self.c0 + float(xp.sum(gamma**2 * self.loss.curvature(zeta)))
-            low, high = (b0, high) if psi < 0 else (low, b0)
-            following = b0 - psi / slope
-            if not low <= following <= high:
-                following = (low + high) / 2
-            if abs(following - b0) <= 4e-16 * abs(b0):
-                break
-            b0 = following
-        return b0
+        """The b0 that minimises F for given distances."""
+        return best_threshold(distances, self.loss, self.c0, self.mu0)
 
 
 @dataclass(frozen=True)
@@ -343,3 +331,23 @@ def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> Square
     with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is then named
         weight = C * weights
     return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))
+
+
+def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:
+    """The b0 with the least Σ_k φ_k(D_k − γ_k b0) + (c0/2)(b0 − μ0)², a root of increasing ψ."""
+    if isinf(c0):  # theory (B0)
+        return mu0
+    xp, gamma, b0 = namespace(distances), loss.gamma, mu0
+    low, high = -inf, inf
+    for _ in range(100):
+        zeta = distances - gamma * b0
+        psi = c0 * (b0 - mu0) - float(xp.sum(gamma * loss.slope(zeta)))
+        slope = c0 + float(xp.sum(gamma**2 * loss.curvature(zeta)))
+        low, high = (b0, high) if psi < 0 else (low, b0)
+        following = b0 - psi / slope
+        if not low <= following <= high:
+            following = (low + high) / 2
+        if abs(following - b0) <= 4e-16 * abs(b0):
+            break
+        b0 = following
+    return b0

@@ -1,0 +1,218 @@
+"""The ways to draw pairs from labels: at random per class, nearest neighbours, all of them.
+
+A pair never joins two samples of the same group, so that near-copies (views of one object, trials
+of one session) do not teach the metric that what is alike lies at distance zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import pairwise_distances_chunked
+from sklearn.utils.random import sample_without_replacement
+
+from .blocks import Blocks
+from .pairs import Pairs
+
+__all__ = ["STRATEGIES", "balanced", "draw_pairs"]
+
+Index = NDArray[np.intp]
+AUTO_PER_CLASS, AUTO_TOTAL = 200, 2000
+
+
+def draw_pairs(
+    strategy: str,
+    blocks: Blocks,
+    labels: Index,
+    groups: Index | None,
+    *,
+    n_pairs_per_class: int | None,
+    n_neighbors: int,
+    random_state: Any,
+) -> Pairs:
+    """Draw pairs of samples whose classes are numbered from 0.
+
+    Parameters
+    ----------
+    strategy : {"random", "neighbors", "all"}
+        See `STRATEGIES`.
+    blocks : Blocks
+        The samples; only "neighbors" looks at them.
+    labels, groups : integer arrays of shape (n_samples,)
+        The class of each sample, and its group or None.
+    n_pairs_per_class : int or None
+        For "random": half of them similar, half dissimilar. None: 200, and more where there are
+        few classes, 2,000 in all.
+    n_neighbors : int
+        For "neighbors": how many of each kind a sample.
+    random_state : RandomState or Generator
+        For "random".
+
+    Returns
+    -------
+    Pairs
+        Distinct pairs, the similar ones first.
+    """
+    if strategy == "random":
+        similar, dissimilar = _random(labels, groups, n_pairs_per_class, random_state)
+    elif strategy == "neighbors":
+        similar, dissimilar = _neighbors(blocks, labels, groups, n_neighbors)
+    else:
+        similar, dissimilar = _all(labels, groups)
+    _check_both_kinds(similar, dissimilar, groups)
+    index = np.asfortranarray(np.concatenate([similar, dissimilar]))
+    return Pairs(index, np.arange(len(index)) < len(similar))
+
+
+STRATEGIES = ("random", "neighbors", "all")
+
+
+def balanced(pairs: Pairs) -> Pairs:
+    """The same pairs, weighted so that similar and dissimilar ones count the same in all."""
+    n_similar = int(pairs.similar.sum())
+    n_dissimilar = len(pairs) - n_similar
+    if n_similar == n_dissimilar:
+        return pairs
+    weights = np.where(pairs.similar, 0.5 / n_similar, 0.5 / n_dissimilar) * len(pairs)
+    return Pairs(pairs.index, pairs.similar, weights)
+
+
+def _random(
+    labels: Index, groups: Index | None, n_pairs_per_class: int | None, random_state: Any
+) -> tuple[Index, Index]:
+    n_classes = int(labels.max()) + 1
+    if n_pairs_per_class is None:
+        n_pairs_per_class = max(AUTO_PER_CLASS, -(-AUTO_TOTAL // n_classes))
+    random_state = _as_random_state(random_state)
+    similar, dissimilar = [], []
+    for label in range(n_classes):
+        inside, outside = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
+        n_similar = (n_pairs_per_class + 1) // 2
+        similar.append(
+            _sample(
+                len(inside) * (len(inside) - 1) // 2,
+                lambda code, inside=inside: _triangle(code, inside),
+                n_similar,
+                groups,
+                random_state,
+            )
+        )
+        dissimilar.append(
+            _sample(
+                len(inside) * len(outside),
+                lambda code, inside=inside, outside=outside: _rectangle(code, inside, outside),
+                n_pairs_per_class - n_similar,
+                groups,
+                random_state,
+            )
+        )
+    return np.concatenate(similar), _distinct(np.concatenate(dissimilar))
+
+
+def _sample(
+    n_possible: int,
+    decode: Callable[[Index], Index],
+    n_wanted: int,
+    groups: Index | None,
+    random_state: Any,
+) -> Index:
+    """Draw distinct pairs by their number, those of one group left out; all if there are few."""
+    n_drawn = n_wanted
+    while True:
+        n_drawn = min(n_drawn, n_possible)
+        codes = sample_without_replacement(n_possible, n_drawn, random_state=random_state)
+        pairs = _apart(decode(codes.astype(np.intp)), groups)
+        if len(pairs) >= n_wanted or n_drawn == n_possible:
+            return pairs[random_state.permutation(len(pairs))[:n_wanted]]
+        n_drawn *= 2
+
+
+def _triangle(codes: Index, members: Index) -> Index:
+    """The pairs (a, b), a > b, of the members, numbered row by row."""
+    row = ((1 + np.sqrt(1 + 8.0 * codes)) / 2).astype(np.intp)
+    row -= row * (row - 1) // 2 > codes  # the root may be rounded up
+    row += row * (row + 1) // 2 <= codes  # or down
+    return np.stack([members[row], members[codes - row * (row - 1) // 2]], axis=1)
+
+
+def _rectangle(codes: Index, rows: Index, columns: Index) -> Index:
+    return np.stack([rows[codes // len(columns)], columns[codes % len(columns)]], axis=1)
+
+
+def _apart(pairs: Index, groups: Index | None) -> Index:
+    return pairs if groups is None else pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]
+
+
+def _distinct(pairs: Index) -> Index:
+    """Each unordered pair once, in the order of their first appearance."""
+    _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    return pairs[np.sort(first)]
+
+
+def _neighbors(
+    blocks: Blocks, labels: Index, groups: Index | None, n_neighbors: int
+) -> tuple[Index, Index]:
+    """The nearest samples of the same and of other classes, each block in its own units."""
+    found: dict[bool, list[Index]] = {True: [], False: []}
+
+    def nearest(distances: NDArray[np.float64], start: int) -> None:
+        rows = np.arange(start, start + len(distances))
+        allowed = rows[:, None] != np.arange(len(labels))
+        if groups is not None:
+            allowed &= groups[rows][:, None] != groups
+        same = labels[rows][:, None] == labels
+        for kind in (True, False):
+            candidates = np.where(allowed & (same == kind), distances, np.inf)
+            found[kind].append(_nearest_pairs(candidates, rows, n_neighbors))
+
+    for _ in pairwise_distances_chunked(_in_common_units(blocks), reduce_func=nearest):
+        pass
+    similar, dissimilar = (_distinct(np.concatenate(found[kind])) for kind in (True, False))
+    return similar, dissimilar
+
+
+def _nearest_pairs(candidates: NDArray[np.float64], rows: Index, n_neighbors: int) -> Index:
+    n_nearest = min(n_neighbors, candidates.shape[1])
+    column = np.argsort(candidates, axis=1, kind="stable")[:, :n_nearest]
+    finite = np.isfinite(np.take_along_axis(candidates, column, axis=1))
+    return np.stack([np.repeat(rows, n_nearest), column.ravel()], axis=1)[finite.ravel()]
+
+
+def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
+    """All entries side by side: vectors divided feature by feature, matrices as a whole."""
+    columns = []
+    for array, (_, width) in zip(blocks.arrays, blocks.block_shapes, strict=True):
+        table = array.reshape(len(array), -1)
+        variance = np.var(table, axis=0, dtype=np.float64)
+        if width > 1:
+            variance = np.full_like(variance, variance.sum())
+        columns.append(table / np.sqrt(np.where(variance > 0, variance, 1.0)))
+    return np.concatenate(columns, axis=1)
+
+
+def _all(labels: Index, groups: Index | None) -> tuple[Index, Index]:
+    pairs = _apart(np.stack(np.tril_indices(len(labels), -1), axis=1), groups)
+    same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
+    return pairs[same], pairs[~same]
+
+
+def _check_both_kinds(similar: Index, dissimilar: Index, groups: Index | None) -> None:
+    within = "" if groups is None else " outside the groups"
+    for name, pairs, need in (
+        ("similar", similar, "a class of two samples"),
+        ("dissimilar", dissimilar, "two classes"),
+    ):
+        if len(pairs) == 0:
+            raise ValueError(
+                f"y: expected labels that give {name} pairs, which takes {need}{within}, got none"
+            )
+
+
+def _as_random_state(random_state: Any) -> Any:
+    """What scikit-learn's sampling takes: a RandomState, drawn from a Generator if need be."""
+    if hasattr(random_state, "randint"):
+        return random_state
+    return np.random.RandomState(random_state.integers(2**32))

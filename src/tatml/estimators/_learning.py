@@ -1,0 +1,174 @@
+"""From samples and pairs to a learnt metric: what TATML, Maz and TATMLPairs share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from .._checks import (
+    check_choice,
+    check_count,
+    check_margin,
+    check_positive,
+    check_prior,
+    check_random,
+    hint_at_raw_covariances,
+)
+from .._inputs import class_labels, group_labels
+from ..blocks import Blocks
+from ..core import solve
+from ..drawing import STRATEGIES, draw_pairs
+from ..metric import MetricMixin, components_of, one_or_list, row_distances
+from ..pairs import Pairs
+from ..priors import PRIORS, make_prior, rows_of
+from ..problem import LogDetProblem, squared_hinge
+from ..solvers import SOLVERS, Result
+from ..thresholds import b0_of, learnt_b0, threshold_of
+
+__all__ = ["LabelPairsMixin", "LogDetLearner", "within_classes", "within_pairs"]
+
+Matrices = Sequence[NDArray[np.float64]]
+
+
+class LabelPairsMixin:
+    """Draws pairs from labels by the parameters of a label estimator."""
+
+    def _draw(self, blocks: Blocks, y, groups) -> tuple[Pairs, NDArray[np.intp]]:
+        """The pairs, and the class numbers of the samples."""
+        _, labels = class_labels(self, y, len(blocks))
+        check_choice("pairs", self.pairs, STRATEGIES)
+        n_pairs = self.n_pairs_per_class
+        if n_pairs is not None:
+            n_pairs = check_count("n_pairs_per_class", n_pairs)
+        pairs = draw_pairs(
+            self.pairs,
+            blocks,
+            labels,
+            group_labels(groups, len(blocks)),
+            n_pairs_per_class=n_pairs,
+            n_neighbors=check_count("n_neighbors", self.n_neighbors),
+            random_state=check_random(self.random_state),
+        )
+        return pairs, labels
+
+
+class LogDetLearner(MetricMixin, BaseEstimator):
+    """Learns a metric, and its threshold, from index pairs."""
+
+    def _learn(
+        self, blocks: Blocks, pairs: Pairs, within: Matrices, threshold: float | None
+    ) -> Result:
+        """Solve the problem that the parameters describe, and set what fit sets.
+
+        The threshold is learnt where it is None, and fixed otherwise.
+        """
+        self._check_words()
+        hint = hint_at_raw_covariances(blocks)
+        if hint:
+            warnings.warn(hint, UserWarning, stacklevel=3)
+        margin = check_margin(self.margin)
+        problem, prior = self._problem(blocks, pairs, within, margin, threshold)
+        result = solve(
+            problem,
+            solver=self.solver,
+            tol=check_positive("tol", self.tol),
+            max_iter=None if self.max_iter is None else check_count("max_iter", self.max_iter),
+            init=self._start(problem),
+            random_state=check_random(self.random_state),
+            verbose=bool(self.verbose),
+        )
+        components = components_of(result.W, blocks, self.n_components)
+        self.components_ = one_or_list(components)
+        self.prior_ = one_or_list(prior)
+        self.result_, self.n_iter_ = result, result.n_iter
+        self.pairs_, self.similar_ = pairs.index, pairs.similar
+        self.b0_ = self._final_b0(problem, blocks, pairs, margin)
+        self.threshold_ = threshold_of(self.b0_, margin)
+        return result
+
+    def _check_words(self) -> None:
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("reduction", self.reduction, ("mean", "sum"))
+
+    def _problem(
+        self,
+        blocks: Blocks,
+        pairs: Pairs,
+        within: Matrices,
+        margin: tuple[float, float],
+        threshold: float | None,
+    ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
+        """(P) with the prior W0 and the threshold's own term in the units of the data."""
+        weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+        total = float(np.sum(weights))
+        C = check_positive("C", self.C)
+        c = C / total if self.reduction == "mean" else C
+        plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, c, margin))
+        scatter = [blocks.n_blocks * S for S in plain.sums.scatter(weights / total)]
+        prior = self._prior(blocks, scatter, within)
+        products = zip(prior, scatter, strict=True)
+        mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
+        if threshold is None:
+            c0, mu0 = self._threshold_term(margin, mean_distance, c * total)
+        else:
+            c0, mu0 = inf, b0_of(check_positive("threshold", threshold), margin)
+        return replace(plain.with_prior(prior), c0=c0, mu0=mu0), prior
+
+    def _prior(self, blocks: Blocks, scatter: Matrices, within: Matrices) -> list[NDArray]:
+        if isinstance(self.prior, str):
+            check_choice("prior", self.prior, PRIORS)
+            return make_prior(self.prior, blocks, scatter, within)
+        return check_prior(self.prior, blocks)
+
+    def _threshold_term(
+        self, margin: tuple[float, float], mean_distance: float, weight: float
+    ) -> tuple[float, float]:
+        """c0 and μ0."""
+        if self.c0 is not None:
+            c0 = check_positive("c0", self.c0, or_infinite=True)
+        else:
+            c0 = weight * check_positive("threshold_strength", self.threshold_strength)
+        if self.threshold_prior is not None:
+            return c0, b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
+        if not mean_distance > 0:
+            raise ValueError("X: expected pairs of samples that differ, got identical ones only")
+        return c0, mean_distance
+
+    def _start(self, problem: LogDetProblem) -> Result | None:
+        earlier = getattr(self, "result_", None) if self.warm_start else None
+        if earlier is None or tuple(len(W) for W in earlier.W) != problem.sizes:
+            return None
+        return earlier
+
+    def _final_b0(
+        self, problem: LogDetProblem, blocks: Blocks, pairs: Pairs, margin: tuple[float, float]
+    ) -> float:
+        """The learnt b0; for a reduced embedding, whose distances are smaller, the best anew."""
+        if self.n_components is None or not problem.learns_threshold:
+            return self.result_.b0
+        squared = row_distances(self._embedded(blocks), pairs.index) ** 2
+        strength = problem.c0 / float(np.sum(problem.loss.weight))
+        return learnt_b0(squared, pairs, margin, strength, problem.mu0)
+
+
+def within_classes(blocks: Blocks, labels: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+    """The samples minus the mean of their class, one array (n_rows, n_m) a block."""
+    counts = np.bincount(labels).astype(float)
+    deviations = []
+    for array in blocks.arrays:
+        sums = np.zeros((len(counts), *array.shape[1:]))
+        np.add.at(sums, labels, array)
+        deviations.append(rows_of(array - (sums / counts[:, None, None])[labels]))
+    return deviations
+
+
+def within_pairs(blocks: Blocks, pairs: Pairs) -> list[NDArray[np.float64]]:
+    """The differences of similar pairs over √2, which vary as samples of a class do."""
+    first, second = pairs.first[pairs.similar], pairs.second[pairs.similar]
+    return [rows_of((array[first] - array[second]) / np.sqrt(2)) for array in blocks.arrays]

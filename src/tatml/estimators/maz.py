@@ -1,0 +1,144 @@
+"""Maz: the same metric with a threshold that is given, or searched for exhaustively."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.neighbors import KNeighborsClassifier
+
+from .._checks import check_count
+from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
+from ..blocks import Blocks
+from ..core import warn_unless_converged
+from .tatml import TATML
+
+__all__ = ["Maz"]
+
+
+class Maz(TATML):
+    """Metric learning with a fixed threshold, the method that TATML tunes automatically.
+
+    TATML's problem with b0 fixed. The paper gives this method its best threshold of four by an
+    exhaustive search, which ``threshold="search"`` repeats: each candidate is scored by the
+    accuracy of a k-NN classifier in cross-validation.
+
+    Parameters
+    ----------
+    C : float, default=1000.0
+        Weight of the pairs; see `TATML`.
+    threshold : float or "search", default=1.0
+        The threshold, in the units of `pair_distance`; with a scale-free prior the root mean
+        squared distance of the pairs is 1 before learning.
+    thresholds : sequence of float, default=(0.5, 0.7071067811865476, 1.0, 1.4142135623730951)
+        The candidates of the search; as default those of the paper, b0 = 1/4, 1/2, 1, 2.
+    cv : int or splitter, default=3
+        Folds of the search.
+    k : int, default=3
+        Neighbours of the k-NN classifier that scores a candidate.
+    margin, prior, pairs, n_pairs_per_class, n_neighbors, reduction, n_components, preprocessor
+        See `TATML`.
+    solver, tol, max_iter, warm_start, random_state, verbose
+        See `TATML`.
+
+    Attributes
+    ----------
+    threshold_, b0_ : float
+        The threshold, and its square over √(γ_s γ_d).
+    search_scores_ : dict of float to float
+        After a search, the mean accuracy of each candidate.
+    components_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_, n_features_in_
+        See `TATML`.
+
+    See Also
+    --------
+    TATML : learns the threshold with the metric.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tatml import Maz
+    >>> X, y = load_iris(return_X_y=True)
+    >>> Maz(threshold=0.8, random_state=0).fit(X, y).threshold_
+    0.8
+    >>> best = Maz(threshold="search", thresholds=(0.5, 1.0), random_state=0).fit(X, y)
+    >>> list(best.search_scores_)
+    [0.5, 1.0]
+    """
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        threshold: float | str = 1.0,
+        thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5),
+        cv: Any = 3,
+        k: int = 3,
+        margin: tuple[float, float] = (0.5, 2.0),
+        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        pairs: str = "random",
+        n_pairs_per_class: int | None = None,
+        n_neighbors: int = 3,
+        reduction: str = "mean",
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        solver: str = "newton",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.C = C
+        self.threshold = threshold
+        self.thresholds = thresholds
+        self.cv = cv
+        self.k = k
+        self.margin = margin
+        self.prior = prior
+        self.pairs = pairs
+        self.n_pairs_per_class = n_pairs_per_class
+        self.n_neighbors = n_neighbors
+        self.reduction = reduction
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Learn the metric, with each candidate threshold if they are searched."""
+        threshold = self.threshold
+        with unchanged_on_error(self):
+            if threshold == "search":
+                self.search_scores_ = self._search(X, y, groups)
+                threshold = max(self.search_scores_, key=self.search_scores_.get)
+            result = self._fit(X, y, groups, threshold)
+        warn_unless_converged(result)
+        return self
+
+    def _search(self, X: Any, y: Any, groups: Any) -> dict[float, float]:
+        """The mean accuracy of each candidate, on the same folds."""
+        blocks = samples_of(self, X, reset=True, min_samples=2)
+        _, labels = class_labels(self, y, len(blocks))
+        groups = group_labels(groups, len(blocks))
+        folds = list(check_cv(self.cv, labels, classifier=True).split(labels, labels, groups))
+        scores = {}
+        for candidate in self.thresholds:
+            model = clone(self).set_params(threshold=candidate)
+            parts = [self._score(model, blocks, labels, groups, *fold) for fold in folds]
+            scores[float(candidate)] = float(np.mean(parts))
+        return scores
+
+    def _score(self, model: Maz, blocks: Blocks, labels, groups, train, test) -> float:
+        model.fit(blocks[train], labels[train], None if groups is None else groups[train])
+        classifier = KNeighborsClassifier(check_count("k", self.k))
+        classifier.fit(model.transform(blocks[train]), labels[train])
+        return classifier.score(model.transform(blocks[test]), labels[test])

@@ -1,0 +1,292 @@
+"""What every fitted metric can do: transform samples, measure pairs, and judge them.
+
+Two mixins. `PairJudge` needs a `pair_distance` and says same or different by `threshold_`;
+`MetricMixin` is for metrics with `components_`, whose distance is Euclidean after `transform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.validation import check_is_fitted
+
+from ._checks import check_count, check_not_negative
+from ._inputs import index_pairs, pair_labels, pair_samples, samples_of
+from .blocks import Blocks
+from .pairs import as_weights
+from .priors import rows_of
+from .thresholds import calibrated_threshold
+
+__all__ = ["LearntMetric", "MetricMixin", "PairClassifierMixin", "PairJudge"]
+
+CHUNK_NUMBERS = 2**20
+
+
+class LearntMetric:
+    """The distance of two samples, as a function: what `get_metric` returns.
+
+    It keeps its own copy of the components, so that refitting the estimator does not change it.
+    For many pairs `pair_distance` is far faster, and for neighbours `transform` is.
+    """
+
+    def __init__(self, components: Sequence[NDArray[np.float64]]):
+        self.components = [component.copy() for component in components]
+
+    def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
+        """The distance of u and v: vectors, matrices, or one matrix for each block."""
+        members = [self._sample(u), self._sample(v)]
+        total = sum(
+            float(np.sum((component @ (a - b)) ** 2))
+            for component, a, b in zip(self.components, *members, strict=True)
+        )
+        return total if squared else float(np.sqrt(total))
+
+    def _sample(self, values: Any) -> list[NDArray[np.float64]]:
+        parts = [values] if len(self.components) == 1 else values
+        return [
+            np.asarray(part, dtype=float).reshape(component.shape[1], -1)
+            for component, part in zip(self.components, parts, strict=True)
+        ]
+
+
+class PairJudge:
+    """Same or different, by a distance and its threshold."""
+
+    def pair_score(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """The similarity of each pair: minus its distance, shape (n_pairs,)."""
+        return -self.pair_distance(pairs, X)
+
+    def predict_pairs(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """+1 for the pairs whose distance is below `threshold_`, −1 for the others.
+
+        Parameters
+        ----------
+        pairs, X
+            As for `pair_distance`.
+
+        Returns
+        -------
+        int array of shape (n_pairs,)
+            +1 for the same, −1 for different.
+        """
+        return np.where(self._margin_of(pairs, X) > 0, 1, -1)
+
+    def _margin_of(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        check_is_fitted(self)
+        if not hasattr(self, "threshold_"):
+            raise AttributeError(
+                f"{type(self).__name__} has no threshold_: fit it with labels, or call "
+                "set_threshold or calibrate_threshold"
+            )
+        return self.threshold_ - self.pair_distance(pairs, X)
+
+    def set_threshold(self, threshold: float) -> Self:
+        """Change `threshold_`, in the units of `pair_distance`, and nothing else."""
+        check_is_fitted(self)
+        self.threshold_ = check_not_negative("threshold", threshold)
+        return self
+
+    def calibrate_threshold(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        strategy: str = "accuracy",
+        *,
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        max_rate: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        X: Blocks | ArrayLike | None = None,
+    ) -> Self:
+        """Set `threshold_` to what serves a target best on pairs that were held out.
+
+        Parameters
+        ----------
+        pairs, X
+            As for `pair_distance`.
+        y : array-like of shape (n_pairs,)
+            +1 for the same, −1 for different; both must occur.
+        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"}
+            The best accuracy; the best F-score, with `beta`; the highest true positive rate with a
+            true negative rate of at least `min_rate`, or the other way round; the highest true
+            positive rate with a false match rate of at most `max_rate`.
+        min_rate, beta, max_rate : float
+            See `strategy`.
+        sample_weight : array-like of shape (n_pairs,), optional
+            How much each pair counts.
+        """
+        check_is_fitted(self)
+        distances = self.pair_distance(pairs, X)
+        similar = pair_labels(y, len(distances))
+        if sample_weight is not None:
+            sample_weight = as_weights(sample_weight, len(distances), "sample_weight")
+        self.threshold_ = calibrated_threshold(
+            distances,
+            similar,
+            strategy,
+            min_rate=min_rate,
+            beta=beta,
+            max_rate=max_rate,
+            sample_weight=sample_weight,
+        )
+        return self
+
+
+class PairClassifierMixin(PairJudge, ClassifierMixin):
+    """A classifier of pairs: +1 for the same, −1 for different."""
+
+    def predict(self, pairs: ArrayLike) -> NDArray:
+        """+1 for the pairs that are the same, −1 for the others, shape (n_pairs,)."""
+        return self.predict_pairs(pairs)
+
+    def decision_function(self, pairs: ArrayLike) -> NDArray:
+        """`threshold_` minus the distance, shape (n_pairs,): positive for the same."""
+        return self._margin_of(pairs)
+
+    def score(
+        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """The area under the ROC curve of `pair_score`, which no threshold changes."""
+        scores = self.pair_score(pairs)
+        return roc_auc_score(pair_labels(y, len(scores)), scores, sample_weight=sample_weight)
+
+    def __sklearn_tags__(self):
+        """Pairs are no table, and there are two classes."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.two_d_array = self.preprocessor is not None
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """A metric with `components_`: the Euclidean distance after `transform`."""
+
+    def transform(self, X: Blocks | ArrayLike) -> NDArray:
+        """Embed samples so that their Euclidean distance is the learnt distance.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            Samples like those of fit.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features_out)
+            For each block `components_` times the matrix, its entries in a row; the blocks side by
+            side.
+        """
+        check_is_fitted(self)
+        return self._embedded(samples_of(self, X, reset=False))
+
+    def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """The learnt distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n) or (n_pairs, 2, n, n')
+            Pairs of samples; or, with `X` or a preprocessor, index pairs of shape (n_pairs, 2).
+        X : Blocks or array-like, optional
+            The samples that index pairs point to.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+            A true (pseudo-)metric: not squared.
+        """
+        check_is_fitted(self)
+        if X is None:
+            blocks, index = pair_samples(self, pairs, reset=False)
+        else:
+            blocks = samples_of(self, X, reset=False)
+            index = index_pairs(pairs, len(blocks))
+        return row_distances(self._embedded(blocks), index)
+
+    def get_metric(self) -> LearntMetric:
+        """A function of two samples that returns their distance, or with squared=True its square.
+
+        Refitting the estimator does not change it.
+        """
+        check_is_fitted(self)
+        return LearntMetric(self._component_list())
+
+    def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
+        """components_ᵀ components_: an array for one block, a list for several."""
+        check_is_fitted(self)
+        return one_or_list([A.T @ A for A in self._component_list()])
+
+    def _component_list(self) -> list[NDArray[np.float64]]:
+        return [self.components_] if len(self.block_shapes_) == 1 else list(self.components_)
+
+    def _embedded(self, blocks: Blocks) -> NDArray[np.float64]:
+        pairs = zip(self._component_list(), blocks.arrays, strict=True)
+        return np.concatenate([_applied(A, array) for A, array in pairs], axis=1)
+
+    @property
+    def _n_features_out(self) -> int:
+        shapes = zip(self._component_list(), self.block_shapes_, strict=True)
+        return sum(len(A) * width for A, (_, width) in shapes)
+
+
+def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
+    """The matrix itself where there is one."""
+    return matrices[0] if len(matrices) == 1 else matrices
+
+
+def row_distances(rows: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Euclidean distances of pairs of rows, chunk by chunk."""
+    distances = np.empty(len(index))
+    step = max(1, CHUNK_NUMBERS // max(1, rows.shape[1]))
+    for start in range(0, len(index), step):
+        part = index[start : start + step]
+        difference = rows[part[:, 0]] - rows[part[:, 1]]
+        distances[start : start + step] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    return distances
+
+
+def components_of(
+    W: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
+) -> list[NDArray[np.float64]]:
+    """A_m with A_mᵀ A_m = W_m/M; of `n_components` rows, along which the samples vary most."""
+    counts = _check_components(n_components, [len(matrix) for matrix in W])
+    components = []
+    for matrix, array, count in zip(W, blocks.arrays, counts, strict=True):
+        factor = np.linalg.cholesky(matrix).T / np.sqrt(len(W))
+        components.append(factor if count is None else _principal(factor, array, count))
+    return components
+
+
+def _principal(factor: NDArray, array: NDArray, count: int) -> NDArray:
+    """The leading principal axes of the embedded samples."""
+    rows = rows_of(array - array.mean(axis=0)) @ factor.T
+    axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :count]
+    return axes.T @ factor
+
+
+def _check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
+    if n_components is None:
+        return [None] * len(sizes)
+    counts = list(n_components) if hasattr(n_components, "__len__") else [n_components] * len(sizes)
+    if len(counts) != len(sizes):
+        raise ValueError(
+            f"n_components: expected a number or one for each of {len(sizes)} blocks, got "
+            f"{n_components!r}"
+        )
+    for m, (count, size) in enumerate(zip(counts, sizes, strict=True)):
+        if check_count("n_components", count) > size:
+            raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
+    return counts
+
+
+def _applied(A: NDArray, array: NDArray) -> NDArray:
+    """A times every matrix of a block, one row a sample."""
+    n_samples, _, width = array.shape
+    if width == 1:
+        return array[:, :, 0] @ A.T
+    return np.matmul(A, array).reshape(n_samples, prod((len(A), width)))

@@ -1,0 +1,95 @@
+"""Priors W0 that follow the data: where the metric starts from and is pulled to.
+
+All but "identity" are scaled so that the mean squared distance of the pairs in every block is 1.
+Then the units of the data do not matter, no block drowns another, and C keeps its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf
+
+from .blocks import Blocks
+
+__all__ = ["PRIORS", "make_prior"]
+
+Matrix = NDArray[np.float64]
+
+PRIORS = ("auto", "diagonal", "scaled", "identity", "covariance", "within")
+
+
+def make_prior(
+    kind: str, blocks: Blocks, scatter: Sequence[Matrix], within: Sequence[Matrix]
+) -> list[Matrix]:
+    """One W0 for each block.
+
+    Parameters
+    ----------
+    kind : one of `PRIORS`
+        "auto" is "diagonal" for a block of vectors, whose features have units of their own, and
+        "scaled" for a block of matrices, whose rows share one.
+    blocks : Blocks
+        The samples; "covariance" takes their covariance.
+    scatter : list of M arrays of shape (n_m, n_m)
+        The mean of ΔΔᵀ over the pairs.
+    within : list of M arrays of shape (n_rows, n_m)
+        What varies inside a class: "within" takes its shrunk scatter.
+    """
+    if kind == "identity":
+        return [np.eye(len(S)) for S in scatter]
+    priors = []
+    for m, (S, deviations) in enumerate(zip(scatter, within, strict=True)):
+        if not np.trace(S) > 0:
+            raise ValueError(
+                f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
+                "remove the block, or take prior='identity'"
+            )
+        W0 = _shape(kind, blocks.arrays[m], S, deviations, m)
+        priors.append(W0 / np.sum(W0 * S))
+    return priors
+
+
+def _shape(kind: str, array: Matrix, S: Matrix, deviations: Matrix, m: int) -> Matrix:
+    if kind == "auto":
+        kind = "diagonal" if array.shape[2] == 1 else "scaled"
+    if kind == "scaled":
+        return np.eye(len(S))
+    if kind == "diagonal":
+        return np.diag(1 / _positive(np.diagonal(S)))
+    if kind == "within":
+        unit = np.sqrt(_positive(np.diagonal(S)))
+        shrunk = ledoit_wolf(deviations / unit, assume_centered=True)[0]
+        return _inverse(shrunk, unit, f"prior='within': the within-class scatter of block {m}")
+    covariance = np.cov(rows_of(array - array.mean(axis=0)), rowvar=False, bias=True)
+    covariance = np.reshape(covariance, S.shape)
+    unit = np.sqrt(_positive(np.diagonal(covariance)))
+    return _inverse(
+        covariance / unit / unit[:, None], unit, f"prior='covariance': the covariance of block {m}"
+    )
+
+
+def rows_of(array: Matrix) -> Matrix:
+    """The columns of all matrices of a block, one a row: shape (n_samples · n'_m, n_m)."""
+    return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
+
+
+def _positive(variances: Matrix) -> Matrix:
+    """The variances, with the mean of the others in the place of zeros: what is constant."""
+    positive = variances > 0
+    return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
+
+
+def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
+    values, vectors = np.linalg.eigh(matrix)
+    limit = len(matrix) * np.finfo(float).eps * values[-1]
+    if not values[0] > limit:
+        rank = int(np.sum(values > limit))
+        raise ValueError(
+            f"{name} has rank {rank}, expected {len(matrix)}; remove features that are constant or "
+            "follow from others, or take prior='auto'"
+        )
+    inverse = (vectors / values) @ vectors.T
+    return inverse / unit / unit[:, None]

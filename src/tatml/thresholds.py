@@ -1,0 +1,128 @@
+"""Where to put the threshold for given distances: by TATML's own criterion, or by a target.
+
+A pair counts as the same where its distance is below the threshold.
+"""
+
+from __future__ import annotations
+
+from math import nextafter, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_curve
+
+from ._checks import check_choice, check_not_negative, check_rate
+from .pairs import Pairs
+from .problem import best_threshold, squared_hinge
+
+__all__ = ["STRATEGIES", "b0_of", "calibrated_threshold", "learnt_b0", "threshold_of"]
+
+Numbers = NDArray[np.float64]
+
+STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate")
+
+
+def threshold_of(b0: float, margin: tuple[float, float]) -> float:
+    """The distance in the middle (on a logarithmic scale) of the two margins γ_s b0 and γ_d b0."""
+    return sqrt(max(b0, 0.0) * sqrt(margin[0] * margin[1]))  # theory (T)
+
+
+def b0_of(threshold: float, margin: tuple[float, float]) -> float:
+    """The b0 whose threshold this is."""
+    return threshold * threshold / sqrt(margin[0] * margin[1])  # theory (T)
+
+
+def learnt_b0(
+    squared: Numbers,
+    pairs: Pairs,
+    margin: tuple[float, float],
+    strength: float,
+    mu0: float | None = None,
+) -> float:
+    """The b0 that TATML's criterion gives to squared distances that stay as they are.
+
+    Minimises Σ_k w_k [y_k (D_k − γ_k b0)]_+² / Σ_k w_k + ρ (b0 − μ0)², with ρ the strength and μ0
+    the mean squared distance where it is not given.
+    """
+    weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+    unit = float(np.average(squared, weights=weights))  # so that nothing depends on units
+    if unit == 0:
+        return 0.0
+    share = Pairs(pairs.index, pairs.similar, weights / weights.sum())  # theory (B0)
+    centre = 1.0 if mu0 is None else mu0 / unit
+    loss = squared_hinge(share, 1.0, margin)
+    return unit * best_threshold(squared / unit, loss, strength, centre)
+
+
+def calibrated_threshold(
+    distances: Numbers,
+    similar: NDArray[np.bool_],
+    strategy: str = "accuracy",
+    *,
+    min_rate: float | None = None,
+    beta: float = 1.0,
+    max_rate: float | None = None,
+    sample_weight: Numbers | None = None,
+) -> float:
+    """The threshold that serves a target best on given pairs.
+
+    Parameters
+    ----------
+    distances : array of shape (n_pairs,)
+        Of pairs that were not used to learn the metric.
+    similar : bool array of shape (n_pairs,)
+        Which of them are similar; both kinds must occur.
+    strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"}
+        The best accuracy; the best F-score with `beta`; the most similar pairs found while at least
+        `min_rate` of the dissimilar ones are told apart, or the other way round; the most similar
+        pairs found while at most `max_rate` of the dissimilar pairs pass for the same.
+    min_rate, beta, max_rate : float
+        See `strategy`; a rate belongs to its strategies only.
+    sample_weight : array of shape (n_pairs,), optional
+        How much each pair counts.
+
+    Returns
+    -------
+    float
+        Half-way between two of the distances.
+    """
+    _check_target(strategy, min_rate, beta, max_rate)
+    fpr, tpr, scores = roc_curve(
+        similar, -distances, sample_weight=sample_weight, drop_intermediate=False
+    )
+    weights = np.ones(len(similar)) if sample_weight is None else sample_weight
+    positive, negative = weights[similar].sum(), weights[~similar].sum()
+    tnr = 1 - fpr
+    if strategy == "accuracy":
+        quality = tpr * positive + tnr * negative
+    elif strategy == "f_beta":  # F = (1 + β²) TP / ((1 + β²) TP + β² FN + FP)
+        hits = (1 + beta**2) * tpr * positive
+        errors = beta**2 * (1 - tpr) * positive + fpr * negative
+        quality = np.divide(hits, hits + errors, out=np.zeros_like(hits), where=hits > 0)
+    elif strategy == "max_tnr":
+        quality = np.where(tpr >= min_rate - _ROUNDING, tnr, -1.0)
+    else:
+        most = 1 - min_rate if strategy == "max_tpr" else max_rate
+        quality = np.where(fpr <= most + _ROUNDING, tpr, -1.0)
+    return _between(-scores, int(np.argmax(quality)))
+
+
+_ROUNDING = 1e-12
+
+
+def _between(distances: Numbers, last: int) -> float:
+    """A threshold that takes the pairs up to the distance number `last` (0: none of them)."""
+    if last == len(distances) - 1:
+        return nextafter(float(distances[-1]), np.inf)
+    lower = max(0.0, float(distances[last]))  # of number 0 it is −∞
+    return (lower + float(distances[last + 1])) / 2
+
+
+def _check_target(
+    strategy: str, min_rate: float | None, beta: float, max_rate: float | None
+) -> None:
+    check_choice("strategy", strategy, STRATEGIES)
+    needs_min = strategy in ("max_tpr", "max_tnr")
+    check_rate("min_rate", min_rate, needs_min, strategy)
+    check_rate("max_rate", max_rate, strategy == "false_match_rate", strategy)
+    check_not_negative("beta", beta)
