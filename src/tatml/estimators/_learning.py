@@ -31,7 +31,13 @@ from ..problem import LogDetProblem, squared_hinge
 from ..solvers import SOLVERS, Result
 from ..thresholds import b0_of, learnt_b0, threshold_of
 
-__all__ = ["LabelPairsMixin", "LogDetLearner", "within_classes", "within_pairs"]
+__all__ = [
+    "LabelPairsMixin",
+    "LogDetLearner",
+    "ThresholdMixin",
+    "within_classes",
+    "within_pairs",
+]
 
 Matrices = Sequence[NDArray[np.float64]]
 
@@ -58,6 +64,18 @@ class LabelPairsMixin:
         return pairs, labels
 
 
+class ThresholdMixin:
+    """Learns the threshold alone, for distances that stay as they are, by TATML's criterion."""
+
+    def _learn_threshold(self, distances: NDArray[np.float64], pairs: Pairs) -> None:
+        margin, mu0 = check_margin(self.margin), None
+        strength = check_positive("threshold_strength", self.threshold_strength)
+        if self.threshold_prior is not None:
+            mu0 = b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
+        self.b0_ = learnt_b0(distances**2, pairs, margin, strength, mu0)
+        self.threshold_ = threshold_of(self.b0_, margin)
+
+
 class LogDetLearner(MetricMixin, BaseEstimator):
     """Learns a metric, and its threshold, from index pairs."""
 
@@ -74,23 +92,27 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             warnings.warn(hint, UserWarning, stacklevel=3)
         margin = check_margin(self.margin)
         problem, prior = self._problem(blocks, pairs, within, margin, threshold)
-        result = solve(
+        self._solve(problem, blocks, self.solver)
+        self.prior_ = one_or_list(prior)
+        self.pairs_, self.similar_ = pairs.index, pairs.similar
+        self.b0_ = self._final_b0(problem, blocks, pairs, margin)
+        self.threshold_ = threshold_of(self.b0_, margin)
+        return self.result_
+
+    def _solve(self, problem: LogDetProblem, blocks: Blocks, solver: str, **options: str) -> None:
+        """Set the result, and the components that follow from it."""
+        self.result_ = solve(
             problem,
-            solver=self.solver,
+            solver=solver,
             tol=check_positive("tol", self.tol),
             max_iter=None if self.max_iter is None else check_count("max_iter", self.max_iter),
             init=self._start(problem),
             random_state=check_random(self.random_state),
             verbose=bool(self.verbose),
+            **options,
         )
-        components = components_of(result.W, blocks, self.n_components)
-        self.components_ = one_or_list(components)
-        self.prior_ = one_or_list(prior)
-        self.result_, self.n_iter_ = result, result.n_iter
-        self.pairs_, self.similar_ = pairs.index, pairs.similar
-        self.b0_ = self._final_b0(problem, blocks, pairs, margin)
-        self.threshold_ = threshold_of(self.b0_, margin)
-        return result
+        self.n_iter_ = self.result_.n_iter
+        self.components_ = one_or_list(components_of(self.result_.W, blocks, self.n_components))
 
     def _check_words(self) -> None:
         check_choice("solver", self.solver, SOLVERS)

@@ -8,18 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._checks import check_margin, check_positive
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..drawing import balanced
 from ..metric import MetricMixin, components_of, one_or_list, row_distances
-from ..thresholds import b0_of, learnt_b0, threshold_of
-from ._learning import LabelPairsMixin
+from ._learning import LabelPairsMixin, ThresholdMixin
 
 __all__ = ["Euclidean"]
 
 
-class Euclidean(LabelPairsMixin, MetricMixin, BaseEstimator):
+class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
     """The Euclidean (Frobenius) distance, W = I: the baseline, with everything else the same.
 
     The distance of two samples is √((1/M) Σ_m ‖Φ_m(x) − Φ_m(x')‖²). With labels, the threshold is
@@ -108,19 +106,11 @@ class Euclidean(LabelPairsMixin, MetricMixin, BaseEstimator):
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
             if y is not None:
-                self._learn_threshold(blocks, y, groups)
+                pairs, _ = self._draw(blocks, y, groups)
+                distances = row_distances(self._embedded(blocks), pairs.index)
+                self._learn_threshold(distances, balanced(pairs))
+                self.pairs_, self.similar_ = pairs.index, pairs.similar
         return self
-
-    def _learn_threshold(self, blocks: Blocks, y: Any, groups: Any) -> None:
-        margin, mu0 = check_margin(self.margin), None
-        strength = check_positive("threshold_strength", self.threshold_strength)
-        if self.threshold_prior is not None:
-            mu0 = b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
-        pairs, _ = self._draw(blocks, y, groups)
-        squared = row_distances(self._embedded(blocks), pairs.index) ** 2
-        self.b0_ = learnt_b0(squared, balanced(pairs), margin, strength, mu0)
-        self.threshold_ = threshold_of(self.b0_, margin)
-        self.pairs_, self.similar_ = pairs.index, pairs.similar
 
     def __sklearn_tags__(self):
         """Takes matrices too."""

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_margin, check_metric, check_positive
+from .._checks import check_metric
 from .._inputs import (
     given_distances,
     index_pairs,
@@ -25,8 +25,7 @@ from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..metric import PairClassifierMixin
 from ..pairs import Pairs, as_weights
-from ..thresholds import b0_of, learnt_b0, threshold_of
-from ._learning import LogDetLearner, within_pairs
+from ._learning import LogDetLearner, ThresholdMixin, within_pairs
 
 __all__ = ["PairThreshold", "TATMLPairs"]
 
@@ -186,7 +185,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         )
 
 
-class PairThreshold(PairClassifierMixin, BaseEstimator):
+class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
     """A threshold for a distance that stays as it is: same or different, on any embedding.
 
     Learns from pairs with labels ±1 only where to put the threshold, by the criterion by which
@@ -267,16 +266,11 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
             How much each pair counts.
         """
         with unchanged_on_error(self):
-            margin, mu0 = check_margin(self.margin), None
-            strength = check_positive("threshold_strength", self.threshold_strength)
-            if self.threshold_prior is not None:
-                mu0 = b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
             distances = self._distances(pairs, reset=True)
             index = np.zeros((len(distances), 2), dtype=np.intp)
             chosen = labelled_pairs(index, y, self.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
-            self.b0_ = learnt_b0(distances**2, chosen, margin, strength, mu0)
-            self.threshold_ = threshold_of(self.b0_, margin)
+            self._learn_threshold(distances, chosen)
         return self
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
