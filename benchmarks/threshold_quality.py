@@ -1,0 +1,101 @@
+"""How good is the learnt threshold, untuned, on pairs of samples that were held out?
+
+For each data set, over random halves: TATML with its defaults is fitted on one half, and pairs of
+the other half are judged at `threshold_`. Printed: the balanced accuracy, that of the best
+threshold in hindsight, and their difference, which nobody can bring below zero. Every data set is
+also taken in other units: each feature times a random power of ten.
+
+    python benchmarks/threshold_quality.py [--repeats 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from common import describe_machine
+from sklearn import datasets
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score, roc_curve
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import LabelEncoder
+
+from tatml import TATML
+from tatml.blocks import Blocks
+from tatml.drawing import draw_pairs
+
+N_TEST_PAIRS = 4000
+
+
+def load_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    sets = {
+        name: getattr(datasets, f"load_{name}")(return_X_y=True)
+        for name in ("wine", "breast_cancer", "digits", "iris")
+    }
+    for name, seed in (("synthetic 4 classes", 0), ("synthetic 8 classes", 1)):
+        sets[name] = datasets.make_classification(
+            1000,
+            20,
+            n_informative=8,
+            n_redundant=4,
+            n_classes=int(name.split()[1]),
+            n_clusters_per_class=1,
+            class_sep=2.0,
+            random_state=seed,
+        )
+    return sets
+
+
+def held_out_pairs(y: np.ndarray, seed: int):
+    """Half of them similar, drawn at random from the held-out samples."""
+    labels = LabelEncoder().fit_transform(y)
+    n_classes = labels.max() + 1
+    pairs = draw_pairs(
+        "random",
+        Blocks(np.zeros((len(y), 1))),
+        labels,
+        None,
+        n_pairs_per_class=N_TEST_PAIRS // n_classes,
+        n_neighbors=1,
+        random_state=np.random.RandomState(seed),
+    )
+    return pairs.index, pairs.similar
+
+
+def judge(metric, X, index, similar) -> tuple[float, float, float]:
+    """AUC, balanced accuracy at the learnt threshold, and at the best one in hindsight."""
+    distances = metric.pair_distance(index, X)
+    fpr, tpr, _ = roc_curve(similar, -distances)
+    learnt = balanced_accuracy_score(similar, metric.predict_pairs(index, X) > 0)
+    return roc_auc_score(similar, -distances), learnt, float(np.max(tpr + 1 - fpr) / 2)
+
+
+def evaluate(X, y, repeats: int, make=TATML) -> np.ndarray:
+    rows = []
+    for seed in range(repeats):
+        train, test, y_train, y_test = train_test_split(
+            X, y, test_size=0.5, random_state=seed, stratify=y
+        )
+        metric = make(random_state=seed).fit(train, y_train)
+        rows.append(judge(metric, test, *held_out_pairs(y_test, seed)))
+    return np.mean(rows, axis=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    print(describe_machine())
+    print(f"{'data':<22} {'units':<8} {'AUC':>7} {'learnt':>8} {'best':>8} {'lost':>8}")
+    lost = {"as is": [], "changed": []}
+    for name, (X, y) in load_sets().items():
+        units = 10.0 ** np.random.default_rng(0).integers(-3, 4, size=X.shape[1])
+        for kind, data in (("as is", X), ("changed", X * units)):
+            auc, learnt, best = evaluate(data, y, repeats)
+            lost[kind].append(best - learnt)
+            print(f"{name:<22} {kind:<8} {auc:7.3f} {learnt:8.3f} {best:8.3f} {best - learnt:8.3f}")
+    for kind, values in lost.items():
+        print(f"mean lost, units {kind}: {np.mean(values):.4f} (at most 0.02 wanted)")
+
+
+if __name__ == "__main__":
+    main()
