@@ -2,12 +2,15 @@
 
 from .blocks import Blocks
 from .core import learn_metric
-from .estimators import PAPER, TATML, Euclidean, Maz, PairThreshold, TATMLPairs
+from .estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
 from .solvers import Result, Status
 
 __all__ = [
+    "GMML",
+    "ITML",
     "PAPER",
     "TATML",
+    "TATMLCV",
     "Blocks",
     "Euclidean",
     "Maz",

@@ -71,6 +71,53 @@ def check_not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_share(name: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    if check_not_negative(name, value) > 1:
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
+    """Two numbers."""
+    try:
+        low, high = values
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected {what}, got {values!r}") from error
+    if isinstance(values, str):
+        raise TypeError(f"{name}: expected {what}, got {values!r}")
+    return low, high
+
+
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """ITML's two bounds of squared distances, 0 < u ≤ l."""
+    low, high = check_two("bounds", bounds, "two numbers (upper of similar, lower of dissimilar)")
+    low, high = check_positive("bounds", low), check_positive("bounds", high)
+    if low > high:
+        raise ValueError(f"bounds: expected the first to be at most the second, got {bounds!r}")
+    return low, high
+
+
+def check_percentiles(percentiles: Any) -> tuple[float, float]:
+    """Two percentiles in ascending order."""
+    low, high = check_two("percentiles", percentiles, "two numbers from 0 to 100")
+    check_not_negative("percentiles", low)
+    if not low < check_not_negative("percentiles", high) <= 100:
+        raise ValueError(f"percentiles: expected 0 ≤ low < high ≤ 100, got {percentiles!r}")
+    return low, high
+
+
+def check_grid(name: str, values: Any) -> list[float]:
+    """Some positive numbers."""
+    try:
+        numbers = [check_positive(name, value) for value in values]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected positive numbers, got {values!r}") from error
+    if not numbers:
+        raise ValueError(f"{name}: expected at least one number, got none")
+    return numbers
+
+
 def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
     """A number from 0 to 1 where the strategy needs it, None otherwise."""
     if value is None and not needed:
@@ -112,12 +159,7 @@ def check_random(value: Any) -> Any:
 
 def check_margin(margin: Any) -> tuple[float, float]:
     """Two numbers 0 < γ_s < γ_d."""
-    try:
-        low, high = margin
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"margin: expected two numbers (γ_s, γ_d), got {margin!r}") from error
-    if isinstance(margin, str):
-        raise TypeError(f"margin: expected two numbers (γ_s, γ_d), got {margin!r}")
+    low, high = check_two("margin", margin, "two numbers (γ_s, γ_d)")
     low, high = check_positive("margin", low), check_positive("margin", high)
     if not low < high:
         raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {margin!r}")

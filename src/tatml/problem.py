@@ -33,12 +33,9 @@ from ._array import Array, contiguous, namespace, symmetrised
 from .blocks import Blocks
 from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
-from .sums import PairSums, svec_size
+from .sums import PairSums
 
-SVEC_BYTES = 2**25  # a problem up to this size keeps its svec(A_k), which makes Hessians cheap
-WIDEST_SVEC = 300
-
-__all__ = ["KKT", "LogDetProblem", "Point", "best_threshold", "squared_hinge"]
+__all__ = ["KKT", "LogDetProblem", "Point", "best_threshold", "pair_sums", "squared_hinge"]
 
 
 @dataclass(frozen=True)
@@ -77,12 +74,7 @@ class LogDetProblem:
         prior: Sequence[Array] | None = None,
     ) -> LogDetProblem:
         """Lay the features out for the sums and whiten them by the prior (None: the identity)."""
-        xp = blocks.xp
-        # Distances see only differences; centred features make these accurate.
-        arrays = [xp.astype(block, xp.float64, copy=False) for block in blocks.arrays]
-        centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
-        features = [contiguous(xp.matrix_transpose(block)) for block in centred]
-        sums = PairSums.from_samples(features, pairs.first, pairs.second)
+        xp, sums = blocks.xp, pair_sums(blocks, pairs)
         factors = tuple(xp.eye(n, dtype=xp.float64) for n, _ in blocks.block_shapes)
         problem = cls(sums, loss, c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
@@ -123,14 +115,10 @@ class LogDetProblem:
         sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
         return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
 
-    @cached_property
+    @property
     def svec_rows(self) -> Array | None:
         """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
-        width = sum(svec_size(n) for n in self.sizes)
-        if width > WIDEST_SVEC or 8 * width * self.sums.n_pairs > SVEC_BYTES:
-            return None
-        chunks = self.sums.chunks(numbers_per_pair=width)
-        return self.xp.concat([self.sums.svec_rows(rows) for _, rows in chunks])
+        return self.sums.kept_svec_rows
 
     def identity(self) -> list[Array]:
         """Factors of W = W0."""
@@ -323,6 +311,16 @@ class Point:
         metric = max(float(xp.max(xp.abs(xp.linalg.eigvalsh(R)))) for R in residual)
         threshold = abs(self.problem.threshold_residual(self.b0, s))
         return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))
+
+
+def pair_sums(blocks: Blocks, pairs: Pairs) -> PairSums:
+    """Lay the features out for sums over pairs."""
+    xp = blocks.xp
+    # Distances see only differences; centred features make these accurate.
+    arrays = [xp.astype(block, xp.float64, copy=False) for block in blocks.arrays]
+    centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
+    features = [contiguous(xp.matrix_transpose(block)) for block in centred]
+    return PairSums.from_samples(features, pairs.first, pairs.second)
 
 
 def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:

@@ -22,6 +22,8 @@ __all__ = ["PairSums", "svec", "svec_congruence", "svec_outer", "svec_size", "un
 
 CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
 DENSE_SHARE = 0.7  # of the pairs of a chunk: below it, those that count are picked out first
+SVEC_BYTES = 2**25  # pairs up to this size keep their svec(A_k), which makes Hessians cheap
+WIDEST_SVEC = 300
 EAGER_BYTES = 2**28  # larger features are multiplied by a factor chunk by chunk, not at once
 
 
@@ -171,6 +173,15 @@ class PairSums:
 
     def _joined(self, parts: Sequence[Array]) -> Array:
         return parts[0] if len(parts) == 1 else self.xp.concat(parts)
+
+    @cached_property
+    def kept_svec_rows(self) -> Array | None:
+        """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
+        width = sum(svec_size(n) for n in self.sizes)
+        if width > WIDEST_SVEC or 8 * width * self.n_pairs > SVEC_BYTES:
+            return None
+        chunks = self.chunks(numbers_per_pair=width)
+        return self.xp.concat([self.svec_rows(rows) for _, rows in chunks])
 
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """svec(A_{m,k})/M of a chunk, blocks side by side, shape (n_part, Σ n_m(n_m+1)/2)."""

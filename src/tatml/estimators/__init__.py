@@ -1,8 +1,21 @@
 """The estimators: parameters, validation, fit, fitted attributes."""
 
 from .euclidean import Euclidean
+from .gmml import GMML
+from .itml import ITML
 from .maz import Maz
 from .pairs import PairThreshold, TATMLPairs
 from .tatml import PAPER, TATML
+from .tatml_cv import TATMLCV
 
-__all__ = ["PAPER", "TATML", "Euclidean", "Maz", "PairThreshold", "TATMLPairs"]
+__all__ = [
+    "GMML",
+    "ITML",
+    "PAPER",
+    "TATML",
+    "TATMLCV",
+    "Euclidean",
+    "Maz",
+    "PairThreshold",
+    "TATMLPairs",
+]

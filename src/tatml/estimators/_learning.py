@@ -29,12 +29,14 @@ from ..pairs import Pairs
 from ..priors import PRIORS, make_prior, rows_of
 from ..problem import LogDetProblem, squared_hinge
 from ..solvers import SOLVERS, Result
+from ..sums import PairSums
 from ..thresholds import b0_of, learnt_b0, threshold_of
 
 __all__ = [
     "LabelPairsMixin",
     "LogDetLearner",
     "ThresholdMixin",
+    "mean_scatter",
     "within_classes",
     "within_pairs",
 ]
@@ -127,20 +129,29 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         threshold: float | None,
     ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
         """(P) with the prior W0 and the threshold's own term in the units of the data."""
-        weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
-        total = float(np.sum(weights))
-        C = check_positive("C", self.C)
-        c = C / total if self.reduction == "mean" else C
-        plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, c, margin))
-        scatter = [blocks.n_blocks * S for S in plain.sums.scatter(weights / total)]
+        weights = pair_weights(pairs)
+        plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
+        scatter = mean_scatter(plain.sums, weights / np.sum(weights))
         prior = self._prior(blocks, scatter, within)
-        products = zip(prior, scatter, strict=True)
-        mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
         if threshold is None:
-            c0, mu0 = self._threshold_term(margin, mean_distance, c * total)
+            products = zip(prior, scatter, strict=True)
+            mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
+            c0, mu0 = self._c0(), self._mu0(margin, mean_distance)
         else:
             c0, mu0 = inf, b0_of(check_positive("threshold", threshold), margin)
-        return replace(plain.with_prior(prior), c0=c0, mu0=mu0), prior
+        problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
+        return self._weighted(problem, pairs, margin, check_positive("C", self.C)), prior
+
+    def _weighted(
+        self, problem: LogDetProblem, pairs: Pairs, margin: tuple[float, float], C: float
+    ) -> LogDetProblem:
+        """The same problem with the pairs' loss weighed by C, and the threshold's pull with it."""
+        total = float(np.sum(pair_weights(pairs)))
+        c = C / total if self.reduction == "mean" else C
+        c0 = problem.c0
+        if problem.learns_threshold and self.c0 is None:
+            c0 = self.threshold_strength * c * total  # theory (Rho)
+        return replace(problem, loss=squared_hinge(pairs, c, margin), c0=c0)
 
     def _prior(self, blocks: Blocks, scatter: Matrices, within: Matrices) -> list[NDArray]:
         if isinstance(self.prior, str):
@@ -148,19 +159,17 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             return make_prior(self.prior, blocks, scatter, within)
         return check_prior(self.prior, blocks)
 
-    def _threshold_term(
-        self, margin: tuple[float, float], mean_distance: float, weight: float
-    ) -> tuple[float, float]:
-        """c0 and μ0."""
+    def _c0(self) -> float:
         if self.c0 is not None:
-            c0 = check_positive("c0", self.c0, or_infinite=True)
-        else:
-            c0 = weight * check_positive("threshold_strength", self.threshold_strength)
+            return check_positive("c0", self.c0, or_infinite=True)
+        return check_positive("threshold_strength", self.threshold_strength)
+
+    def _mu0(self, margin: tuple[float, float], mean_distance: float) -> float:
         if self.threshold_prior is not None:
-            return c0, b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
+            return b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
         if not mean_distance > 0:
             raise ValueError("X: expected pairs of samples that differ, got identical ones only")
-        return c0, mean_distance
+        return mean_distance
 
     def _start(self, problem: LogDetProblem) -> Result | None:
         earlier = getattr(self, "result_", None) if self.warm_start else None
@@ -177,6 +186,16 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         squared = row_distances(self._embedded(blocks), pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.loss.weight))
         return learnt_b0(squared, pairs, margin, strength, problem.mu0)
+
+
+def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
+    """w_k, 1 where none are given."""
+    return np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+
+
+def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """The mean of ΔΔᵀ in each block, for shares of the pairs that sum to 1."""
+    return [sums.n_blocks * S for S in sums.scatter(share)]
 
 
 def within_classes(blocks: Blocks, labels: NDArray[np.intp]) -> list[NDArray[np.float64]]:

@@ -1,0 +1,151 @@
+"""GMML: Geometric Mean Metric Learning, in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from .._checks import check_choice, check_positive, check_share
+from .._inputs import samples_of, unchanged_on_error
+from ..blocks import Blocks
+from ..drawing import balanced
+from ..metric import MetricMixin, components_of, one_or_list, row_distances
+from ..priors import PRIORS, make_prior
+from ..problem import pair_sums
+from ._learning import LabelPairsMixin, ThresholdMixin, mean_scatter, within_classes
+
+__all__ = ["GMML"]
+
+
+class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
+    """Geometric Mean Metric Learning from labelled samples.
+
+    The metric of each block is a point on the geodesic from the inverse of the scatter S of similar
+    pairs to the scatter D of dissimilar pairs, W = S⁻¹ #_t D (Zadeh, Hosseini, Sra, 2016). For
+    t = 1/2, the geometric mean, it minimises tr(W S) + tr(W⁻¹ D). There is nothing to iterate.
+
+    Parameters
+    ----------
+    t : float, default=0.5
+        Where on the geodesic, from 0 (similar pairs alone) to 1 (dissimilar pairs alone).
+    regularization : float, default=0.01
+        λ of S + λ W0⁻¹/n and D + λ W0⁻¹/n: the prior keeps both invertible, and λ is relative to
+        them.
+    prior : {"auto", "diagonal", "scaled", "identity", "covariance", "within"}, default="auto"
+        W0; see `TATML`.
+    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor, random_state
+        See `TATML`.
+    threshold_prior, threshold_strength, margin
+        GMML has no threshold. `threshold_` is learnt afterwards; see `Euclidean`.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n), or list of M such arrays
+        Scaled so that the pairs' mean squared distance in each block is 1.
+    threshold_, b0_, pairs_, similar_, prior_, block_shapes_, n_features_in_
+        See `TATML`.
+
+    References
+    ----------
+    P. H. Zadeh, R. Hosseini, S. Sra. Geometric mean metric learning. ICML 2016.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tatml import GMML
+    >>> X, y = load_wine(return_X_y=True)
+    >>> GMML(random_state=0).fit(X, y).transform(X).shape
+    (178, 13)
+    """
+
+    def __init__(
+        self,
+        t: float = 0.5,
+        *,
+        regularization: float = 0.01,
+        prior: str = "auto",
+        pairs: str = "random",
+        n_pairs_per_class: int | None = None,
+        n_neighbors: int = 3,
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        margin: tuple[float, float] = (0.5, 2.0),
+        random_state: Any = None,
+    ):
+        self.t = t
+        self.regularization = regularization
+        self.prior = prior
+        self.pairs = pairs
+        self.n_pairs_per_class = n_pairs_per_class
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.margin = margin
+        self.random_state = random_state
+
+    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Compute the metric, and learn the threshold.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples.
+        y : array-like of shape (n_samples,)
+            Their classes, two or more.
+        groups : array-like of shape (n_samples,), optional
+            No pair is made of two samples of the same group.
+        """
+        with unchanged_on_error(self):
+            t = check_share("t", self.t)
+            regularization = check_positive("regularization", self.regularization)
+            check_choice("prior", self.prior, PRIORS)
+            blocks = samples_of(self, X, reset=True, min_samples=2)
+            pairs, labels = self._draw(blocks, y, groups)
+            sums = pair_sums(blocks, pairs)
+            similar, dissimilar = (
+                mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
+            )
+            both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
+            prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
+            W = [
+                _metric(S, D, W0, t, regularization)
+                for S, D, W0 in zip(similar, dissimilar, prior, strict=True)
+            ]
+            W = [matrix / np.sum(matrix * S) for matrix, S in zip(W, both, strict=True)]
+            self.components_ = one_or_list(components_of(W, blocks, self.n_components))
+            self.prior_ = one_or_list(prior)
+            self.pairs_, self.similar_ = pairs.index, pairs.similar
+            distances = row_distances(self._embedded(blocks), pairs.index)
+            self._learn_threshold(distances, balanced(pairs))
+        return self
+
+    def __sklearn_tags__(self):
+        """Needs labels, and takes matrices too."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _metric(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
+    """S⁻¹ #_t D of the regularised scatters, computed where the prior is the identity."""
+    C = np.linalg.cholesky(W0)
+    S, D = C.T @ S @ C, C.T @ D @ C
+    ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))
+    root, inverse_root = _powers(S + ridge, 0.5, -0.5)
+    (middle,) = _powers(root @ (D + ridge) @ root, t)
+    W = C @ inverse_root @ middle @ inverse_root @ C.T
+    return (W + W.T) / 2
+
+
+def _powers(matrix: NDArray, *exponents: float) -> list[NDArray]:
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return [(vectors * values**exponent) @ vectors.T for exponent in exponents]

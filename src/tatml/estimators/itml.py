@@ -1,0 +1,184 @@
+"""ITML: Information-Theoretic Metric Learning, with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._checks import check_bounds, check_choice, check_percentiles, check_positive
+from .._inputs import samples_of, unchanged_on_error
+from ..blocks import Blocks
+from ..core import warn_unless_converged
+from ..drawing import balanced
+from ..losses import BurgLoss
+from ..metric import one_or_list, row_distances
+from ..pairs import Pairs
+from ..problem import LogDetProblem
+from ._learning import (
+    LabelPairsMixin,
+    LogDetLearner,
+    ThresholdMixin,
+    mean_scatter,
+    within_classes,
+)
+
+__all__ = ["ITML"]
+
+SOLVERS = {
+    "newton": ("newton", {}),
+    "cyclic": ("dykstra", {"order": "cyclic"}),
+    "dykstra": ("dykstra", {}),
+}
+
+
+class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
+    """Information-Theoretic Metric Learning from labelled samples.
+
+    Keeps the squared distances of similar pairs below an upper bound and those of dissimilar pairs
+    above a lower one, as far as a slack allows, and stays close to the prior in the LogDet
+    divergence (Davis et al., 2007). The problem is that of `TATML` with another loss (the Burg
+    divergence of the slack) and given bounds in the place of a learnt threshold, so that the same
+    Newton method solves it to a certificate; ITML's own cyclic projections are there as well.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Weight of the slacks, of their sum over the pairs; large values enforce the bounds.
+    bounds : (float, float) or None, default=None
+        Upper bound of similar and lower bound of dissimilar pairs, for *squared* distances. None:
+        percentiles of them.
+    percentiles : (float, float), default=(5, 95)
+        Which percentiles of the pairs' squared distances under the prior the bounds are.
+    prior, pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor
+        See `TATML`.
+    threshold_prior, threshold_strength, margin
+        ITML has no threshold. `threshold_` is learnt afterwards, by the criterion of `TATML` for
+        distances that stay as they are; see `Euclidean`.
+    solver : {"newton", "cyclic", "dykstra"}, default="newton"
+        Newton's method; ITML's projections one pair after the other; or the same in shuffled order.
+    tol, max_iter, warm_start, random_state, verbose
+        See `TATML`.
+
+    Attributes
+    ----------
+    bounds_ : (float, float)
+        The bounds that were used, in squared units.
+    components_, threshold_, b0_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_
+        See `TATML`.
+
+    References
+    ----------
+    J. V. Davis, B. Kulis, P. Jain, S. Sra, I. S. Dhillon. Information-theoretic metric learning.
+    ICML 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tatml import ITML
+    >>> X, y = load_wine(return_X_y=True)
+    >>> itml = ITML(random_state=0).fit(X, y)
+    >>> itml.result_.converged
+    True
+    >>> itml.transform(X).shape
+    (178, 13)
+    """
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        *,
+        bounds: tuple[float, float] | None = None,
+        percentiles: tuple[float, float] = (5, 95),
+        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        pairs: str = "random",
+        n_pairs_per_class: int | None = None,
+        n_neighbors: int = 3,
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        margin: tuple[float, float] = (0.5, 2.0),
+        solver: str = "newton",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.gamma = gamma
+        self.bounds = bounds
+        self.percentiles = percentiles
+        self.prior = prior
+        self.pairs = pairs
+        self.n_pairs_per_class = n_pairs_per_class
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.margin = margin
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Learn the metric, and then the threshold.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples.
+        y : array-like of shape (n_samples,)
+            Their classes, two or more.
+        groups : array-like of shape (n_samples,), optional
+            No pair is made of two samples of the same group.
+        """
+        with unchanged_on_error(self):
+            check_choice("solver", self.solver, SOLVERS)
+            blocks = samples_of(self, X, reset=True, min_samples=2)
+            pairs, labels = self._draw(blocks, y, groups)
+            problem, prior = self._problem(blocks, pairs, within_classes(blocks, labels))
+            solver, options = SOLVERS[self.solver]
+            self._solve(problem, blocks, solver, **options)
+            self.prior_ = one_or_list(prior)
+            self.pairs_, self.similar_ = pairs.index, pairs.similar
+            distances = row_distances(self._embedded(blocks), pairs.index)
+            self._learn_threshold(distances, balanced(pairs))
+        warn_unless_converged(self.result_)
+        return self
+
+    def _problem(
+        self, blocks: Blocks, pairs: Pairs, within: Sequence[NDArray[np.float64]]
+    ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
+        """LogDet plus the Burg loss, and its prior."""
+        gamma = check_positive("gamma", self.gamma)
+        ones = np.ones(len(pairs))
+        plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
+        prior = self._prior(blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
+        problem = plain.with_prior(prior)
+        self.bounds_ = self._bounds(problem)
+        bound = np.where(pairs.similar, *self.bounds_)
+        return replace(problem, loss=BurgLoss(pairs.sign, gamma * ones, bound)), prior
+
+    def _bounds(self, problem: LogDetProblem) -> tuple[float, float]:
+        if self.bounds is not None:
+            return check_bounds(self.bounds)
+        squared = problem.sums.distances()
+        low, high = np.percentile(squared, check_percentiles(self.percentiles))
+        if not low > 0:  # of pairs that coincide; a bound must be positive
+            low = np.min(squared[squared > 0])
+        return float(low), float(max(high, low))
+
+    def __sklearn_tags__(self):
+        """Needs labels, and takes matrices too."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.three_d_array = True
+        return tags

@@ -1,0 +1,264 @@
+"""TATMLCV: TATML with C, and what else is asked for, chosen by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import check_cv
+from sklearn.neighbors import KNeighborsClassifier
+
+from .._checks import check_choice, check_count, check_grid, check_margin, check_positive
+from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
+from ..blocks import Blocks
+from ..core import solve, warn_unless_converged
+from ..drawing import balanced
+from ..metric import components_of, one_or_list, row_distances
+from ._learning import within_classes
+from .tatml import TATML
+
+__all__ = ["TATMLCV"]
+
+PATH_TOL = 1e-3  # a gap of 1e-3 changes no distance by more than 5 %: enough to compare scores
+SCORINGS = ("accuracy", "auc")
+
+
+class TATMLCV(TATML):
+    """TATML with its weight C chosen by cross-validation along warm-started paths.
+
+    In each fold the pairs are drawn once, and the solutions for all C are found one from the other.
+    The best setting is then fitted to all samples.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float, default=9
+        The values of C; a number stands for so many from 10 to 10⁵ on a logarithmic scale.
+    threshold_strengths : sequence of float or None, default=None
+        Values of ρ to choose from; None: `threshold_strength` alone.
+    priors : sequence of str or None, default=None
+        Priors to choose from; None: `prior` alone.
+    scoring : {"accuracy", "auc"}, default="accuracy"
+        Accuracy of a k-NN classifier, or the area under the ROC curve of pairs of the samples left
+        out.
+    k : int, default=3
+        Neighbours of the k-NN classifier.
+    cv : int or splitter, default=5
+        Folds; with groups, no group is on both sides of a split.
+    n_jobs : int or None, default=None
+        How many folds (times priors, times strengths) at the same time, as in joblib.
+    threshold, threshold_prior, threshold_strength, c0, margin, prior, pairs, n_pairs_per_class
+        See `TATML`.
+    n_neighbors, reduction, n_components, preprocessor, solver, tol, max_iter, random_state, verbose
+        See `TATML`.
+
+    Attributes
+    ----------
+    C_ : float
+        The chosen C.
+    best_params_ : dict
+        The chosen C, threshold_strength and prior.
+    best_score_ : float
+        Its mean score.
+    cv_results_ : dict
+        ``params`` (list of dict), ``mean_test_score``, ``std_test_score``, ``split_test_score``
+        of shape (n_settings, n_splits).
+    components_, threshold_, b0_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_
+        Those of the final fit; see `TATML`.
+
+    See Also
+    --------
+    TATML : with one C.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tatml import TATMLCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = TATMLCV(Cs=[10.0, 1000.0], cv=3, random_state=0).fit(X, y)
+    >>> model.C_ in (10.0, 1000.0), model.transform(X).shape
+    (True, (150, 4))
+    """
+
+    def __init__(
+        self,
+        Cs: int | Sequence[float] = 9,
+        *,
+        threshold_strengths: Sequence[float] | None = None,
+        priors: Sequence[str] | None = None,
+        scoring: str = "accuracy",
+        k: int = 3,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        threshold: str | float = "auto",
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        c0: float | None = None,
+        margin: tuple[float, float] = (0.5, 2.0),
+        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        pairs: str = "random",
+        n_pairs_per_class: int | None = None,
+        n_neighbors: int = 3,
+        reduction: str = "mean",
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        solver: str = "newton",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.Cs = Cs
+        self.threshold_strengths = threshold_strengths
+        self.priors = priors
+        self.scoring = scoring
+        self.k = k
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.threshold = threshold
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.c0 = c0
+        self.margin = margin
+        self.prior = prior
+        self.pairs = pairs
+        self.n_pairs_per_class = n_pairs_per_class
+        self.n_neighbors = n_neighbors
+        self.reduction = reduction
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Choose the parameters by cross-validation, then learn from all samples.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples.
+        y : array-like of shape (n_samples,)
+            Their classes, two or more.
+        groups : array-like of shape (n_samples,), optional
+            No pair is made of two samples of the same group, and no group is on both sides of a
+            split.
+        """
+        with unchanged_on_error(self):
+            check_choice("scoring", self.scoring, SCORINGS)
+            blocks = samples_of(self, X, reset=True, min_samples=2)
+            _, labels = class_labels(self, y, len(blocks))
+            group_numbers = group_labels(groups, len(blocks))
+            self._search(blocks, labels, group_numbers)
+            model = self._model(**self.best_params_)
+            result = model._fit(blocks, labels, group_numbers, self._fixed_threshold())
+            names = [name for name in vars(model) if name.endswith("_")]
+            vars(self).update({name: getattr(model, name) for name in names})
+        warn_unless_converged(result)
+        return self
+
+    def _search(self, blocks: Blocks, labels: NDArray, groups: NDArray | None) -> None:
+        """Score every setting on every fold."""
+        Cs = np.logspace(1, 5, self.Cs) if np.isscalar(self.Cs) else check_grid("Cs", self.Cs)
+        settings = list(self._settings())
+        folds = list(check_cv(self.cv, labels, classifier=True).split(labels, labels, groups))
+        jobs = (
+            delayed(_score_path)(
+                self._model(C=float(Cs[0]), **setting),
+                *(blocks, labels, groups, *fold, Cs),
+                *(self._fixed_threshold(), self.scoring, check_count("k", self.k)),
+            )
+            for setting, fold in product(settings, folds)
+        )
+        scores = np.asarray(Parallel(n_jobs=self.n_jobs)(jobs))
+        scores = scores.reshape(len(settings), len(folds), len(Cs)).transpose(0, 2, 1)
+        split = scores.reshape(-1, len(folds))
+        params = [{"C": float(C), **setting} for setting, C in product(settings, Cs)]
+        mean = split.mean(axis=1)
+        self.cv_results_ = {
+            "params": params,
+            "mean_test_score": mean,
+            "std_test_score": split.std(axis=1),
+            "split_test_score": split,
+        }
+        best = int(np.argmax(mean))
+        self.best_params_, self.best_score_ = params[best], float(mean[best])
+        self.C_ = self.best_params_["C"]
+
+    def _settings(self) -> Iterator[dict[str, Any]]:
+        strengths = self.threshold_strengths
+        strengths = [self.threshold_strength] if strengths is None else strengths
+        priors = [self.prior] if self.priors is None else self.priors
+        for strength, prior in product(strengths, priors):
+            yield {"threshold_strength": strength, "prior": prior}
+
+    def _fixed_threshold(self) -> float | None:
+        return None if self.threshold == "auto" else self.threshold
+
+    def _model(self, **changes: Any) -> TATML:
+        """TATML with the parameters that both share."""
+        shared = TATML._get_param_names()
+        own = {name: value for name, value in self.get_params(deep=False).items() if name in shared}
+        return TATML(**own | changes)
+
+
+def _score_path(
+    model: TATML,
+    blocks: Blocks,
+    labels: NDArray,
+    groups: NDArray | None,
+    train: NDArray,
+    test: NDArray,
+    Cs: Sequence[float],
+    threshold: float | None,
+    scoring: str,
+    k: int,
+) -> list[float]:
+    """The scores of all C on one fold, each solution started from the one before."""
+    known, margin = blocks[train], check_margin(model.margin)
+    known_groups = None if groups is None else groups[train]
+    pairs, numbers = model._draw(known, labels[train], known_groups)
+    pairs = balanced(pairs) if model.reduction == "mean" else pairs
+    model._check_words()
+    problem, _ = model._problem(known, pairs, within_classes(known, numbers), margin, threshold)
+    score = _scorer(model, scoring, k, blocks, labels, groups, train, test)
+    result, scores = None, {}
+    for C in sorted(Cs):
+        weighted = model._weighted(problem, pairs, margin, float(C))
+        result = solve(
+            weighted,
+            solver=model.solver,
+            tol=max(PATH_TOL, check_positive("tol", model.tol)),
+            max_iter=model.max_iter,
+            init=result,
+            random_state=0,
+        )
+        model.block_shapes_ = known.block_shapes
+        model.components_ = one_or_list(components_of(result.W, known, model.n_components))
+        scores[C] = score()
+    return [scores[C] for C in Cs]
+
+
+def _scorer(model, scoring, k, blocks, labels, groups, train, test):
+    """A function without arguments that scores the model's components on the fold left out."""
+    held_out = blocks[test]
+    if scoring == "accuracy":
+
+        def accuracy() -> float:
+            classifier = KNeighborsClassifier(k).fit(model._embedded(blocks[train]), labels[train])
+            return classifier.score(model._embedded(held_out), labels[test])
+
+        return accuracy
+    pairs, _ = model._draw(held_out, labels[test], None if groups is None else groups[test])
+
+    def area() -> float:
+        distances = row_distances(model._embedded(held_out), pairs.index)
+        return roc_auc_score(pairs.similar, -distances)
+
+    return area
