@@ -53,12 +53,21 @@ def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
     return number
 
 
-def check_count(name: str, value: Any) -> int:
-    """An integer of at least 1."""
+def check_number_or(name: str, value: Any, word: str) -> float | None:
+    """A positive number, or None for the word that stands for finding one."""
+    if isinstance(value, str):
+        if value != word:
+            raise TypeError(f"{name}: expected a number or {word!r}, got {value!r}")
+        return None
+    return check_positive(name, value)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """An integer of at least 1, or another least one."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name}: expected an integer, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name}: expected at least 1, got {value}")
+    if value < least:
+        raise ValueError(f"{name}: expected at least {least}, got {value}")
     return int(value)
 
 

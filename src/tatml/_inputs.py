@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _num_samples,
     check_array,
     column_or_1d,
     validate_data,
@@ -27,6 +28,7 @@ from .pairs import as_index
 
 __all__ = [
     "class_labels",
+    "forget_samples",
     "given_distances",
     "group_labels",
     "index_pairs",
@@ -60,7 +62,6 @@ def samples_of(estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: in
         X = _looked_up(preprocessor, np.asarray(X))
     if isinstance(X, Blocks) or _n_dims(X) > 2:
         blocks = as_blocks(X)
-        validate_data(estimator, blocks, reset=reset, skip_check_array=True)
     else:
         table = validate_data(
             estimator,
@@ -69,7 +70,10 @@ def samples_of(estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: in
             dtype=[np.float64, np.float32],
             ensure_min_samples=min_samples,
         )
-        blocks = Blocks(table)
+        return _checked(estimator, Blocks(table), reset, "X")
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = blocks.shape[1]
     return _checked(estimator, blocks, reset, "X")
 
 
@@ -77,24 +81,20 @@ def pair_samples(
     estimator: BaseEstimator, pairs: Any, *, reset: bool
 ) -> tuple[Blocks, NDArray[np.intp]]:
     """The samples of pairs that a user gave, and the pairs as indices (n_pairs, 2) into them."""
-    if scipy.sparse.issparse(pairs) or isinstance(pairs, Blocks):
-        raise TypeError(
-            f"pairs: expected a dense array of shape (n_pairs, 2, …), got {type(pairs).__name__}; "
-            "for pairs of Blocks give index pairs, and the Blocks as preprocessor"
-        )
-    array = np.asarray(pairs)
+    array = _pair_array(pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = np.unique(array, return_inverse=True)
-        X = _looked_up(estimator.preprocessor, found)
-        blocks, index = as_blocks(X, "preprocessor"), index.reshape(-1, 2)
+        blocks = as_blocks(_looked_up(estimator.preprocessor, found), "preprocessor")
+        index = index.reshape(-1, 2)
     else:
         if array.ndim not in (3, 4):
             raise ValueError(_wrong_pairs(array, estimator.preprocessor))
         _check_pair_shape(array)
-        flat = as_real_array(array, "pairs").reshape(-1, *array.shape[2:])
+        flat = as_real_array(array, "pairs").reshape(2 * len(array), *array.shape[2:])
         blocks, index = _finite_pairs(flat), np.arange(len(flat)).reshape(-1, 2)
-    validate_data(estimator, blocks, reset=reset, skip_check_array=True)
+    if reset:
+        estimator.n_features_in_ = blocks.shape[1]
     return _checked(estimator, blocks, reset, "pairs"), index
 
 
@@ -103,20 +103,26 @@ def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
     return as_index(pairs, n_samples, allow_self=True)
 
 
-def given_distances(distances: Any) -> NDArray[np.float64]:
+def forget_samples(estimator: BaseEstimator) -> None:
+    """Forget the shape of samples that an earlier fit has seen."""
+    for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
+        vars(estimator).pop(name, None)
+
+
+def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
     """Precomputed distances, one a pair."""
-    values = as_real_array(distances, "pairs").astype(np.float64)
+    values = as_real_array(distances, name).astype(np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(
-            f"pairs: expected precomputed distances of shape (n_pairs,), got shape {values.shape}"
+            f"{name}: expected precomputed distances of shape (n_pairs,), got shape {values.shape}"
         )
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"pairs: expected finite distances of at least 0, got {values[row]} for pair {row}"
+            f"{name}: expected finite distances of at least 0, got {values[row]} for pair {row}"
         )
     return values
 
@@ -140,7 +146,9 @@ def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
     """For each sample the number of its group."""
     if groups is None:
         return None
-    groups = column_or_1d(groups)
+    groups = np.asarray(groups)
+    if groups.ndim != 1:
+        raise ValueError(f"groups: expected shape (n_samples,), got shape {groups.shape}")
     _check_length(groups, n_samples, "groups")
     return np.unique(groups, return_inverse=True)[1]
 
@@ -175,9 +183,13 @@ def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -
         check_magnitude(blocks, name)
         estimator.block_shapes_ = blocks.block_shapes
     elif blocks.block_shapes != estimator.block_shapes_:
+        given, expected = blocks.shape[1], estimator.n_features_in_
+        shapes = f"{_listed(estimator.block_shapes_)} as in fit, got {_listed(blocks.block_shapes)}"
+        if given == expected:
+            raise ValueError(f"{name}: expected blocks of shapes {shapes}")
         raise ValueError(
-            f"{name}: expected blocks of shapes {_listed(estimator.block_shapes_)} as in fit, got "
-            f"{_listed(blocks.block_shapes)}"
+            f"{name} has {given} features, but {type(estimator).__name__} is expecting {expected} "
+            f"features as input: blocks of shapes {shapes}"
         )
     return blocks
 
@@ -189,8 +201,20 @@ def _listed(shapes: tuple[tuple[int, int], ...]) -> str:
 def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
     """The samples that indicators stand for."""
     if callable(preprocessor):
-        return preprocessor(indicators)
+        samples = preprocessor(indicators)
+        if samples is None or _num_samples(samples) != len(indicators):
+            found = "None" if samples is None else _num_samples(samples)
+            raise ValueError(
+                f"preprocessor: expected {len(indicators)} samples, one for each indicator, got "
+                f"{found}"
+            )
+        return samples
     samples = preprocessor if isinstance(preprocessor, Blocks) else np.asarray(preprocessor)
+    if samples.ndim not in (2, 3):
+        raise TypeError(
+            "preprocessor: expected an array of samples, Blocks or a function, got "
+            f"{preprocessor!r}"
+        )
     if indicators.dtype.kind not in "iu":
         raise TypeError(
             "preprocessor: an array is indexed by integers, got indicators of dtype "
@@ -216,6 +240,21 @@ def _n_dims(X: Any) -> int:
         return 2
 
 
+def _pair_array(pairs: Any) -> NDArray:
+    if scipy.sparse.issparse(pairs) or isinstance(pairs, Blocks):
+        kind = "Blocks" if isinstance(pairs, Blocks) else f"sparse {type(pairs).__name__}"
+        raise TypeError(
+            f"pairs: expected a dense array of shape (n_pairs, 2, …), got {kind}; for pairs of "
+            "Blocks give index pairs, and the Blocks as preprocessor"
+        )
+    try:
+        return np.asarray(pairs)
+    except ValueError as error:
+        raise ValueError(
+            "pairs: expected an array of shape (n_pairs, 2, …), got parts of different shapes"
+        ) from error
+
+
 def _check_pair_shape(array: NDArray) -> None:
     if len(array) == 0:
         raise ValueError(f"pairs: expected at least one pair, got shape {array.shape}")
@@ -223,6 +262,8 @@ def _check_pair_shape(array: NDArray) -> None:
         raise ValueError(
             f"pairs: expected two samples a pair, shape (n_pairs, 2, …), got shape {array.shape}"
         )
+    if array.size == 0:
+        raise ValueError(f"pairs: expected at least one feature, got shape {array.shape}")
 
 
 def _wrong_pairs(array: NDArray, preprocessor: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from ._checks import (
     check_prior,
     check_random,
 )
+from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
@@ -243,13 +243,12 @@ def _threadpools() -> ThreadpoolController:
 
 
 def warn_unless_converged(result: Result) -> None:
-    """Say it once, with numbers, at the line that called the caller of this function."""
+    """Say it once, with numbers, at the user's line."""
     if result.converged:
         return
     goal = result.tol * max(1.0, abs(result.primal))
-    warnings.warn(
+    warn_user(
         f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
         f"{result.n_iter} iterations. {result.status.value}",
         ConvergenceWarning,
-        stacklevel=3,
     )

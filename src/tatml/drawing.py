@@ -6,7 +6,6 @@ of one session) do not teach the metric that what is alike lies at distance zero
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,59 +86,44 @@ def _random(
     if n_pairs_per_class is None:
         n_pairs_per_class = max(AUTO_PER_CLASS, -(-AUTO_TOTAL // n_classes))
     random_state = _as_random_state(random_state)
+    groups = np.arange(len(labels)) if groups is None else groups
+    order = np.argsort(groups, kind="stable")
+    n_similar = (n_pairs_per_class + 1) // 2
     similar, dissimilar = [], []
     for label in range(n_classes):
-        inside, outside = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
-        n_similar = (n_pairs_per_class + 1) // 2
-        similar.append(
-            _sample(
-                len(inside) * (len(inside) - 1) // 2,
-                lambda code, inside=inside: _triangle(code, inside),
-                n_similar,
-                groups,
-                random_state,
-            )
-        )
-        dissimilar.append(
-            _sample(
-                len(inside) * len(outside),
-                lambda code, inside=inside, outside=outside: _rectangle(code, inside, outside),
-                n_pairs_per_class - n_similar,
-                groups,
-                random_state,
-            )
-        )
+        inside, outside = order[labels[order] == label], order[labels[order] != label]
+        similar.append(_pairs_inside(inside, groups, n_similar, random_state))
+        n_dissimilar = n_pairs_per_class - n_similar
+        dissimilar.append(_pairs_across(inside, outside, groups, n_dissimilar, random_state))
     return np.concatenate(similar), _distinct(np.concatenate(dissimilar))
 
 
-def _sample(
-    n_possible: int,
-    decode: Callable[[Index], Index],
-    n_wanted: int,
-    groups: Index | None,
-    random_state: Any,
+def _pairs_inside(members: Index, groups: Index, n_wanted: int, random_state: Any) -> Index:
+    """Distinct pairs of members, which are sorted by group: each with those of later groups."""
+    end = np.searchsorted(groups[members], groups[members], side="right")
+    row, place = _numbered(len(members) - end, n_wanted, random_state)
+    return np.stack([members[row], members[end[row] + place]], axis=1)
+
+
+def _pairs_across(
+    inside: Index, outside: Index, groups: Index, n_wanted: int, random_state: Any
 ) -> Index:
-    """Draw distinct pairs by their number, those of one group left out; all if there are few."""
-    n_drawn = n_wanted
-    while True:
-        n_drawn = min(n_drawn, n_possible)
-        codes = sample_without_replacement(n_possible, n_drawn, random_state=random_state)
-        pairs = _apart(decode(codes.astype(np.intp)), groups)
-        if len(pairs) >= n_wanted or n_drawn == n_possible:
-            return pairs[random_state.permutation(len(pairs))[:n_wanted]]
-        n_drawn *= 2
+    """Distinct pairs of one inside and one outside, which are sorted by group."""
+    start = np.searchsorted(groups[outside], groups[inside], side="left")
+    end = np.searchsorted(groups[outside], groups[inside], side="right")
+    row, place = _numbered(len(outside) - (end - start), n_wanted, random_state)
+    place += np.where(place >= start[row], (end - start)[row], 0)  # skip the own group
+    return np.stack([inside[row], outside[place]], axis=1)
 
 
-def _triangle(codes: Index, members: Index) -> Index:
-    """The pairs (a, b), a > b, of the members, numbered row by row."""
-    row = ((1 + np.sqrt(1 + 8.0 * codes)) / 2).astype(np.intp)
-    row -= row * (row - 1) // 2 > codes  # the root may be rounded up
-    row += row * (row + 1) // 2 <= codes  # or down
-    return np.stack([members[row], members[codes - row * (row - 1) // 2]], axis=1)
-
-
-def _rectangle(codes: Index, rows: Index, columns: Index) -> Index:
-    return np.stack([rows[codes // len(columns)], columns[codes % len(columns)]], axis=1)
+def _numbered(counts: Index, n_wanted: int, random_state: Any) -> tuple[Index, Index]:
+    """Draw of all (row, place < counts[row]) some distinct ones, or all where they are few."""
+    last = np.cumsum(counts)
+    n_possible = int(last[-1])
+    n_drawn = min(n_wanted, n_possible)
+    code = sample_without_replacement(n_possible, n_drawn, random_state=random_state)
+    row = np.searchsorted(last, code, side="right")
+    return row, (code - (last - counts)[row]).astype(np.intp)
 
 
 def _apart(pairs: Index, groups: Index | None) -> Index:
@@ -185,8 +169,9 @@ def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
     """All entries side by side: vectors divided feature by feature, matrices as a whole."""
     columns = []
     for array, (_, width) in zip(blocks.arrays, blocks.block_shapes, strict=True):
-        table = array.reshape(len(array), -1)
-        variance = np.var(table, axis=0, dtype=np.float64)
+        table = array.reshape(len(array), -1).astype(np.float64)
+        table = np.where(np.ptp(table, axis=0) > 0, table - table.mean(axis=0), 0.0)
+        variance = np.mean(table**2, axis=0)
         if width > 1:
             variance = np.full_like(variance, variance.sum())
         columns.append(table / np.sqrt(np.where(variance > 0, variance, 1.0)))

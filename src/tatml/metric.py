@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_count, check_not_negative
@@ -49,10 +50,13 @@ class LearntMetric:
 
     def _sample(self, values: Any) -> list[NDArray[np.float64]]:
         parts = [values] if len(self.components) == 1 else values
-        return [
-            np.asarray(part, dtype=float).reshape(component.shape[1], -1)
-            for component, part in zip(self.components, parts, strict=True)
-        ]
+        arrays = []
+        for component, part in zip(self.components, parts, strict=True):
+            array, n = np.asarray(part, dtype=float), component.shape[1]
+            if array.shape[:1] != (n,):
+                raise ValueError(f"u, v: expected {n} rows, got an array of shape {array.shape}")
+            arrays.append(array.reshape(n, -1))
+        return arrays
 
 
 class PairJudge:
@@ -140,6 +144,12 @@ class PairJudge:
 
 class PairClassifierMixin(PairJudge, ClassifierMixin):
     """A classifier of pairs: +1 for the same, −1 for different."""
+
+    # Pairs take the place of X: they are no metadata to be routed.
+    __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__decision_function = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
 
     def predict(self, pairs: ArrayLike) -> NDArray:
         """+1 for the pairs that are the same, −1 for the others, shape (n_pairs,)."""

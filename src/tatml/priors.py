@@ -84,7 +84,7 @@ def _positive(variances: Matrix) -> Matrix:
 
 def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
     values, vectors = np.linalg.eigh(matrix)
-    limit = len(matrix) * np.finfo(float).eps * values[-1]
+    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)  # below: rounding alone
     if not values[0] > limit:
         rank = int(np.sum(values > limit))
         raise ValueError(

@@ -41,15 +41,16 @@ def learnt_b0(
 ) -> float:
     """The b0 that TATML's criterion gives to squared distances that stay as they are.
 
-    Minimises Σ_k w_k [y_k (D_k − γ_k b0)]_+² / Σ_k w_k + ρ (b0 − μ0)², with ρ the strength and μ0
-    the mean squared distance where it is not given.
+    Minimises Σ_k w_k [y_k (D_k − γ_k b0)]_+² / Σ_k w_k + ρ (b0 − μ0)², with ρ the strength; where
+    μ0 is not given, it is the b0 of the root mean squared distance.
     """
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
     unit = float(np.average(squared, weights=weights))  # so that nothing depends on units
-    if unit == 0:
+    if unit == 0 and mu0 is None:
         return 0.0
+    unit = unit or mu0
     share = Pairs(pairs.index, pairs.similar, weights / weights.sum())  # theory (B0)
-    centre = 1.0 if mu0 is None else mu0 / unit
+    centre = b0_of(1.0, margin) if mu0 is None else mu0 / unit
     loss = squared_hinge(share, 1.0, margin)
     return unit * best_threshold(squared / unit, loss, strength, centre)
 
@@ -115,7 +116,9 @@ def _between(distances: Numbers, last: int) -> float:
     if last == len(distances) - 1:
         return nextafter(float(distances[-1]), np.inf)
     lower = max(0.0, float(distances[last]))  # of number 0 it is −∞
-    return (lower + float(distances[last + 1])) / 2
+    upper = float(distances[last + 1])
+    middle = lower + (upper - lower) / 2
+    return middle if middle > lower else upper
 
 
 def _check_target(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,14 @@ from .._checks import (
     check_choice,
     check_count,
     check_margin,
+    check_number_or,
     check_positive,
     check_prior,
     check_random,
     hint_at_raw_covariances,
 )
 from .._inputs import class_labels, group_labels
+from .._warnings import warn_user
 from ..blocks import Blocks
 from ..core import solve
 from ..drawing import STRATEGIES, draw_pairs
@@ -53,7 +54,7 @@ class LabelPairsMixin:
         check_choice("pairs", self.pairs, STRATEGIES)
         n_pairs = self.n_pairs_per_class
         if n_pairs is not None:
-            n_pairs = check_count("n_pairs_per_class", n_pairs)
+            n_pairs = check_count("n_pairs_per_class", n_pairs, least=2)
         pairs = draw_pairs(
             self.pairs,
             blocks,
@@ -91,7 +92,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         self._check_words()
         hint = hint_at_raw_covariances(blocks)
         if hint:
-            warnings.warn(hint, UserWarning, stacklevel=3)
+            warn_user(hint)
         margin = check_margin(self.margin)
         problem, prior = self._problem(blocks, pairs, within, margin, threshold)
         self._solve(problem, blocks, self.solver)
@@ -113,8 +114,12 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             verbose=bool(self.verbose),
             **options,
         )
-        self.n_iter_ = self.result_.n_iter
+        self.n_iter_ = max(1, self.result_.n_iter)
         self.components_ = one_or_list(components_of(self.result_.W, blocks, self.n_components))
+
+    def _given_threshold(self) -> float | None:
+        """None where it is learnt."""
+        return check_number_or("threshold", self.threshold, "auto")
 
     def _check_words(self) -> None:
         check_choice("solver", self.solver, SOLVERS)
@@ -169,7 +174,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             return b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
         if not mean_distance > 0:
             raise ValueError("X: expected pairs of samples that differ, got identical ones only")
-        return mean_distance
+        return b0_of(sqrt(mean_distance), margin)
 
     def _start(self, problem: LogDetProblem) -> Result | None:
         earlier = getattr(self, "result_", None) if self.warm_start else None

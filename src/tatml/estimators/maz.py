@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.neighbors import KNeighborsClassifier
 
-from .._checks import check_count
+from .._checks import check_count, check_grid, check_number_or
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
@@ -115,14 +115,19 @@ class Maz(TATML):
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric, with each candidate threshold if they are searched."""
-        threshold = self.threshold
         with unchanged_on_error(self):
-            if threshold == "search":
+            vars(self).pop("search_scores_", None)
+            threshold = self._given_threshold()
+            if threshold is None:
                 self.search_scores_ = self._search(X, y, groups)
                 threshold = max(self.search_scores_, key=self.search_scores_.get)
             result = self._fit(X, y, groups, threshold)
         warn_unless_converged(result)
         return self
+
+    def _given_threshold(self) -> float | None:
+        """None where it is searched for."""
+        return check_number_or("threshold", self.threshold, "search")
 
     def _search(self, X: Any, y: Any, groups: Any) -> dict[float, float]:
         """The mean accuracy of each candidate, on the same folds."""
@@ -131,10 +136,10 @@ class Maz(TATML):
         groups = group_labels(groups, len(blocks))
         folds = list(check_cv(self.cv, labels, classifier=True).split(labels, labels, groups))
         scores = {}
-        for candidate in self.thresholds:
+        for candidate in check_grid("thresholds", self.thresholds):
             model = clone(self).set_params(threshold=candidate)
             parts = [self._score(model, blocks, labels, groups, *fold) for fold in folds]
-            scores[float(candidate)] = float(np.mean(parts))
+            scores[candidate] = float(np.mean(parts))
         return scores
 
     def _score(self, model: Maz, blocks: Blocks, labels, groups, train, test) -> float:

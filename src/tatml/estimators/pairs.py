@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_metric
 from .._inputs import (
+    forget_samples,
     given_distances,
     index_pairs,
     pair_labels,
@@ -166,12 +167,14 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             If given, `calibrate_threshold` is called with it on the same pairs, and its threshold
             takes the place of the learnt one. Better to call it on pairs that were held out.
         """
-        threshold = None if self.threshold == "auto" else self.threshold
         with unchanged_on_error(self):
+            threshold = self._given_threshold()
             blocks, index = pair_samples(self, pairs, reset=True)
             chosen = labelled_pairs(index, y, self.class_weight, sample_weight)
+            blocks, counted = only_counted(blocks, chosen)
             self.classes_ = CLASSES.copy()
-            result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold)
+            result = self._learn(blocks, counted, within_pairs(blocks, counted), threshold)
+            self.pairs_, self.similar_ = chosen.index, chosen.similar
             if calibration_params is not None:
                 self.calibrate_threshold(pairs, y, **calibration_params)
         warn_unless_converged(result)
@@ -278,19 +281,24 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self._distances(pairs, reset=False)
+        if self.metric == "precomputed":
+            raise ValueError("X: expected None with precomputed distances, got samples")
         blocks = samples_of(self, X, reset=False)
         return self._measure(blocks, index_pairs(pairs, len(blocks)))
 
     def _distances(self, pairs: Any, *, reset: bool) -> NDArray[np.float64]:
         check_metric(self.metric)
         if self.metric == "precomputed":
+            if reset:
+                forget_samples(self)
             return given_distances(pairs)
         return self._measure(*pair_samples(self, pairs, reset=reset))
 
     def _measure(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
         rows = np.concatenate([a.reshape(len(a), -1) for a in blocks.arrays], axis=1)
         rows = rows.astype(np.float64, copy=False)
-        return paired_distances(rows[index[:, 0]], rows[index[:, 1]], metric=self.metric)
+        found = paired_distances(rows[index[:, 0]], rows[index[:, 1]], metric=self.metric)
+        return given_distances(found, "metric")
 
 
 def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_weight: Any) -> Pairs:
@@ -301,5 +309,22 @@ def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_we
         weights = as_weights(sample_weight, len(index), "sample_weight")
     if class_weight is not None:
         by_class = compute_sample_weight(class_weight, np.where(similar, 1, -1))
+        by_class = as_weights(by_class, len(index), "class_weight")
         weights = by_class if weights is None else by_class * weights
+    if weights is not None and not (weights[similar].any() and weights[~similar].any()):
+        name = "sample_weight" if class_weight is None else "class_weight"
+        raise ValueError(
+            f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
+            "of one kind"
+        )
     return Pairs(np.asfortranarray(index), similar, weights)
+
+
+def only_counted(blocks: Blocks, pairs: Pairs) -> tuple[Blocks, Pairs]:
+    """The pairs with a positive weight, and their samples: the others are as if not given."""
+    if pairs.weights is None or pairs.weights.all():
+        return blocks, pairs
+    pairs = pairs.take(pairs.weights > 0)
+    used, index = np.unique(pairs.index, return_inverse=True)
+    index = np.asfortranarray(index.reshape(-1, 2))
+    return blocks[used], Pairs(index, pairs.similar, pairs.weights)

@@ -123,7 +123,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
     block_shapes_ : tuple of M pairs
         Shapes of a sample's matrices.
     n_iter_ : int
-        Newton steps, or epochs.
+        Newton steps, or epochs, at least 1.
     n_features_in_ : int
         Numbers in one sample.
     feature_names_in_ : array of str
@@ -210,9 +210,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         groups : array-like of shape (n_samples,), optional
             No pair is made of two samples of the same group.
         """
-        threshold = None if self.threshold == "auto" else self.threshold
         with unchanged_on_error(self):
-            result = self._fit(X, y, groups, threshold)
+            result = self._fit(X, y, groups, self._given_threshold())
         warn_unless_converged(result)
         return self
 

@@ -157,7 +157,7 @@ class TATMLCV(TATML):
             group_numbers = group_labels(groups, len(blocks))
             self._search(blocks, labels, group_numbers)
             model = self._model(**self.best_params_)
-            result = model._fit(blocks, labels, group_numbers, self._fixed_threshold())
+            result = model._fit(blocks, labels, group_numbers, self._given_threshold())
             names = [name for name in vars(model) if name.endswith("_")]
             vars(self).update({name: getattr(model, name) for name in names})
         warn_unless_converged(result)
@@ -172,7 +172,7 @@ class TATMLCV(TATML):
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), **setting),
                 *(blocks, labels, groups, *fold, Cs),
-                *(self._fixed_threshold(), self.scoring, check_count("k", self.k)),
+                *(self._given_threshold(), self.scoring, check_count("k", self.k)),
             )
             for setting, fold in product(settings, folds)
         )
@@ -197,9 +197,6 @@ class TATMLCV(TATML):
         priors = [self.prior] if self.priors is None else self.priors
         for strength, prior in product(strengths, priors):
             yield {"threshold_strength": strength, "prior": prior}
-
-    def _fixed_threshold(self) -> float | None:
-        return None if self.threshold == "auto" else self.threshold
 
     def _model(self, **changes: Any) -> TATML:
         """TATML with the parameters that both share."""

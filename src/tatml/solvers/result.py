@@ -107,6 +107,13 @@ class Result:
         """A lower bound of the optimal value."""
         return self.primal - self.gap
 
+    def __getstate__(self) -> dict[str, object]:
+        """The status by its name: not every way of saving knows enumerations."""
+        return vars(self) | {"status": self.status.name}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state | {"status": Status[str(state["status"])]})
+
     @property
     def converged(self) -> bool:
         """Whether gap ≤ tol · max(1, |primal|), and nothing else."""
