@@ -1,0 +1,114 @@
+"""Read a compact file, whose arrays are checked by their headers before any data is read."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from ._folder import Found, Layout, check_complete, match_keys, naming
+
+__all__ = ["Array", "read_archive"]
+
+LONGEST_ITEM = 256  # bytes of a number or of a short word
+HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+@dataclass(frozen=True)
+class Array:
+    """What an array in the file must be.
+
+    Attributes
+    ----------
+    dtype : str
+        A data type, or "integer" for integers of any size, or "text".
+    shape : tuple of int or None
+        None stands for the number of samples, which is the same in all arrays.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+def read_archive(
+    layout: Layout, found: Found, arrays: dict[str, Array], allow_incomplete: bool
+) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
+    """The samples of the layout that the file holds, and its arrays.
+
+    The file must also hold the keys of the layout: the first column as "labels", the others, if
+    there are any, as "groups".
+    """
+    n_numbers = layout.keys.shape[1] - 1
+    key_arrays = {"labels": Array("integer", (None,))}
+    if n_numbers:
+        key_arrays["groups"] = Array("integer", (None, n_numbers))
+    with naming(found.where, layout):
+        read = _read_arrays(found.where, key_arrays | arrays, len(layout.keys))
+        keys = np.column_stack([read[name] for name in key_arrays])
+        rows = match_keys(layout, keys)
+    check_complete(layout, rows, found.where, allow_incomplete)
+    return rows, read
+
+
+def _read_arrays(path: str, arrays: dict[str, Array], largest_n: int) -> dict[str, NDArray]:
+    with zipfile.ZipFile(path) as archive:
+        names = set(archive.namelist())
+        absent = [name for name in arrays if f"{name}.npy" not in names]
+        if absent:
+            raise ValueError(f"expected the arrays {', '.join(arrays)}, got no {absent[0]}")
+        headers = {name: _read_header(archive, name) for name in arrays}
+        n_samples = _n_samples(headers["labels"][0], largest_n)
+        for name, expected in arrays.items():
+            _check_header(archive, name, expected, headers[name], n_samples)
+        return {name: _read_data(archive, name) for name in arrays}
+
+
+def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype, int]:
+    with archive.open(f"{name}.npy") as stream:
+        version = npy.read_magic(stream)
+        if version not in HEADER_READERS:
+            raise ValueError(f"{name}: expected npy format 1.0 or 2.0, got {version}")
+        shape, _, dtype = HEADER_READERS[version](stream)
+        return shape, dtype, stream.tell()
+
+
+def _n_samples(shape: tuple[int, ...], largest_n: int) -> int:
+    if len(shape) != 1 or shape[0] > largest_n:
+        raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
+    return shape[0]
+
+
+def _check_header(
+    archive: zipfile.ZipFile,
+    name: str,
+    expected: Array,
+    header: tuple[tuple[int, ...], np.dtype, int],
+    n_samples: int,
+) -> None:
+    shape, dtype, start = header
+    if not _is_of_type(dtype, expected.dtype):
+        raise ValueError(f"{name}: expected an array of {expected.dtype}, got {dtype}")
+    wanted = tuple(n_samples if n is None else n for n in expected.shape)
+    if shape != wanted:
+        raise ValueError(f"{name}: expected shape {wanted}, got {shape}")
+    n_bytes = archive.getinfo(f"{name}.npy").file_size - start
+    if n_bytes != prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name}: expected {prod(shape) * dtype.itemsize} bytes, got {n_bytes}")
+
+
+def _is_of_type(dtype: np.dtype, expected: str) -> bool:
+    if dtype.itemsize > LONGEST_ITEM:
+        return False
+    if expected in ("integer", "text"):
+        return dtype.kind in {"integer": "iu", "text": "U"}[expected]
+    return dtype == np.dtype(expected)
+
+
+def _read_data(archive: zipfile.ZipFile, name: str) -> NDArray:
+    with archive.open(f"{name}.npy") as stream:
+        array = npy.read_array(stream, allow_pickle=False)  # zipfile compares the checksum
+    return np.ascontiguousarray(array)

@@ -1,0 +1,43 @@
+"""Checks and names that the makers of data share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import check_count, check_not_negative
+
+__all__ = ["check_at_least", "check_counts", "check_strengths", "class_names"]
+
+LARGEST_STRENGTH = 5.0  # beyond it, exponentials of normal numbers lose their digits
+
+
+def check_counts(**counts: Any) -> tuple[int, ...]:
+    """Integers of at least 1."""
+    return tuple(check_count(name, value) for name, value in counts.items())
+
+
+def check_at_least(name: str, value: Any, least: int, meaning: str = "") -> int:
+    """An integer that is not below another."""
+    count = check_count(name, value)
+    if count < least:
+        raise ValueError(f"{name}: expected at least {meaning}{least}, got {count}")
+    return count
+
+
+def check_strengths(**strengths: Any) -> tuple[float, ...]:
+    """Numbers from 0 to 5."""
+    numbers = {name: check_not_negative(name, value) for name, value in strengths.items()}
+    for name, number in numbers.items():
+        if number > LARGEST_STRENGTH:
+            raise ValueError(
+                f"{name}: expected a number from 0 to {LARGEST_STRENGTH:g}, got {number:g}"
+            )
+    return tuple(numbers.values())
+
+
+def class_names(kind: str, n_classes: int) -> NDArray[np.str_]:
+    """The kind and a number for each class."""
+    return np.array([f"{kind} {c}" for c in range(n_classes)])
