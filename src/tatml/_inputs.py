@@ -156,7 +156,10 @@ def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
 def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
     """Whether each pair is similar, from labels +1 and −1."""
     if y is None:
-        raise ValueError("y: expected a label of +1 or -1 for each pair, got None")
+        raise ValueError(
+            "y: expected a label of +1 or -1 for each pair: fit requires y to be passed, but the "
+            "target y is None"
+        )
     y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
     _check_length(y, n_pairs, "y")
     found = np.unique(y)
@@ -166,7 +169,9 @@ def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]
             f"{found.tolist()[:5]}; from booleans write np.where(similar, 1, -1)"
         )
     if both and len(found) < 2:
-        raise ValueError(f"y: expected similar (+1) and dissimilar (-1) pairs, got {found[0]} only")
+        raise ValueError(
+            f"y: expected similar (+1) and dissimilar (-1) pairs, got 1 class only, {found[0]}"
+        )
     return y > 0
 
 

@@ -211,12 +211,20 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             A true (pseudo-)metric: not squared.
         """
         check_is_fitted(self)
-        if X is None:
-            blocks, index = pair_samples(self, pairs, reset=False)
-        else:
-            blocks = samples_of(self, X, reset=False)
-            index = index_pairs(pairs, len(blocks))
+        blocks, index = self._pairs_of(pairs, X)
         return row_distances(self._embedded(blocks), index)
+
+    def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
+        if X is None:
+            return pair_samples(self, pairs, reset=False)
+        blocks = samples_of(self, X, reset=False)
+        return blocks, index_pairs(pairs, len(blocks))
+
+    def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
+        """What each block adds to the squared distances, shape (n_blocks, n_pairs)."""
+        blocks, index = self._pairs_of(pairs, X)
+        parts = zip(self._component_list(), blocks.arrays, strict=True)
+        return np.stack([row_distances(_applied(A, array), index) ** 2 for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
         """A function of two samples that returns their distance, or with squared=True its square.

@@ -83,19 +83,26 @@ class LogDetLearner(MetricMixin, BaseEstimator):
     """Learns a metric, and its threshold, from index pairs."""
 
     def _learn(
-        self, blocks: Blocks, pairs: Pairs, within: Matrices, threshold: float | None
+        self,
+        blocks: Blocks,
+        pairs: Pairs,
+        within: Matrices,
+        threshold: float | None,
+        counted: Blocks | None = None,
     ) -> Result:
         """Solve the problem that the parameters describe, and set what fit sets.
 
-        The threshold is learnt where it is None, and fixed otherwise.
+        The threshold is learnt where it is None, and fixed otherwise. Where not all samples count,
+        `counted` are those that do.
         """
+        counted = blocks if counted is None else counted
         self._check_words()
         hint = hint_at_raw_covariances(blocks)
         if hint:
             warn_user(hint)
         margin = check_margin(self.margin)
-        problem, prior = self._problem(blocks, pairs, within, margin, threshold)
-        self._solve(problem, blocks, self.solver)
+        problem, prior = self._problem(blocks, pairs, within, margin, threshold, counted)
+        self._solve(problem, counted, self.solver)
         self.prior_ = one_or_list(prior)
         self.pairs_, self.similar_ = pairs.index, pairs.similar
         self.b0_ = self._final_b0(problem, blocks, pairs, margin)
@@ -132,12 +139,13 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         within: Matrices,
         margin: tuple[float, float],
         threshold: float | None,
+        counted: Blocks | None = None,
     ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
         """(P) with the prior W0 and the threshold's own term in the units of the data."""
         weights = pair_weights(pairs)
         plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
         scatter = mean_scatter(plain.sums, weights / np.sum(weights))
-        prior = self._prior(blocks, scatter, within)
+        prior = self._prior(counted or blocks, scatter, within)
         if threshold is None:
             products = zip(prior, scatter, strict=True)
             mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
@@ -216,5 +224,6 @@ def within_classes(blocks: Blocks, labels: NDArray[np.intp]) -> list[NDArray[np.
 
 def within_pairs(blocks: Blocks, pairs: Pairs) -> list[NDArray[np.float64]]:
     """The differences of similar pairs over √2, which vary as samples of a class do."""
-    first, second = pairs.first[pairs.similar], pairs.second[pairs.similar]
+    chosen = pairs.similar & (pair_weights(pairs) > 0)
+    first, second = pairs.first[chosen], pairs.second[chosen]
     return [rows_of((array[first] - array[second]) / np.sqrt(2)) for array in blocks.arrays]

@@ -171,12 +171,12 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             threshold = self._given_threshold()
             blocks, index = pair_samples(self, pairs, reset=True)
             chosen = labelled_pairs(index, y, self.class_weight, sample_weight)
-            blocks, counted = only_counted(blocks, chosen)
             self.classes_ = CLASSES.copy()
-            result = self._learn(blocks, counted, within_pairs(blocks, counted), threshold)
-            self.pairs_, self.similar_ = chosen.index, chosen.similar
+            counted = samples_that_count(blocks, chosen)
+            result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold, counted)
             if calibration_params is not None:
-                self.calibrate_threshold(pairs, y, **calibration_params)
+                options = {"sample_weight": sample_weight} | calibration_params
+                self.calibrate_threshold(pairs, y, **options)
         warn_unless_converged(result)
         return self
 
@@ -315,16 +315,13 @@ def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_we
         name = "sample_weight" if class_weight is None else "class_weight"
         raise ValueError(
             f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
-            "of one kind"
+            "of one class"
         )
     return Pairs(np.asfortranarray(index), similar, weights)
 
 
-def only_counted(blocks: Blocks, pairs: Pairs) -> tuple[Blocks, Pairs]:
-    """The pairs with a positive weight, and their samples: the others are as if not given."""
+def samples_that_count(blocks: Blocks, pairs: Pairs) -> Blocks:
+    """Those of pairs with a positive weight: the others are as if they were not given."""
     if pairs.weights is None or pairs.weights.all():
-        return blocks, pairs
-    pairs = pairs.take(pairs.weights > 0)
-    used, index = np.unique(pairs.index, return_inverse=True)
-    index = np.asfortranarray(index.reshape(-1, 2))
-    return blocks[used], Pairs(index, pairs.similar, pairs.weights)
+        return blocks
+    return blocks[np.unique(pairs.index[pairs.weights > 0])]

@@ -1,0 +1,239 @@
+"""From the pixels of images to covariance matrices, with little memory beside the images.
+
+The images are taken some at a time, and large ones in strips of rows, so that the features of the
+pixels in work stay in a processor's cache. The moments of the strips add up to those of an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._inputs import ImageGroup
+from ._pixel_features import COLOURS, Feature, Strip
+from ._resampling import Resampler, scaled_size
+from ._shrinkage import Moments, Shrinkage, add_diagonal, estimate
+from ._workspace import Workspace
+
+__all__ = ["Level", "Recipe", "describe", "images_at_once", "plan"]
+
+Floats = NDArray[np.floating]
+
+SMALLEST_SIDE = 3  # in pixels: what a second difference needs
+BYTES_AT_ONCE = 4_000_000  # of features in work: few calls, and still in the cache
+FEWEST_ROWS = 16  # of a strip, so that the rows around it cost little
+BYTES_TO_KEEP = 8_000_000  # of pixels that are read once for all scales
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parameters of a descriptor, checked."""
+
+    features: tuple[Feature, ...]
+    scales: tuple[float, ...]
+    regions: tuple[int, int]
+    shrinkage: Shrinkage
+    diagonal: float
+    diagonal_relative: bool
+
+    @property
+    def n_features(self) -> int:
+        """The size d of the matrices."""
+        return len(self.features)
+
+    @property
+    def n_blocks(self) -> int:
+        """One for each scale and region."""
+        return len(self.scales) * self.regions[0] * self.regions[1]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The images of a group at one scale.
+
+    Attributes
+    ----------
+    scale : float
+    height, width : int
+        In pixels at this scale.
+    row_edges, column_edges : sequences of int
+        Where the regions begin and end.
+    resampler : Resampler or None
+        From the size that the images came in; None where they keep it.
+    """
+
+    scale: float
+    height: int
+    width: int
+    row_edges: Sequence[int]
+    column_edges: Sequence[int]
+    resampler: Resampler | None
+
+
+def plan(group: ImageGroup, recipe: Recipe) -> list[Level]:
+    """The images of a group at every scale, or an error where they do not suffice."""
+    _check_colours(group, recipe)
+    levels = []
+    for scale in recipe.scales:
+        shape = group.shape[:2]
+        height, width = (scaled_size(size, scale) for size in shape)
+        edges = (
+            [size * k // n for k in range(n + 1)]
+            for size, n in zip((height, width), recipe.regions, strict=True)
+        )
+        resampler = None
+        if (height, width) != shape and min(height, width) >= SMALLEST_SIDE:
+            resampler = Resampler.between(shape, (height, width))
+        level = Level(scale, height, width, *edges, resampler)
+        _check_size(group, recipe, level)
+        levels.append(level)
+    return levels
+
+
+def images_at_once(group: ImageGroup, recipe: Recipe) -> int:
+    """How many images of a group to take together."""
+    height, width, _ = group.shape
+    return max(1, BYTES_AT_ONCE // (8 * recipe.n_features * height * width))
+
+
+def describe(
+    group: ImageGroup,
+    recipe: Recipe,
+    levels: Sequence[Level],
+    images: range,
+    out: list[Floats],
+    spare: list[Workspace],
+) -> None:
+    """Write the covariances of some images of a group into the blocks, in the rows of the samples.
+
+    The blocks are ordered by scale, then by the row, then by the column of the region. A spare
+    workspace is taken where there is one, and given back.
+    """
+    step = images_at_once(group, recipe)
+    workspace = spare.pop() if spare else Workspace()
+    for start in images[::step]:
+        pixels = _Pixels(group, start, min(start + step, images.stop), workspace)
+        samples = group.samples[pixels.start : pixels.stop]
+        parts = ((level, part) for level in levels for part in _moments(pixels, recipe, level))
+        for block, (level, moments) in zip(out, parts, strict=True):
+            if group.masks is not None:
+                _check_counts(moments.count, samples, recipe, level)
+            covariance = estimate(moments, recipe.shrinkage)
+            block[samples] = add_diagonal(covariance, recipe.diagonal, recipe.diagonal_relative)
+    spare.append(workspace)
+
+
+class _Pixels:
+    """The pixels of some images: read once where they are few, in strips where they are many."""
+
+    def __init__(self, group: ImageGroup, start: int, stop: int, workspace: Workspace) -> None:
+        self.group, self.start, self.stop = group, start, stop
+        self.workspace = workspace
+        height, width, n_channels = group.shape
+        n_bytes = 8 * n_channels * (stop - start) * height * width
+        self._all = self._read(0, height) if n_bytes <= BYTES_TO_KEEP else None
+
+    def at(self, level: Level, top: int, bottom: int) -> tuple[Floats, NDArray[np.bool_] | None]:
+        """Rows at a scale: planes (n_channels, n_images, n_rows, width) and their masks."""
+        if level.resampler is None:
+            return self._rows(top, bottom)
+        planes, masks = self._rows(*level.resampler.rows_needed(top, bottom))
+        if masks is not None:
+            masks = level.resampler(masks.astype(float), top, bottom, self.workspace) > 0.5
+        return level.resampler(planes, top, bottom, self.workspace), masks
+
+    def _rows(self, top: int, bottom: int) -> tuple[Floats, NDArray[np.bool_] | None]:
+        if self._all is None:
+            return self._read(top, bottom)
+        planes, masks = self._all
+        return planes[:, :, top:bottom], None if masks is None else masks[:, top:bottom]
+
+    def _read(self, top: int, bottom: int) -> tuple[Floats, NDArray[np.bool_] | None]:
+        where = self.start, self.stop, top, bottom
+        masks = None if self.group.masks is None else self.group.read_masks(*where)
+        return self.group.read_planes(*where, self.workspace), masks
+
+
+def _moments(pixels: _Pixels, recipe: Recipe, level: Level) -> list[Moments]:
+    """The moments of each region at a scale."""
+    units = np.array([feature.unit(pixels.group.unit) for feature in recipe.features])
+    higher = recipe.shrinkage == "ledoit_wolf"
+    found: dict[tuple[int, int], Moments] = {}
+    for top, values in _strips(pixels, recipe, level):
+        if higher:
+            values[:-1] *= units[:, None, None, None]
+        n_rows = values.shape[2]
+        rows = [min(max(edge - top, 0), n_rows) for edge in level.row_edges]
+        regions = product(enumerate(pairwise(rows)), enumerate(pairwise(level.column_edges)))
+        for (i, (upper, lower)), (j, (left, right)) in regions:
+            if upper < lower:
+                points = values[:, :, upper:lower, left:right].reshape(*values.shape[:2], -1)
+                part = Moments.of(points.swapaxes(0, 1), higher)
+                found[i, j] = found[i, j].merged(part) if (i, j) in found else part
+    moments = [found[region] for region in sorted(found)]
+    return moments if higher else [part.scaled(units) for part in moments]
+
+
+def _strips(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int, Floats]]:
+    """The features of some rows at a time: the first row, and (d + 1, n_images, n_rows, width).
+
+    The last of the d + 1 is 1 at each pixel; outside a mask, all of them are 0.
+    """
+    d, n_images = recipe.n_features, pixels.stop - pixels.start
+    step = max(FEWEST_ROWS, BYTES_AT_ONCE // (8 * d * n_images * level.width))
+    reach = max(feature.reach for feature in recipe.features)
+    for top in range(0, level.height, step):
+        bottom = min(top + step, level.height)
+        first, last = max(0, top - reach), min(level.height, bottom + reach)
+        planes, masks = pixels.at(level, first, last)
+        strip = Strip(planes, first, level.height, pixels.workspace)
+        values = pixels.workspace.empty("values", (d + 1, *planes.shape[1:]))
+        for feature, out in zip(recipe.features, values, strict=False):
+            feature.write(strip, out)
+        values[-1] = 1.0
+        if masks is not None:
+            values *= masks
+        yield top, values[:, :, top - first : bottom - first]
+
+
+def _check_colours(group: ImageGroup, recipe: Recipe) -> None:
+    asked = [feature.name for feature in recipe.features if feature.name in COLOURS]
+    if asked and group.shape[-1] == 1:
+        raise ValueError(
+            f"features: expected images of 3 channels for {asked[0]!r}, got 1 channel in sample "
+            f"{group.samples[0]}"
+        )
+
+
+def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
+    sample, (height, width) = group.samples[0], group.shape[:2]
+    if min(level.height, level.width) < SMALLEST_SIDE:
+        raise ValueError(
+            f"X: expected images of at least {SMALLEST_SIDE}×{SMALLEST_SIDE} pixels at every "
+            f"scale, got {level.height}×{level.width} at scale {level.scale:g} in sample "
+            f"{sample}, which has {height}×{width}"
+        )
+    rows, columns = (
+        min(stop - start for start, stop in pairwise(edges))
+        for edges in (level.row_edges, level.column_edges)
+    )
+    if rows * columns <= recipe.n_features:
+        raise ValueError(
+            f"regions: expected more than {recipe.n_features} pixels in each, the number of "
+            f"features, got {rows}×{columns} at scale {level.scale:g} in sample {sample}, which "
+            f"has {height}×{width}"
+        )
+
+
+def _check_counts(count: Floats, samples: NDArray[np.intp], recipe: Recipe, level: Level) -> None:
+    least = np.argmin(count)
+    if count[least] <= recipe.n_features:
+        raise ValueError(
+            f"masks: expected more than {recipe.n_features} pixels in each region, the number of "
+            f"features, got {count[least]:.0f} at scale {level.scale:g} in sample "
+            f"{samples[least]}"
+        )

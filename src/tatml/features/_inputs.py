@@ -1,0 +1,314 @@
+"""What a user may give to a transformer: the only module of the features that looks at types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from ..blocks import Blocks, as_blocks, as_real_array
+from ._workspace import Workspace
+
+# ---- Samples that are vectors, matrices or Blocks ----
+
+
+class MatrixTransformer(TransformerMixin, BaseEstimator):
+    """A transformer that gives matrices, of which no data frame can be made."""
+
+    def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
+        """Change nothing: matrices stay arrays, so that a pipeline can ask for data frames."""
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, str]:
+    """Blocks from what a user gave, and in which form it came.
+
+    The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
+    The shapes are kept in the estimator (`reset`), or compared with those that it has kept.
+    """
+    form = "blocks"
+    if not isinstance(X, Blocks):
+        X = _as_array(X)
+        form = "vectors" if X.ndim < 3 else "matrices"
+    if form == "vectors":  # column names and all else that every scikit-learn estimator checks
+        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
+    blocks = as_blocks(X)
+    if reset:
+        _keep_shapes(estimator, blocks, form)
+    else:
+        _compare_shapes(estimator, blocks)
+    return blocks, form
+
+
+def write_samples(arrays: Sequence[NDArray[np.floating]], form: str) -> Blocks | NDArray:
+    """The arrays of the blocks, in one of the forms of `read_samples`."""
+    if form == "blocks":
+        return Blocks(*arrays)
+    (array,) = arrays
+    return array.reshape(len(array), -1) if form == "vectors" else array
+
+
+def _as_array(X: Any) -> Any:
+    """An array, or a data frame as it is, since its columns have names."""
+    return X if hasattr(X, "shape") and hasattr(X, "ndim") else as_real_array(X, "X")
+
+
+def _keep_shapes(estimator: Any, blocks: Blocks, form: str) -> None:
+    estimator.block_shapes_in_ = blocks.block_shapes
+    estimator.n_features_in_ = blocks.shape[1]
+    if form != "vectors":  # an earlier fit may have seen columns with names
+        vars(estimator).pop("feature_names_in_", None)
+
+
+def _compare_shapes(estimator: Any, blocks: Blocks) -> None:
+    expected = getattr(estimator, "block_shapes_in_", blocks.block_shapes)
+    if blocks.block_shapes != expected:
+        raise ValueError(
+            f"X: expected blocks of shapes {_listed(expected)} as in fit, "
+            f"got {_listed(blocks.block_shapes)}"
+        )
+
+
+def _listed(shapes: Sequence[tuple[int, int]]) -> str:
+    return "[" + ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in shapes) + "]"
+
+
+# ---- Tensors and signals ----
+
+
+def as_tensors(X: Any) -> NDArray[np.floating]:
+    """Tensors (n_samples, d_0, …, d_{k−1}) with k ≥ 2, of finite numbers."""
+    array = as_real_array(X, "X")
+    if array.ndim < 3:
+        raise ValueError(
+            "X: expected tensors of at least two modes, an array of shape (n_samples, d_0, d_1, "
+            f"...), got shape {array.shape}"
+        )
+    _check_entries(array, ("sample",))
+    return array
+
+
+def as_trials(X: Any) -> tuple[NDArray[np.floating], float | None]:
+    """Signals (n_trials, n_channels, n_times), and the sampling frequency where X knows it.
+
+    MNE's Epochs have `get_data` and `info`, so that they can be read without MNE.
+    """
+    sfreq = None
+    if hasattr(X, "get_data"):
+        info = getattr(X, "info", None)
+        sfreq = None if info is None else float(info["sfreq"])
+        X = X.get_data()
+    array = as_real_array(X, "X")
+    if array.ndim != 3:
+        raise ValueError(
+            "X: expected signals of shape (n_trials, n_channels, n_times), got shape "
+            f"{array.shape}" + ("; for one trial write X[None]" if array.ndim == 2 else "")
+        )
+    _check_entries(array, ("trial", "channel", "time"))
+    return array, sfreq
+
+
+def _check_entries(array: NDArray[np.floating], axes: Sequence[str]) -> None:
+    """At least one entry, and all of them finite; `axes` are the words for the first axes."""
+    if array.size == 0:
+        raise ValueError(f"X: expected at least one entry, got an array of shape {array.shape}")
+    finite = np.isfinite(array)
+    if not np.all(finite):
+        index = tuple(int(i) for i in np.unravel_index(np.argmin(finite), array.shape))
+        named = [f"{axis} {i}" for axis, i in zip(axes, index, strict=False)]
+        rest = index[len(axes) :]
+        where = ", ".join([*named, f"entry {rest}"] if rest else named)
+        raise ValueError(f"X: expected finite numbers, got {array[index]} in {where}")
+
+
+# ---- Images and masks ----
+
+LARGEST_PIXEL = 1e60  # whose fourth power is still a number
+LARGEST = {"uint8": 255, "uint16": 65535, "bool": 1}
+
+
+@dataclass(frozen=True)
+class ImageGroup:
+    """Those of the images that have one size and one type of pixels.
+
+    Attributes
+    ----------
+    samples : array of shape (n_images,)
+        Which of the samples they are.
+    images : array of shape (n_images, height, width, n_channels), or list of such images
+    masks : the same without channels, of booleans, or None
+    unit : float
+        What the pixels have to be multiplied with.
+    """
+
+    samples: NDArray[np.intp]
+    images: Any
+    masks: Any
+    unit: float
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The height, the width and the number of channels of each image."""
+        return self.images[0].shape
+
+    def read_planes(
+        self, start: int, stop: int, top: int, bottom: int, workspace: Workspace
+    ) -> NDArray[np.float64]:
+        """Some rows of some images, as an array (n_channels, n_images, n_rows, width)."""
+        _, width, n_channels = self.shape
+        shape = (n_channels, stop - start, bottom - top, width)
+        planes = workspace.empty("planes", shape)
+        if isinstance(self.images, list):
+            for place, image in enumerate(self.images[start:stop]):
+                planes[:, place] = image[top:bottom].transpose(2, 0, 1)
+        else:
+            planes[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
+        if self.images[0].dtype.kind == "f":
+            self._check_finite(planes, start, top)
+        return planes
+
+    def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
+        """The same rows of their masks, as an array (n_images, n_rows, width)."""
+        return np.stack([mask[top:bottom] for mask in self.masks[start:stop]])
+
+    def _check_finite(self, planes: NDArray[np.float64], start: int, top: int) -> None:
+        largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)
+        if planes.min() >= -largest and planes.max() <= largest:  # which is false for a NaN
+            return
+        place = np.unravel_index(np.argmin(np.abs(planes) <= largest), planes.shape)
+        channel, image, row, column = (int(index) for index in place)
+        raise ValueError(
+            f"X: expected finite numbers of at most {largest:g}, got {planes[place]:g} in "
+            f"sample {self.samples[start + image]}, row {top + row}, column {column}, "
+            f"channel {channel}"
+        )
+
+
+def read_images(
+    X: Any, masks: Any = None, pixel_range: tuple[float, float] | None = None
+) -> tuple[list[ImageGroup], int]:
+    """Images of equal size and type together, and the number of all images.
+
+    Of the range of the pixels, only its length is used: covariances do not see the rest.
+    """
+    images = _as_images(X)
+    masks = _as_masks(masks, images)
+    if not isinstance(images, list):
+        everything = np.arange(len(images))
+        unit = _pixel_unit(images[0], 0, pixel_range)
+        return [ImageGroup(everything, images, masks, unit)], len(images)
+    alike: dict[Any, list[int]] = {}
+    for sample, image in enumerate(images):
+        alike.setdefault((image.shape, image.dtype), []).append(sample)
+    groups = [
+        ImageGroup(
+            np.array(samples),
+            [images[sample] for sample in samples],
+            None if masks is None else [masks[sample] for sample in samples],
+            _pixel_unit(images[samples[0]], samples[0], pixel_range),
+        )
+        for samples in alike.values()
+    ]
+    return groups, len(images)
+
+
+def _as_images(X: Any) -> Any:
+    """An array (n_images, height, width, n_channels), or a list of (height, width, n_channels)."""
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
+        images = [_as_image(image, sample) for sample, image in enumerate(X)]
+    else:
+        images = _as_plain_array(X, "X")
+        if images.ndim not in (3, 4):
+            hint = "; for one image write X[None]" if images.ndim == 2 else ""
+            raise ValueError(
+                "X: expected images of shape (n_images, height, width) or (n_images, height, "
+                f"width, channels), or a list of images, got {type(X).__name__} of shape "
+                f"{images.shape}{hint}"
+            )
+        images = images[..., None] if images.ndim == 3 else images
+        _check_image_shape(images.shape[1:], "each sample")
+    if len(images) == 0:
+        raise ValueError(f"X: expected at least one image, got {type(X).__name__} of length 0")
+    return images
+
+
+def _as_image(image: Any, sample: int) -> NDArray[Any]:
+    array = _as_plain_array(image, f"X, sample {sample}")
+    if array.ndim not in (2, 3):
+        raise ValueError(
+            "X: expected images of shape (height, width) or (height, width, channels), got "
+            f"shape {array.shape} in sample {sample}"
+        )
+    array = array[..., None] if array.ndim == 2 else array
+    _check_image_shape(array.shape, f"sample {sample}")
+    return array
+
+
+def _as_plain_array(values: Any, name: str) -> NDArray[Any]:
+    if np.ma.is_masked(values):
+        raise TypeError(f"{name}: expected no masked array, got one; give masks= instead")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected rows of equal length, got other") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name}: expected real numbers, got {type(values).__name__} of dtype {array.dtype}"
+        )
+    return array
+
+
+def _check_image_shape(shape: tuple[int, ...], where: str) -> None:
+    height, width, n_channels = shape
+    if height == 0 or width == 0:
+        raise ValueError(f"X: expected images with pixels, got {height}×{width} in {where}")
+    if n_channels not in (1, 3):
+        hint = "; leave alpha out with X[..., :3]" if n_channels == 4 else ""
+        raise ValueError(
+            "X: expected 1 channel (grey) or 3 (red, green, blue), got "
+            f"{n_channels} in {where}{hint}"
+        )
+
+
+def _pixel_unit(image: NDArray[Any], sample: int, pixel_range: tuple[float, float] | None) -> float:
+    """1 / (high − low); the type of the pixels says where the user does not."""
+    if pixel_range is not None:
+        return 1 / (pixel_range[1] - pixel_range[0])
+    if image.dtype.kind == "f":
+        return 1.0
+    if image.dtype.name in LARGEST:
+        return 1 / LARGEST[image.dtype.name]
+    raise TypeError(
+        "X: expected pixels of type uint8, uint16, bool or float, got "
+        f"{image.dtype} in sample {sample}; say pixel_range=(0, 255), or what it is"
+    )
+
+
+def _as_masks(masks: Any, images: Any) -> Any:
+    """Masks that fit the images, one for each."""
+    if masks is None:
+        return None
+    if not isinstance(masks, list | tuple | np.ndarray):
+        raise TypeError(f"masks: expected an array or a list of arrays, got {type(masks).__name__}")
+    if len(masks) != len(images):
+        raise ValueError(f"masks: expected one for each of {len(images)} images, got {len(masks)}")
+    if not isinstance(masks, np.ndarray) or masks.dtype == object:
+        masks = [np.asarray(mask) for mask in masks]
+    for sample, (mask, image) in enumerate(zip(masks, images, strict=True)):
+        if mask.shape != image.shape[:2] or mask.dtype != bool:
+            raise ValueError(
+                f"masks: expected booleans of shape {image.shape[:2]}, as the image has, got "
+                f"{mask.dtype} of shape {mask.shape} in sample {sample}"
+            )
+    return masks

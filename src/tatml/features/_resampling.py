@@ -1,0 +1,115 @@
+"""Smaller images: low-pass filter and decimation in one, as products with banded matrices.
+
+An image of n pixels becomes one of n' pixels that covers the same area, so that the centre of pixel
+i lies at (i + ½) n/n' − ½ of the old pixels. Its value is a weighted mean of the old pixels around:
+the weights are Keys's cubic kernel, stretched by n/n' so that it cuts off what the coarse grid
+cannot hold, sampled at the old pixels inside the image, and divided by their sum. A constant
+passes unchanged. Rows and columns are filtered one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._workspace import Workspace
+
+__all__ = ["Resampler", "scaled_size"]
+
+Floats = NDArray[np.floating]
+SUPPORT = 2.0  # of the cubic kernel on either side, in pixels of the coarse grid
+BLOCK = 16  # rows of a matrix that share one dense block
+
+
+@dataclass(frozen=True)
+class Band:
+    """New pixels start to stop: a matrix of weights for the old pixels low to high."""
+
+    start: int
+    stop: int
+    low: int
+    high: int
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class Resampler:
+    """From images of one size to images of a smaller one.
+
+    Attributes
+    ----------
+    rows, columns : tuple of Band
+        The weights of `rows` have the shape (new, old), those of `columns` (old, new).
+    width : int
+        Of the new images.
+    """
+
+    rows: tuple[Band, ...]
+    columns: tuple[Band, ...]
+    width: int
+
+    @classmethod
+    def between(cls, old: tuple[int, int], new: tuple[int, int]) -> Resampler:
+        """The resampler from images of the shape `old` to the shape `new`, (height, width)."""
+        columns = (
+            replace(band, weights=np.ascontiguousarray(band.weights.T))
+            for band in _bands(old[1], new[1])
+        )
+        return cls(_bands(old[0], new[0]), tuple(columns), new[1])
+
+    def rows_needed(self, top: int, bottom: int) -> tuple[int, int]:
+        """Which rows of the old image the new rows from top to bottom depend on."""
+        needed = [band for band in self.rows if band.start < bottom and top < band.stop]
+        return needed[0].low, needed[-1].high
+
+    def __call__(
+        self, planes: Floats, top: int, bottom: int, workspace: Workspace | None = None
+    ) -> Floats:
+        """The new rows from top to bottom, out of `rows_needed` of the old planes (…, rows, width).
+
+        The loop is over blocks of the banded matrices: their zeros cost nothing.
+        """
+        workspace = Workspace() if workspace is None else workspace
+        first, _ = self.rows_needed(top, bottom)
+        tall = workspace.empty("tall", (*planes.shape[:-2], bottom - top, planes.shape[-1]))
+        for band in self.rows:
+            start, stop = max(band.start, top), min(band.stop, bottom)
+            if start < stop:
+                weights = band.weights[start - band.start : stop - band.start]
+                old = planes[..., band.low - first : band.high - first, :]
+                np.matmul(weights, old, out=tall[..., start - top : stop - top, :])
+        small = workspace.empty("small", (*tall.shape[:-1], self.width))
+        for band in self.columns:
+            old = tall[..., band.low : band.high]
+            np.matmul(old, band.weights, out=small[..., band.start : band.stop])
+        return small
+
+
+def scaled_size(size: int, scale: float) -> int:
+    """The number of pixels at a scale: the nearest integer, and the larger of two."""
+    return floor(size * scale + 0.5)
+
+
+def _bands(old: int, new: int) -> tuple[Band, ...]:
+    starts = range(0, new, BLOCK)
+    return tuple(_band(old, new, start, min(start + BLOCK, new)) for start in starts)
+
+
+def _band(old: int, new: int, start: int, stop: int) -> Band:
+    stretch = old / new
+    centres = (np.arange(start, stop) + 0.5) * stretch - 0.5
+    low = max(0, ceil(centres[0] - SUPPORT * stretch))
+    high = min(old, floor(centres[-1] + SUPPORT * stretch) + 1)
+    weights = _keys_cubic((np.arange(low, high) - centres[:, None]) / stretch)
+    return Band(start, stop, low, high, weights / weights.sum(axis=1, keepdims=True))
+
+
+def _keys_cubic(x: Floats) -> Floats:
+    """The interpolation kernel of Keys (1981), with a = −1/2: two cubics, zero from 2 on."""
+    x = np.abs(x)
+    near = (1.5 * x - 2.5) * x**2 + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < SUPPORT, far, 0.0))
