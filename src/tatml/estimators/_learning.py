@@ -77,6 +77,7 @@ class ThresholdMixin:
             mu0 = b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
         self.b0_ = learnt_b0(distances**2, pairs, margin, strength, mu0)
         self.threshold_ = threshold_of(self.b0_, margin)
+        self.pair_weights_ = pairs.weights
 
 
 class LogDetLearner(MetricMixin, BaseEstimator):
@@ -104,7 +105,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         problem, prior = self._problem(blocks, pairs, within, margin, threshold, counted)
         self._solve(problem, counted, self.solver)
         self.prior_ = one_or_list(prior)
-        self.pairs_, self.similar_ = pairs.index, pairs.similar
+        self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
         self.b0_ = self._final_b0(problem, blocks, pairs, margin)
         self.threshold_ = threshold_of(self.b0_, margin)
         return self.result_

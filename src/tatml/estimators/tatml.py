@@ -118,6 +118,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         The pairs that were used, as indices into X.
     similar_ : bool array of shape (n_pairs,)
         Which of them are similar.
+    pair_weights_ : array of shape (n_pairs,), or None
+        How much each of them counted; None: all the same.
     prior_ : array of shape (n, n), or list of M arrays
         W0.
     block_shapes_ : tuple of M pairs

@@ -233,13 +233,13 @@ class Vectorize(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    symmetric : "auto" or bool, default="auto"
-        Whether the matrices are symmetric. "auto" decides in `fit`, for each block: it is if all
-        its matrices are. True refuses a matrix that is not, False keeps all entries.
     join : bool, default=False
         Whether Blocks become one 2-D array with all blocks side by side, as a classifier of
         scikit-learn wants, rather than Blocks of vectors. The squared distance of joined vectors
         is the *sum* over the M blocks; that of Blocks is their mean, M times smaller.
+    symmetric : "auto" or bool, default="auto"
+        Whether the matrices are symmetric. "auto" decides in `fit`, for each block: it is if all
+        its matrices are. True refuses a matrix that is not, False keeps all entries.
 
     Attributes
     ----------
@@ -269,9 +269,9 @@ class Vectorize(TransformerMixin, BaseEstimator):
     (1, 9)
     """
 
-    def __init__(self, symmetric: str | bool = "auto", join: bool = False) -> None:
-        self.symmetric = symmetric
+    def __init__(self, join: bool = False, *, symmetric: str | bool = "auto") -> None:
         self.join = join
+        self.symmetric = symmetric
 
     def fit(self, X: Blocks | ArrayLike, y: Any = None) -> Vectorize:
         """Keep the shapes, and decide which blocks are symmetric.
