@@ -36,7 +36,10 @@ class LearntMetric:
     For many pairs `pair_distance` is far faster, and for neighbours `transform` is.
     """
 
-    def __init__(self, components: Sequence[NDArray[np.float64]]):
+    def __init__(
+        self, components: Sequence[NDArray[np.float64]], shapes: Sequence[tuple[int, int]]
+    ):
+        self.shapes = tuple(shapes)
         self.components = [component.copy() for component in components]
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
@@ -51,11 +54,11 @@ class LearntMetric:
     def _sample(self, values: Any) -> list[NDArray[np.float64]]:
         parts = [values] if len(self.components) == 1 else values
         arrays = []
-        for component, part in zip(self.components, parts, strict=True):
-            array, n = np.asarray(part, dtype=float), component.shape[1]
-            if array.shape[:1] != (n,):
-                raise ValueError(f"u, v: expected {n} rows, got an array of shape {array.shape}")
-            arrays.append(array.reshape(n, -1))
+        for part, (n, width) in zip(parts, self.shapes, strict=True):
+            array = np.asarray(part, dtype=float)
+            if array.size != n * width:
+                raise ValueError(f"u, v: expected {n}×{width} numbers, got shape {array.shape}")
+            arrays.append(array.reshape(n, width))
         return arrays
 
 
@@ -232,7 +235,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Refitting the estimator does not change it.
         """
         check_is_fitted(self)
-        return LearntMetric(self._component_list())
+        return LearntMetric(self._component_list(), self.block_shapes_)
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """components_ᵀ components_: an array for one block, a list for several."""

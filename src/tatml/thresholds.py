@@ -88,6 +88,7 @@ def calibrated_threshold(
         Half-way between two of the distances.
     """
     _check_target(strategy, min_rate, beta, max_rate)
+    _check_both_count(similar, sample_weight)
     fpr, tpr, scores = roc_curve(
         similar, -distances, sample_weight=sample_weight, drop_intermediate=False
     )
@@ -105,7 +106,9 @@ def calibrated_threshold(
     else:
         most = 1 - min_rate if strategy == "max_tpr" else max_rate
         quality = np.where(fpr <= most + _ROUNDING, tpr, -1.0)
-    return _between(-scores, int(np.argmax(quality)))
+    best = np.flatnonzero(quality == quality.max())
+    # Of equals, that with more similar pairs found; for the others, that with fewer false matches.
+    return _between(-scores, int(best[-1] if strategy == "max_tnr" else best[0]))
 
 
 _ROUNDING = 1e-12
@@ -119,6 +122,14 @@ def _between(distances: Numbers, last: int) -> float:
     upper = float(distances[last + 1])
     middle = lower + (upper - lower) / 2
     return middle if middle > lower else upper
+
+
+def _check_both_count(similar: NDArray[np.bool_], weights: Numbers | None) -> None:
+    if weights is not None and not (weights[similar].any() and weights[~similar].any()):
+        raise ValueError(
+            "sample_weight: expected weights that leave similar and dissimilar pairs, got zero "
+            "for all of one kind"
+        )
 
 
 def _check_target(

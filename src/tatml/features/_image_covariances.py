@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ._inputs import ImageGroup
 from ._pixel_features import COLOURS, Feature, Strip
 from ._resampling import Resampler, scaled_size
-from ._shrinkage import Moments, Shrinkage, add_diagonal, estimate
+from ._shrinkage import Moments, Shrinkage, add_diagonal, estimate, gather_moments
 from ._workspace import Workspace
 
 __all__ = ["Level", "Recipe", "describe", "images_at_once", "plan"]
@@ -46,9 +46,14 @@ class Recipe:
         return len(self.features)
 
     @property
+    def n_regions(self) -> int:
+        """How many regions an image is cut into."""
+        return self.regions[0] * self.regions[1]
+
+    @property
     def n_blocks(self) -> int:
         """One for each scale and region."""
-        return len(self.scales) * self.regions[0] * self.regions[1]
+        return len(self.scales) * self.n_regions
 
 
 @dataclass(frozen=True)
@@ -161,21 +166,27 @@ class _Pixels:
 def _moments(pixels: _Pixels, recipe: Recipe, level: Level) -> list[Moments]:
     """The moments of each region at a scale."""
     units = np.array([feature.unit(pixels.group.unit) for feature in recipe.features])
-    higher = recipe.shrinkage == "ledoit_wolf"
-    found: dict[tuple[int, int], Moments] = {}
+    if recipe.shrinkage == "ledoit_wolf":  # mixes the features, so that the units come first
+        return gather_moments(
+            lambda: _points(pixels, recipe, level, units), recipe.n_regions, fourth=True
+        )
+    moments = gather_moments(lambda: _points(pixels, recipe, level), recipe.n_regions)
+    return [part.scaled(units) for part in moments]
+
+
+def _points(
+    pixels: _Pixels, recipe: Recipe, level: Level, units: Floats | None = None
+) -> Iterator[tuple[int, Floats]]:
+    """The pixels as points (n_images, d + 1, n_points), and the region that they are in."""
     for top, values in _strips(pixels, recipe, level):
-        if higher:
+        if units is not None:
             values[:-1] *= units[:, None, None, None]
-        n_rows = values.shape[2]
-        rows = [min(max(edge - top, 0), n_rows) for edge in level.row_edges]
-        regions = product(enumerate(pairwise(rows)), enumerate(pairwise(level.column_edges)))
-        for (i, (upper, lower)), (j, (left, right)) in regions:
+        rows = [min(max(edge - top, 0), values.shape[2]) for edge in level.row_edges]
+        cells = product(pairwise(rows), pairwise(level.column_edges))
+        for region, ((upper, lower), (left, right)) in enumerate(cells):
             if upper < lower:
-                points = values[:, :, upper:lower, left:right].reshape(*values.shape[:2], -1)
-                part = Moments.of(points.swapaxes(0, 1), higher)
-                found[i, j] = found[i, j].merged(part) if (i, j) in found else part
-    moments = [found[region] for region in sorted(found)]
-    return moments if higher else [part.scaled(units) for part in moments]
+                cell = values[:, :, upper:lower, left:right]
+                yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
 
 def _strips(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int, Floats]]:

@@ -165,7 +165,11 @@ class ImageGroup:
     def read_planes(
         self, start: int, stop: int, top: int, bottom: int, workspace: Workspace
     ) -> NDArray[np.float64]:
-        """Some rows of some images, as an array (n_channels, n_images, n_rows, width)."""
+        """Some rows of some images, as an array (n_channels, n_images, n_rows, width).
+
+        The first pixel of each image is subtracted from all: a covariance does not see it, and
+        what is constant becomes zero, whatever rounding does later.
+        """
         _, width, n_channels = self.shape
         shape = (n_channels, stop - start, bottom - top, width)
         planes = workspace.empty("planes", shape)
@@ -176,6 +180,8 @@ class ImageGroup:
             planes[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
         if self.images[0].dtype.kind == "f":
             self._check_finite(planes, start, top)
+        first = np.array([image[0, 0] for image in self.images[start:stop]], dtype=float)
+        planes -= first.T[:, :, None, None]
         return planes
 
     def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:

@@ -2,12 +2,12 @@
 
 Points come as arrays (…, d, n_points), one set of n_points points in d dimensions for each leading
 index; covariances leave as arrays (…, d, d). scikit-learn's estimators do the same for one set;
-the results agree with them. `Moments` are all that a covariance needs to know about its points:
-those of two parts of a set give those of the whole.
+the results agree with them. `Moments` are all that a covariance needs to know about its points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from .._checks import check_choice
 
-__all__ = ["Moments", "Shrinkage", "add_diagonal", "check_shrinkage", "covariances", "estimate"]
+__all__ = [
+    "Moments",
+    "Shrinkage",
+    "add_diagonal",
+    "check_shrinkage",
+    "covariances",
+    "estimate",
+    "gather_moments",
+]
 
 Shrinkage = str | float | None
 Floats = NDArray[np.floating]
@@ -63,11 +71,12 @@ def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
     *leading, d, n_points = samples.shape
     extended = np.ones((*leading, d + 1, n_points))
     extended[..., :-1, :] = samples
-    return estimate(Moments.of(extended, shrinkage == "ledoit_wolf"), shrinkage)
+    (moments,) = gather_moments(lambda: [(0, extended)], 1, shrinkage == "ledoit_wolf")
+    return estimate(moments, shrinkage)
 
 
 def estimate(moments: Moments, shrinkage: Shrinkage = None) -> Floats:
-    """The same from the moments of each set, with the third and fourth for "ledoit_wolf"."""
+    """The same from the moments of each set, with the fourth for "ledoit_wolf"."""
     if shrinkage is None:
         return moments.scatter / (moments.count - 1)[..., None, None]
     covariance = moments.scatter / moments.count[..., None, None]
@@ -97,74 +106,77 @@ class Moments:
     ----------
     count : array of shape (...)
         The number of points.
-    mean : array of shape (..., d)
     scatter : array of shape (..., d, d)
         Σ c cᵀ, exactly symmetric.
-    cubic, quartic : arrays of shapes (..., d) and (...), or None
-        Σ |c|² c and Σ |c|⁴, which only "ledoit_wolf" needs.
+    quartic : array of shape (...), or None
+        Σ |c|⁴, which only "ledoit_wolf" needs.
     """
 
     count: Floats
-    mean: Floats
     scatter: Floats
-    cubic: Floats | None = None
     quartic: Floats | None = None
 
-    @classmethod
-    def of(cls, samples: Floats, higher: bool = False) -> Moments:
-        """The moments of points (…, d + 1, n_points), which may be overwritten.
-
-        The last row has 1 where there is a point; where there is none, all rows have 0. `higher`
-        asks for the third and fourth moments, too.
-        """
-        points, there = samples[..., :-1, :], samples[..., -1, :]
-        count = there.sum(axis=-1)
-        if not higher:
-            products = _products(points, samples)  # the last row gives the sums
-            mean = products[..., -1] / np.maximum(count, 1)[..., None]
-            outer = mean[..., :, None] * mean[..., None, :]
-            scatter = _symmetrised(products[..., :-1]) - count[..., None, None] * outer
-            if np.all(_diagonal(scatter) >= CANCELLED * count[..., None] * mean**2):
-                return cls(count, mean, scatter)
-        mean = points.sum(axis=-1) / np.maximum(count, 1)[..., None]
-        points -= mean[..., None]
-        points *= there[..., None, :]
-        scatter = _symmetrised(_products(points, samples)[..., :-1])
-        if not higher:
-            return cls(count, mean, scatter)
-        length = np.einsum("...ij,...ij->...j", points, points)
-        cubic = (points @ length[..., None])[..., 0]
-        return cls(count, mean, scatter, cubic, np.sum(length**2, axis=-1))
-
     def scaled(self, units: Floats) -> Moments:
-        """The moments of points in other units (d,): first and second alone."""
-        return Moments(self.count, units * self.mean, units[:, None] * units * self.scatter)
+        """The same with points in other units (d,), without the fourth moments."""
+        return Moments(self.count, units[:, None] * units * self.scatter)
 
-    def merged(self, other: Moments) -> Moments:
-        """The moments of the points of both; the sums lose nothing to cancellation."""
-        count = self.count + other.count
-        share = other.count / np.maximum(count, 1)
-        mean = self.mean + share[..., None] * (other.mean - self.mean)
-        one, two = self._sums_about(mean), other._sums_about(mean)
-        return Moments(count, mean, *(a + b for a, b in zip(one, two, strict=True)))
 
-    def _sums_about(self, point: Floats) -> tuple[Floats, ...]:
-        """Scatter, and cubic and quartic where they are known, with c = x − point."""
-        step = point - self.mean
-        outer = step[..., :, None] * step[..., None, :]
-        scatter = self.scatter + self.count[..., None, None] * outer
-        if self.cubic is None:
-            return (scatter,)
-        turned = (self.scatter @ step[..., None])[..., 0]
-        length, trace = np.sum(step**2, axis=-1), _trace(self.scatter)
-        cubic = self.cubic - 2 * turned - (trace + self.count * length)[..., None] * step
-        quartic = (
-            self.quartic
-            + np.sum(4 * step * (turned - self.cubic), axis=-1)
-            + 2 * length * trace
-            + self.count * length**2
-        )
-        return scatter, cubic, quartic
+Parts = Callable[[], Iterable[tuple[int, Floats]]]
+
+
+def gather_moments(parts: Parts, n_stacks: int, fourth: bool = False) -> list[Moments]:
+    """The moments of stacks of sets of points, of which only parts exist at one time.
+
+    One pass over the parts sums products. A second one, with the mean subtracted from the points,
+    is for the fourth moments, and for means so large that their squares cancel many digits.
+
+    Parameters
+    ----------
+    parts : function
+        Returns an iterable of pairs (stack, samples), the same at every call. The samples
+        (…, d + 1, n_points) are points of each set of that stack; they may be overwritten. Their
+        last row has 1 where there is a point. Where there is none, all rows have 0.
+    n_stacks : int
+        How many stacks there are.
+    fourth : bool
+        Whether to compute the fourth moments.
+    """
+    products: list[Any] = [0.0] * n_stacks
+    counts: list[Any] = [0.0] * n_stacks
+    for stack, samples in parts():
+        products[stack] = products[stack] + _products(samples[..., :-1, :], samples)
+        counts[stack] = counts[stack] + samples[..., -1, :].sum(axis=-1)
+    means, scatters = zip(*map(_mean_and_scatter, products, counts), strict=True)
+    if not fourth and not any(map(_has_cancelled, scatters, means, counts)):
+        return list(map(Moments, counts, scatters))
+    return _gather_centred(parts, counts, means, fourth)
+
+
+def _gather_centred(
+    parts: Parts, counts: Sequence[Floats], means: Sequence[Floats], fourth: bool
+) -> list[Moments]:
+    products: list[Any] = [0.0] * len(counts)
+    quartics: list[Any] = [0.0 if fourth else None] * len(counts)
+    for stack, samples in parts():
+        points = samples[..., :-1, :]
+        points -= means[stack][..., None]
+        points *= samples[..., -1:, :]
+        products[stack] = products[stack] + _products(points, samples)
+        if fourth:
+            squares = np.einsum("...ij,...ij->...j", points, points)
+            quartics[stack] = quartics[stack] + np.sum(squares**2, axis=-1)
+    scatters = [_symmetrised(product[..., :-1]) for product in products]
+    return list(map(Moments, counts, scatters, quartics))
+
+
+def _mean_and_scatter(products: Floats, count: Floats) -> tuple[Floats, Floats]:
+    mean = products[..., -1] / np.maximum(count, 1)[..., None]
+    outer = mean[..., :, None] * mean[..., None, :]
+    return mean, _symmetrised(products[..., :-1]) - count[..., None, None] * outer
+
+
+def _has_cancelled(scatter: Floats, mean: Floats, count: Floats) -> bool:
+    return not np.all(_diagonal(scatter) >= CANCELLED * count[..., None] * mean**2)
 
 
 def _products(rows: Floats, others: Floats) -> Floats:

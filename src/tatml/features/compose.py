@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks import Blocks, as_blocks
-from ._inputs import read_samples, write_samples
+from ._inputs import MatrixTransformer, read_samples, write_samples
 
 __all__ = ["BlockScaler", "BlockUnion"]
 
@@ -190,6 +189,16 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         return tags
 
 
+class _Passthrough(MatrixTransformer):
+    """Gives what it gets."""
+
+    def fit(self, X: Any, y: Any = None) -> _Passthrough:
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X
+
+
 def _fit(transformer: Any, X: Any, y: Any) -> Any:
     return _copy(transformer).fit(X, y)
 
@@ -208,7 +217,7 @@ def _transform(transformer: Any, X: Any) -> Any:
 
 
 def _copy(transformer: Any) -> Any:
-    return FunctionTransformer() if transformer == "passthrough" else clone(transformer)
+    return _Passthrough() if transformer == "passthrough" else clone(transformer)
 
 
 def _with_names(named: list[tuple[str, Any]], fitted: list[Any]) -> list[tuple[str, Any]]:

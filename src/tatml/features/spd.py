@@ -189,12 +189,6 @@ class SPDPower(_SPDMap):
         -------
         Blocks, or array of shape (n_samples, n, n)
             Symmetric positive definite matrices, in the form in which X came.
-
-        Raises
-        ------
-        ValueError
-            If a matrix is not symmetric or not positive definite; the message names the block, the
-            sample and its smallest eigenvalue.
         """
         return self._map(X, lambda values: values**self.power, takes_posdef=True, gives_posdef=True)
 
@@ -384,12 +378,8 @@ class Vectorize(TransformerMixin, BaseEstimator):
                 f"X: expected vectors of {' and '.join(map(str, expected))} entries, as transform "
                 f"gives them, got {blocks!r}"
             )
-        vectors = [array[:, :, 0] for array in blocks.arrays]
-        return (
-            np.split(vectors[0], np.cumsum(sizes)[:-1], axis=1)
-            if self._gives_columns()
-            else vectors
-        )
+        side_by_side = np.hstack([array[:, :, 0] for array in blocks.arrays])
+        return np.split(side_by_side, np.cumsum(sizes)[:-1], axis=1)
 
     def _check_symmetric(self, blocks: Blocks) -> None:
         for m, array in enumerate(blocks.arrays):

@@ -1,0 +1,88 @@
+"""Small labelled samples of every kind, pairs of them, and TATML's criterion for a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from tatml import Blocks
+
+SHAPES = {
+    "vectors": [(4, 1)],
+    "matrices": [(3, 4)],
+    "two blocks": [(3, 2), (4, 1)],
+    "three blocks": [(2, 1), (3, 3), (2, 4)],
+}
+KINDS = list(SHAPES)
+
+
+def labelled(kind="vectors", n_samples=60, seed=0):
+    """Samples of three classes, which the first row of each block tells apart, and the classes."""
+    rng = np.random.default_rng([seed, n_samples, KINDS.index(kind)])
+    y = rng.permutation(np.arange(n_samples) % 3)
+    arrays = []
+    for n, width in SHAPES[kind]:
+        array = rng.normal(size=(n_samples, n, width)) * rng.uniform(0.5, 2, size=(n, 1))
+        array[:, 0] += 3 * y[:, None]
+        arrays.append(array)
+    if len(arrays) > 1:
+        return Blocks(*arrays), y
+    return (arrays[0][:, :, 0] if kind == "vectors" else arrays[0]), y
+
+
+def arrays_of(X):
+    """The blocks of X, as arrays of shape (n_samples, n_m, n'_m)."""
+    return (X if isinstance(X, Blocks) else Blocks(X)).arrays
+
+
+def times(X, *factors):
+    """X with its blocks multiplied by numbers (or, for vectors, by one number a feature)."""
+    if not isinstance(X, Blocks):
+        return X * factors[0]
+    factors = factors * (X.n_blocks if len(factors) == 1 else 1)
+    return Blocks(*(factor * array for factor, array in zip(factors, X.arrays, strict=True)))
+
+
+def squared_distances(X, W, pairs):
+    """D_k = (1/M) Σ_m tr(Δᵀ W_m Δ), by the formula."""
+    total = 0.0
+    for array, matrix in zip(arrays_of(X), W, strict=True):
+        delta = array[pairs[:, 0]] - array[pairs[:, 1]]
+        total = total + np.einsum("kab,ac,kcb->k", delta, matrix, delta)
+    return total / len(W)
+
+
+def as_list(matrices):
+    """`components_`, `prior_` and the like as a list of M matrices."""
+    return matrices if isinstance(matrices, list) else [matrices]
+
+
+def all_pairs(n_samples):
+    return np.stack(np.triu_indices(n_samples, 1), axis=1)
+
+
+def labelled_pairs(y, n_pairs=120, seed=1):
+    """Random index pairs of different samples, and their labels ±1."""
+    pairs = np.random.default_rng(seed).permutation(all_pairs(len(y)))[:n_pairs]
+    return pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+
+
+def best_b0(squared, labels, *, weights=None, margin=(0.5, 2.0), strength=1.0, centre=None):
+    """The b0 with the least mean squared hinge plus ρ (b0 − μ0)², by a general minimiser."""
+    weights = np.ones(len(squared)) if weights is None else weights
+    centre = np.average(squared, weights=weights) if centre is None else centre
+    gamma = np.where(labels > 0, *margin)
+
+    def criterion(b0):
+        hinge = np.maximum(labels * (squared - gamma * b0), 0)
+        return np.average(hinge**2, weights=weights) + strength * (b0 - centre) ** 2
+
+    largest = 2 * max(np.max(squared) / margin[0], centre)
+    return minimize_scalar(
+        criterion, bounds=(0, largest), method="bounded", options={"xatol": 1e-10 * largest}
+    ).x
+
+
+def balanced_weights(similar):
+    """Weights that give both kinds of pairs the same total, and a mean of 1."""
+    return np.where(similar, 0.5 / np.mean(similar), 0.5 / np.mean(~similar))

@@ -1,0 +1,396 @@
+"""Pairs drawn from labels: which, how many, and how evenly."""
+
+import math
+import tracemalloc
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+
+from tatml import TATML
+from tatml.blocks import Blocks
+from tatml.drawing import STRATEGIES, _numbered, balanced, draw_pairs
+from tatml.pairs import Pairs
+
+
+def draw(strategy, labels, groups=None, *, X=None, n_pairs=None, n_neighbors=3, seed=0):
+    labels = np.asarray(labels)
+    if X is None:
+        X = np.random.default_rng(7).normal(size=(len(labels), 3))
+    return draw_pairs(
+        strategy,
+        X if isinstance(X, Blocks) else Blocks(X),
+        labels,
+        None if groups is None else np.asarray(groups),
+        n_pairs_per_class=n_pairs,
+        n_neighbors=n_neighbors,
+        random_state=seed if hasattr(seed, "permutation") else np.random.RandomState(seed),
+    )
+
+
+def unordered(pairs):
+    """The pairs as a set, which must lose none of them."""
+    found = {frozenset(pair) for pair in pairs.index.tolist()}
+    assert len(found) == len(pairs)
+    assert all(len(pair) == 2 for pair in found)
+    return found
+
+
+def possible(labels, groups=None):
+    """Every allowed pair and whether it is similar, by looking at them one by one."""
+    return {
+        frozenset((i, j)): labels[i] == labels[j]
+        for i, j in combinations(range(len(labels)), 2)
+        if groups is None or groups[i] != groups[j]
+    }
+
+
+def touching(pairs, labels, label, similar):
+    """The number of pairs of one kind with a member in a class."""
+    chosen = pairs.index[pairs.similar == similar]
+    return int(np.sum(np.any(labels[chosen] == label, axis=1)))
+
+
+@st.composite
+def labelled(draw_value, most=14, n_classes=5):
+    """Class numbers from 0 without holes, and groups or None."""
+    n = draw_value(st.integers(2, most))
+    numbers = st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n)
+    labels = np.unique(draw_value(numbers), return_inverse=True)[1]
+    return labels, draw_value(st.none() | numbers)
+
+
+# Which pairs
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(given_labels=labelled(), n_pairs=st.integers(2, 12), n_neighbors=st.integers(1, 4))
+def test_pairs_are_distinct_labelled_and_across_groups(
+    strategy, given_labels, n_pairs, n_neighbors
+):
+    labels, groups = given_labels
+    allowed = possible(labels, groups)
+    assume(len(set(allowed.values())) == 2)
+    pairs = draw(strategy, labels, groups, n_pairs=n_pairs, n_neighbors=n_neighbors)
+    assert unordered(pairs) <= set(allowed)
+    expected = [allowed[frozenset(pair)] for pair in pairs.index.tolist()]
+    assert pairs.similar.tolist() == expected
+    assert expected == sorted(expected, reverse=True)  # the similar ones first
+    assert pairs.weights is None
+    assert pairs.index.dtype == np.intp
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(given_labels=labelled(most=4, n_classes=3))
+def test_missing_kinds_are_named_exactly_where_none_exist(strategy, given_labels):
+    labels, groups = given_labels
+    kinds = set(possible(labels, groups).values())
+    if len(kinds) == 2:
+        assert set(draw(strategy, labels, groups).similar.tolist()) == kinds
+        return
+    name = "dissimilar" if kinds == {True} else "similar"
+    with pytest.raises(ValueError, match=f"y: expected labels that give {name} pairs.*got none"):
+        draw(strategy, labels, groups)
+
+
+@given(labelled())
+def test_all_pairs_are_all(given_labels):
+    labels, groups = given_labels
+    allowed = possible(labels, groups)
+    assume(len(set(allowed.values())) == 2)
+    assert unordered(draw("all", labels, groups)) == set(allowed)
+
+
+def test_the_error_says_that_groups_forbid_pairs():
+    with pytest.raises(ValueError, match=r"similar pairs, .*two samples outside the groups"):
+        draw("random", [0, 0, 1, 1], [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="takes a class of two samples, got none"):
+        draw("random", [0, 1, 2])
+
+
+# How many at random
+
+
+def test_ten_pairs_a_class_are_five_and_five():
+    labels = np.repeat([0, 1, 2], 2000)
+    pairs = draw("random", labels, n_pairs=10)
+    similar = labels[pairs.index[pairs.similar][:, 0]]
+    assert np.bincount(similar).tolist() == [5, 5, 5]
+    assert len(pairs) == 30
+    assert min(touching(pairs, labels, label, False) for label in range(3)) >= 5
+
+
+def test_an_odd_number_is_divided_as_evenly_as_can_be():
+    labels = np.repeat([0, 1], 2000)
+    pairs = draw("random", labels, n_pairs=7)
+    assert (int(pairs.similar.sum()), int((~pairs.similar).sum())) == (8, 6)
+
+
+@given(given_labels=labelled(), n_pairs=st.integers(2, 30), seed=st.integers(0, 99))
+def test_every_class_gets_its_pairs_or_all_there_are(given_labels, n_pairs, seed):
+    labels, groups = given_labels
+    allowed = possible(labels, groups)
+    assume(len(set(allowed.values())) == 2)
+    pairs = draw("random", labels, groups, n_pairs=n_pairs, seed=seed)
+    half = {True: (n_pairs + 1) // 2, False: n_pairs // 2}
+    most = {True: 0, False: 0}
+    for label in range(labels.max() + 1):
+        for kind in (True, False):
+            there_are = sum(
+                similar == kind and any(labels[i] == label for i in pair)
+                for pair, similar in allowed.items()
+            )
+            wanted = min(half[kind], there_are)
+            most[kind] += wanted
+            got = touching(pairs, labels, label, kind)
+            assert got == wanted if kind else got >= wanted
+    assert int((~pairs.similar).sum()) <= most[False]
+
+
+@pytest.mark.parametrize(("n_classes", "half"), [(2, 500), (4, 250), (10, 100), (25, 100)])
+def test_as_many_as_documented_where_no_number_is_given(n_classes, half):
+    labels = np.repeat(np.arange(n_classes), 3000 // n_classes)
+    pairs = draw("random", labels)
+    assert np.bincount(labels[pairs.index[pairs.similar][:, 0]]).tolist() == [half] * n_classes
+    n_dissimilar = int((~pairs.similar).sum())  # the same pair may be drawn for both its classes
+    assert 0.99 * half * n_classes <= n_dissimilar <= half * n_classes
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_class_of_one_sample_gives_dissimilar_pairs_only(strategy):
+    labels = np.array([0, 1, 1, 1, 1])
+    pairs = draw(strategy, labels, n_pairs=6)
+    assert touching(pairs, labels, 0, True) == 0
+    assert touching(pairs, labels, 0, False) >= 3
+
+
+def test_one_pair_a_class_is_the_fault_of_its_parameter():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="n_pairs_per_class: expected"):
+        TATML(n_pairs_per_class=1).fit(X, np.arange(20) % 2)
+
+
+# How evenly at random
+
+
+def counts_of_draws(labels, groups, *, n_pairs, n_draws=1500):
+    """How often each possible pair is drawn, similar and dissimilar apart."""
+    source = np.random.RandomState(0)
+    counts = dict.fromkeys(possible(labels, groups), 0)
+    for _ in range(n_draws):
+        for pair in unordered(draw("random", labels, groups, n_pairs=n_pairs, seed=source)):
+            counts[pair] += 1
+    kinds = possible(labels, groups)
+    return [np.array([counts[p] for p in counts if kinds[p] == kind]) for kind in (True, False)]
+
+
+@pytest.mark.parametrize("n_pairs", [2, 6])
+@pytest.mark.parametrize(
+    "groups", [None, [0, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0, 1, 1, 2], [0] * 6 + [1] + [0] * 6 + [1]]
+)
+def test_every_possible_pair_is_as_likely(groups, n_pairs):
+    """χ² over the pairs; groups leave few of them, so that more must be drawn than are kept."""
+    labels = np.repeat([0, 1], 7)
+    for counts in counts_of_draws(labels, groups, n_pairs=n_pairs):
+        expected = counts.mean()
+        freedom = len(counts) - 1
+        chi2 = np.sum((counts - expected) ** 2) / expected
+        assert expected > 50
+        assert chi2 < freedom + 5 * math.sqrt(2 * freedom)
+
+
+def test_no_class_is_preferred_as_partner():
+    labels = np.repeat([0, 1, 2, 3], 500)
+    pairs = draw("random", labels, n_pairs=600)
+    partners = labels[pairs.index[~pairs.similar]]
+    codes = np.sort(partners, axis=1) @ [4, 1]
+    counts = np.bincount(codes)[[1, 2, 3, 6, 7, 11]]
+    assert counts.sum() == len(partners)
+    assert np.abs(counts - 200).max() < 5 * math.sqrt(200)
+
+
+# Sources of random numbers
+
+
+@pytest.mark.parametrize("source", [np.random.RandomState, np.random.default_rng])
+def test_a_seed_repeats_its_draw(source):
+    labels = np.arange(60) % 3
+    one, two, other = (draw("random", labels, n_pairs=10, seed=source(s)) for s in (5, 5, 6))
+    assert_array_equal(one.index, two.index)
+    assert unordered(one) != unordered(other)
+
+
+@pytest.mark.parametrize("source", [np.random.RandomState(0), np.random.default_rng(0)])
+def test_a_source_of_random_numbers_goes_on(source):
+    labels = np.arange(60) % 3
+    one, two = (draw("random", labels, n_pairs=10, seed=source) for _ in range(2))
+    assert unordered(one) != unordered(two)
+
+
+# Numbers of pairs
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8))
+def test_every_place_of_every_row_has_one_number(counts):
+    """All are wanted: each (row, place) comes exactly once."""
+    row, place = _numbered(np.array(counts), 10**6, np.random.RandomState(0))
+    expected = [(r, p) for r, count in enumerate(counts) for p in range(count)]
+    assert sorted(zip(row.tolist(), place.tolist(), strict=True)) == expected
+
+
+def test_classes_may_be_large():
+    """More pairs than 32 bits can number."""
+    labels = np.r_[np.zeros(200_000, dtype=int), np.ones(20, dtype=int)]
+    pairs = draw("random", labels, n_pairs=40)
+    unordered(pairs)
+    large = pairs.index[pairs.similar & (labels[pairs.index[:, 0]] == 0)]
+    assert len(large) == 20
+    assert np.ptp(large) > 100_000
+
+
+@pytest.mark.parametrize("n_others", [0, 1])
+def test_a_large_class_of_one_group_costs_no_memory(n_others):
+    """Most of the half million pairs inside the class are forbidden."""
+    sizes = [1000, n_others, 20]
+    labels = np.repeat([0, 0, 1], sizes)
+    groups = np.r_[np.zeros(1000, dtype=int), np.arange(1, 21 + n_others)]
+    X = Blocks(np.zeros((len(labels), 1)))
+    tracemalloc.start()
+    try:
+        pairs = draw("random", labels, groups, X=X, n_pairs=10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert touching(pairs, labels, 0, True) == 5 * n_others
+    assert peak < 4e6
+
+
+# Neighbours
+
+
+def nearest_by_hand(X, labels, groups, n_neighbors):
+    """The neighbours of every sample, by sorting exact differences; X a list of 3-D arrays."""
+    scaled = []
+    for array in X:
+        spread = array.std(axis=0)
+        if array.shape[2] > 1:
+            spread = np.full_like(spread, np.sqrt(np.sum(spread**2)))
+        difference = array[:, None] - array[None]
+        scaled.append(np.divide(difference, spread, out=difference, where=spread > 1e-12))
+    distances = np.sqrt(sum(np.sum(part**2, axis=(2, 3)) for part in scaled))
+    found = set()
+    for i, row in enumerate(distances):
+        for kind in (True, False):
+            others = [
+                j
+                for j in np.argsort(row)
+                if j != i
+                and (labels[i] == labels[j]) == kind
+                and (groups is None or groups[i] != groups[j])
+            ]
+            found |= {frozenset((i, int(j))) for j in others[:n_neighbors]}
+    return found
+
+
+NEIGHBOUR_SHAPES = {
+    "vectors": [(4, 1)],
+    "matrices": [(3, 2)],
+    "blocks": [(2, 1), (3, 3), (2, 4)],
+}
+
+
+def samples(shapes, n=40, seed=0):
+    """Arrays whose entries and blocks have very different units."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for m, (rows, width) in enumerate(shapes):
+        unit = 10.0 ** rng.uniform(-2, 2, size=(rows, 1 if width == 1 else width))
+        arrays.append(rng.normal(size=(n, rows, width)) * unit * 100.0**m)
+    return arrays
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 3, 50])
+@pytest.mark.parametrize("shape", NEIGHBOUR_SHAPES)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_neighbours_are_the_nearest(shape, n_neighbors, grouped):
+    arrays = samples(NEIGHBOUR_SHAPES[shape])
+    labels = np.arange(40) % 3
+    groups = np.arange(40) // 7 if grouped else None
+    pairs = draw("neighbors", labels, groups, X=Blocks(*arrays), n_neighbors=n_neighbors)
+    assert unordered(pairs) == nearest_by_hand(arrays, labels, groups, n_neighbors)
+
+
+def test_neighbours_do_not_depend_on_the_working_memory():
+    arrays, labels = samples(NEIGHBOUR_SHAPES["blocks"]), np.arange(40) % 3
+    whole = draw("neighbors", labels, X=Blocks(*arrays))
+    with config_context(working_memory=0.001):  # MiB: two or three rows at a time
+        parts = draw("neighbors", labels, X=Blocks(*arrays))
+    assert_array_equal(whole.index, parts.index)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=6, max_size=12),
+    st.integers(1, 3),
+)
+def test_ties_leave_no_nearer_sample_out(points, n_neighbors):
+    X = np.array(points, dtype=float)
+    labels = np.arange(len(X)) % 2
+    chosen = unordered(draw("neighbors", labels, X=X, n_neighbors=n_neighbors))
+    spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1)
+    distances = np.linalg.norm((X[:, None] - X) / spread, axis=2)
+    for i in range(len(X)):
+        for kind in (True, False):
+            others = [j for j in range(len(X)) if j != i and (labels[i] == labels[j]) == kind]
+            partners = [j for j in others if frozenset((i, j)) in chosen]
+            farthest = sorted(distances[i, others])[:n_neighbors][-1]
+            nearer = [j for j in others if distances[i, j] < farthest - 1e-6]
+            assert len(partners) >= min(n_neighbors, len(others))
+            assert set(nearer) <= set(partners)
+
+
+@pytest.mark.parametrize("shape", NEIGHBOUR_SHAPES)
+@pytest.mark.parametrize("scale", [1e-6, 3.0, 1e6])
+def test_neighbours_do_not_depend_on_units(shape, scale):
+    arrays, labels = samples(NEIGHBOUR_SHAPES[shape]), np.arange(40) % 3
+    one = draw("neighbors", labels, X=Blocks(*arrays))
+    other = draw("neighbors", labels, X=Blocks(*(array * scale for array in arrays)))
+    assert unordered(one) == unordered(other)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1.7, 1e9 / 3])
+def test_a_constant_feature_changes_no_neighbour(value):
+    X, labels = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 3
+    with_constant = np.c_[X, np.full(30, value)]
+    assert unordered(draw("neighbors", labels, X=X)) == unordered(
+        draw("neighbors", labels, X=with_constant)
+    )
+
+
+@pytest.mark.parametrize("origin", [1e4, 1e8, -1e10])
+def test_neighbours_do_not_depend_on_the_origin(origin):
+    X, labels = np.random.default_rng(0).normal(size=(30, 3)) + origin, np.arange(30) % 3
+    assert unordered(draw("neighbors", labels, X=X)) == nearest_by_hand(
+        [X[:, :, None] - origin], labels, None, 3
+    )
+
+
+# Weights
+
+
+@pytest.mark.parametrize("n_similar", [1, 3, 6, 9])
+def test_balanced_pairs_weigh_the_same_in_all(n_similar):
+    pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < n_similar)
+    even = balanced(pairs)
+    assert even.index is pairs.index
+    assert even.similar is pairs.similar
+    assert_allclose(even.weights[even.similar], 5 / n_similar)
+    assert_allclose(even.weights[~even.similar], 5 / (10 - n_similar))
+
+
+def test_pairs_that_are_even_need_no_weights():
+    pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < 5)
+    assert balanced(pairs) is pairs

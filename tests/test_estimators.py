@@ -1,0 +1,375 @@
+"""TATML, Maz and Euclidean: parameters are the paper's letters, and units do not matter."""
+
+import warnings
+from math import inf, sqrt
+
+import numpy as np
+import pytest
+from estimators_helpers import (
+    KINDS,
+    all_pairs,
+    as_list,
+    balanced_weights,
+    best_b0,
+    labelled,
+    squared_distances,
+    times,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.pipeline import make_pipeline
+
+from tatml import PAPER, TATML, Euclidean, Maz, learn_metric
+
+FEW = {"n_pairs_per_class": 40, "random_state": 0}
+STRATEGIES = ("random", "neighbors", "all")
+
+# The words and the letters
+
+SETTINGS = {
+    "the defaults": ({}, {"c": 1000, "rho": 1}),
+    "another C": ({"C": 20.0}, {"c": 20, "rho": 1}),
+    "a weak pull": ({"threshold_strength": 0.2}, {"c": 1000, "rho": 0.2}),
+    "an absolute c0": ({"C": 50.0, "c0": 7.0}, {"c": 50, "c0": 7}),
+    "a prior threshold": ({"threshold_prior": 0.7}, {"c": 1000, "rho": 1, "mu0": 0.49}),
+    "a fixed threshold": ({"threshold": 0.8}, {"c": 1000, "c0": inf, "mu0": 0.64}),
+    "the sum": ({"C": 0.5, "reduction": "sum"}, {"c": 0.5, "rho": 1}),
+    "the sum, a weak pull": (
+        {"C": 0.5, "reduction": "sum", "threshold_strength": 0.3},
+        {"c": 0.5, "rho": 0.3},
+    ),
+    "another margin": (
+        {"margin": (0.8, 1.7), "threshold_prior": 1.1},
+        {"c": 1000, "rho": 1, "mu0": 1.21 / sqrt(0.8 * 1.7)},
+    ),
+    "another margin, fixed": (
+        {"margin": (0.3, 1.2), "threshold": 0.9},
+        {"c": 1000, "c0": inf, "mu0": 0.81 / 0.6},
+    ),
+    "the identity": ({"prior": "identity", "C": 10.0}, {"c": 10, "rho": 1}),
+    "within": ({"prior": "within"}, {"c": 1000, "rho": 1}),
+    "neighbours": ({"pairs": "neighbors"}, {"c": 1000, "rho": 1}),
+}
+
+
+def learnt_by_letters(X, estimator, letters):
+    """`learn_metric` on the pairs and the prior of a fitted estimator."""
+    pairs, similar = estimator.pairs_, estimator.similar_
+    n_pairs = len(pairs)
+    weights, c = np.ones(n_pairs), letters["c"]
+    if estimator.reduction == "mean":
+        weights, c = balanced_weights(similar), letters["c"] / n_pairs
+    squared = squared_distances(X, as_list(estimator.prior_), pairs)
+    return learn_metric(
+        X,
+        pairs,
+        similar,
+        C=c,
+        c0=letters["c0"] if "c0" in letters else letters["rho"] * c * n_pairs,
+        mu0=letters.get("mu0", np.average(squared, weights=weights)),
+        margin=estimator.margin,
+        prior=as_list(estimator.prior_),
+        weights=weights,
+        tol=estimator.tol,
+    )
+
+
+def assert_same_metric(estimator, result, rtol=1e-6):
+    for W, expected in zip(estimator.result_.W, result.W, strict=True):
+        assert_allclose(W, expected, rtol=rtol, atol=rtol * np.max(np.abs(expected)))
+    assert_allclose(estimator.b0_, result.b0, rtol=rtol)
+    low, high = estimator.margin
+    assert_allclose(estimator.threshold_, sqrt(result.b0 * sqrt(low * high)), rtol=rtol)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_words_are_the_letters_of_the_paper(kind, name):
+    words, letters = SETTINGS[name]
+    X, y = labelled(kind)
+    estimator = TATML(**FEW | words, tol=1e-11).fit(X, y)
+    assert_same_metric(estimator, learnt_by_letters(X, estimator, letters))
+    learnt = squared_distances(X, estimator.result_.W, estimator.pairs_)
+    before = squared_distances(X, as_list(estimator.prior_), estimator.pairs_)
+    assert np.max(np.abs(learnt / before - 1)) > 0.05  # something was learnt
+
+
+@pytest.mark.parametrize("margin", [(0.5, 2.0), (1.0, 3.0)])
+@pytest.mark.parametrize("prior", ["auto", "identity"])
+def test_the_threshold_is_pulled_to_the_root_mean_square_of_the_distances(margin, prior):
+    X, y = labelled()
+    options = FEW | {"margin": margin, "prior": prior, "pairs": "neighbors"}
+    unnamed = TATML(**options).fit(X, y)
+    squared = squared_distances(X, [unnamed.prior_], unnamed.pairs_)
+    weights = balanced_weights(unnamed.similar_)
+    root_mean_square = sqrt(np.average(squared, weights=weights))
+    if prior == "auto":
+        assert_allclose(root_mean_square, 1)
+    named = TATML(**options, threshold_prior=root_mean_square).fit(X, y)
+    assert_allclose(unnamed.threshold_, named.threshold_, rtol=1e-6)
+    assert_allclose(unnamed.components_, named.components_, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_preset_is_the_paper(kind):
+    X, y = labelled(kind, n_samples=300)
+    estimator = TATML(**PAPER, random_state=0).fit(X, y)
+    assert_same_metric(estimator, learn_metric(X, estimator.pairs_, estimator.similar_))
+    for matrix in as_list(estimator.prior_):
+        assert_array_equal(matrix, np.eye(len(matrix)))
+    similar, dissimilar = (
+        y[estimator.pairs_[estimator.similar_ == kind]] for kind in (True, False)
+    )
+    assert_array_equal(similar[:, 0], similar[:, 1])
+    assert_array_equal(np.bincount(similar[:, 0]), [5, 5, 5])
+    assert np.all(dissimilar[:, 0] != dissimilar[:, 1])
+    assert len(dissimilar) == 15
+    assert_array_equal(np.bincount(dissimilar[:, 0]), [5, 5, 5])
+    assert dict(PAPER) == {
+        "C": 1,
+        "reduction": "sum",
+        "c0": 1,
+        "threshold_prior": 1,
+        "margin": (0.5, 2),
+        "prior": "identity",
+        "pairs": "random",
+        "n_pairs_per_class": 10,
+    }
+
+
+def test_dykstra_finds_the_same_metric():
+    X, y = labelled("two blocks")
+    newton = TATML(**PAPER, random_state=0, tol=1e-9).fit(X, y)
+    dykstra = clone(newton).set_params(solver="dykstra", tol=1e-7).fit(X, y)
+    assert_array_equal(newton.pairs_, dykstra.pairs_)
+    assert_same_metric(dykstra, newton.result_, rtol=2e-3)
+
+
+# Units
+
+UNITS = {
+    "vectors, smaller": ("vectors", [1e-3]),
+    "vectors, larger": ("vectors", [1e3]),
+    "features": ("vectors", [np.array([1e-3, 7.0, 1e3, 0.3])]),
+    "matrices, smaller": ("matrices", [1e-3]),
+    "matrices, larger": ("matrices", [1e3]),
+    "two blocks, smaller": ("two blocks", [1e-3]),
+    "two blocks, larger": ("two blocks", [1e3]),
+    "blocks": ("three blocks", [1e-3, 1e3, 5.0]),
+}
+
+
+def judged(estimator, X, y):
+    """The order of the neighbours of every sample, and the verdict on every pair."""
+    embedded = estimator.fit(X, y).transform(X)
+    order = NearestNeighbors(n_neighbors=10).fit(embedded).kneighbors(return_distance=False)
+    return order, estimator.predict_pairs(all_pairs(len(y)), X)
+
+
+@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize(
+    "estimator",
+    [TATML(random_state=0), TATML(pairs="neighbors", prior="within"), Maz(random_state=0)],
+    ids=["TATML", "TATML within neighbors", "Maz"],
+)
+def test_units_change_neither_neighbours_nor_decisions(estimator, name):
+    kind, factors = UNITS[name]
+    X, y = labelled(kind)
+    plain, scaled = judged(estimator, X, y), judged(estimator, times(X, *factors), y)
+    assert_array_equal(plain[0], scaled[0])
+    assert_array_equal(plain[1], scaled[1])
+    assert np.unique(plain[1]).tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+@pytest.mark.parametrize("kind", ["vectors", "matrices", "two blocks"])
+def test_units_of_euclidean_change_the_threshold_alone(kind, factor):
+    X, y = labelled(kind)
+    estimator = Euclidean(random_state=0)
+    plain, threshold = judged(estimator, X, y), estimator.threshold_
+    scaled = judged(estimator, times(X, factor), y)
+    assert_array_equal(plain[0], scaled[0])
+    assert_array_equal(plain[1], scaled[1])
+    assert_allclose(estimator.threshold_, factor * threshold)
+
+
+# The pairs that were used
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("make", [TATML, Maz, Euclidean])
+def test_pairs_are_indices_into_the_samples_and_follow_the_labels(make, strategy):
+    X, y = labelled("two blocks")
+    names = np.array(["spruce", "birch", "oak"])[y]
+    estimator = make(pairs=strategy, random_state=0).fit(X, names)
+    pairs, similar = estimator.pairs_, estimator.similar_
+    assert_array_equal(similar, y[pairs[:, 0]] == y[pairs[:, 1]])
+    assert len(np.unique(np.sort(pairs, axis=1), axis=0)) == len(pairs)
+    assert np.all(pairs[:, 0] != pairs[:, 1])
+    if strategy == "all":
+        assert len(pairs) == 60 * 59 // 2
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("make", [TATML, Maz, Euclidean])
+def test_no_pair_joins_two_samples_of_a_group(make, strategy):
+    X, y = labelled()
+    groups = np.array([f"object {i}" for i in np.arange(60) // 6])
+    free = make(pairs=strategy, random_state=0).fit(X, y).pairs_
+    assert np.any(groups[free[:, 0]] == groups[free[:, 1]])
+    grouped = make(pairs=strategy, random_state=0).fit(X, y, groups=groups).pairs_
+    assert np.all(groups[grouped[:, 0]] != groups[grouped[:, 1]])
+
+
+def test_a_class_of_one_sample_gives_dissimilar_pairs_only():
+    X, y = labelled()
+    y = y.copy()
+    y[7] = 3
+    estimator = TATML(random_state=0).fit(X, y)
+    with_seven = np.any(estimator.pairs_ == 7, axis=1)
+    assert with_seven.sum() > 20
+    assert not np.any(estimator.similar_[with_seven])
+
+
+@pytest.mark.parametrize(
+    "seed", [3, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)]
+)
+def test_a_seed_repeats_the_fit(seed):
+    X, y = labelled("matrices")
+    seeds = [seed() if callable(seed) else seed for _ in range(2)]
+    first, second = (TATML(random_state=seed).fit(X, y) for seed in seeds)
+    assert_array_equal(first.pairs_, second.pairs_)
+    assert_array_equal(first.components_, second.components_)
+    assert not np.array_equal(first.pairs_, TATML(random_state=4).fit(X, y).pairs_)
+
+
+def test_a_preprocessor_finds_the_samples():
+    X, y = labelled("two blocks")
+    rows = np.arange(5, 55)
+    plain = TATML(**FEW).fit(X[rows], y[rows])
+    by_index = TATML(**FEW, preprocessor=X).fit(rows, y[rows])
+    assert_array_equal(by_index.components_[0], plain.components_[0])
+    assert_array_equal(by_index.transform(rows), plain.transform(X[rows]))
+    assert_array_equal(by_index.pair_distance([[7, 9]]), plain.pair_distance([[7, 9]], X))
+
+
+# Starting from what was learnt, and keeping less of it
+
+
+def test_a_warm_start_takes_fewer_steps_to_the_same_metric():
+    X, y = labelled("two blocks")
+    cold = TATML(C=1100.0, **FEW, tol=1e-10).fit(X, y)
+    warm = TATML(C=1000.0, **FEW, tol=1e-10, warm_start=True).fit(X, y)
+    warm.set_params(C=1100.0).fit(X, y)
+    assert warm.n_iter_ < cold.n_iter_
+    assert_same_metric(warm, cold.result_, rtol=1e-4)
+    other, labels = labelled("vectors")  # of another shape: nothing to start from
+    assert_array_equal(
+        warm.fit(other, labels).components_,
+        TATML(C=1100.0, **FEW, tol=1e-10).fit(other, labels).components_,
+    )
+
+
+def test_fewer_components_take_less_room_and_their_own_threshold():
+    X, y = labelled("two blocks")
+    options = FEW | {"pairs": "neighbors", "threshold_strength": 0.3}
+    reduced, full = TATML(**options, n_components=[2, 3]).fit(X, y), TATML(**options).fit(X, y)
+    assert [A.shape for A in reduced.components_] == [(2, 3), (3, 4)]
+    assert reduced.transform(X).shape == (60, 2 * 2 + 3)
+    assert len(reduced.get_feature_names_out()) == 7
+    longest = full.pair_distance(all_pairs(60), X) * (1 + 1e-12)
+    assert np.all(reduced.pair_distance(all_pairs(60), X) <= longest)
+    b0 = best_b0(
+        reduced.pair_distance(reduced.pairs_, X) ** 2,
+        np.where(reduced.similar_, 1, -1),
+        weights=balanced_weights(reduced.similar_),
+        strength=0.3,
+        centre=1.0,
+    )
+    assert_allclose(reduced.b0_, b0, rtol=1e-6)
+    assert reduced.b0_ < full.b0_
+
+
+def test_stopping_early_warns_at_the_line_of_the_user_and_keeps_the_fit():
+    X, y = labelled()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = TATML(**FEW, max_iter=1).fit(X, y)
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert caught[0].filename == __file__
+    assert estimator.n_iter_ == 1
+    assert not estimator.result_.converged
+
+
+# Maz and Euclidean
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_maz_is_tatml_with_the_threshold_fixed(kind):
+    X, y = labelled(kind)
+    options = {"C": 30.0, "margin": (0.4, 1.5), "prior": "within", "threshold": 0.7} | FEW
+    maz, tatml = Maz(**options).fit(X, y), TATML(**options).fit(X, y)
+    assert_array_equal(maz.transform(X), tatml.transform(X))
+    assert maz.threshold_ == tatml.threshold_ == pytest.approx(0.7)
+    assert maz.b0_ == pytest.approx(0.49 / sqrt(0.4 * 1.5))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_search_of_maz_is_a_grid_search(grouped):
+    X, y = labelled("two blocks", n_samples=90)
+    given = {"groups": np.arange(90) // 5} if grouped else {}
+    folds = GroupKFold(3) if grouped else StratifiedKFold(4)
+    maz = Maz(threshold="search", cv=folds, k=5, **FEW).fit(X, y, **given)
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(Maz(**FEW).set_fit_request(groups=True), KNeighborsClassifier(5))
+        grid = GridSearchCV(model, {"maz__threshold": list(maz.thresholds)}, cv=folds)
+        grid.fit(X, y, **given)
+    scores = grid.cv_results_["mean_test_score"]
+    assert len(set(scores)) > 1
+    assert_allclose(list(maz.search_scores_.values()), scores)
+    assert list(maz.search_scores_) == list(maz.thresholds)
+    assert maz.threshold_ == pytest.approx(grid.best_params_["maz__threshold"])
+    assert_array_equal(maz.transform(X), grid.best_estimator_[0].transform(X))
+
+
+def test_a_fit_without_a_search_forgets_the_search():
+    X, y = labelled()
+    maz = Maz(threshold="search", thresholds=(0.5, 1.0), **FEW).fit(X, y)
+    assert hasattr(maz, "search_scores_")
+    maz.set_params(threshold=1.0).fit(X, y)
+    assert not hasattr(maz, "search_scores_")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_euclidean_with_labels_has_the_best_threshold(kind):
+    X, y = labelled(kind)
+    options = {"margin": (0.6, 1.8), "threshold_strength": 0.4, "threshold_prior": 3.0}
+    estimator = Euclidean(pairs="neighbors", **options).fit(X, y)
+    b0 = best_b0(
+        estimator.pair_distance(estimator.pairs_, X) ** 2,
+        np.where(estimator.similar_, 1, -1),
+        weights=balanced_weights(estimator.similar_),
+        margin=options["margin"],
+        strength=0.4,
+        centre=9 / sqrt(0.6 * 1.8),
+    )
+    assert_allclose(estimator.b0_, b0, rtol=1e-6)
+    assert_allclose(estimator.threshold_, sqrt(b0 * sqrt(0.6 * 1.8)), rtol=1e-6)
+
+
+def test_euclidean_without_labels_has_no_threshold():
+    X, y = labelled("two blocks")
+    estimator = Euclidean(random_state=0).fit(X, y)
+    assert estimator.predict_pairs([[0, 1]], X).shape == (1,)
+    estimator.fit(X)
+    for name in ("threshold_", "b0_", "pairs_", "similar_"):
+        assert not hasattr(estimator, name)
+    with pytest.raises(AttributeError, match=r"no threshold_: fit it with labels"):
+        estimator.predict_pairs([[0, 1]], X)
+    for A, n in zip(estimator.components_, (3, 4), strict=True):
+        assert_allclose(A, np.eye(n) / sqrt(2))
+    assert estimator.set_threshold(1e9).predict_pairs([[0, 1]], X) == [1]

@@ -1,0 +1,413 @@
+"""TATMLPairs and PairThreshold: same or different, from pairs with labels ±1."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from estimators_helpers import (
+    KINDS,
+    as_list,
+    balanced_weights,
+    best_b0,
+    labelled,
+    labelled_pairs,
+    squared_distances,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import balanced_accuracy_score, fbeta_score, roc_auc_score
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+)
+
+from tatml import TATML, PairThreshold, TATMLPairs, learn_metric
+
+
+def vector_pairs(n_pairs=120):
+    """Pairs of vectors (n_pairs, 2, 4), their labels, and pairs and labels that were held out."""
+    X, y = labelled()
+    index, labels = labelled_pairs(y, 2 * n_pairs)
+    return X[index[:n_pairs]], labels[:n_pairs], X[index[n_pairs:]], labels[n_pairs:]
+
+
+def assert_same_fit(first, second, rtol=1e-6):
+    matrices = [as_list(estimator.get_mahalanobis_matrix()) for estimator in (first, second)]
+    for W, expected in zip(*matrices, strict=True):
+        assert_allclose(W, expected, rtol=rtol, atol=rtol * np.max(np.abs(expected)))
+    assert_allclose(first.threshold_, second.threshold_, rtol=rtol)
+    assert_allclose(first.b0_, second.b0_, rtol=rtol)
+
+
+ESTIMATORS = [TATMLPairs(), PairThreshold(), PairThreshold("cosine")]
+
+# A classifier of pairs
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_a_classifier_that_says_same_where_its_decision_is_positive(estimator):
+    pairs, labels, held_out, truth = vector_pairs()
+    model = clone(estimator).fit(pairs, labels)
+    assert is_classifier(model)
+    assert_array_equal(model.classes_, [-1, 1])
+    decision, verdict = model.decision_function(held_out), model.predict(held_out)
+    assert_array_equal(verdict, np.where(decision > 0, 1, -1))
+    assert_array_equal(verdict, model.predict_pairs(held_out))
+    assert_allclose(decision, model.threshold_ - model.pair_distance(held_out))
+    assert set(verdict) == {-1, 1}
+    assert model.score(held_out, truth) == roc_auc_score(truth, -model.pair_distance(held_out))
+    weights = np.linspace(0, 1, len(truth))
+    assert model.score(held_out, truth, weights) == roc_auc_score(
+        truth, decision, sample_weight=weights
+    )
+    score = model.score(held_out, truth)
+    assert model.set_threshold(0.01).score(held_out, truth) == score
+    assert model.threshold_ == 0.01
+
+
+def test_a_pair_at_the_threshold_is_different():
+    pairs, labels, *_ = vector_pairs()
+    model = PairThreshold().fit(pairs, labels).set_threshold(5.0)
+    at, below = [[[0, 0, 0, 0], [3, 4, 0, 0]]], [[[0, 0, 0, 0], [3, 3.9, 0, 0]]]
+    assert model.decision_function(at) == [0.0]
+    assert model.predict(at) == [-1]
+    assert model.predict(below) == [1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_that_tatml_drew_give_its_metric(kind):
+    X, y = labelled(kind)
+    options = {"C": 100.0, "margin": (0.6, 1.9), "threshold_strength": 0.5}
+    drawn = TATML(**options, pairs="neighbors").fit(X, y)
+    labels = np.where(drawn.similar_, 1, -1)
+    assert np.sum(labels > 0) != np.sum(labels < 0)
+    model = TATMLPairs(**options, class_weight="balanced", preprocessor=X)
+    assert_same_fit(model.fit(drawn.pairs_, labels), drawn)
+    assert_array_equal(model.transform(X), model.transform(np.arange(60)))
+    assert_allclose(model.pair_distance(drawn.pairs_), drawn.pair_distance(drawn.pairs_, X))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_words_are_the_letters_of_the_paper(reduction):
+    pairs, labels, *_ = vector_pairs()
+    weights = np.random.default_rng(0).uniform(0.1, 3, size=len(labels))
+    model = TATMLPairs(C=3.0, threshold_strength=0.4, reduction=reduction, tol=1e-11)
+    model.fit(pairs, labels, sample_weight=weights)
+    X, index = pairs.reshape(-1, 4), np.arange(2 * len(pairs)).reshape(-1, 2)
+    c = 3.0 / weights.sum() if reduction == "mean" else 3.0
+    result = learn_metric(
+        X,
+        index,
+        labels > 0,
+        C=c,
+        c0=0.4 * c * weights.sum(),
+        mu0=np.average(squared_distances(X, [model.prior_], index), weights=weights),
+        prior=model.prior_,
+        weights=weights,
+        tol=1e-11,
+    )
+    assert_allclose(model.result_.W[0], result.W[0], rtol=1e-6, atol=1e-8)
+    assert_allclose(model.b0_, result.b0, rtol=1e-6)
+    assert_array_equal(model.pairs_, index)
+    assert_array_equal(model.similar_, labels > 0)
+
+
+# Weights
+
+PRIORS = ["auto", "scaled", "identity"]
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_the_mean_does_not_count_pairs_and_the_sum_does(prior):
+    pairs, labels, *_ = vector_pairs()
+    twice, both = np.concatenate([pairs, pairs]), np.concatenate([labels, labels])
+    options = {"prior": prior, "tol": 1e-12}
+    once = TATMLPairs(C=5.0, **options).fit(pairs, labels)
+    assert_same_fit(TATMLPairs(C=5.0, **options).fit(twice, both), once)
+    summed = TATMLPairs(C=0.01, **options, reduction="sum").fit(twice, both)
+    doubled = TATMLPairs(C=0.02, **options, reduction="sum").fit(pairs, labels)
+    assert_same_fit(summed, doubled)
+    plain = TATMLPairs(C=0.01, **options, reduction="sum").fit(pairs, labels)
+    assert not np.allclose(plain.components_, summed.components_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_a_weight_of_two_is_a_pair_given_twice(prior, reduction):
+    pairs, labels, *_ = vector_pairs()
+    counts = np.random.default_rng(0).integers(1, 4, size=len(labels))
+    options = {"C": 5.0, "prior": prior, "tol": 1e-12, "reduction": reduction}
+    weighted = TATMLPairs(**options).fit(pairs, labels, sample_weight=counts)
+    repeated = TATMLPairs(**options).fit(
+        np.repeat(pairs, counts, axis=0), np.repeat(labels, counts)
+    )
+    assert_same_fit(weighted, repeated)
+    assert abs(weighted.threshold_ / TATMLPairs(**options).fit(pairs, labels).threshold_ - 1) > 1e-4
+
+
+@pytest.mark.parametrize("prior", [*PRIORS, "within", "covariance"])
+@pytest.mark.parametrize("n_components", [None, 2])
+def test_a_weight_of_zero_is_a_pair_left_out(prior, n_components):
+    pairs, labels, *_ = vector_pairs()
+    keep = np.arange(len(labels)) % 4 > 0
+    pairs = np.where(keep[:, None, None], pairs, 10 * pairs[:, :, ::-1])  # nonsense, left out
+    options = {"C": 5.0, "prior": prior, "n_components": n_components, "tol": 1e-12}
+    weighted = TATMLPairs(**options).fit(pairs, labels, sample_weight=keep.astype(float))
+    assert_same_fit(weighted, TATMLPairs(**options).fit(pairs[keep], labels[keep]))
+
+
+def test_active_pairs_are_numbered_as_they_were_given():
+    pairs, labels, *_ = vector_pairs()
+    weights = np.where(np.arange(len(labels)) % 4 > 0, 1.0, 0.0)
+    model = TATMLPairs(tol=1e-10).fit(pairs, labels, sample_weight=weights)
+    gamma = np.where(labels > 0, *model.margin)
+    violation = labels * (model.pair_distance(pairs) ** 2 - gamma * model.b0_)
+    assert_array_equal(model.result_.active, np.flatnonzero((violation > 0) & (weights > 0)))
+    assert_array_equal(model.similar_, labels > 0)
+
+
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+def test_class_weights_multiply_the_weights_of_the_pairs(make):
+    pairs, labels, *_ = vector_pairs()
+    weights = np.linspace(0.5, 2, len(labels))
+    by_class = make(class_weight={-1: 0.3, 1: 2.0}).fit(pairs, labels, sample_weight=weights)
+    expected = make().fit(pairs, labels, sample_weight=weights * np.where(labels > 0, 2.0, 0.3))
+    assert by_class.threshold_ == pytest.approx(expected.threshold_)
+    balanced = make(class_weight="balanced").fit(pairs, labels)
+    expected = make().fit(pairs, labels, sample_weight=balanced_weights(labels > 0))
+    assert balanced.threshold_ == pytest.approx(expected.threshold_)
+    assert balanced.threshold_ != pytest.approx(make().fit(pairs, labels).threshold_, rel=1e-3)
+
+
+# The ways to give pairs
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_index_pairs_stand_for_samples(estimator):
+    X, y = labelled()
+    index, labels = labelled_pairs(y)
+    plain = clone(estimator).fit(X[index], labels)
+    names = np.array([f"image {i:03}" for i in range(len(X))])
+
+    def find(indicators):
+        return X[[int(name.split()[1]) for name in indicators]]
+
+    for preprocessor, pairs in ((X, index), (X.tolist(), index.tolist()), (find, names[index])):
+        model = clone(estimator).set_params(preprocessor=preprocessor).fit(pairs, labels)
+        assert_allclose(model.threshold_, plain.threshold_, rtol=1e-6)
+        assert_allclose(
+            model.decision_function(pairs), plain.decision_function(X[index]), atol=1e-6
+        )
+        assert_array_equal(model.predict(X[index]), plain.predict(X[index]))
+
+
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+def test_pairs_of_matrices_have_four_axes(make):
+    X, y = labelled("matrices")
+    index, labels = labelled_pairs(y)
+    model = make().fit(X[index], labels)
+    assert model.block_shapes_ == ((3, 4),)
+    assert model.n_features_in_ == 12
+    by_index = make(preprocessor=X).fit(index, labels)
+    assert_allclose(model.decision_function(X[index]), by_index.decision_function(index), atol=1e-6)
+    frobenius = make(**{"C": 1e-9, "prior": "identity"} if make is TATMLPairs else {})
+    delta = X[index[:, 0]] - X[index[:, 1]]
+    distance = frobenius.fit(X[index], labels).pair_distance(X[index])
+    assert_allclose(distance, np.linalg.norm(delta, axis=(1, 2)), rtol=1e-6)
+
+
+def test_transform_takes_samples_and_fit_transform_is_refused():
+    pairs, labels, held_out, _ = vector_pairs()
+    model = TATMLPairs(n_components=2).fit(pairs, labels)
+    embedded = model.transform(held_out.reshape(-1, 4)).reshape(-1, 2, 2)
+    distance = np.linalg.norm(embedded[:, 0] - embedded[:, 1], axis=1)
+    assert_allclose(model.pair_distance(held_out), distance)
+    with pytest.raises(TypeError, match=r"fit_transform: .* call fit\(pairs, y\), then transform"):
+        TATMLPairs().fit_transform(pairs, labels)
+
+
+# Other thresholds
+
+
+def rates(truth, same):
+    """The true positive rate and the true negative rate."""
+    return np.mean(same[truth > 0]), np.mean(~same[truth < 0])
+
+
+def with_tnr(least):
+    return lambda truth, same: rates(truth, same)[0] if rates(truth, same)[1] >= least else -1.0
+
+
+def with_tpr(least):
+    return lambda truth, same: rates(truth, same)[1] if rates(truth, same)[0] >= least else -1.0
+
+
+STRATEGIES = {
+    "accuracy": ({}, lambda truth, same: np.mean((truth > 0) == same)),
+    "f_beta": ({"beta": 0.7}, lambda truth, same: fbeta_score(truth > 0, same, beta=0.7)),
+    "max_tpr": ({"min_rate": 0.9}, with_tnr(0.9)),
+    "max_tnr": ({"min_rate": 0.8}, with_tpr(0.8)),
+    "false_match_rate": ({"max_rate": 0.1}, with_tnr(0.9)),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+def test_no_other_threshold_serves_the_target_better(make, name):
+    options, quality = STRATEGIES[name]
+    pairs, labels, held_out, truth = vector_pairs(60)
+    model = make().fit(pairs, labels)
+    fitted = {key: value for key, value in vars(model).items() if key != "threshold_"}
+    assert model.calibrate_threshold(held_out, truth, strategy=name, **options) is model
+    assert all(vars(model)[key] is value for key, value in fitted.items())
+    distances = model.pair_distance(held_out)
+    found = quality(truth, model.predict(held_out) > 0)
+    for threshold in np.append(1e-9, np.nextafter(distances, np.inf)):
+        assert quality(truth, distances < threshold) <= found
+    assert found > 0
+
+
+def test_calibration_inside_fit_is_calibration_on_the_same_pairs():
+    pairs, labels, *_ = vector_pairs()
+    target = {"strategy": "false_match_rate", "max_rate": 0.02}
+    inside = TATMLPairs().fit(pairs, labels, calibration_params=target)
+    after = TATMLPairs().fit(pairs, labels)
+    assert inside.b0_ == after.b0_
+    assert inside.threshold_ < after.threshold_
+    assert inside.threshold_ == after.calibrate_threshold(pairs, labels, **target).threshold_
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_scikit_learn_calibrates_probabilities_and_thresholds(estimator):
+    pairs, labels, held_out, truth = vector_pairs()
+    fitted = clone(estimator).fit(pairs, labels)
+    score = fitted.score(held_out, truth)
+    for model in (estimator, FrozenEstimator(fitted)):
+        calibrated = CalibratedClassifierCV(model, cv=3).fit(pairs, labels)
+        chance = calibrated.predict_proba(held_out)
+        assert_array_equal(calibrated.classes_, [-1, 1])
+        assert_allclose(chance.sum(axis=1), 1)
+        assert abs(roc_auc_score(truth, chance[:, 1]) - score) < 0.05
+    assert_allclose(  # with the metric frozen, the probability is a function of the distance
+        np.argsort(chance[:, 1], kind="stable"),
+        np.argsort(fitted.decision_function(held_out), kind="stable"),
+    )
+    tuned = TunedThresholdClassifierCV(
+        FrozenEstimator(fitted), cv="prefit", refit=False, thresholds=50
+    ).fit(held_out, truth)
+    balanced = balanced_accuracy_score(truth, tuned.predict(held_out))
+    assert balanced >= balanced_accuracy_score(truth, fitted.predict(held_out)) - 0.02
+    by_folds = TunedThresholdClassifierCV(estimator, cv=3).fit(pairs, labels)
+    shifted = fitted.decision_function(held_out) > by_folds.best_threshold_
+    assert_array_equal(by_folds.predict(held_out), np.where(shifted, 1, -1))
+
+
+def test_scikit_learn_validates_and_searches():
+    pairs, labels, *_ = vector_pairs()
+    folds = StratifiedKFold(3)
+    grid = GridSearchCV(TATMLPairs(), {"C": [1e-3, 1e3]}, cv=folds).fit(pairs, labels)
+    scores = {
+        C: np.mean(
+            [
+                TATMLPairs(C=C).fit(pairs[train], labels[train]).score(pairs[test], labels[test])
+                for train, test in folds.split(pairs, labels)
+            ]
+        )
+        for C in (1e-3, 1e3)
+    }
+    assert_allclose(grid.cv_results_["mean_test_score"], list(scores.values()))
+    assert grid.best_params_["C"] == max(scores, key=scores.get)
+    assert_allclose(np.mean(cross_val_score(TATMLPairs(), pairs, labels, cv=3)), scores[1e3])
+    X, y = labelled("two blocks")
+    index, labels = labelled_pairs(y)
+    for estimator in (TATMLPairs(preprocessor=X), PairThreshold(preprocessor=X)):
+        verdicts = cross_val_predict(estimator, index, labels, cv=folds)
+        for train, test in folds.split(index, labels):
+            expected = clone(estimator).fit(index[train], labels[train]).predict(index[test])
+            assert_array_equal(verdicts[test], expected)
+
+
+# The threshold alone
+
+DISTANCES = {
+    "euclidean": lambda a, b: np.linalg.norm(a - b, axis=1),
+    "manhattan": lambda a, b: np.abs(a - b).sum(axis=1),
+    "cosine": lambda a, b: 1 - np.diagonal(cosine_similarity(a, b)),
+}
+
+
+@pytest.mark.parametrize("metric", [*DISTANCES, "callable", "precomputed"])
+@pytest.mark.parametrize(
+    "options", [{}, {"margin": (0.7, 1.5), "threshold_strength": 0.3}], ids=str
+)
+def test_the_distance_stays_and_its_threshold_is_the_best(metric, options):
+    pairs, labels, *_ = vector_pairs()
+    weights = np.linspace(0.5, 2, len(labels))
+    function = DISTANCES.get(metric, lambda a, b: np.max(np.abs(a - b), axis=1))
+    distances, given = function(pairs[:, 0], pairs[:, 1]), pairs
+    if metric == "callable":
+        metric = lambda u, v: np.max(np.abs(u - v))  # noqa: E731
+    elif metric == "precomputed":
+        given = distances
+    centre = np.sqrt(np.average(distances**2, weights=weights))
+    model = PairThreshold(metric, **options, threshold_prior=0.8 * centre)
+    model.fit(given, labels, sample_weight=weights)
+    assert_allclose(model.pair_distance(given), distances, atol=1e-7)
+    low, high = model.margin
+    b0 = best_b0(
+        distances**2,
+        labels,
+        weights=weights,
+        margin=model.margin,
+        strength=model.threshold_strength,
+        centre=(0.8 * centre) ** 2 / sqrt(low * high),
+    )
+    assert_allclose(model.b0_, b0, rtol=1e-6)
+    assert_allclose(model.threshold_, sqrt(b0 * sqrt(low * high)), rtol=1e-6)
+    assert set(model.predict(given)) == {-1, 1}
+
+
+@pytest.mark.parametrize("margin", [(0.5, 2.0), (1.0, 3.0)])
+def test_the_threshold_is_pulled_to_the_root_mean_square_of_the_distances(margin):
+    pairs, labels, *_ = vector_pairs()
+    model = PairThreshold(margin=margin).fit(pairs, labels)
+    root_mean_square = sqrt(np.mean(model.pair_distance(pairs) ** 2))
+    named = PairThreshold(margin=margin, threshold_prior=root_mean_square).fit(pairs, labels)
+    assert_allclose(model.threshold_, named.threshold_)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_threshold_has_the_units_of_the_distance(factor):
+    pairs, labels, *_ = vector_pairs()
+    model = PairThreshold().fit(pairs, labels)
+    scaled = PairThreshold().fit(factor * pairs, labels)
+    assert_allclose(scaled.threshold_, factor * model.threshold_)
+    assert_array_equal(scaled.predict(factor * pairs), model.predict(pairs))
+    learnt, unscaled = (
+        TATMLPairs().fit(s * pairs, labels).predict(s * pairs) for s in (factor, 1.0)
+    )
+    assert_array_equal(learnt, unscaled)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_learnt_embedding_the_learnt_threshold_is_the_best(kind):
+    X, y = labelled(kind)
+    index, labels = labelled_pairs(y)
+    learnt = TATMLPairs(preprocessor=X, threshold_strength=0.4, tol=1e-12).fit(index, labels)
+    alone = PairThreshold(
+        preprocessor=learnt.transform(X), threshold_strength=0.4, threshold_prior=1.0
+    ).fit(index, labels)
+    assert_allclose(alone.pair_distance(index), learnt.pair_distance(index))
+    assert_allclose(alone.threshold_, learnt.threshold_, rtol=1e-6)
+
+
+def test_distances_that_are_all_zero_have_the_threshold_zero():
+    model = PairThreshold("precomputed").fit(np.zeros(4), [1, -1, 1, -1])
+    assert model.threshold_ == 0
+    assert_array_equal(model.predict([0.0, 1.0]), [-1, -1])

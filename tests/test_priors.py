@@ -1,0 +1,352 @@
+"""Priors that follow the data: their definitions, scale and equivariance."""
+
+import numpy as np
+import pytest
+from helpers import SHAPES, random_spd
+from numpy.testing import assert_allclose
+
+from tatml import TATML, Blocks, TATMLPairs
+from tatml.priors import PRIORS, make_prior
+
+SCALED = [kind for kind in PRIORS if kind != "identity"]
+N_SAMPLES, N_CLASSES = 30, 3
+LABELS = np.arange(N_SAMPLES) % N_CLASSES
+PAIRS = np.array([(i, (i * 7 + step) % N_SAMPLES) for i in range(N_SAMPLES) for step in (4, 11)])
+PAIRS = PAIRS[PAIRS[:, 0] != PAIRS[:, 1]]
+
+
+@pytest.fixture(params=["vectors", "wide", "three ragged"])
+def arrays(request):
+    return random_arrays(SHAPES[request.param])
+
+
+def random_arrays(shapes, seed=0):
+    """Correlated features in units of their own, with means and classes of their own."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for n, width in shapes:
+        mixed = np.einsum("ij,kjl->kil", random_spd(rng, n), rng.normal(size=(N_SAMPLES, n, width)))
+        centres = rng.normal(size=(N_CLASSES, n, width))[LABELS]
+        units = 10.0 ** rng.uniform(-1, 1, size=(n, 1))
+        arrays.append((mixed + centres + 5 * rng.normal(size=(n, width))) * units)
+    return arrays
+
+
+def pair_scatter(array):
+    """The mean of ΔΔᵀ, pair by pair."""
+    differences = [array[i] - array[j] for i, j in PAIRS]
+    return sum(difference @ difference.T for difference in differences) / len(PAIRS)
+
+
+def deviations_of(array):
+    """The columns of all samples less their class's mean, one a row."""
+    return np.concatenate(
+        [(array[i] - array[label == LABELS].mean(axis=0)).T for i, label in enumerate(LABELS)]
+    )
+
+
+def prior(kind, arrays):
+    scatter = [pair_scatter(array) for array in arrays]
+    within = [deviations_of(array) for array in arrays]
+    return make_prior(kind, Blocks(*arrays), scatter, within)
+
+
+def left_times(B, array):
+    """B times every matrix."""
+    return np.array([B @ matrix for matrix in array])
+
+
+# Definitions
+
+
+def covariance(array):
+    mean = sum(array) / len(array)
+    total = sum((matrix - mean) @ (matrix - mean).T for matrix in array)
+    return total / (len(array) * array.shape[2])
+
+
+def ledoit_wolf_by_hand(rows):
+    """Shrunk towards a multiple of the identity, as their paper of 2004 defines it."""
+    count, n = rows.shape
+    scatter = sum(np.outer(row, row) for row in rows) / count
+    target = np.trace(scatter) / n * np.eye(n)
+    distance = np.sum((scatter - target) ** 2)
+    noise = sum(np.sum((np.outer(row, row) - scatter) ** 2) for row in rows) / count**2
+    share = min(noise, distance) / distance if distance > 0 else 0.0
+    return share * target + (1 - share) * scatter
+
+
+def shape_by_hand(kind, array):
+    """W0 but for its scale."""
+    S = pair_scatter(array)
+    if kind == "auto":
+        kind = "diagonal" if array.shape[2] == 1 else "scaled"
+    if kind in ("identity", "scaled"):
+        return np.eye(len(S))
+    if kind == "diagonal":
+        return np.diag([1 / S[i, i] for i in range(len(S))])
+    if kind == "covariance":
+        return np.linalg.inv(covariance(array))
+    unit = np.diag(np.sqrt(np.diag(S)))
+    rows = deviations_of(array) @ np.linalg.inv(unit)
+    return np.linalg.inv(unit @ ledoit_wolf_by_hand(rows) @ unit)
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_each_word_is_what_it_is_defined_to_be(kind, arrays):
+    for W0, array in zip(prior(kind, arrays), arrays, strict=True):
+        expected = shape_by_hand(kind, array)
+        if kind != "identity":
+            expected = expected / np.trace(expected @ pair_scatter(array))
+        assert_allclose(W0, expected, rtol=1e-7, atol=1e-12 * np.max(expected))
+        assert_allclose(W0, W0.T, rtol=1e-12)
+
+
+def test_the_words_differ():
+    """So that no word can stand for another in these tests."""
+    arrays = random_arrays([(4, 1)])
+    kinds = [prior(kind, arrays)[0] for kind in PRIORS if kind != "auto"]
+    for m, one in enumerate(kinds):
+        for other in kinds[:m]:
+            assert np.max(np.abs(one - other)) > 0.1 * np.max(np.abs(other))
+
+
+@pytest.mark.parametrize("kind", SCALED)
+def test_the_mean_squared_distance_is_one_in_each_block(kind, arrays):
+    for W0, array in zip(prior(kind, arrays), arrays, strict=True):
+        squared = [np.trace((array[i] - array[j]).T @ W0 @ (array[i] - array[j])) for i, j in PAIRS]
+        assert_allclose(np.mean(squared), 1, rtol=1e-12)
+
+
+# Equivariance
+
+
+@pytest.mark.parametrize("kind", SCALED)
+@pytest.mark.parametrize("scale", [1e-8, 1e9])
+def test_the_unit_of_a_block_is_undone(kind, scale, arrays):
+    plain, scaled = prior(kind, arrays), prior(kind, [scale * array for array in arrays])
+    for W0, changed in zip(plain, scaled, strict=True):
+        assert_allclose(changed * scale**2, W0, rtol=1e-7, atol=1e-11 * np.max(W0))
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "covariance", "within"])
+def test_the_unit_of_a_feature_is_undone(kind, arrays):
+    rng = np.random.default_rng(1)
+    units = [10.0 ** rng.uniform(-3, 3, size=array.shape[1]) for array in arrays]
+    changed = [left_times(np.diag(D), array) for D, array in zip(units, arrays, strict=True)]
+    for W0, other, D in zip(prior(kind, arrays), prior(kind, changed), units, strict=True):
+        undone = other * np.outer(D, D)
+        assert_allclose(undone, W0, rtol=1e-7, atol=1e-11 * np.max(W0))
+
+
+@pytest.mark.parametrize("shape", ["vectors", "three ragged"])
+def test_auto_undoes_the_unit_of_a_feature_of_vectors_only(shape):
+    arrays = random_arrays(SHAPES[shape])
+    units = [np.linspace(1, 10, array.shape[1]) for array in arrays]
+    changed = [left_times(np.diag(D), array) for D, array in zip(units, arrays, strict=True)]
+    for array, W0, other, D in zip(
+        arrays, prior("auto", arrays), prior("auto", changed), units, strict=True
+    ):
+        undone = np.allclose(other * np.outer(D, D), W0, rtol=1e-9)
+        assert undone == (array.shape[2] == 1)
+
+
+def test_covariance_undoes_every_linear_map(arrays):
+    rng = np.random.default_rng(2)
+    maps = [rng.normal(size=(len(a[0]), len(a[0]))) + 2 * np.eye(len(a[0])) for a in arrays]
+    moved = [
+        left_times(B, array) + rng.normal(size=array.shape[1:])
+        for B, array in zip(maps, arrays, strict=True)
+    ]
+    for W0, other, B in zip(
+        prior("covariance", arrays), prior("covariance", moved), maps, strict=True
+    ):
+        assert_allclose(B.T @ other @ B, W0, rtol=1e-7, atol=1e-9 * np.max(W0))
+
+
+def test_scaled_turns_with_the_samples(arrays):
+    rng = np.random.default_rng(3)
+    turns = [np.linalg.qr(rng.normal(size=(len(a[0]), len(a[0]))))[0] for a in arrays]
+    turned = [left_times(Q, array) for Q, array in zip(turns, arrays, strict=True)]
+    for W0, other, Q in zip(prior("scaled", arrays), prior("scaled", turned), turns, strict=True):
+        assert_allclose(other, Q @ W0 @ Q.T, rtol=1e-9, atol=1e-12 * np.max(W0))
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_the_origin_does_not_matter(kind, arrays):
+    moved = [array + 1000 * np.std(array) for array in arrays]
+    for W0, other in zip(prior(kind, arrays), prior(kind, moved), strict=True):
+        assert_allclose(other, W0, rtol=1e-6, atol=1e-9 * np.max(W0))
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_single_precision_is_computed_in_double(kind):
+    arrays = [array.astype(np.float32) for array in random_arrays([(4, 1), (3, 2)])]
+    doubles = [array.astype(float) for array in arrays]
+    scatter, within = map(pair_scatter, doubles), map(deviations_of, doubles)
+    singles = make_prior(kind, Blocks(*arrays), list(scatter), list(within))
+    for W0, other in zip(prior(kind, doubles), singles, strict=True):
+        assert other.dtype == np.float64
+        assert_allclose(other, W0, rtol=1e-4, atol=1e-6 * np.max(W0))
+
+
+# What has no inverse
+
+
+def test_a_singular_covariance_is_refused_with_its_rank():
+    array = random_arrays([(5, 1)])[0]
+    array[:, 3] = array[:, 0] + 2 * array[:, 1]
+    array[:, 4] = 1e6 * array[:, 2]
+    message = r"prior='covariance': the covariance of block 1 has rank 3, expected 5.*prior='auto'"
+    with pytest.raises(ValueError, match=message):
+        prior("covariance", [random_arrays([(2, 3)])[0], array])
+
+
+def test_more_features_than_samples_are_refused_with_the_rank():
+    array = np.random.default_rng(0).normal(size=(N_SAMPLES, 40, 1))
+    with pytest.raises(ValueError, match=f"has rank {N_SAMPLES - 1}, expected 40"):
+        prior("covariance", [array])
+
+
+def test_a_covariance_that_is_only_badly_scaled_is_inverted():
+    array = random_arrays([(3, 1)])[0] * np.array([1e-9, 1.0, 1e9])[:, None]
+    (W0,) = prior("covariance", [array])
+    product = W0 @ covariance(array)
+    units = np.array([1e-9, 1.0, 1e9])
+    assert_allclose(
+        product / np.outer(1 / units, units) * 3 / np.trace(product), np.eye(3), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, -1e6 / 3])
+def test_a_constant_feature_has_no_covariance_but_every_other_prior(value):
+    array = random_arrays([(4, 1)])[0]
+    array[:, 2] = value
+    with pytest.raises(ValueError, match="has rank 3, expected 4"):
+        prior("covariance", [array])
+    rest = np.delete(np.arange(4), 2)
+    for kind in ("auto", "diagonal", "scaled"):
+        (W0,) = prior(kind, [array])
+        (without,) = prior(kind, [array[:, rest]])
+        assert_allclose(W0[np.ix_(rest, rest)], without, rtol=1e-9)
+        assert without.min() >= 0
+        assert 0 < W0[2, 2] <= np.max(np.diag(without))
+
+
+def test_a_constant_feature_leaves_the_within_prior_definite():
+    array = random_arrays([(4, 1)])[0]
+    array[:, 2] = 0.1
+    (W0,) = prior("within", [array])
+    assert np.all(np.linalg.eigvalsh(W0) > 0)
+    assert_allclose(np.sum(W0 * pair_scatter(array)), 1, rtol=1e-12)
+
+
+def test_no_scatter_within_classes_is_refused_with_its_rank():
+    array = random_arrays([(3, 1)])[0][:N_CLASSES][LABELS]
+    with pytest.raises(ValueError, match="the within-class scatter of block 0 has rank 0"):
+        prior("within", [array])
+
+
+@pytest.mark.parametrize("kind", SCALED)
+def test_a_constant_block_is_named(kind):
+    arrays = [random_arrays([(3, 1)])[0], np.full((N_SAMPLES, 2, 2), 0.1)]
+    message = "X: expected pairs of samples that differ in block 1.*prior='identity'"
+    with pytest.raises(ValueError, match=message):
+        prior(kind, arrays)
+
+
+def test_the_identity_minds_no_constant_block():
+    arrays = [random_arrays([(3, 1)])[0], np.full((N_SAMPLES, 2, 2), 0.1)]
+    assert [W0.tolist() for W0 in prior("identity", arrays)] == [
+        np.eye(3).tolist(),
+        np.eye(2).tolist(),
+    ]
+
+
+# In the estimators
+
+
+def as_list(matrices, n_blocks):
+    return [matrices] if n_blocks == 1 else matrices
+
+
+def mean_squares(model, arrays, weights):
+    """Of the pairs that the model used, under its prior, block by block."""
+    means = []
+    for W0, array in zip(as_list(model.prior_, len(arrays)), arrays, strict=True):
+        differences = [array[i] - array[j] for i, j in model.pairs_]
+        squared = [np.trace(d.T @ W0 @ d) for d in differences]
+        means.append(np.average(squared, weights=weights))
+    return means
+
+
+@pytest.mark.parametrize("kind", SCALED)
+def test_label_estimators_scale_by_the_pairs_they_weigh(kind, arrays):
+    model = TATML(1.0, prior=kind, pairs="all").fit(Blocks(*arrays), LABELS)
+    share = model.similar_.mean()
+    assert share < 0.4
+    weights = np.where(model.similar_, 1 / share, 1 / (1 - share))
+    assert_allclose(mean_squares(model, arrays, weights), 1, rtol=1e-10)
+    summed = TATML(1.0, prior=kind, pairs="all", reduction="sum").fit(Blocks(*arrays), LABELS)
+    assert_allclose(mean_squares(summed, arrays, None), 1, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", SCALED)
+def test_pair_estimators_scale_by_the_weights_of_the_pairs(kind, arrays):
+    y = np.where(LABELS[PAIRS[:, 0]] == LABELS[PAIRS[:, 1]], 1, -1)
+    y[:10] = 1
+    weights = np.random.default_rng(0).uniform(0.1, 2, size=len(PAIRS))
+    model = TATMLPairs(1.0, prior=kind, preprocessor=Blocks(*arrays)).fit(PAIRS, y, weights)
+    assert_allclose(mean_squares(model, arrays, weights), 1, rtol=1e-10)
+
+
+def test_within_takes_the_classes_of_labels_and_the_similar_pairs_of_pairs():
+    (array,) = random_arrays([(4, 1)])
+    X = array[:, :, 0]
+    y = np.where(LABELS[PAIRS[:, 0]] == LABELS[PAIRS[:, 1]], 1, -1)
+    y[:10] = 1
+    rows = {
+        "labels": deviations_of(array),
+        "pairs": np.array([X[i] - X[j] for i, j in PAIRS[y == 1]]) / np.sqrt(2),
+    }
+    models = {
+        "labels": TATML(1.0, prior="within", random_state=0).fit(X, LABELS),
+        "pairs": TATMLPairs(1.0, prior="within").fit(X[PAIRS], y),
+    }
+    for kind, model in models.items():
+        found = X if kind == "labels" else X[PAIRS].reshape(-1, 4)
+        differences = found[model.pairs_[:, 0]] - found[model.pairs_[:, 1]]
+        n_similar = model.similar_.sum()
+        weights = np.where(model.similar_, 1 / n_similar, 1 / (len(differences) - n_similar))
+        weights = weights if kind == "labels" else np.ones(len(differences))
+        S = differences.T @ (differences * weights[:, None]) / weights.sum()
+        unit = np.diag(np.sqrt(np.diag(S)))
+        shrunk = ledoit_wolf_by_hand(rows[kind] @ np.linalg.inv(unit))
+        expected = np.linalg.inv(unit @ shrunk @ unit)
+        expected /= np.sum(expected * S)
+        assert_allclose(model.prior_, expected, rtol=1e-7, atol=1e-10 * np.max(expected))
+
+
+@pytest.mark.parametrize("kind", SCALED)
+def test_units_change_neither_threshold_nor_distance(kind, arrays):
+    index = PAIRS[:20]
+    one, other = (
+        TATML(100.0, prior=kind, random_state=0, tol=1e-10).fit(X, LABELS)
+        for X in (Blocks(*arrays), Blocks(*(1e5 * array for array in arrays)))
+    )
+    assert_allclose(other.threshold_, one.threshold_, rtol=1e-6)
+    assert_allclose(
+        other.pair_distance(index, Blocks(*(1e5 * array for array in arrays))),
+        one.pair_distance(index, Blocks(*arrays)),
+        rtol=1e-6,
+    )
+
+
+def test_given_matrices_are_taken_as_they_are(arrays):
+    rng = np.random.default_rng(0)
+    given = [random_spd(rng, array.shape[1]) for array in arrays]
+    model = TATML(1.0, prior=given, random_state=0).fit(Blocks(*arrays), LABELS)
+    for W0, expected in zip(as_list(model.prior_, len(arrays)), given, strict=True):
+        assert_allclose(W0, expected, rtol=1e-14)
+    alone = TATML(1.0, prior=given[0], random_state=0).fit(Blocks(arrays[0]), LABELS)
+    assert_allclose(alone.prior_, given[0], rtol=1e-14)
