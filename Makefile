@@ -8,13 +8,15 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 CODE := $(wildcard src tests benchmarks examples)
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test test-metric-learn test-oldest lint format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     learn a metric and show it"
 	@echo "make test     run the tests"
+	@echo "make test-metric-learn  run metric-learn's own tests on our estimators"
+	@echo "make test-oldest        run the tests with the oldest versions that we allow"
 	@echo "make lint     check style and formatting"
 	@echo "make format   repair style and formatting"
 	@echo "make bench    run the benchmarks"
@@ -25,6 +27,12 @@ demo: $(VENV)/.with-plot
 
 test: $(VENV)/.with-test
 	$(BIN)/python -m pytest -q
+
+test-metric-learn: .venv-metric-learn/.with-metric-learn
+	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn
+
+test-oldest: build/oldest.txt
+	PIP_CONSTRAINT=$(CURDIR)/$< $(MAKE) test VENV=.venv-oldest
 
 lint: $(VENV)/.with-test
 	$(BIN)/ruff check $(CODE)
@@ -38,7 +46,7 @@ bench: $(VENV)/.with-test
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-metric-learn .venv-oldest build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: each says that what it names is installed for this pyproject.toml.
@@ -56,3 +64,13 @@ $(VENV)/.with-plot: $(VENV)/.created pyproject.toml
 $(VENV)/.with-test: $(VENV)/.created pyproject.toml
 	$(PIP_INSTALL) '.[plot,test]'
 	@touch $(VENV)/.with-plot $@
+
+build/oldest.txt: pyproject.toml tests/external/oldest_versions.py
+	@mkdir -p $(@D)
+	$(PYTHON) tests/external/oldest_versions.py > $@
+
+.venv-metric-learn/.with-metric-learn: pyproject.toml tests/external/metric-learn-environment.txt
+	$(PYTHON) -m venv --clear .venv-metric-learn
+	.venv-metric-learn/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
+	    --requirement tests/external/metric-learn-environment.txt
+	@touch $@

@@ -352,7 +352,7 @@ def test_a_bad_threshold_or_target_leaves_the_old_one(estimator):
         ({"strategy": "max_tnr", "min_rate": 1.1}, "min_rate: expected"),
         ({"strategy": "false_match_rate"}, "max_rate: expected"),
         ({"strategy": "accuracy", "min_rate": 0.5}, "min_rate: expected None"),
-        ({"strategy": "f_beta", "beta": -1}, "beta: expected"),
+        ({"strategy": "f_beta", "beta": np.nan}, "beta: expected"),
         ({"sample_weight": np.ones(3)}, "sample_weight: expected"),
     ):
         refused(fitted, "calibrate_threshold", PAIRS, LABELS, **target, message=message)

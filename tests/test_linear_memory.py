@@ -100,7 +100,7 @@ def test_kept_rows_give_the_same_system(case, monkeypatch, coordinates):
     V, b = random_direction(case)
     systems = []
     for size in (2**26, 0):
-        monkeypatch.setattr("tatml.problem.SVEC_BYTES", size)
+        monkeypatch.setattr("tatml.sums.SVEC_BYTES", size)
         point = case.at(W, b0)
         assert (point.problem.svec_rows is None) == (size == 0)
         systems.append(newton_system(point, factors, "dense"))
@@ -124,7 +124,7 @@ def test_kept_rows_come_in_chunks(case, monkeypatch):
 def test_a_problem_too_large_to_keep_has_the_same_solution(monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=200, C=3.0, prior=True)
     kept = case.learn(linear_solver="dense")
-    monkeypatch.setattr("tatml.problem.SVEC_BYTES", 0)
+    monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
     found = case.learn(linear_solver="dense")
     assert_allclose(found.primal, kept.primal, rtol=1e-12)
     for V, W in zip(found.W, kept.W, strict=True):

@@ -22,7 +22,7 @@ def solved(problem, linear_solver):
 @pytest.mark.parametrize("c0", [1.0, inf])
 def test_newton_works_on_strict_arrays(monkeypatch, c0, linear_solver, keeps):
     if not keeps:
-        monkeypatch.setattr("tatml.problem.SVEC_BYTES", 0)
+        monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
     case = random_case([(3, 2), (2, 4)], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
     plain = case.problem()
     ours, theirs = (solved(problem, linear_solver) for problem in (plain, strict_problem(plain)))

@@ -332,7 +332,11 @@ BAD_TARGETS = {
     "NaN": ({"strategy": "max_tnr", "min_rate": np.nan}, ValueError, "min_rate: .*got nan"),
     "bool": ({"strategy": "max_tnr", "min_rate": True}, TypeError, "min_rate: .*got True"),
     "text": ({"strategy": "max_tnr", "min_rate": "1"}, TypeError, "min_rate: .*got '1'"),
-    "negative beta": ({"strategy": "f_beta", "beta": -1}, ValueError, "beta: expected.*got -1"),
+    "infinite beta": (
+        {"strategy": "f_beta", "beta": np.inf},
+        ValueError,
+        "beta: expected.*got inf",
+    ),
     "text beta": ({"strategy": "f_beta", "beta": "1"}, TypeError, "beta: expected.*got '1'"),
 }
 

@@ -19,6 +19,10 @@ LARGEST_ENTRY = 1e60
 TYPICAL_CONDITION = 100  # of covariance matrices; their logarithms stay below it
 
 
+class WrongTypeError(TypeError, ValueError):
+    """A value of a wrong type; caught as either, like scikit-learn's own error of parameters."""
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """One of some words."""
     if value not in tuple(choices):
@@ -71,11 +75,18 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def check_finite(name: str, value: Any) -> float:
+    """A finite number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise WrongTypeError(f"{name}: expected a number, got {value!r}")
+    if not isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return float(value)
+
+
 def check_not_negative(name: str, value: Any) -> float:
     """A finite number of at least zero."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}: expected a number, got {value!r}")
-    if not (value >= 0 and isfinite(value)):
+    if not check_finite(name, value) >= 0:
         raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r}")
     return float(value)
 
@@ -134,7 +145,7 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
     if not needed:
         raise ValueError(f"{name}: expected None with strategy={strategy!r}, got {value!r}")
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(
+        raise WrongTypeError(
             f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {value!r}"
         )
     if not 0 <= value <= 1:

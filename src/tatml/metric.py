@@ -22,7 +22,7 @@ from ._inputs import index_pairs, pair_labels, pair_samples, samples_of
 from .blocks import Blocks
 from .pairs import as_weights
 from .priors import rows_of
-from .thresholds import calibrated_threshold
+from .thresholds import calibrated_threshold, check_target
 
 __all__ = ["LearntMetric", "MetricMixin", "PairClassifierMixin", "PairJudge"]
 
@@ -36,11 +36,9 @@ class LearntMetric:
     For many pairs `pair_distance` is far faster, and for neighbours `transform` is.
     """
 
-    def __init__(
-        self, components: Sequence[NDArray[np.float64]], shapes: Sequence[tuple[int, int]]
-    ):
-        self.shapes = tuple(shapes)
-        self.components = [component.copy() for component in components]
+    def __init__(self, components: Sequence[NDArray[np.float64]], widths: Sequence[int]):
+        self.components = [np.array(component, ndmin=2) for component in components]
+        self.widths = list(widths)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """The distance of u and v: vectors, matrices, or one matrix for each block."""
@@ -53,13 +51,19 @@ class LearntMetric:
 
     def _sample(self, values: Any) -> list[NDArray[np.float64]]:
         parts = [values] if len(self.components) == 1 else values
-        arrays = []
-        for part, (n, width) in zip(parts, self.shapes, strict=True):
-            array = np.asarray(part, dtype=float)
-            if array.size != n * width:
-                raise ValueError(f"u, v: expected {n}×{width} numbers, got shape {array.shape}")
-            arrays.append(array.reshape(n, width))
-        return arrays
+        return [
+            _as_matrix(part, (component.shape[1], width))
+            for component, width, part in zip(self.components, self.widths, parts, strict=True)
+        ]
+
+
+def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """One sample of a block, which may come flat (as scikit-learn has it), and 1×1 as a number."""
+    array = np.asarray(values, dtype=float)
+    size = prod(shape)
+    if array.shape not in {shape, (size,), (1, size)} and not array.size == size == 1:
+        raise ValueError(f"u, v: expected a sample of shape {shape} as in fit, got {array.shape}")
+    return array.reshape(shape)
 
 
 class PairJudge:
@@ -98,6 +102,18 @@ class PairJudge:
         check_is_fitted(self)
         self.threshold_ = check_not_negative("threshold", threshold)
         return self
+
+    @staticmethod
+    def _validate_calibration_params(
+        strategy: str = "accuracy",
+        *,
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        max_rate: float | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
+        """Check what `calibrate_threshold` is given, before a long fit."""
+        check_target(strategy, min_rate, beta, max_rate)
 
     def calibrate_threshold(
         self,
@@ -235,7 +251,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Refitting the estimator does not change it.
         """
         check_is_fitted(self)
-        return LearntMetric(self._component_list(), self.block_shapes_)
+        return LearntMetric(self._component_list(), [width for _, width in self.block_shapes_])
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """components_ᵀ components_: an array for one block, a list for several."""

@@ -11,11 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
-from ._checks import check_choice, check_not_negative, check_rate
+from ._checks import check_choice, check_finite, check_rate
 from .pairs import Pairs
 from .problem import best_threshold, squared_hinge
 
-__all__ = ["STRATEGIES", "b0_of", "calibrated_threshold", "learnt_b0", "threshold_of"]
+__all__ = [
+    "STRATEGIES",
+    "b0_of",
+    "calibrated_threshold",
+    "check_target",
+    "learnt_b0",
+    "threshold_of",
+]
 
 Numbers = NDArray[np.float64]
 
@@ -87,7 +94,7 @@ def calibrated_threshold(
     float
         Half-way between two of the distances.
     """
-    _check_target(strategy, min_rate, beta, max_rate)
+    check_target(strategy, min_rate, beta, max_rate)
     _check_both_count(similar, sample_weight)
     fpr, tpr, scores = roc_curve(
         similar, -distances, sample_weight=sample_weight, drop_intermediate=False
@@ -132,11 +139,12 @@ def _check_both_count(similar: NDArray[np.bool_], weights: Numbers | None) -> No
         )
 
 
-def _check_target(
+def check_target(
     strategy: str, min_rate: float | None, beta: float, max_rate: float | None
 ) -> None:
+    """One strategy, with the numbers that belong to it."""
     check_choice("strategy", strategy, STRATEGIES)
     needs_min = strategy in ("max_tpr", "max_tnr")
     check_rate("min_rate", min_rate, needs_min, strategy)
     check_rate("max_rate", max_rate, strategy == "false_match_rate", strategy)
-    check_not_negative("beta", beta)
+    check_finite("beta", beta)  # only its square counts

@@ -33,6 +33,16 @@ __all__ = ["PairThreshold", "TATMLPairs"]
 CLASSES = np.array([-1, 1])
 
 
+class _NotForPairs:
+    """A method of transformers that what is fitted on pairs does not have."""
+
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        raise AttributeError(
+            "fit_transform: TATMLPairs is fitted on pairs and transforms samples; call fit(pairs, "
+            "y), then transform(X)"
+        )
+
+
 class TATMLPairs(PairClassifierMixin, LogDetLearner):
     """Threshold Auto-Tuning Metric Learning from pairs that are the same or different.
 
@@ -167,6 +177,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             If given, `calibrate_threshold` is called with it on the same pairs, and its threshold
             takes the place of the learnt one. Better to call it on pairs that were held out.
         """
+        if calibration_params is not None:
+            self._validate_calibration_params(**calibration_params)
         with unchanged_on_error(self):
             threshold = self._given_threshold()
             blocks, index = pair_samples(self, pairs, reset=True)
@@ -180,12 +192,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         warn_unless_converged(result)
         return self
 
-    def fit_transform(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not for pairs: call `fit` with pairs, then `transform` with samples."""
-        raise TypeError(
-            "fit_transform: TATMLPairs is fitted on pairs and transforms samples; call fit(pairs, "
-            "y), then transform(X)"
-        )
+    fit_transform = _NotForPairs()
 
 
 class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
