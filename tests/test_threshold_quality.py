@@ -1,0 +1,31 @@
+"""The learnt threshold, untuned, is nearly the best one on pairs of samples that were held out."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def study():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import threshold_quality
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return threshold_quality
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["units as they are", "other units"])
+def test_the_balanced_accuracy_is_within_two_points_of_the_best(study, changed):
+    lost = []
+    for X, y in study.load_sets().values():
+        units = 10.0 ** np.random.default_rng(0).integers(-3, 4, size=X.shape[1])
+        _, learnt, best = study.evaluate(X * units if changed else X, y, repeats=2)
+        assert learnt <= best
+        lost.append(best - learnt)
+    assert len(lost) >= 6
+    assert np.mean(lost) < 0.02
