@@ -125,6 +125,8 @@ def load(name):
 
 def as_table(X):
     """Vectors, for methods that take no matrices: svec of each block, side by side."""
-    return X if hasattr(X, "ndim") and X.ndim == 2 and hasattr(X, "__array_interface__") else (
-        Vectorize(join=True).fit_transform(X)
+    return (
+        X
+        if hasattr(X, "ndim") and X.ndim == 2 and hasattr(X, "__array_interface__")
+        else (Vectorize(join=True).fit_transform(X))
     )
