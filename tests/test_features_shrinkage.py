@@ -8,11 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.covariance import ShrunkCovariance, ledoit_wolf, oas
 
 from tatml.features._shrinkage import (
+    Moments,
     add_diagonal,
+    centre,
     check_shrinkage,
     covariances,
-    estimate,
-    gather_moments,
+    sum_products,
+    sum_quartics,
 )
 
 SHAPES = [(5, 3, 40), (2, 3, 6, 9), (4, 1, 7), (3, 8, 5), (6, 30)]
@@ -44,12 +46,6 @@ def draw(shape, seed=0):
     return mixing @ rng.standard_t(5, size=shape) + rng.normal(size=shape[-2])[:, None]
 
 
-def extended(samples, mask=True):
-    """With the row of ones and zeros that says which points there are."""
-    there = np.broadcast_to(mask, samples[:, 0].shape)[:, None]
-    return np.concatenate([samples, np.ones_like(samples[:, :1])], axis=1) * there
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("shrinkage", [None, 0.0, 0.3, 1.0, "ledoit_wolf", "oas"])
 def test_each_covariance_is_that_of_its_set_alone(shape, shrinkage):
@@ -68,49 +64,33 @@ def test_the_estimated_shrinkage_is_that_of_scikit_learn(d, n_points, unit, seed
         assert_allclose(covariances(samples, shrinkage), expected, rtol=1e-9, atol=1e-12 * unit**2)
 
 
-@pytest.mark.parametrize("shrinkage", [None, 0.3, "ledoit_wolf", "oas"])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_masked_out_points_do_not_enter(shrinkage, offset):
+def test_sums_leave_out_points_that_are_masked(offset):
     samples = draw((4, 3, 50)) + offset
     mask = np.random.default_rng(1).random((4, 50)) < [[0.2], [0.5], [0.9], [2.0]]
-    expected = [
-        alone(points[:, kept], shrinkage) for points, kept in zip(samples, mask, strict=True)
-    ]
-    parts = [(0, extended(samples, mask))]
-    (moments,) = gather_moments(lambda: parts, 1, fourth=shrinkage == "ledoit_wolf")
-    assert_array_equal(moments.count, mask.sum(axis=1))
-    assert_allclose(estimate(moments, shrinkage), expected, rtol=1e-9, atol=1e-12)
+    there = [points[:, kept] for points, kept in zip(samples, mask, strict=True)]
+    extended = np.concatenate([samples, np.ones((4, 1, 50))], axis=1) * mask[:, None]
+    sums = sum_products(extended)
+    assert_allclose(sums[..., :-1], [points @ points.T for points in there], rtol=1e-12)
+    assert_allclose(sums[..., -1], [points.sum(axis=1) for points in there], rtol=1e-12)
+    means = np.array([points.mean(axis=1) for points in there])
+    centre(extended, means)
+    centred = [points - points.mean(axis=1, keepdims=True) for points in there]
+    scatter = [points @ points.T for points in centred]
+    assert_allclose(sum_products(extended)[..., :-1], scatter, rtol=1e-9, atol=1e-8)
+    quartic = [np.sum(np.sum(points**2, axis=0) ** 2) for points in centred]
+    assert_allclose(sum_quartics(extended), quartic, rtol=1e-7)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 20)), max_size=6),
-    st.sampled_from([0.0, 5.0, 1e6]),
-    st.booleans(),
-    st.integers(0, 2**32 - 1),
-)
-def test_the_moments_of_parts_are_those_of_the_whole(places, offset, fourth, seed):
-    """Some stacks of two sets each, which come in parts, in any order."""
-    places = [*places, (0, 3), (1, 3), (2, 3)]
-    rng = np.random.default_rng(seed)
-    parts = [
-        (stack, rng.normal(size=(2, 3, size)) + offset + rng.integers(3, size=(2, 3, 1)))
-        for stack, size in places
-    ]
-    moments = gather_moments(
-        lambda: ((stack, extended(points)) for stack, points in parts), 3, fourth
-    )
-    for stack, found in enumerate(moments):
-        points = np.concatenate([points for place, points in parts if place == stack], axis=-1)
-        centred = points - points.mean(axis=-1, keepdims=True)
-        squares = np.sum(centred**2, axis=1)
-        assert_allclose(found.count, [points.shape[-1]] * 2)
-        tolerance = 1e-11 * squares.sum(axis=-1) + 1e-9 * (offset > 5)
-        difference = found.scatter - centred @ centred.swapaxes(1, 2)
-        assert np.all(np.abs(difference) < tolerance[:, None, None])
-        if fourth:
-            assert_allclose(found.quartic, np.sum(squares**2, axis=-1), rtol=1e-8)
-        else:
-            assert found.quartic is None
+def test_moments_out_of_sums_say_where_digits_were_lost():
+    points = np.random.default_rng(0).normal(size=(3, 2, 400))
+    points[1, 0] += 100
+    extended = np.concatenate([points, np.ones((3, 1, 400))], axis=1)
+    moments = Moments.from_sums(sum_products(extended), np.full(3, 400.0))
+    centred = points - points.mean(axis=-1, keepdims=True)
+    assert_allclose(moments.mean, points.mean(axis=-1), rtol=1e-12)
+    assert_allclose(moments.scatter, centred @ centred.swapaxes(1, 2), rtol=1e-7, atol=1e-7)
+    assert_array_equal(moments.cancelled, [False, True, False])
 
 
 @pytest.mark.parametrize("ratio", [1.0, 10.0, 30.0, 100.0, 1e3, 1e6])

@@ -172,6 +172,7 @@ def test_threads_change_nothing(monkeypatch):
     X = stack(3, n_samples=50)
     alone = LogEuclidean().transform(X)
     monkeypatch.setattr(_symmetric, "FEW_SAMPLES", 4)
+    monkeypatch.setattr(_symmetric, "WORTH_THREADS", 3)
     monkeypatch.setattr(_symmetric, "_blas_threads", lambda: 3)
     assert len(_symmetric._chunks(X, 3)) == 3
     assert_allclose(LogEuclidean().transform(X), alone, atol=1e-13)
@@ -181,7 +182,7 @@ def test_threads_change_nothing(monkeypatch):
 
 def test_memory_is_the_result_and_little_more(monkeypatch):
     monkeypatch.setattr(_symmetric, "_blas_threads", lambda: 2)
-    X = np.broadcast_to(stack(10, 100), (300, 100, 10, 10)).reshape(-1, 10, 10)
+    X = np.broadcast_to(stack(20, 100), (75, 100, 20, 20)).reshape(-1, 20, 20)
     LogEuclidean().transform(X[:10])
     tracemalloc.start()
     result = LogEuclidean().transform(X)

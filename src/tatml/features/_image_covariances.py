@@ -1,13 +1,13 @@
 """From the pixels of images to covariance matrices, with little memory beside the images.
 
 The images are taken some at a time, and large ones in strips of rows, so that the features of the
-pixels in work stay in a processor's cache. The moments of the strips add up to those of an image.
+pixels in work stay in a processor's cache. What is kept of them are sums over the pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -16,10 +16,19 @@ from numpy.typing import NDArray
 from ._inputs import ImageGroup
 from ._pixel_features import COLOURS, Feature, Strip
 from ._resampling import Resampler, scaled_size
-from ._shrinkage import Moments, Shrinkage, add_diagonal, estimate, gather_moments
+from ._shrinkage import (
+    Moments,
+    Shrinkage,
+    add_diagonal,
+    centre,
+    estimate,
+    sum_products,
+    sum_quartics,
+    symmetrised,
+)
 from ._workspace import Workspace
 
-__all__ = ["Level", "Recipe", "describe", "images_at_once", "plan"]
+__all__ = ["Plan", "Recipe", "describe", "make_plan"]
 
 Floats = NDArray[np.floating]
 
@@ -79,7 +88,27 @@ class Level:
     resampler: Resampler | None
 
 
-def plan(group: ImageGroup, recipe: Recipe) -> list[Level]:
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done with the images of a group."""
+
+    group: ImageGroup
+    recipe: Recipe
+    levels: Sequence[Level]
+
+    @property
+    def images_at_once(self) -> int:
+        """How many images to take together."""
+        height, width, _ = self.group.shape
+        return max(1, BYTES_AT_ONCE // (8 * self.recipe.n_features * height * width))
+
+    @property
+    def units(self) -> Floats:
+        """What the features have to be multiplied with, of shape (d,)."""
+        return np.array([feature.unit(self.group.unit) for feature in self.recipe.features])
+
+
+def make_plan(group: ImageGroup, recipe: Recipe) -> Plan:
     """The images of a group at every scale, or an error where they do not suffice."""
     _check_colours(group, recipe)
     levels = []
@@ -96,40 +125,85 @@ def plan(group: ImageGroup, recipe: Recipe) -> list[Level]:
         level = Level(scale, height, width, *edges, resampler)
         _check_size(group, recipe, level)
         levels.append(level)
-    return levels
+    return Plan(group, recipe, levels)
 
 
-def images_at_once(group: ImageGroup, recipe: Recipe) -> int:
-    """How many images of a group to take together."""
-    height, width, _ = group.shape
-    return max(1, BYTES_AT_ONCE // (8 * recipe.n_features * height * width))
-
-
-def describe(
-    group: ImageGroup,
-    recipe: Recipe,
-    levels: Sequence[Level],
-    images: range,
-    out: list[Floats],
-    spare: list[Workspace],
-) -> None:
+def describe(plan: Plan, images: range, out: list[Floats], spare: list[Workspace]) -> None:
     """Write the covariances of some images of a group into the blocks, in the rows of the samples.
 
     The blocks are ordered by scale, then by the row, then by the column of the region. A spare
     workspace is taken where there is one, and given back.
     """
-    step = images_at_once(group, recipe)
+    recipe, samples = plan.recipe, plan.group.samples[images.start : images.stop]
     workspace = spare.pop() if spare else Workspace()
-    for start in images[::step]:
-        pixels = _Pixels(group, start, min(start + step, images.stop), workspace)
-        samples = group.samples[pixels.start : pixels.stop]
-        parts = ((level, part) for level in levels for part in _moments(pixels, recipe, level))
-        for block, (level, moments) in zip(out, parts, strict=True):
-            if group.masks is not None:
-                _check_counts(moments.count, samples, recipe, level)
-            covariance = estimate(moments, recipe.shrinkage)
-            block[samples] = add_diagonal(covariance, recipe.diagonal, recipe.diagonal_relative)
+    moments = _moments(plan, images, workspace)
     spare.append(workspace)
+    _check_counts(plan, moments.count, samples)
+    covariance = estimate(moments, recipe.shrinkage)
+    add_diagonal(covariance, recipe.diagonal, recipe.diagonal_relative)
+    for block, matrices in zip(out, covariance, strict=True):
+        block[samples] = matrices
+
+
+def _moments(plan: Plan, images: range, workspace: Workspace) -> Moments:
+    """The moments of the features, for each block and image."""
+    d, shape = plan.recipe.n_features, (plan.recipe.n_blocks, len(images))
+    sums, count = np.zeros((*shape, d, d + 1)), np.zeros(shape)
+    for block, rows, points in _points(plan, images, workspace):
+        sums[block, rows] += sum_products(points)
+        count[block, rows] += points[:, -1].sum(axis=-1)
+    moments = Moments.from_sums(sums, count)
+    again = np.any(moments.cancelled, axis=0)
+    fourth = plan.recipe.shrinkage == "ledoit_wolf"
+    scatter = plan.units[:, None] * plan.units * moments.scatter
+    moments = replace(moments, scatter=scatter)
+    if fourth or np.any(again):
+        return _centred_moments(plan, images, workspace, moments, again | fourth)
+    return moments
+
+
+def _centred_moments(
+    plan: Plan, images: range, workspace: Workspace, moments: Moments, again: NDArray[np.bool_]
+) -> Moments:
+    """A second look at some of the images, where the mean is subtracted first."""
+    d, shape = plan.recipe.n_features, moments.count.shape
+    sums, quartic = np.zeros((*shape, d, d + 1)), np.zeros(shape)
+    for block, rows, points in _points(plan, images, workspace, again):
+        centre(points, moments.mean[block, rows])
+        points[:, :-1] *= plan.units[:, None]
+        sums[block, rows] += sum_products(points)
+        quartic[block, rows] += sum_quartics(points)
+    scatter = np.where(again[:, None, None], symmetrised(sums[..., :-1]), moments.scatter)
+    return Moments(moments.count, moments.mean, scatter, quartic)
+
+
+def _points(
+    plan: Plan, images: range, workspace: Workspace, wanted: NDArray[np.bool_] | None = None
+) -> Iterator[tuple[int, slice, Floats]]:
+    """The pixels as extended points (n_images, d + 1, n_points), with the block and the images.
+
+    Images are left out where no image that is taken together with them is wanted.
+    """
+    step = plan.images_at_once
+    for start in images[::step]:
+        stop = min(start + step, images.stop)
+        rows = slice(start - images.start, stop - images.start)
+        if wanted is None or np.any(wanted[rows]):
+            pixels = _Pixels(plan.group, start, stop, workspace)
+            for k, level in enumerate(plan.levels):
+                for region, points in _cells(pixels, plan.recipe, level):
+                    yield k * plan.recipe.n_regions + region, rows, points
+
+
+def _cells(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int, Floats]]:
+    """The points of each region, strip by strip."""
+    for top, values in _strips(pixels, recipe, level):
+        rows = [min(max(edge - top, 0), values.shape[2]) for edge in level.row_edges]
+        cells = product(pairwise(rows), pairwise(level.column_edges))
+        for region, ((upper, lower), (left, right)) in enumerate(cells):
+            if upper < lower:
+                cell = values[:, :, upper:lower, left:right]
+                yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
 
 class _Pixels:
@@ -161,32 +235,6 @@ class _Pixels:
         where = self.start, self.stop, top, bottom
         masks = None if self.group.masks is None else self.group.read_masks(*where)
         return self.group.read_planes(*where, self.workspace), masks
-
-
-def _moments(pixels: _Pixels, recipe: Recipe, level: Level) -> list[Moments]:
-    """The moments of each region at a scale."""
-    units = np.array([feature.unit(pixels.group.unit) for feature in recipe.features])
-    if recipe.shrinkage == "ledoit_wolf":  # mixes the features, so that the units come first
-        return gather_moments(
-            lambda: _points(pixels, recipe, level, units), recipe.n_regions, fourth=True
-        )
-    moments = gather_moments(lambda: _points(pixels, recipe, level), recipe.n_regions)
-    return [part.scaled(units) for part in moments]
-
-
-def _points(
-    pixels: _Pixels, recipe: Recipe, level: Level, units: Floats | None = None
-) -> Iterator[tuple[int, Floats]]:
-    """The pixels as points (n_images, d + 1, n_points), and the region that they are in."""
-    for top, values in _strips(pixels, recipe, level):
-        if units is not None:
-            values[:-1] *= units[:, None, None, None]
-        rows = [min(max(edge - top, 0), values.shape[2]) for edge in level.row_edges]
-        cells = product(pairwise(rows), pairwise(level.column_edges))
-        for region, ((upper, lower), (left, right)) in enumerate(cells):
-            if upper < lower:
-                cell = values[:, :, upper:lower, left:right]
-                yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
 
 def _strips(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int, Floats]]:
@@ -240,11 +288,14 @@ def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
         )
 
 
-def _check_counts(count: Floats, samples: NDArray[np.intp], recipe: Recipe, level: Level) -> None:
-    least = np.argmin(count)
-    if count[least] <= recipe.n_features:
-        raise ValueError(
-            f"masks: expected more than {recipe.n_features} pixels in each region, the number of "
-            f"features, got {count[least]:.0f} at scale {level.scale:g} in sample "
-            f"{samples[least]}"
-        )
+def _check_counts(plan: Plan, count: Floats, samples: NDArray[np.intp]) -> None:
+    """With masks, the number of pixels is known only now."""
+    d = plan.recipe.n_features
+    if np.min(count) > d:
+        return
+    image, block = np.argwhere((count <= d).T)[0]
+    level = plan.levels[block // plan.recipe.n_regions]
+    raise ValueError(
+        f"masks: expected more than {d} pixels in each region, the number of features, got "
+        f"{count[block, image]:.0f} at scale {level.scale:g} in sample {samples[image]}"
+    )

@@ -132,6 +132,20 @@ def _check_entries(array: NDArray[np.floating], axes: Sequence[str]) -> None:
         raise ValueError(f"X: expected finite numbers, got {array[index]} in {where}")
 
 
+# ---- Several values of one parameter ----
+
+
+def as_tuple(name: str, values: Any, expected: str) -> tuple[Any, ...]:
+    """At least one value, and not the letters of a word."""
+    try:
+        found = () if isinstance(values, str) else tuple(values)
+    except TypeError:
+        found = ()
+    if not found:
+        raise TypeError(f"{name}: expected {expected}, got {values!r}")
+    return found
+
+
 # ---- Images and masks ----
 
 LARGEST_PIXEL = 1e60  # whose fourth power is still a number

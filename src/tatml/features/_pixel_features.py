@@ -17,6 +17,7 @@ import numpy as np
 import scipy.ndimage
 from numpy.typing import NDArray
 
+from ._inputs import as_tuple
 from ._workspace import Workspace
 
 __all__ = ["COLOURS", "LUMA", "Feature", "Strip", "check_features"]
@@ -55,9 +56,11 @@ class Strip:
         """The only channel, or the luma of three."""
         if len(self.planes) == 1:
             return self.planes[0]
-        intensity = self.workspace.empty("intensity", self.planes.shape[1:])
-        flat = self.planes.reshape(len(LUMA), -1)
-        np.matmul(np.array(LUMA), flat, out=intensity.reshape(-1))
+        intensity, term = self.workspace.empty("intensity", (2, *self.planes.shape[1:]))
+        np.multiply(self.planes[0], LUMA[0], out=intensity)
+        for plane, weight in zip(self.planes[1:], LUMA[1:], strict=True):
+            np.multiply(plane, weight, out=term)
+            intensity += term
         return intensity
 
     @cached_property
@@ -213,12 +216,7 @@ FEATURES = {
 
 def check_features(names: Any) -> tuple[Feature, ...]:
     """The features of some names, of which "color" and "gabor" stand for several."""
-    try:
-        listed = () if isinstance(names, str) else tuple(names)
-    except TypeError:
-        listed = ()
-    if not listed:
-        raise TypeError(f"features: expected a sequence of at least one name, got {names!r}")
+    listed = as_tuple("features", names, "a sequence of at least one name")
     features = tuple(feature for name in listed for feature in _features_of(name))
     found = [feature.name for feature in features]
     for name in found:

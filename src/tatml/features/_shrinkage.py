@@ -7,7 +7,6 @@ the results agree with them. `Moments` are all that a covariance needs to know a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -24,7 +23,10 @@ __all__ = [
     "check_shrinkage",
     "covariances",
     "estimate",
-    "gather_moments",
+    "centre",
+    "sum_products",
+    "sum_quartics",
+    "symmetrised",
 ]
 
 Shrinkage = str | float | None
@@ -71,7 +73,12 @@ def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
     *leading, d, n_points = samples.shape
     extended = np.ones((*leading, d + 1, n_points))
     extended[..., :-1, :] = samples
-    (moments,) = gather_moments(lambda: [(0, extended)], 1, shrinkage == "ledoit_wolf")
+    count = np.full(leading, float(n_points))
+    moments = Moments.from_sums(sum_products(extended), count)
+    if shrinkage == "ledoit_wolf" or np.any(moments.cancelled):
+        centre(extended, moments.mean)
+        scatter = symmetrised(sum_products(extended)[..., :-1])
+        moments = Moments(count, moments.mean, scatter, sum_quartics(extended))
     return estimate(moments, shrinkage)
 
 
@@ -106,6 +113,7 @@ class Moments:
     ----------
     count : array of shape (...)
         The number of points.
+    mean : array of shape (..., d)
     scatter : array of shape (..., d, d)
         Σ c cᵀ, exactly symmetric.
     quartic : array of shape (...), or None
@@ -113,70 +121,51 @@ class Moments:
     """
 
     count: Floats
+    mean: Floats
     scatter: Floats
     quartic: Floats | None = None
 
-    def scaled(self, units: Floats) -> Moments:
-        """The same with points in other units (d,), without the fourth moments."""
-        return Moments(self.count, units[:, None] * units * self.scatter)
+    @classmethod
+    def from_sums(cls, sums: Floats, count: Floats) -> Moments:
+        """Out of `sum_products` of points that are not centred."""
+        mean = sums[..., -1] / np.maximum(count, 1)[..., None]
+        outer = mean[..., :, None] * mean[..., None, :]
+        scatter = symmetrised(sums[..., :-1]) - count[..., None, None] * outer
+        return cls(count, mean, scatter)
+
+    @property
+    def cancelled(self) -> NDArray[np.bool_]:
+        """In which sets the mean is so large that its square has taken digits from the scatter."""
+        bound = CANCELLED * self.count[..., None] * self.mean**2
+        return ~np.all(_diagonal(self.scatter) >= bound, axis=-1)
 
 
-Parts = Callable[[], Iterable[tuple[int, Floats]]]
+def sum_products(samples: Floats) -> Floats:
+    """Sums over the points of the products of their coordinates, of shape (…, d, d + 1).
 
-
-def gather_moments(parts: Parts, n_stacks: int, fourth: bool = False) -> list[Moments]:
-    """The moments of stacks of sets of points, of which only parts exist at one time.
-
-    One pass over the parts sums products. A second one, with the mean subtracted from the points,
-    is for the fourth moments, and for means so large that their squares cancel many digits.
-
-    Parameters
-    ----------
-    parts : function
-        Returns an iterable of pairs (stack, samples), the same at every call. The samples
-        (…, d + 1, n_points) are points of each set of that stack; they may be overwritten. Their
-        last row has 1 where there is a point. Where there is none, all rows have 0.
-    n_stacks : int
-        How many stacks there are.
-    fourth : bool
-        Whether to compute the fourth moments.
+    The samples are points (…, d + 1, n_points), extended by a last row that has 1 where there is a
+    point; where there is none, all rows have 0. The last column gives the sums of the points.
     """
-    products: list[Any] = [0.0] * n_stacks
-    counts: list[Any] = [0.0] * n_stacks
-    for stack, samples in parts():
-        products[stack] = products[stack] + _products(samples[..., :-1, :], samples)
-        counts[stack] = counts[stack] + samples[..., -1, :].sum(axis=-1)
-    means, scatters = zip(*map(_mean_and_scatter, products, counts), strict=True)
-    if not fourth and not any(map(_has_cancelled, scatters, means, counts)):
-        return list(map(Moments, counts, scatters))
-    return _gather_centred(parts, counts, means, fourth)
+    return _products(samples[..., :-1, :], samples)
 
 
-def _gather_centred(
-    parts: Parts, counts: Sequence[Floats], means: Sequence[Floats], fourth: bool
-) -> list[Moments]:
-    products: list[Any] = [0.0] * len(counts)
-    quartics: list[Any] = [0.0 if fourth else None] * len(counts)
-    for stack, samples in parts():
-        points = samples[..., :-1, :]
-        points -= means[stack][..., None]
-        points *= samples[..., -1:, :]
-        products[stack] = products[stack] + _products(points, samples)
-        if fourth:
-            squares = np.einsum("...ij,...ij->...j", points, points)
-            quartics[stack] = quartics[stack] + np.sum(squares**2, axis=-1)
-    scatters = [_symmetrised(product[..., :-1]) for product in products]
-    return list(map(Moments, counts, scatters, quartics))
+def sum_quartics(samples: Floats) -> Floats:
+    """Σ |x|⁴ over extended points x."""
+    points = samples[..., :-1, :]
+    squares = np.einsum("...ij,...ij->...j", points, points)
+    return np.einsum("...j,...j->...", squares, squares)
 
 
-def _mean_and_scatter(products: Floats, count: Floats) -> tuple[Floats, Floats]:
-    mean = products[..., -1] / np.maximum(count, 1)[..., None]
-    outer = mean[..., :, None] * mean[..., None, :]
-    return mean, _symmetrised(products[..., :-1]) - count[..., None, None] * outer
+def centre(samples: Floats, mean: Floats) -> None:
+    """Subtract the mean of each set from its extended points, in place."""
+    points = samples[..., :-1, :]
+    points -= mean[..., None]
+    points *= samples[..., -1:, :]
 
 
-def _has_cancelled(scatter: Floats, mean: Floats, count: Floats) -> bool:
-    return not np.all(_diagonal(scatter) >= CANCELLED * count[..., None] * mean**2)
+def symmetrised(matrices: Floats) -> Floats:
+    """(C + Cᵀ)/2, which takes away what rounding has added."""
+    return (matrices + matrices.swapaxes(-1, -2)) / 2
 
 
 def _products(rows: Floats, others: Floats) -> Floats:
@@ -199,10 +188,6 @@ def _products(rows: Floats, others: Floats) -> Floats:
     if n_whole < n_points:
         products += rows[..., n_whole:] @ others[..., n_whole:].swapaxes(-1, -2)
     return products
-
-
-def _symmetrised(matrices: Floats) -> Floats:
-    return (matrices + matrices.swapaxes(-1, -2)) / 2
 
 
 def _ledoit_wolf(covariance: Floats, moments: Moments) -> Floats:

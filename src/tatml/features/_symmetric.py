@@ -14,7 +14,8 @@ __all__ = ["check_symmetric", "is_symmetric", "map_eigenvalues", "svec", "unsvec
 
 Floats = NDArray[np.floating]
 CHUNK_ENTRIES = 2**17  # a megabyte of float64: a chunk and what is made of it stay near the cache
-FEW_SAMPLES = 256  # to which one thread is enough
+FEW_SAMPLES = 256  # up to which one thread is enough
+WORTH_THREADS = 16  # rows of a matrix; calls for smaller ones wait for each other in the BLAS
 
 
 def map_eigenvalues(
@@ -105,10 +106,11 @@ def _for_each_chunk(task: Callable[[slice], None], array: Floats) -> None:
 
     The BLAS itself gains from threads only where the matrices are large.
     """
-    pools, small = _threadpools(), array.shape[1] <= SMALL
-    n_threads = _blas_threads() if small and len(array) > FEW_SAMPLES else 1
+    n_samples, n, _ = array.shape
+    shared_out = WORTH_THREADS <= n <= SMALL and n_samples > FEW_SAMPLES
+    n_threads = _blas_threads() if shared_out else 1
     chunks = _chunks(array, n_threads)
-    with pools.limit(limits=1 if small else None):
+    with _threadpools().limit(limits=1 if n <= SMALL else None):
         if n_threads == 1:
             for rows in chunks:
                 task(rows)

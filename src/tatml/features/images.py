@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cache
-from math import isfinite
-from numbers import Integral, Real
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import ThreadpoolController
 
-from .._checks import check_count
+from .._checks import check_count, check_finite, check_not_negative, check_two
 from ..blocks import Blocks
-from ._image_covariances import Recipe, describe, images_at_once, plan
-from ._inputs import ImageGroup, MatrixTransformer, read_images
+from ._image_covariances import Plan, Recipe, describe, make_plan
+from ._inputs import MatrixTransformer, as_tuple, read_images
 from ._pixel_features import check_features
 from ._shrinkage import Shrinkage, check_shrinkage
 from ._workspace import Workspace
@@ -26,7 +23,8 @@ __all__ = ["CovarianceDescriptor"]
 
 Floats = NDArray[np.floating]
 
-PIECES_A_WORKER = 4  # so that no worker waits long for another
+PIECES_A_THREAD = 4  # so that no thread waits long for another
+LONGEST_PIECE = 1000  # images whose sums are held at one time
 SINGULAR = 1e-14  # up to here, the smallest eigenvalue of a correlation matrix counts as zero
 
 
@@ -156,7 +154,7 @@ class CovarianceDescriptor(MatrixTransformer):
         recipe = self._recipe()
         groups, _ = read_images(X, None, _check_range(self.pixel_range))
         for group in groups:
-            plan(group, recipe)
+            make_plan(group, recipe)
         return self
 
     def transform(
@@ -184,15 +182,16 @@ class CovarianceDescriptor(MatrixTransformer):
         groups, n_images = read_images(X, masks, _check_range(self.pixel_range))
         d = recipe.n_features
         blocks = [np.empty((n_images, d, d)) for _ in range(recipe.n_blocks)]
-        spare: list[Workspace] = []  # one for each thread, in the end
-        parallel = Parallel(n_jobs=n_jobs, require="sharedmem", verbose=self.verbose)
-        with _blas().limit(limits=1, user_api="blas"):
-            parallel(
-                delayed(describe)(group, recipe, levels, images, blocks, spare)
-                for group in groups
-                for levels in [plan(group, recipe)]
-                for images in _pieces(group, recipe, effective_n_jobs(n_jobs))
-            )
+        spare: list[Workspace] = []  # in the end, one for each thread
+        plans = [make_plan(group, recipe) for group in groups]
+        tasks = [
+            (plan, images, blocks, spare) for plan in plans for images in _pieces(plan, n_jobs)
+        ]
+        done = 0
+        for (_, images, *_), _ in zip(tasks, _run(describe, tasks, n_jobs), strict=True):
+            done += len(images)
+            if self.verbose:
+                print(f"[CovarianceDescriptor] {done} of {n_images} images")
         if recipe.diagonal == 0 or recipe.diagonal_relative:
             for name, block in zip(self.block_names_, blocks, strict=True):
                 _check_definite(block, name)
@@ -237,22 +236,28 @@ class CovarianceDescriptor(MatrixTransformer):
             scales=_check_scales(self.scales),
             regions=_check_regions(self.regions),
             shrinkage=check_shrinkage(self.shrinkage),
-            diagonal=_check_diagonal(self.diagonal),
+            diagonal=check_not_negative("diagonal", self.diagonal),
             diagonal_relative=_check_flag("diagonal_relative", self.diagonal_relative),
         )
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    """The BLAS: its own threads are of no use for small products, and in the way of ours."""
-    return ThreadpoolController()
+def _run(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator[Any]:
+    """What the function returns for each task, in order."""
+    if n_threads == 1:
+        yield from (function(*task) for task in tasks)
+        return
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        yield from pool.map(lambda task: function(*task), tasks)
+    finally:  # after an error, what has not begun is not worth doing
+        pool.shutdown(cancel_futures=True)
 
 
-def _pieces(group: ImageGroup, recipe: Recipe, n_workers: int) -> Iterator[range]:
-    """Ranges of images for the workers, in whole multiples of what is taken at once."""
-    n_images, step = len(group.samples), images_at_once(group, recipe)
-    n_steps = -(-n_images // step)
-    length = step * -(-n_steps // (n_workers * PIECES_A_WORKER))
+def _pieces(plan: Plan, n_threads: int) -> Iterator[range]:
+    """Ranges of images for the threads, in whole multiples of what is taken together."""
+    n_images, step = len(plan.group.samples), plan.images_at_once
+    length = min(-(-n_images // (n_threads * PIECES_A_THREAD)), LONGEST_PIECE)
+    length = step * -(-length // step)
     for start in range(0, n_images, length):
         yield range(start, min(start + length, n_images))
 
@@ -272,40 +277,25 @@ def _check_definite(block: Floats, name: str) -> None:
 
 
 def _check_scales(scales: Any) -> tuple[float, ...]:
-    numbers = _as_tuple("scales", scales, "numbers above 0 and up to 1")
+    numbers = as_tuple("scales", scales, "a sequence of numbers above 0 and up to 1")
     for scale in numbers:
-        if not isinstance(scale, Real) or isinstance(scale, bool):
-            raise TypeError(f"scales: expected numbers above 0 and up to 1, got {scale!r}")
-        if not 0 < scale <= 1:
+        if not 0 < check_finite("scales", scale) <= 1:
             raise ValueError(f"scales: expected numbers above 0 and up to 1, got {scale!r}")
     return tuple(float(scale) for scale in numbers)
 
 
 def _check_regions(regions: Any) -> tuple[int, int]:
-    counts = _as_tuple("regions", regions, "two integers (rows, columns)")
-    if len(counts) != 2:
-        raise ValueError(f"regions: expected two integers (rows, columns), got {regions!r}")
-    return check_count("regions", counts[0]), check_count("regions", counts[1])
+    n_rows, n_columns = check_two("regions", regions, "two integers (rows, columns)")
+    return check_count("regions", n_rows), check_count("regions", n_columns)
 
 
 def _check_range(pixel_range: Any) -> tuple[float, float] | None:
     if pixel_range is None:
         return None
-    ends = _as_tuple("pixel_range", pixel_range, "None or two numbers (low, high)")
-    numbers = [end for end in ends if isinstance(end, Real) and isfinite(end)]
-    if len(ends) != 2 or len(numbers) != 2 or not numbers[0] < numbers[1]:
-        raise ValueError(
-            f"pixel_range: expected None or two numbers low < high, got {pixel_range!r}"
-        )
-    return float(numbers[0]), float(numbers[1])
-
-
-def _check_diagonal(diagonal: Any) -> float:
-    if not isinstance(diagonal, Real) or isinstance(diagonal, bool):
-        raise TypeError(f"diagonal: expected a number, got {diagonal!r}")
-    if not 0 <= diagonal < np.inf:
-        raise ValueError(f"diagonal: expected a number of at least 0, got {diagonal!r}")
-    return float(diagonal)
+    low, high = check_two("pixel_range", pixel_range, "None or two numbers (low, high)")
+    if not check_finite("pixel_range", low) < check_finite("pixel_range", high):
+        raise ValueError(f"pixel_range: expected low < high, got {pixel_range!r}")
+    return float(low), float(high)
 
 
 def _check_flag(name: str, value: Any) -> bool:
@@ -314,19 +304,10 @@ def _check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def _check_jobs(n_jobs: Any) -> int | None:
+def _check_jobs(n_jobs: Any) -> int:
+    """The number of threads."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
         raise TypeError(f"n_jobs: expected None or an integer, got {n_jobs!r}")
     if n_jobs == 0:
         raise ValueError("n_jobs: expected a positive or negative integer, got 0")
-    return n_jobs
-
-
-def _as_tuple(name: str, values: Any, expected: str) -> tuple[Any, ...]:
-    try:
-        found = () if isinstance(values, str) else tuple(values)
-    except TypeError:
-        found = ()
-    if not found:
-        raise TypeError(f"{name}: expected {expected}, got {values!r}")
-    return found
+    return effective_n_jobs(n_jobs)
