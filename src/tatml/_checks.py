@@ -16,7 +16,7 @@ from .blocks import Blocks, as_real_array
 from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
-TYPICAL_CONDITION = 100  # of covariance matrices; their logarithms stay below it
+LEAST_CONDITION = 5  # of covariance matrices; logarithms that are positive definite stay below it
 
 
 class WrongTypeError(TypeError, ValueError):
@@ -25,7 +25,7 @@ class WrongTypeError(TypeError, ValueError):
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """One of some words."""
-    if value not in tuple(choices):
+    if not isinstance(value, str) or value not in tuple(choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
 
@@ -129,6 +129,8 @@ def check_percentiles(percentiles: Any) -> tuple[float, float]:
 
 def check_grid(name: str, values: Any) -> list[float]:
     """Some positive numbers."""
+    if isinstance(values, str | Real):
+        raise TypeError(f"{name}: expected a sequence of positive numbers, got {values!r}")
     try:
         numbers = [check_positive(name, value) for value in values]
     except TypeError as error:
@@ -136,6 +138,14 @@ def check_grid(name: str, values: Any) -> list[float]:
     if not numbers:
         raise ValueError(f"{name}: expected at least one number, got none")
     return numbers
+
+
+def check_words(name: str, values: Any, choices: Iterable[str]) -> None:
+    """Some words, each one of those that there are."""
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not list(values):
+        raise TypeError(f"{name}: expected a sequence of words, got {values!r}")
+    for value in values:
+        check_choice(name, value, choices)
 
 
 def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
@@ -206,7 +216,7 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
         if scale == 0 or np.max(np.abs(some - np.swapaxes(some, 1, 2))) > 1e-6 * scale:
             continue
         values = np.linalg.eigvalsh(some)
-        if np.min(values) > 0 and np.median(values[:, -1] / values[:, 0]) > TYPICAL_CONDITION:
+        if np.min(values) > 0 and np.median(values[:, -1] / values[:, 0]) > LEAST_CONDITION:
             return (
                 f"X: block {m} holds symmetric positive definite matrices, as covariances are. "
                 "Their logarithm is usually what a linear metric needs: put "

@@ -22,7 +22,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ._checks import check_magnitude
+from ._checks import check_magnitude, hint_at_raw_covariances
+from ._warnings import warn_user
 from .blocks import Blocks, as_blocks, as_real_array
 from .pairs import as_index
 
@@ -35,6 +36,7 @@ __all__ = [
     "pair_labels",
     "pair_samples",
     "samples_of",
+    "shared_samples",
     "unchanged_on_error",
 ]
 
@@ -101,6 +103,16 @@ def pair_samples(
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
     """Index pairs into X; a sample may be compared with itself."""
     return as_index(pairs, n_samples, allow_self=True)
+
+
+def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.intp] | None:
+    """Which samples index pairs share, as numbers (n_pairs, 2); None for pairs given as arrays."""
+    if X is not None:
+        return index_pairs(pairs, _num_samples(X))
+    array = _pair_array(pairs)
+    if estimator.preprocessor is None or array.ndim != 2:
+        return None
+    return np.unique(array, return_inverse=True)[1].reshape(-1, 2)
 
 
 def forget_samples(estimator: BaseEstimator) -> None:
@@ -186,6 +198,9 @@ def _check_length(values: NDArray, n_samples: int, name: str) -> None:
 def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -> Blocks:
     if reset:
         check_magnitude(blocks, name)
+        hint = hint_at_raw_covariances(blocks)
+        if hint:
+            warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
@@ -275,7 +290,9 @@ def _wrong_pairs(array: NDArray, preprocessor: Any) -> str:
     expected = "(n_pairs, 2, n) or (n_pairs, 2, n, n')"
     if preprocessor is not None:
         expected = "(n_pairs, 2) of indicators for the preprocessor, or " + expected
-    hint = "; index pairs need a preprocessor" if array.ndim == 2 and preprocessor is None else ""
+    hint = ""
+    if array.ndim == 2 and preprocessor is None:
+        hint = "; index pairs need a preprocessor, or the samples as second argument"
     return f"pairs: expected an array of shape {expected}, got shape {array.shape}{hint}"
 
 

@@ -280,7 +280,9 @@ class MetricDisplay:
             title = name or ("The learnt matrix" if n_blocks == 1 else f"Block {m}")
             self._heat_map(axes[0, m], m, matrix, title)
             values = np.linalg.eigvalsh(matrix)[::-1]
-            axes[1, m].semilogy(np.arange(1, len(values) + 1), np.maximum(values, 1e-300), "o-")
+            values = values[values > 1e-15 * values[0]]  # the others are zero
+            axes[1, m].semilogy(np.arange(1, len(values) + 1), values, "o-")
+            axes[1, m].xaxis.get_major_locator().set_params(integer=True)
             axes[1, m].set(xlabel="number", ylabel="eigenvalue", title="Spectrum")
         self.axes_, self.figure_ = axes, figure
         return self

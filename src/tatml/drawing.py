@@ -6,6 +6,7 @@ of one session) do not teach the metric that what is alike lies at distance zero
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from .pairs import Pairs
 __all__ = ["STRATEGIES", "balanced", "draw_pairs"]
 
 Index = NDArray[np.intp]
-AUTO_PER_CLASS, AUTO_TOTAL = 200, 2000
+AUTO_PER_CLASS, AUTO_LEAST = 500, 10
+LEAST_TOTAL, MOST_TOTAL = 5_000, 50_000
 
 
 def draw_pairs(
@@ -43,8 +45,8 @@ def draw_pairs(
     labels, groups : integer arrays of shape (n_samples,)
         The class of each sample, and its group or None.
     n_pairs_per_class : int or None
-        For "random": half of them similar, half dissimilar. None: 200, and more where there are
-        few classes, 2,000 in all.
+        For "random": half of them similar, half dissimilar. None: 500, and more where there are
+        few classes, 5,000 in all; at most 50,000 in all.
     n_neighbors : int
         For "neighbors": how many of each kind a sample.
     random_state : RandomState or Generator
@@ -83,19 +85,30 @@ def _random(
     labels: Index, groups: Index | None, n_pairs_per_class: int | None, random_state: Any
 ) -> tuple[Index, Index]:
     n_classes = int(labels.max()) + 1
-    if n_pairs_per_class is None:
-        n_pairs_per_class = max(AUTO_PER_CLASS, -(-AUTO_TOTAL // n_classes))
+    n_pairs = _automatic(n_classes) if n_pairs_per_class is None else n_pairs_per_class
+    n_similar = (n_pairs + 1) // 2
     random_state = _as_random_state(random_state)
-    groups = np.arange(len(labels)) if groups is None else groups
-    order = np.argsort(groups, kind="stable")
-    n_similar = (n_pairs_per_class + 1) // 2
+    numbers = np.arange(len(labels)) if groups is None else groups
+    order = np.lexsort((numbers, labels))
+    start = np.searchsorted(labels[order], np.arange(n_classes + 1))
     similar, dissimilar = [], []
-    for label in range(n_classes):
-        inside, outside = order[labels[order] == label], order[labels[order] != label]
-        similar.append(_pairs_inside(inside, groups, n_similar, random_state))
-        n_dissimilar = n_pairs_per_class - n_similar
-        dissimilar.append(_pairs_across(inside, outside, groups, n_dissimilar, random_state))
+    for first, end in pairwise(start):
+        inside, n_dissimilar = order[first:end], n_pairs - n_similar
+        similar.append(_pairs_inside(inside, numbers, n_similar, random_state))
+        if groups is None:
+            drawn = _pairs_beside(order, first, end, n_dissimilar, random_state)
+        else:
+            outside = np.concatenate([order[:first], order[end:]])
+            outside = outside[np.argsort(groups[outside], kind="stable")]
+            drawn = _pairs_across(inside, outside, groups, n_dissimilar, random_state)
+        dissimilar.append(drawn)
     return np.concatenate(similar), _distinct(np.concatenate(dissimilar))
+
+
+def _automatic(n_classes: int) -> int:
+    """Pairs a class: 500, more where there are few classes and fewer where there are very many."""
+    wanted = max(AUTO_PER_CLASS, -(-LEAST_TOTAL // n_classes))
+    return min(wanted, max(AUTO_LEAST, MOST_TOTAL // n_classes))
 
 
 def _pairs_inside(members: Index, groups: Index, n_wanted: int, random_state: Any) -> Index:
@@ -103,6 +116,15 @@ def _pairs_inside(members: Index, groups: Index, n_wanted: int, random_state: An
     end = np.searchsorted(groups[members], groups[members], side="right")
     row, place = _numbered(len(members) - end, n_wanted, random_state)
     return np.stack([members[row], members[end[row] + place]], axis=1)
+
+
+def _pairs_beside(order: Index, first: int, end: int, n_wanted: int, random_state: Any) -> Index:
+    """Distinct pairs of one of order[first:end] and one of the rest."""
+    n_inside = end - first
+    counts = np.full(n_inside, len(order) - n_inside)
+    row, place = _numbered(counts, n_wanted, random_state)
+    place += np.where(place >= first, n_inside, 0)
+    return np.stack([order[first + row], order[place]], axis=1)
 
 
 def _pairs_across(

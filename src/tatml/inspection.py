@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import Bunch
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Bunch, _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ._checks import check_count, check_random, check_share
-from ._inputs import index_pairs, pair_labels
+from ._inputs import group_labels, pair_labels, shared_samples
+from .pairs import as_weights
+from .thresholds import threshold_of
 
 __all__ = ["error_rates", "threshold_interval"]
 
@@ -29,13 +31,16 @@ def threshold_interval(
     X: Any,
     y: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     n_resamples: int = 200,
     confidence_level: float = 0.95,
     random_state: Any = None,
 ) -> Bunch:
     """A bootstrap interval for the learnt `threshold_`.
 
-    The estimator is fitted anew, metric and all, to every resample of its training data.
+    The estimator is fitted anew, metric and all, to every resample of its training data. A resample
+    without two classes, or without both kinds of pairs, is drawn anew.
 
     Parameters
     ----------
@@ -45,6 +50,10 @@ def threshold_interval(
         For a label estimator the samples; for a pair estimator the pairs.
     y : array-like of shape (n_samples,) or (n_pairs,)
         Labels, as they were given to fit.
+    groups : array-like of shape (n_samples,), optional
+        As they were given to the fit of a label estimator: whole groups are resampled.
+    sample_weight : array-like of shape (n_pairs,), optional
+        As they were given to the fit of a pair estimator.
     n_resamples : int, default=200
         How many resamples.
     confidence_level : float, default=0.95
@@ -69,15 +78,17 @@ def threshold_interval(
     >>> bool(interval.low < interval.high)
     True
     """
-    check_is_fitted(estimator, "threshold_")
-    rng = check_random(random_state)
-    model = clone(estimator)
+    _check_learnt(estimator)
+    rng, model = check_random(random_state), clone(estimator)
     if "warm_start" in model.get_params():
         model.set_params(warm_start=True)
-    refit = _refit_pairs if hasattr(estimator, "classes_") else _refit_samples
-    thresholds = [
-        refit(model, X, y, rng) for _ in range(check_count("n_resamples", n_resamples, least=2))
-    ]
+    from_pairs = hasattr(estimator, "decision_function")
+    if from_pairs:
+        draw = _pair_resamples(estimator, X, y, sample_weight, rng)
+    else:
+        draw = _sample_resamples(X, y, groups, rng)
+    count = check_count("n_resamples", n_resamples, least=2)
+    thresholds = [model.fit(*next(draw)).threshold_ for _ in range(count)]
     return _interval(estimator.threshold_, np.array(thresholds), confidence_level)
 
 
@@ -98,8 +109,8 @@ def error_rates(
     estimator : fitted estimator
         With `threshold_`.
     pairs, X
-        As for `pair_distance`; pairs that were held out. For index pairs with `X`, samples are
-        resampled; otherwise pairs are.
+        As for `pair_distance`; pairs that were held out. For index pairs, with `X` or a
+        preprocessor, samples are resampled; otherwise pairs are.
     y : array-like of shape (n_pairs,)
         +1 for the same, −1 for different; both must occur.
     n_resamples, confidence_level, random_state
@@ -123,17 +134,16 @@ def error_rates(
     >>> bool(rates.false_match.low <= rates.false_match.value <= rates.false_match.high)
     True
     """
-    check_is_fitted(estimator, "threshold_")
-    wrong_same = estimator.predict_pairs(pairs, X) > 0
-    similar = pair_labels(y, len(wrong_same))
-    index = None if X is None else index_pairs(pairs, len(X))
+    same = estimator.predict_pairs(pairs, X) > 0
+    similar = pair_labels(y, len(same))
+    index = shared_samples(estimator, pairs, X)
     rng = check_random(random_state)
     count = check_count("n_resamples", n_resamples, least=2)
     rows = [
-        _rates(wrong_same, similar, weights)
+        _rates(same, similar, weights)
         for weights in _resampled(index, len(similar), similar, count, rng)
     ]
-    values = _rates(wrong_same, similar, np.ones(len(similar)))
+    values = _rates(same, similar, np.ones(len(similar)))
     columns = zip(values, np.transpose(rows), strict=True)
     parts = [_interval(value, column, confidence_level) for value, column in columns]
     return Bunch(false_non_match=parts[0], false_match=parts[1], balanced_accuracy=parts[2])
@@ -162,22 +172,47 @@ def _counts(n: int, rng: Any) -> Numbers:
     return np.bincount(rng.choice(n, n), minlength=n).astype(float)
 
 
-def _refit_samples(model: Any, X: Any, y: Any, rng: Any) -> float:
-    """The threshold for samples drawn with replacement; copies of one sample make no pair."""
-    rows = rng.choice(len(X), len(X))
-    labels = np.asarray(y)[rows]
-    chosen = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    return float(model.fit(chosen, labels, groups=rows).threshold_)
+def _check_learnt(estimator: Any) -> None:
+    """A threshold that was learnt in fit, which is what can be learnt anew."""
+    check_is_fitted(estimator)
+    learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
+    fixed = "threshold" in estimator.get_params() and estimator.threshold != "auto"
+    if fixed or getattr(estimator, "threshold_", None) != learnt:
+        raise ValueError(
+            f"estimator: expected a {type(estimator).__name__} whose threshold was learnt in fit, "
+            "got one whose threshold is fixed, calibrated or not there"
+        )
 
 
-def _refit_pairs(model: Any, pairs: Any, y: Any, rng: Any) -> float:
-    """The threshold for pairs weighed by how often they, or their samples, are drawn."""
-    array, y = np.asarray(pairs), np.asarray(y)
-    index = None
-    if model.preprocessor is not None and len(array.shape) == 2:
-        index = np.unique(array, return_inverse=True)[1].reshape(array.shape)
-    weights = next(_resampled(index, len(array), y > 0, 1, rng))
-    return float(model.fit(pairs, y, sample_weight=weights).threshold_)
+def _sample_resamples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
+    """Samples, or whole groups, drawn with replacement; copies of one sample make no pair."""
+    n_samples = _num_samples(X)
+    y = np.asarray(y)
+    units = group_labels(np.arange(n_samples) if groups is None else groups, n_samples)
+    members = np.argsort(units, kind="stable")
+    start = np.searchsorted(units[members], np.arange(units.max() + 2))
+    while True:
+        chosen = rng.choice(units.max() + 1, units.max() + 1)
+        rows = np.concatenate([members[start[u] : start[u + 1]] for u in chosen])
+        labels, counts = np.unique(y[rows], return_counts=True)
+        if len(labels) > 1 and counts.max() > 1 and len(np.unique(units[rows])) > 2:
+            yield _safe_indexing(X, rows), y[rows], units[rows]
+
+
+def _pair_resamples(
+    estimator: Any, pairs: Any, y: Any, sample_weight: Any, rng: Any
+) -> Iterator[tuple]:
+    """The pairs, weighed by how often they, or their samples, are drawn."""
+    similar = pair_labels(y, _num_samples(pairs))
+    base = np.ones(len(similar))
+    if sample_weight is not None:
+        base = as_weights(sample_weight, len(similar), "sample_weight")
+    index = shared_samples(estimator, pairs, None)
+    while True:
+        (weights,) = _resampled(index, len(similar), similar, 1, rng)
+        weights = weights * base
+        if weights[similar].any() and weights[~similar].any():
+            yield pairs, y, weights
 
 
 def _interval(value: float, distribution: Numbers, confidence_level: float) -> Bunch:

@@ -120,9 +120,9 @@ class PairJudge:
         pairs: ArrayLike,
         y: ArrayLike,
         strategy: str = "accuracy",
-        *,
         min_rate: float | None = None,
         beta: float = 1.0,
+        *,
         max_rate: float | None = None,
         sample_weight: ArrayLike | None = None,
         X: Blocks | ArrayLike | None = None,
@@ -291,7 +291,7 @@ def components_of(
     W: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
 ) -> list[NDArray[np.float64]]:
     """A_m with A_mᵀ A_m = W_m/M; of `n_components` rows, along which the samples vary most."""
-    counts = _check_components(n_components, [len(matrix) for matrix in W])
+    counts = check_components(n_components, [len(matrix) for matrix in W])
     components = []
     for matrix, array, count in zip(W, blocks.arrays, counts, strict=True):
         factor = np.linalg.cholesky(matrix).T / np.sqrt(len(W))
@@ -306,7 +306,8 @@ def _principal(factor: NDArray, array: NDArray, count: int) -> NDArray:
     return axes.T @ factor
 
 
-def _check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
+def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
+    """How many components for each block; None: all."""
     if n_components is None:
         return [None] * len(sizes)
     counts = list(n_components) if hasattr(n_components, "__len__") else [n_components] * len(sizes)

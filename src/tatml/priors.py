@@ -39,6 +39,8 @@ def make_prior(
         What varies inside a class: "within" takes its shrunk scatter.
     """
     if kind == "identity":
+        if not any(np.trace(S) > 0 for S in scatter):
+            raise ValueError("X: expected pairs of samples that differ, got identical ones only")
         return [np.eye(len(S)) for S in scatter]
     priors = []
     for m, (S, deviations) in enumerate(zip(scatter, within, strict=True)):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
 from .._checks import (
     check_choice,
@@ -18,14 +21,12 @@ from .._checks import (
     check_positive,
     check_prior,
     check_random,
-    hint_at_raw_covariances,
 )
 from .._inputs import class_labels, group_labels
-from .._warnings import warn_user
 from ..blocks import Blocks
 from ..core import solve
-from ..drawing import STRATEGIES, draw_pairs
-from ..metric import MetricMixin, components_of, one_or_list, row_distances
+from ..drawing import STRATEGIES, balanced, draw_pairs
+from ..metric import MetricMixin, check_components, components_of, one_or_list, row_distances
 from ..pairs import Pairs
 from ..priors import PRIORS, make_prior, rows_of
 from ..problem import LogDetProblem, squared_hinge
@@ -37,6 +38,7 @@ __all__ = [
     "LabelPairsMixin",
     "LogDetLearner",
     "ThresholdMixin",
+    "folds_of",
     "mean_scatter",
     "within_classes",
     "within_pairs",
@@ -66,9 +68,30 @@ class LabelPairsMixin:
         )
         return pairs, labels
 
+    def __sklearn_tags__(self):
+        """Needs labels, and takes matrices too."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def folds_of(cv: Any, labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> list:
+    """Splits for a search; with groups, none of them is on both sides."""
+    if groups is not None and isinstance(cv, Integral):
+        cv = StratifiedGroupKFold(check_count("cv", cv, least=2))
+    splitter = check_cv(cv, labels, classifier=True)
+    return list(splitter.split(np.zeros(len(labels)), labels, groups))
+
 
 class ThresholdMixin:
     """Learns the threshold alone, for distances that stay as they are, by TATML's criterion."""
+
+    def _learn_from(self, blocks: Blocks, pairs: Pairs) -> None:
+        """Keep the pairs that were drawn, and learn the threshold of their distances."""
+        self.pairs_, self.similar_ = pairs.index, pairs.similar
+        distances = row_distances(self._embedded(blocks), pairs.index)
+        self._learn_threshold(distances, balanced(pairs))
 
     def _learn_threshold(self, distances: NDArray[np.float64], pairs: Pairs) -> None:
         margin, mu0 = check_margin(self.margin), None
@@ -98,10 +121,8 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         """
         counted = blocks if counted is None else counted
         self._check_words()
-        hint = hint_at_raw_covariances(blocks)
-        if hint:
-            warn_user(hint)
         margin = check_margin(self.margin)
+        check_components(self.n_components, [n for n, _ in blocks.block_shapes])
         problem, prior = self._problem(blocks, pairs, within, margin, threshold, counted)
         self._solve(problem, counted, self.solver)
         self.prior_ = one_or_list(prior)

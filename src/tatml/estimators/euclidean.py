@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator
 
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
-from ..drawing import balanced
-from ..metric import MetricMixin, components_of, one_or_list, row_distances
+from ..metric import MetricMixin, components_of, one_or_list
 from ._learning import LabelPairsMixin, ThresholdMixin
 
 __all__ = ["Euclidean"]
@@ -100,20 +99,17 @@ class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             No pair is made of two samples of the same group.
         """
         with unchanged_on_error(self):
-            for name in ("threshold_", "b0_", "pairs_", "similar_"):
+            for name in ("threshold_", "b0_", "pairs_", "similar_", "pair_weights_"):
                 vars(self).pop(name, None)
             blocks = samples_of(self, X, reset=True)
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
             if y is not None:
-                pairs, _ = self._draw(blocks, y, groups)
-                distances = row_distances(self._embedded(blocks), pairs.index)
-                self._learn_threshold(distances, balanced(pairs))
-                self.pairs_, self.similar_ = pairs.index, pairs.similar
+                self._learn_from(blocks, self._draw(blocks, y, groups)[0])
         return self
 
     def __sklearn_tags__(self):
-        """Takes matrices too."""
+        """Does without labels too."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
+        tags.target_tags.required = False
         return tags

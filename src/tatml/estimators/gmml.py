@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .._array import symmetrised
 from .._checks import check_choice, check_positive, check_share
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
-from ..drawing import balanced
-from ..metric import MetricMixin, components_of, one_or_list, row_distances
+from ..metric import MetricMixin, components_of, one_or_list
 from ..priors import PRIORS, make_prior
 from ..problem import pair_sums
 from ._learning import LabelPairsMixin, ThresholdMixin, mean_scatter, within_classes
@@ -122,17 +122,8 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             W = [matrix / np.sum(matrix * S) for matrix, S in zip(W, both, strict=True)]
             self.components_ = one_or_list(components_of(W, blocks, self.n_components))
             self.prior_ = one_or_list(prior)
-            self.pairs_, self.similar_ = pairs.index, pairs.similar
-            distances = row_distances(self._embedded(blocks), pairs.index)
-            self._learn_threshold(distances, balanced(pairs))
+            self._learn_from(blocks, pairs)
         return self
-
-    def __sklearn_tags__(self):
-        """Needs labels, and takes matrices too."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 def _metric(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
@@ -142,10 +133,9 @@ def _metric(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float
     ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))
     root, inverse_root = _powers(S + ridge, 0.5, -0.5)
     (middle,) = _powers(root @ (D + ridge) @ root, t)
-    W = C @ inverse_root @ middle @ inverse_root @ C.T
-    return (W + W.T) / 2
+    return symmetrised(C @ inverse_root @ middle @ inverse_root @ C.T)
 
 
 def _powers(matrix: NDArray, *exponents: float) -> list[NDArray]:
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values, vectors = np.linalg.eigh(symmetrised(matrix))
     return [(vectors * values**exponent) @ vectors.T for exponent in exponents]

@@ -13,9 +13,8 @@ from .._checks import check_bounds, check_choice, check_percentiles, check_posit
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
-from ..drawing import balanced
 from ..losses import BurgLoss
-from ..metric import one_or_list, row_distances
+from ..metric import check_components, one_or_list
 from ..pairs import Pairs
 from ..problem import LogDetProblem
 from ._learning import (
@@ -143,14 +142,13 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         with unchanged_on_error(self):
             check_choice("solver", self.solver, SOLVERS)
             blocks = samples_of(self, X, reset=True, min_samples=2)
+            check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             pairs, labels = self._draw(blocks, y, groups)
             problem, prior = self._problem(blocks, pairs, within_classes(blocks, labels))
             solver, options = SOLVERS[self.solver]
             self._solve(problem, blocks, solver, **options)
             self.prior_ = one_or_list(prior)
-            self.pairs_, self.similar_ = pairs.index, pairs.similar
-            distances = row_distances(self._embedded(blocks), pairs.index)
-            self._learn_threshold(distances, balanced(pairs))
+            self._learn_from(blocks, pairs)
         warn_unless_converged(self.result_)
         return self
 
@@ -163,22 +161,27 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
         prior = self._prior(blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
         problem = plain.with_prior(prior)
-        self.bounds_ = self._bounds(problem)
+        squared = problem.sums.distances()
+        _check_apart(squared, pairs)
+        self.bounds_ = self._bounds(squared)
         bound = np.where(pairs.similar, *self.bounds_)
         return replace(problem, loss=BurgLoss(pairs.sign, gamma * ones, bound)), prior
 
-    def _bounds(self, problem: LogDetProblem) -> tuple[float, float]:
+    def _bounds(self, squared: NDArray[np.float64]) -> tuple[float, float]:
         if self.bounds is not None:
             return check_bounds(self.bounds)
-        squared = problem.sums.distances()
         low, high = np.percentile(squared, check_percentiles(self.percentiles))
         if not low > 0:  # of pairs that coincide; a bound must be positive
             low = np.min(squared[squared > 0])
         return float(low), float(max(high, low))
 
-    def __sklearn_tags__(self):
-        """Needs labels, and takes matrices too."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.three_d_array = True
-        return tags
+
+def _check_apart(squared: NDArray[np.float64], pairs: Pairs) -> None:
+    """No dissimilar pair at distance zero, where ITML's loss is infinite."""
+    wrong = np.flatnonzero(~pairs.similar & (squared == 0))
+    if len(wrong):
+        i, j = pairs.index[wrong[0]]
+        raise ValueError(
+            f"X: expected samples of different classes to differ, as ITML's loss needs, got "
+            f"identical samples {i} and {j}"
+        )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
 from sklearn.neighbors import KNeighborsClassifier
 
 from .._checks import check_count, check_grid, check_number_or
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
+from ._learning import folds_of
 from .tatml import TATML
 
 __all__ = ["Maz"]
@@ -134,7 +135,7 @@ class Maz(TATML):
         blocks = samples_of(self, X, reset=True, min_samples=2)
         _, labels = class_labels(self, y, len(blocks))
         groups = group_labels(groups, len(blocks))
-        folds = list(check_cv(self.cv, labels, classifier=True).split(labels, labels, groups))
+        folds = folds_of(self.cv, labels, groups)
         scores = {}
         for candidate in check_grid("thresholds", self.thresholds):
             model = clone(self).set_params(threshold=candidate)
@@ -143,7 +144,10 @@ class Maz(TATML):
         return scores
 
     def _score(self, model: Maz, blocks: Blocks, labels, groups, train, test) -> float:
-        model.fit(blocks[train], labels[train], None if groups is None else groups[train])
+        known_groups = None if groups is None else groups[train]
+        with warnings.catch_warnings():  # what there is to say is said once, of all samples
+            warnings.simplefilter("ignore")
+            model.fit(blocks[train], labels[train], known_groups)
         classifier = KNeighborsClassifier(check_count("k", self.k))
         classifier.fit(model.transform(blocks[train]), labels[train])
         return classifier.score(model.transform(blocks[test]), labels[test])

@@ -24,7 +24,7 @@ from .._inputs import (
 )
 from ..blocks import Blocks
 from ..core import warn_unless_converged
-from ..metric import PairClassifierMixin
+from ..metric import CHUNK_NUMBERS, PairClassifierMixin
 from ..pairs import Pairs, as_weights
 from ._learning import LogDetLearner, ThresholdMixin, within_pairs
 
@@ -69,9 +69,10 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
     prior : str, or list of M arrays of shape (n_m, n_m), default="auto"
         The metric to stay close to (W0); see `TATML`. "within" takes the shrunk scatter of the
         differences of similar pairs.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes −1 and 1. "balanced" gives both the same total weight, which moves
-        the threshold to where both kinds of error count the same.
+    class_weight : dict, "balanced" or None, default="balanced"
+        Weights of the classes −1 and 1. "balanced" gives both the same total weight, so that the
+        threshold is where both kinds of error count the same, however many pairs of each kind were
+        given; with None every pair counts the same.
     reduction : {"mean", "sum"}, default="mean"
         Whether C weighs the mean or the sum of the pairs' losses.
     n_components : int, sequence of M int, or None, default=None
@@ -126,7 +127,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
         prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
-        class_weight: dict | str | None = None,
+        class_weight: dict | str | None = "balanced",
         reduction: str = "mean",
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
@@ -213,10 +214,11 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         How strongly (ρ).
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d), for squared distances; see `TATML`.
-    class_weight : dict, "balanced" or None, default=None
+    class_weight : dict, "balanced" or None, default="balanced"
         Weights of the classes −1 and 1; see `TATMLPairs`.
     preprocessor : array, Blocks, callable or None, default=None
-        Where to find the samples of index pairs; see `TATMLPairs`.
+        Where to find the samples of index pairs; see `TATMLPairs`. Samples of several matrices
+        count as one long vector: all their entries.
 
     Attributes
     ----------
@@ -253,7 +255,7 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         margin: tuple[float, float] = (0.5, 2.0),
-        class_weight: dict | str | None = None,
+        class_weight: dict | str | None = "balanced",
         preprocessor: Any = None,
     ):
         self.metric = metric
@@ -304,8 +306,12 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
     def _measure(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
         rows = np.concatenate([a.reshape(len(a), -1) for a in blocks.arrays], axis=1)
         rows = rows.astype(np.float64, copy=False)
-        found = paired_distances(rows[index[:, 0]], rows[index[:, 1]], metric=self.metric)
-        return given_distances(found, "metric")
+        distances = [np.empty(0)]
+        step = max(1, CHUNK_NUMBERS // rows.shape[1])
+        for start in range(0, len(index), step):
+            i, j = index[start : start + step].T
+            distances.append(paired_distances(rows[i], rows[j], metric=self.metric))
+        return given_distances(np.concatenate(distances), "metric")
 
 
 def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_weight: Any) -> Pairs:

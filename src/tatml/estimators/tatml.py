@@ -76,11 +76,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         is 1: multiplying X by a number changes nothing.
     pairs : {"random", "neighbors", "all"}, default="random"
         How pairs are drawn: at random per class as in the paper; the nearest samples of the same
-        and of other classes (vectors in units of each feature's spread); or all. A class with one
-        sample gives dissimilar pairs only.
+        and of other classes (vectors in units of each feature's spread), whose threshold then parts
+        neighbours only; or all. A class with one sample gives dissimilar pairs only.
     n_pairs_per_class : int or None, default=None
         For "random": half of them similar, half with one sample in the class and one outside. None:
-        200, and more for few classes, 2,000 in all. There may be fewer where samples are few.
+        500, and more for few classes, 5,000 in all; at most 50,000 in all. There may be fewer where
+        samples are few.
     n_neighbors : int, default=3
         For "neighbors": how many of each kind a sample.
     reduction : {"mean", "sum"}, default="mean"
@@ -88,7 +89,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         dissimilar pairs are given the same total weight.
     n_components : int, sequence of M int, or None, default=None
         Rows of `components_` in each block: the principal axes of the embedded samples. None keeps
-        all. The threshold is then the best one for the reduced distance.
+        all. A threshold that is learnt is then the best one for the reduced distance.
     preprocessor : array, Blocks, callable or None, default=None
         Where to find the samples when X is a list of indices, or pairs are index pairs.
     solver : {"newton", "dykstra"}, default="newton"
@@ -223,10 +224,3 @@ class TATML(LabelPairsMixin, LogDetLearner):
         if self.reduction == "mean":
             pairs = balanced(pairs)
         return self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
-
-    def __sklearn_tags__(self):
-        """Needs labels, and takes matrices too."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.three_d_array = True
-        return tags

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -11,21 +12,29 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.model_selection import check_cv
 
-from .._checks import check_choice, check_count, check_grid, check_margin, check_positive
+from .._checks import (
+    check_choice,
+    check_count,
+    check_grid,
+    check_margin,
+    check_positive,
+    check_random,
+    check_words,
+)
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import solve, warn_unless_converged
 from ..drawing import balanced
 from ..metric import components_of, one_or_list, row_distances
-from ._learning import within_classes
+from ..priors import PRIORS
+from ._learning import folds_of, within_classes
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
 
 PATH_TOL = 1e-2  # relative to the objective: enough to compare scores
-PATH_STEP = 2  # every second pair: C weighs their mean, so that what is chosen holds for all
+ENOUGH, LARGEST_STEP = 1000, 4  # pairs of a path: one in four, where so many are left
 ROWS = 1000  # samples whose neighbours are found at a time
 SCORINGS = ("accuracy", "auc")
 
@@ -33,10 +42,10 @@ SCORINGS = ("accuracy", "auc")
 class TATMLCV(TATML):
     """TATML with its weight C chosen by cross-validation along warm-started paths.
 
-    In each fold the pairs are drawn once, half as many as for the final fit, and the solutions for
-    all C are found one from the other, to a gap of 1 % of the objective: C weighs the mean over the
-    pairs, so that the best one holds for all of them. The best setting is then fitted to all
-    samples.
+    In each fold the pairs are drawn once, down to a quarter of those of the final fit (but not
+    below 1,000), and the solutions for all C are found one from the other, to a gap of 1 % of the
+    objective: C weighs the mean over the pairs, so that the best one holds for all of them. The
+    best setting is then fitted to all samples.
 
     Parameters
     ----------
@@ -155,7 +164,7 @@ class TATMLCV(TATML):
             split.
         """
         with unchanged_on_error(self):
-            check_choice("scoring", self.scoring, SCORINGS)
+            self._check_grids()
             blocks = samples_of(self, X, reset=True, min_samples=2)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
@@ -169,12 +178,14 @@ class TATMLCV(TATML):
 
     def _search(self, blocks: Blocks, labels: NDArray, groups: NDArray | None) -> None:
         """Score every setting on every fold."""
-        Cs = np.logspace(1, 5, self.Cs) if np.isscalar(self.Cs) else check_grid("Cs", self.Cs)
-        settings = list(self._settings())
-        folds = list(check_cv(self.cv, labels, classifier=True).split(labels, labels, groups))
+        Cs, settings = self._grid(), list(self._settings())
+        folds = folds_of(self.cv, labels, groups)
+        seed = self.random_state  # the same pairs for all settings of a fold
+        if not isinstance(seed, Integral):
+            seed = int(check_random(seed).choice(2**31 - 1))
         jobs = (
             delayed(_score_path)(
-                self._model(C=float(Cs[0]), **setting),
+                self._model(C=float(Cs[0]), random_state=seed, **setting),
                 *(blocks, labels, groups, *fold, Cs),
                 *(self._given_threshold(), self.scoring, check_count("k", self.k)),
             )
@@ -194,6 +205,26 @@ class TATMLCV(TATML):
         best = int(np.argmax(mean))
         self.best_params_, self.best_score_ = params[best], float(mean[best])
         self.C_ = self.best_params_["C"]
+
+    def _check_grids(self) -> None:
+        check_choice("scoring", self.scoring, SCORINGS)
+        self._check_words()
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter)
+        if self.threshold_strengths is not None:
+            check_grid("threshold_strengths", self.threshold_strengths)
+            if self.c0 is not None or self._given_threshold() is not None:
+                raise ValueError(
+                    "threshold_strengths: expected None with a given c0 or threshold, got "
+                    f"{self.threshold_strengths!r}"
+                )
+        if self.priors is not None:
+            check_words("priors", self.priors, PRIORS)
+
+    def _grid(self) -> list[float]:
+        if isinstance(self.Cs, Integral):
+            return np.logspace(1, 5, check_count("Cs", self.Cs)).tolist()
+        return check_grid("Cs", self.Cs)
 
     def _settings(self) -> Iterator[dict[str, Any]]:
         strengths = self.threshold_strengths
@@ -226,7 +257,9 @@ def _score_path(
     known_groups = None if groups is None else groups[train]
     pairs, numbers = model._draw(known, labels[train], known_groups)
     if model.reduction == "mean":
-        pairs = balanced(pairs.take(slice(None, None, PATH_STEP)))
+        step = max(1, min(LARGEST_STEP, len(pairs) // ENOUGH))
+        kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
+        pairs = balanced(pairs.take(np.concatenate(kinds)))
     model._check_words()
     problem, _ = model._problem(known, pairs, within_classes(known, numbers), margin, threshold)
     score = _scorer(model, scoring, k, blocks, labels, groups, train, test)

@@ -56,11 +56,9 @@ class Strip:
         """The only channel, or the luma of three."""
         if len(self.planes) == 1:
             return self.planes[0]
-        intensity, term = self.workspace.empty("intensity", (2, *self.planes.shape[1:]))
-        np.multiply(self.planes[0], LUMA[0], out=intensity)
-        for plane, weight in zip(self.planes[1:], LUMA[1:], strict=True):
-            np.multiply(plane, weight, out=term)
-            intensity += term
+        intensity = self.workspace.empty("intensity", self.planes.shape[1:])
+        flat = self.planes.reshape(len(LUMA), -1)
+        np.matmul(np.array(LUMA), flat, out=intensity.reshape(-1))
         return intensity
 
     @cached_property

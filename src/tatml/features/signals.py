@@ -12,7 +12,7 @@ import scipy.signal
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._checks import check_count, check_positive
+from .._checks import check_count, check_not_negative, check_positive
 from ..blocks import Blocks
 from ..core import SMALL, _threadpools
 from ._inputs import MatrixTransformer, as_trials
@@ -168,7 +168,7 @@ class FilterBankCovariance(MatrixTransformer):
     def _make_filters(self, trials: Floats, known_sfreq: float | None) -> list[Floats]:
         """The second-order sections of each band, once all parameters are checked."""
         check_shrinkage(self.shrinkage)
-        _check_diagonal(self.diagonal)
+        check_not_negative("diagonal", self.diagonal)
         order = check_count("order", self.order)
         sfreq = _choose_sfreq(self.sfreq, known_sfreq)
         bands = _check_bands(self.bands, sfreq)
@@ -232,10 +232,3 @@ def _check_bands(bands: Any, sfreq: float) -> list[tuple[float, float]]:
                 f"bands: expected 0 < low < high < sfreq / 2 = {sfreq / 2:g}, got ({low}, {high})"
             )
     return pairs
-
-
-def _check_diagonal(diagonal: Any) -> None:
-    if not isinstance(diagonal, Real) or isinstance(diagonal, bool):
-        raise TypeError(f"diagonal: expected a number, got {diagonal!r}")
-    if not 0 <= diagonal < np.inf:
-        raise ValueError(f"diagonal: expected a finite number of at least 0, got {diagonal!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_choice
+from .._checks import check_finite
 from ..blocks import Blocks, as_blocks
 from ._inputs import MatrixTransformer, read_samples, write_samples
 from ._symmetric import check_symmetric, is_symmetric, map_eigenvalues, svec, unsvec
@@ -210,11 +209,8 @@ class SPDPower(_SPDMap):
         )
 
     def _check_parameters(self) -> None:
-        power = self.power
-        if not isinstance(power, Real) or isinstance(power, bool):
-            raise TypeError(f"power: expected a number, got {power!r}")
-        if power == 0 or not np.isfinite(power):
-            raise ValueError(f"power: expected a finite number other than 0, got {power!r}")
+        if check_finite("power", self.power) == 0:
+            raise ValueError(f"power: expected a number other than 0, got {self.power!r}")
 
 
 class Vectorize(TransformerMixin, BaseEstimator):
@@ -280,8 +276,8 @@ class Vectorize(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        check_choice("symmetric", self.symmetric, ("auto", True, False))
-        check_choice("join", self.join, (True, False))
+        _check_flag("symmetric", self.symmetric, or_auto=True)
+        _check_flag("join", self.join)
         blocks, self._form = read_samples(self, X, reset=True)
         if self.symmetric == "auto":
             self.symmetric_ = tuple(bool(np.all(is_symmetric(array))) for array in blocks.arrays)
@@ -391,6 +387,13 @@ class Vectorize(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _check_flag(name: str, value: Any, or_auto: bool = False) -> None:
+    automatic = or_auto and isinstance(value, str) and value == "auto"
+    if not isinstance(value, bool) and not automatic:
+        kind = "'auto', True or False" if or_auto else "True or False"
+        raise ValueError(f"{name}: expected {kind}, got {value!r}")
 
 
 def _check_square(shape: tuple[int, int], block: int) -> None:
