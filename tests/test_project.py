@@ -16,7 +16,8 @@ import tatml
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src" / "tatml").rglob("*.py"))
 MODULES = ["tatml", *(module.name for module in pkgutil.walk_packages(tatml.__path__, "tatml."))]
-PUBLIC_OBJECTS = [name for name in tatml.__all__ if not name.startswith("__") and name != "PAPER"]
+SUBPACKAGES = {"datasets", "display", "features", "inspection"}
+PUBLIC_OBJECTS = sorted(set(tatml.__all__) - SUBPACKAGES - {"PAPER", "__version__"})
 
 
 def source_id(path):
@@ -128,7 +129,15 @@ def test_public_names():
     functional = {"Blocks", "Result", "Status", "__version__", "learn_metric"}
     estimators = {"TATML", "Maz", "Euclidean", "TATMLPairs", "PairThreshold", "PAPER"}
     competitors = {"ITML", "GMML", "TATMLCV"}
-    assert set(tatml.__all__) == functional | estimators | competitors
+    assert set(tatml.__all__) == functional | estimators | competitors | SUBPACKAGES
+
+
+@pytest.mark.parametrize("name", sorted(SUBPACKAGES))
+def test_public_names_of_subpackages_are_documented_with_an_example(name):
+    module = getattr(tatml, name)
+    assert module.__all__
+    for public in (getattr(module, name) for name in module.__all__):
+        assert "Examples\n--------\n>>> " in inspect.getdoc(public)
 
 
 def test_the_version_has_one_source():

@@ -1,5 +1,6 @@
 """Threshold Auto-Tuning Metric Learning: a metric and its distance threshold from pairs."""
 
+from . import datasets, display, features, inspection
 from .blocks import Blocks
 from .core import learn_metric
 from .estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
@@ -19,6 +20,10 @@ __all__ = [
     "Status",
     "TATMLPairs",
     "__version__",
+    "datasets",
+    "display",
+    "features",
+    "inspection",
     "learn_metric",
 ]
 

@@ -2,61 +2,85 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 from sklearn.datasets import load_wine
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
 
-from . import Result, learn_metric
+from . import TATML, Euclidean
+from .blocks import as_blocks
+from .display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
+from .drawing import draw_pairs
 
 
-def draw_pairs(y: np.ndarray, n_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw as many similar as dissimilar pairs at random."""
-    rng = np.random.default_rng(seed)
-    pairs = rng.integers(len(y), size=(20 * n_pairs, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    rows = np.concatenate(
-        [np.flatnonzero(similar == kind)[: n_pairs // 2] for kind in (True, False)]
+def held_out_pairs(X, y, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Index pairs of the samples, half of them similar, and their labels ±1."""
+    pairs = draw_pairs(
+        "random",
+        as_blocks(X),
+        np.asarray(y),
+        None,
+        n_pairs_per_class=1000,
+        n_neighbors=1,
+        random_state=np.random.RandomState(seed),
     )
-    return pairs[rows], similar[rows]
+    return pairs.index, np.where(pairs.similar, 1, -1)
 
 
-def squared_distances(X: np.ndarray, W: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """D of each pair of rows of X."""
-    difference = X[pairs[:, 0]] - X[pairs[:, 1]]
-    return np.sum((difference @ W) * difference, axis=1)
+def report(name: str, metric, train, y_train, test, y_test, pairs, labels) -> None:
+    """Print how well the neighbours, the distances and the threshold do on the other half."""
+    knn = KNeighborsClassifier(3).fit(metric.transform(train), y_train)
+    accuracy = knn.score(metric.transform(test), y_test)
+    auc = roc_auc_score(labels, metric.pair_score(pairs, test))
+    balanced = balanced_accuracy_score(labels, metric.predict_pairs(pairs, test))
+    print(f"  {name:<18} {accuracy:>8.3f} {auc:>8.3f} {balanced:>20.3f} {metric.threshold_:>12.3g}")
 
 
-def report(name: str, W: np.ndarray, b0: float, X: np.ndarray, pairs, similar) -> None:
-    """Print how well distances, and the threshold, tell similar from dissimilar pairs."""
-    distances = squared_distances(X, W, pairs)
-    auc = roc_auc_score(similar, -distances)
-    balanced = balanced_accuracy_score(similar, distances < b0)
-    print(f"  {name:<28} {auc:>8.3f} {balanced:>22.3f}")
+def draw(metric: TATML, test, pairs, labels, folder: Path) -> list[Path]:
+    """Write the pictures and return where they are."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    displays = {
+        "distances": PairDistanceDisplay.from_estimator(metric, pairs, labels, test),
+        "metric": MetricDisplay.from_estimator(metric),
+        "convergence": ConvergenceDisplay.from_estimator(metric),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.png" for name in displays]
+    for path, display in zip(paths, displays.values(), strict=True):
+        display.figure_.savefig(path, dpi=110)
+    return paths
 
 
-def main() -> Result:
+def main(folder: str = "build/demo") -> TATML:
     """Run the demonstration and return what was learnt."""
-    X, y = load_wine(return_X_y=True)
+    X, y = load_wine(return_X_y=True, as_frame=True)
     train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
-    pairs, similar = draw_pairs(y_train, 2_000, seed=1)
-    prior = np.diag(1 / train.var(axis=0)) / (2 * X.shape[1])  # mean squared distance 1
-    print("Wine: 178 bottles, 13 measurements, 3 cultivars. 2,000 pairs of the training half.\n")
-    result = learn_metric(
-        train, pairs, similar, C=0.1, c0=0.1 * 0.1 * len(pairs), prior=prior, tol=1e-8, verbose=True
+    print(
+        "Wine: 178 bottles, 13 measurements in their own units, 3 cultivars; half to learn from.\n"
     )
-    print(f"\nThreshold learnt: b0 = {result.b0:.4f} (squared distance).")
+    metric = TATML(random_state=0, verbose=True).fit(train, y_train)
+    result = metric.result_
+    print(f"\nThreshold learnt: {metric.threshold_:.4f}.")
     print(f"Certificate: {result.status.value} F = {result.primal:.6f}, no metric does better")
     print(
         f"than {result.dual:.6f}: the gap is {result.gap:.1e} after {result.n_iter} Newton steps.\n"
     )
-    held_out = draw_pairs(y_test, 2_000, seed=2)
-    print(f"  {'On pairs of the other half':<28} {'AUC':>8} {'balanced accuracy':>22}")
-    report("standardised, b0 = 1", prior, 1.0, test, *held_out)
-    report("learnt metric and threshold", result.W[0], result.b0, test, *held_out)
-    return result
+    pairs, labels = held_out_pairs(test, y_test, seed=1)
+    print(f"  {'On the other half':<18} {'3-NN':>8} {'AUC':>8} {'balanced accuracy':>20} threshold")
+    for name, model in (
+        ("plain distance", Euclidean(random_state=0).fit(train, y_train)),
+        ("TATML", metric),
+    ):
+        report(name, model, train, y_train, test, y_test, pairs, labels)
+    print("\nPictures:", *draw(metric, test, pairs, labels, Path(folder)))
+    return metric
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])
