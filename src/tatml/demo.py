@@ -40,14 +40,14 @@ def report(name: str, metric, train, y_train, test, y_test, pairs, labels) -> No
     print(f"  {name:<18} {accuracy:>8.3f} {auc:>8.3f} {balanced:>20.3f} {metric.threshold_:>12.3g}")
 
 
-def draw(metric: TATML, test, pairs, labels, folder: Path) -> list[Path]:
+def draw(metric: TATML, test, pairs, labels, names, folder: Path) -> list[Path]:
     """Write the pictures and return where they are."""
     import matplotlib
 
     matplotlib.use("agg")
     displays = {
         "distances": PairDistanceDisplay.from_estimator(metric, pairs, labels, test),
-        "metric": MetricDisplay.from_estimator(metric),
+        "metric": MetricDisplay.from_estimator(metric, names),
         "convergence": ConvergenceDisplay.from_estimator(metric),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,11 +59,12 @@ def draw(metric: TATML, test, pairs, labels, folder: Path) -> list[Path]:
 
 def main(folder: str = "build/demo") -> TATML:
     """Run the demonstration and return what was learnt."""
-    X, y = load_wine(return_X_y=True, as_frame=True)
-    train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
-    print(
-        "Wine: 178 bottles, 13 measurements in their own units, 3 cultivars; half to learn from.\n"
+    wine = load_wine()
+    train, test, y_train, y_test = train_test_split(
+        wine.data, wine.target, test_size=0.5, random_state=0, stratify=wine.target
     )
+    print("Wine: 178 bottles, 13 measurements in their own units, 3 cultivars. Half to learn from.")
+    print()
     metric = TATML(random_state=0, verbose=True).fit(train, y_train)
     result = metric.result_
     print(f"\nThreshold learnt: {metric.threshold_:.4f}.")
@@ -78,7 +79,8 @@ def main(folder: str = "build/demo") -> TATML:
         ("TATML", metric),
     ):
         report(name, model, train, y_train, test, y_test, pairs, labels)
-    print("\nPictures:", *draw(metric, test, pairs, labels, Path(folder)))
+    names = [wine.feature_names]
+    print("\nPictures:", *draw(metric, test, pairs, labels, names, Path(folder)))
     return metric
 
 
