@@ -283,6 +283,7 @@ class MetricDisplay:
             values = values[values > 1e-15 * values[0]]  # the others are zero
             axes[1, m].semilogy(np.arange(1, len(values) + 1), values, "o-")
             axes[1, m].xaxis.get_major_locator().set_params(integer=True)
+            axes[1, m].tick_params(axis="y", which="minor", labelsize=7)
             axes[1, m].set(xlabel="number", ylabel="eigenvalue", title="Spectrum")
         self.axes_, self.figure_ = axes, figure
         return self
@@ -296,6 +297,9 @@ class MetricDisplay:
             places = np.arange(len(matrix))
             ax.set_xticks(places, self.names[m], rotation=90, fontsize=7)
             ax.set_yticks(places, self.names[m], fontsize=7)
+        else:
+            for axis in (ax.xaxis, ax.yaxis):
+                axis.get_major_locator().set_params(integer=True)
 
 
 class BlockShareDisplay:

@@ -27,6 +27,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
     The metric of each block is a point on the geodesic from the inverse of the scatter S of similar
     pairs to the scatter D of dissimilar pairs, W = S⁻¹ #_t D (Zadeh, Hosseini, Sra, 2016). For
     t = 1/2, the geometric mean, it minimises tr(W S) + tr(W⁻¹ D). There is nothing to iterate.
+    The geodesic depends on the coordinates: those in which the prior is the identity are taken.
 
     Parameters
     ----------
@@ -114,6 +115,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
                 mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
             )
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
+            _check_spread(both)
             prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
             W = [
                 _metric(S, D, W0, t, regularization)
@@ -124,6 +126,15 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             self.prior_ = one_or_list(prior)
             self._learn_from(blocks, pairs)
         return self
+
+
+def _check_spread(scatter: Sequence[NDArray]) -> None:
+    for m, S in enumerate(scatter):
+        if not np.trace(S) > 0:
+            raise ValueError(
+                f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
+                "remove the block"
+            )
 
 
 def _metric(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:

@@ -59,6 +59,7 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         distances that stay as they are; see `Euclidean`.
     solver : {"newton", "cyclic", "dykstra"}, default="newton"
         Newton's method; ITML's projections one pair after the other; or the same in shuffled order.
+        The projections are for vectors in one block.
     tol, max_iter, warm_start, random_state, verbose
         See `TATML`.
 

@@ -303,6 +303,8 @@ def _scorer(model, scoring, k, blocks, labels, groups, train, test):
 def _nearest_class(known: NDArray, labels: NDArray, wanted: NDArray, k: int) -> NDArray:
     """What k-NN says: KNeighborsClassifier, without what it costs to set one up for each C."""
     found, k = np.empty(len(wanted), dtype=labels.dtype), min(k, len(known))
+    centre = known.mean(axis=0)  # far from the origin, squares would lose all digits
+    known, wanted = known - centre, wanted - centre
     for start in range(0, len(wanted), ROWS):
         distances = euclidean_distances(wanted[start : start + ROWS], known, squared=True)
         nearest = labels[np.argpartition(distances, k - 1, axis=1)[:, :k]]

@@ -1,0 +1,367 @@
+"""Displays: what is drawn is what was given."""
+
+import sys
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from estimators_helpers import as_list, labelled, labelled_pairs, squared_distances
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import DetCurveDisplay, RocCurveDisplay, roc_curve
+
+from tatml import GMML, ITML, TATML, Euclidean, PairThreshold, TATMLPairs, learn_metric
+from tatml.display import (
+    BlockShareDisplay,
+    ConvergenceDisplay,
+    MetricDisplay,
+    PairDistanceDisplay,
+)
+
+pytest.importorskip("matplotlib").use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+FEW = {"n_pairs_per_class": 40, "random_state": 0}
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def fitted(make=TATML, kind="vectors", **options):
+    """A fitted estimator, samples, and pairs with labels."""
+    X, y = labelled(kind)
+    return make(**FEW | options).fit(X, y), X, *labelled_pairs(y)
+
+
+def lines_at(ax):
+    """Where the vertical lines stand, by the first word of their label."""
+    return {line.get_label().split()[0]: line.get_xdata() for line in ax.lines}
+
+
+def texts(legend):
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def assert_nothing_is_cut_off(figure):
+    """All that is drawn lies inside the figure, in inches."""
+    figure.canvas.draw()
+    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert -0.01 <= drawn.x0 <= drawn.x1 <= width + 0.01
+    assert -0.01 <= drawn.y0 <= drawn.y1 <= height + 0.01
+
+
+# Histograms
+
+
+@pytest.mark.parametrize("bins", [40, 12])
+def test_the_histograms_are_densities_of_the_distances(bins):
+    metric, X, pairs, y = fitted()
+    display = PairDistanceDisplay.from_estimator(metric, pairs, y, X, bins=bins)
+    distances = metric.pair_distance(pairs, X)
+    assert_array_equal(display.distances, distances)
+    assert_array_equal(display.similar, y > 0)
+    edges = np.linspace(distances.min(), distances.max(), bins + 1)
+    assert len(display.ax_.containers) == 2
+    for bars, label, word in zip(display.ax_.containers, (1, -1), ("similar", "diss"), strict=True):
+        heights = np.array([bar.get_height() for bar in bars])
+        assert_allclose([bar.get_x() for bar in bars], edges[:-1], atol=1e-12)
+        assert_allclose(heights, np.histogram(distances[y == label], edges, density=True)[0])
+        assert_allclose(np.sum(heights * np.diff(edges)), 1)
+        assert bars[0].get_label().startswith(word)
+
+
+@pytest.mark.parametrize("make", [TATML, Euclidean, ITML, GMML])
+def test_the_lines_are_the_threshold_and_the_margins(make):
+    metric, X, pairs, y = fitted(make, margin=(0.4, 1.7))
+    display = PairDistanceDisplay.from_estimator(metric, pairs, y, X)
+    lines = lines_at(display.ax_)
+    assert sorted(lines) == ["dissimilar", "similar", "threshold"]
+    assert_allclose(lines["threshold"], metric.threshold_)
+    assert_allclose(lines["similar"], sqrt(0.4 * metric.b0_))
+    assert_allclose(lines["dissimilar"], sqrt(1.7 * metric.b0_))
+    assert lines["similar"][0] < lines["threshold"][0] < lines["dissimilar"][0]
+
+
+def test_given_distances_need_no_estimator():
+    distances, y = np.array([0.1, 0.5, 0.9, 0.4, 1.2, 2.0]), np.array([1, 1, 1, -1, -1, -1])
+    display = PairDistanceDisplay.from_predictions(distances, y, threshold=0.5)
+    assert list(lines_at(display.ax_)) == ["threshold"]
+    assert display.error_rates == pytest.approx((2 / 3, 1 / 3))  # 0.5 is not below 0.5
+    assert "66.7%" in texts(display.ax_.get_legend())[0]
+    assert "33.3%" in texts(display.ax_.get_legend())[1]
+    with_margins = PairDistanceDisplay.from_predictions(
+        distances, y, threshold=0.5, b0=0.36, margin=(0.25, 4.0)
+    )
+    lines = lines_at(with_margins.ax_)
+    assert_allclose([lines["similar"][0], lines["dissimilar"][0]], [0.3, 1.2])
+
+
+def test_the_error_rates_are_those_of_the_verdicts():
+    metric, X, pairs, y = fitted(threshold=0.7)
+    verdict = metric.predict_pairs(pairs, X)
+    display = PairDistanceDisplay.from_estimator(metric, pairs, y, X)
+    expected = np.mean(verdict[y > 0] < 0), np.mean(verdict[y < 0] > 0)
+    assert display.error_rates == pytest.approx(expected)
+    assert min(expected) > 0
+    metric.set_threshold(1e-6)
+    display = PairDistanceDisplay.from_estimator(metric, pairs, y, X)
+    assert display.error_rates == (1.0, 0.0)
+    assert_allclose(lines_at(display.ax_)["threshold"], 1e-6)
+
+
+def test_pair_estimators_are_drawn_too():
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y)
+    verifier = TATMLPairs(preprocessor=X).fit(pairs, labels)
+    judge = PairThreshold("precomputed").fit(verifier.pair_distance(pairs), labels)
+    first = PairDistanceDisplay.from_estimator(verifier, pairs, labels)
+    second = PairDistanceDisplay.from_estimator(judge, verifier.pair_distance(pairs), labels)
+    assert_array_equal(first.distances, second.distances)
+    assert first.threshold == verifier.threshold_
+    assert second.threshold == judge.threshold_
+
+
+def test_distances_without_a_threshold_are_refused():
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y)
+    with pytest.raises(NotFittedError):
+        PairDistanceDisplay.from_estimator(TATML(), pairs, labels, X)
+    with pytest.raises((AttributeError, NotFittedError), match="threshold_"):
+        PairDistanceDisplay.from_estimator(Euclidean().fit(X), pairs, labels, X)
+    with pytest.raises(ValueError, match="distances: expected"):
+        PairDistanceDisplay.from_predictions([-1.0, 2.0], [1, -1], threshold=1.0)
+    with pytest.raises(ValueError, match="y: expected"):
+        PairDistanceDisplay.from_predictions([1.0, 2.0], [1, 0], threshold=1.0)
+
+
+# Convergence
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("options", [{}, {"max_iter": 2}, {"solver": "dykstra", "tol": 1e-2}])
+def test_the_curves_are_the_history(options):
+    metric, *_ = fitted(C=20.0, **options)
+    history, tol = metric.result_.history, metric.result_.tol
+    assert len(history["gap"]) > 2
+    display = ConvergenceDisplay.from_estimator(metric)
+    objective, by_step, by_second = display.axes_
+    curves = {line.get_label().split()[0]: line for line in objective.lines}
+    for name in ("primal", "dual"):
+        assert_array_equal(curves[name].get_xdata(), history["iteration"])
+        assert_allclose(curves[name].get_ydata(), history[name])
+    assert np.all(curves["dual"].get_ydata() <= curves["primal"].get_ydata())
+    for ax, name in ((by_step, "iteration"), (by_second, "seconds")):
+        gap, goal = ax.lines
+        assert ax.get_yscale() == "log"
+        assert_array_equal(gap.get_xdata(), history[name])
+        assert_allclose(gap.get_ydata(), np.maximum(history["gap"], 1e-17))
+        assert_array_equal(goal.get_xdata(), history[name])
+        assert_allclose(goal.get_ydata(), tol * np.maximum(1, np.abs(history["primal"])))
+        assert ax.get_xlabel() == name
+    converged = gap.get_ydata()[-1] <= goal.get_ydata()[-1]
+    assert converged == metric.result_.converged == ("max_iter" not in options)
+
+
+def test_results_of_the_function_are_drawn_too():
+    result = learn_metric([[0.0], [0.1], [2.0]], [[0, 1], [1, 2]], [True, False], tol=1e-12)
+    display = ConvergenceDisplay.from_result(result, name="three samples")
+    assert display.axes_[0].get_title() == "three samples"
+    assert_array_equal(display.axes_[0].lines[0].get_ydata(), result.history["primal"])
+    for make in (GMML, Euclidean):
+        with pytest.raises(NotFittedError):  # nothing was iterated
+            ConvergenceDisplay.from_estimator(fitted(make)[0])
+
+
+# Matrices
+
+
+@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize("make", [TATML, Euclidean, GMML])
+@pytest.mark.parametrize("kind", ["vectors", "three blocks"])
+def test_heat_maps_are_the_matrices_and_curves_their_spectra(kind, make, relative):
+    metric, *_ = fitted(make, kind)
+    display = MetricDisplay.from_estimator(metric, relative=relative)
+    components = as_list(metric.components_)
+    M = len(components)
+    assert display.axes_.shape == (2, M)
+    for m, A in enumerate(components):
+        expected = A.T @ A
+        if relative and make is not Euclidean:  # which has no prior
+            spread = np.sqrt(np.diagonal(as_list(metric.prior_)[m]) / M)
+            expected = np.diag(1 / spread) @ expected @ np.diag(1 / spread)
+        (image,) = display.axes_[0, m].images
+        assert_allclose(image.get_array(), expected, rtol=1e-9, atol=1e-15)
+        assert_allclose(image.get_clim(), [-np.abs(expected).max(), np.abs(expected).max()])
+        (spectrum,) = display.axes_[1, m].lines
+        assert_array_equal(spectrum.get_xdata(), np.arange(1, len(expected) + 1))
+        assert_allclose(spectrum.get_ydata(), np.linalg.eigvalsh(expected)[::-1], rtol=1e-9)
+        assert display.axes_[1, m].get_yscale() == "log"
+
+
+@pytest.mark.parametrize("prior", ["auto", "covariance", "identity"])
+def test_the_prior_itself_has_ones_on_the_diagonal(prior):
+    """With a tiny C nothing is learnt."""
+    for kind in ("vectors", "two blocks"):
+        metric, *_ = fitted(kind=kind, C=1e-9, prior=prior)
+        for matrix in MetricDisplay.from_estimator(metric).matrices:
+            assert_allclose(np.diagonal(matrix), 1, rtol=1e-6)
+
+
+def test_a_matrix_of_low_rank_is_drawn():
+    metric = TATML(**FEW, n_components=2).fit(*load_wine(return_X_y=True))
+    display = MetricDisplay.from_estimator(metric)
+    ax = display.axes_[1, 0]
+    assert_allclose(ax.lines[0].get_ydata()[:2], np.linalg.eigvalsh(display.matrices[0])[:-3:-1])
+    assert ax.get_ylim()[0] > 1e-20 * ax.get_ylim()[1]  # what is there can be seen
+    assert_nothing_is_cut_off(display.figure_)
+
+
+def test_rows_are_counted_in_whole_numbers():
+    metric, *_ = fitted(kind="three blocks")
+    for ax in MetricDisplay.from_estimator(metric).axes_.ravel():
+        axes = [ax.xaxis, ax.yaxis] if ax.images else [ax.xaxis]
+        for axis in axes:
+            low, high = sorted(axis.get_view_interval())
+            ticks = axis.get_ticklocs()
+            seen = ticks[(ticks >= low) & (ticks <= high)]
+            assert_array_equal(seen, np.round(seen))
+
+
+def test_names_of_columns_are_names_of_rows():
+    X, y = labelled()
+    columns = ["length", "width", "weight", "age"]
+    metric = TATML(**FEW).fit(pd.DataFrame(X, columns=columns), y)
+    ax = MetricDisplay.from_estimator(metric).axes_[0, 0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == columns
+    assert [label.get_text() for label in ax.get_yticklabels()] == columns
+    ax = MetricDisplay.from_estimator(metric, names=[["a", "b", "c", "d"]]).axes_[0, 0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c", "d"]
+
+
+# Blocks
+
+
+@pytest.mark.parametrize("kind", ["two blocks", "three blocks"])
+def test_shares_are_those_of_the_mean_squared_distance(kind):
+    metric, X, pairs, y = fitted(kind=kind)
+    display = BlockShareDisplay.from_estimator(metric, pairs, y, X)
+    M = X.n_blocks
+    assert display.shares.shape == (2, M)
+    for row, label in enumerate((1, -1)):
+        total = squared_distances(X, metric.result_.W, pairs[y == label]).mean()
+        for m in range(M):
+            alone = [W * (n == m) for n, W in enumerate(metric.result_.W)]
+            part = squared_distances(X, alone, pairs[y == label]).mean()
+            assert_allclose(display.shares[row, m], part / total, rtol=1e-9)
+        bars = display.ax_.containers[row]
+        assert_allclose([bar.get_width() for bar in bars], display.shares[row])
+        assert_allclose(display.shares[row].sum(), 1)
+    assert texts(display.ax_.get_legend()) == ["similar pairs", "dissimilar pairs"]
+
+
+def test_a_block_of_noise_has_the_larger_share_of_similar_pairs():
+    X, y = labelled("two blocks")
+    noise = np.random.default_rng(0).normal(size=(60, 3, 2))
+    X = type(X)(noise, X.arrays[1])
+    pairs, labels = labelled_pairs(y)
+    shares = BlockShareDisplay.from_estimator(TATML(**FEW).fit(X, y), pairs, labels, X).shares
+    assert shares[0, 0] > shares[1, 0]
+    names = ["noise", "signal"]
+    ax = BlockShareDisplay(shares, names).plot().ax_
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    assert_allclose(ax.containers[0][0].get_y() + 0.19, -0.2)  # the first block is at the top
+    assert ax.yaxis_inverted()
+
+
+# All of them
+
+
+def draw_all(**options):
+    metric, X, pairs, y = fitted(kind="two blocks")
+    return [
+        PairDistanceDisplay.from_estimator(metric, pairs, y, X, **options),
+        ConvergenceDisplay.from_estimator(metric, **options),
+        MetricDisplay.from_estimator(metric, **options),
+        BlockShareDisplay.from_estimator(metric, pairs, y, X, **options),
+    ]
+
+
+def axes_of(display):
+    return np.ravel(display.axes_ if hasattr(display, "axes_") else display.ax_)
+
+
+def test_every_axis_has_a_title_and_names():
+    for display in draw_all():
+        own = axes_of(display)
+        assert display.figure_ is own[0].figure
+        assert_nothing_is_cut_off(display.figure_)
+        for ax in own:
+            assert ax.get_title()
+            assert ax.images or ax.get_xlabel()
+    assert {axes_of(display)[0].get_title() for display in draw_all(name="A")} == {"A"}
+
+
+def test_given_axes_are_drawn_on():
+    metric, X, pairs, y = fitted(kind="two blocks")
+    figure, axes = plt.subplots(1, 5)
+    before = plt.get_fignums()
+    histogram = PairDistanceDisplay.from_estimator(metric, pairs, y, X, ax=axes[0])
+    shares = BlockShareDisplay.from_estimator(metric, pairs, y, X, ax=axes[1])
+    curves = ConvergenceDisplay.from_estimator(metric, axes=axes[2:])
+    assert plt.get_fignums() == before
+    assert histogram.ax_ is axes[0]
+    assert shares.ax_ is axes[1]
+    assert list(curves.axes_) == list(axes[2:])
+    assert {display.figure_ for display in (histogram, shares, curves)} == {figure}
+    assert all(ax.has_data() for ax in axes)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    metric, X, pairs, y = fitted(kind="two blocks")
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    draws = [
+        lambda: PairDistanceDisplay.from_estimator(metric, pairs, y, X),
+        lambda: ConvergenceDisplay.from_estimator(metric),
+        lambda: MetricDisplay.from_estimator(metric),
+        lambda: BlockShareDisplay.from_estimator(metric, pairs, y, X),
+    ]
+    for draw in draws:
+        with pytest.raises(ImportError, match=r"tatml\[plot\]"):
+            draw()
+
+
+# ROC and DET are scikit-learn's own
+
+
+def test_curves_of_pair_estimators_are_those_of_scikit_learn():
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y)
+    verifier = TATMLPairs().fit(X[pairs[:80]], labels[:80])
+    judge = PairThreshold().fit(X[pairs[:80]], labels[:80])
+    for estimator in (verifier, judge):
+        scores = estimator.pair_score(X[pairs[80:]])
+        roc = RocCurveDisplay.from_estimator(estimator, X[pairs[80:]], labels[80:])
+        assert roc.roc_auc == pytest.approx(estimator.score(X[pairs[80:]], labels[80:]))
+        assert_allclose(roc.line_.get_xdata(), roc_curve(labels[80:], scores)[0])
+        det = DetCurveDisplay.from_estimator(estimator, X[pairs[80:]], labels[80:])
+        same, different = scores[labels[80:] > 0], scores[labels[80:] < 0]
+        points = {(np.mean(different >= t), np.mean(same < t)) for t in scores}
+        for point in zip(det.fpr, det.fnr, strict=True):
+            assert min(np.abs(np.subtract(point, other)).max() for other in points) < 1e-12
+
+
+def test_curves_of_label_estimators_come_from_their_scores():
+    metric, X, pairs, y = fitted()
+    scores = metric.pair_score(pairs, X)
+    roc = RocCurveDisplay.from_predictions(y, scores)
+    assert 0.8 < roc.roc_auc < 1
+    same, different = scores[y > 0], scores[y < 0]
+    assert roc.roc_auc == pytest.approx(np.mean(same[:, None] > different))
+    det = DetCurveDisplay.from_predictions(y, scores)
+    assert len(det.fpr) == len(det.fnr) > 3

@@ -1,0 +1,400 @@
+"""Intervals: what they say is true as often as they say."""
+
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from estimators_helpers import all_pairs, labelled, labelled_pairs
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+
+from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
+from tatml.estimators import _learning
+from tatml.inspection import error_rates, threshold_interval
+
+FEW = {"n_pairs_per_class": 40, "random_state": 0}
+RATES = ("false_non_match", "false_match", "balanced_accuracy")
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def judge_at(threshold):
+    """Judges given distances."""
+    return PairThreshold("precomputed").fit([0.5, 2.0], [1, -1]).set_threshold(threshold)
+
+
+def drawn_distances(rng, n_pairs):
+    """Distances of known distributions: |N(0, 1)| if similar, |N(2, 1)| if not."""
+    y = np.where(np.arange(n_pairs) < n_pairs // 2, 1, -1)
+    return np.abs(rng.normal(np.where(y > 0, 0.0, 2.0))), y
+
+
+def true_rates(threshold):
+    missed = 2 * norm.sf(threshold)
+    passed = norm.cdf(threshold - 2) - norm.cdf(-threshold - 2)
+    return missed, passed, 1 - (missed + passed) / 2
+
+
+# Error rates
+
+
+def test_the_rates_are_those_of_the_verdicts():
+    X, y = labelled("two blocks")
+    y[:20] = np.roll(y[:20], 1)  # some are wrong
+    pairs, labels = labelled_pairs(y)
+    metric = TATML(**FEW).fit(X, y).set_threshold(1.2)
+    rates = error_rates(metric, pairs, labels, X, n_resamples=50, random_state=0)
+    distances = metric.pair_distance(pairs, X)
+    missed = sum(d >= 1.2 for d in distances[labels > 0]) / sum(labels > 0)
+    passed = sum(d < 1.2 for d in distances[labels < 0]) / sum(labels < 0)
+    assert min(missed, passed) > 0
+    assert rates.false_non_match.value == pytest.approx(missed)
+    assert rates.false_match.value == pytest.approx(passed)
+    assert rates.balanced_accuracy.value == pytest.approx(1 - (missed + passed) / 2)
+    for name in RATES:
+        assert rates[name].low <= rates[name].value <= rates[name].high
+        assert rates[name].distribution.shape == (50,)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_the_interval_holds_that_share_of_the_resamples(level):
+    distances, y = drawn_distances(np.random.default_rng(0), 200)
+    options = {"confidence_level": level, "random_state": 0, "n_resamples": 1000}
+    rates = error_rates(judge_at(1.0), distances, y, **options)
+    for name in RATES:
+        part = rates[name]
+        inside = (part.distribution >= part.low) & (part.distribution <= part.high)
+        assert inside.mean() == pytest.approx(level, abs=0.06)  # rates are steps of 1/100
+        tail = 100 * (1 - level) / 2
+        expected = np.percentile(part.distribution, [tail, 100 - tail])
+        assert_allclose([part.low, part.high], expected)
+
+
+def test_a_seed_repeats_the_interval():
+    distances, y = drawn_distances(np.random.default_rng(0), 200)
+    first, second, other, generator = (
+        error_rates(judge_at(1.0), distances, y, n_resamples=30, random_state=seed)
+        for seed in (3, np.random.RandomState(3), 4, np.random.default_rng(3))
+    )
+    for name in RATES:
+        assert_array_equal(first[name].distribution, second[name].distribution)
+        assert not np.array_equal(first[name].distribution, other[name].distribution)
+        assert len(generator[name].distribution) == 30
+
+
+def test_the_spread_is_that_of_a_binomial():
+    """√(p (1 − p)/n) for each rate: half as wide with four times the pairs."""
+    widths = {}
+    for n_pairs in (400, 1600, 6400):
+        distances, y = drawn_distances(np.random.default_rng(1), n_pairs)
+        rates = error_rates(judge_at(1.0), distances, y, random_state=0)
+        for name in RATES[:2]:
+            value, n_kind = rates[name].value, n_pairs // 2
+            expected = sqrt(value * (1 - value) / n_kind)
+            assert np.std(rates[name].distribution) == pytest.approx(expected, rel=0.1)
+        widths[n_pairs] = width(rates.balanced_accuracy)
+    assert widths[400] / widths[1600] == pytest.approx(2, rel=0.2)
+    assert widths[1600] / widths[6400] == pytest.approx(2, rel=0.2)
+
+
+def test_the_interval_covers_the_true_rates():
+    truth, rng = dict(zip(RATES, true_rates(1.0), strict=True)), np.random.default_rng(2)
+    judge, covered = judge_at(1.0), dict.fromkeys(RATES, 0)
+    for _ in range(200):
+        distances, y = drawn_distances(rng, 200)
+        rates = error_rates(
+            judge, distances, y, n_resamples=100, confidence_level=0.9, random_state=rng
+        )
+        for name in RATES:
+            covered[name] += rates[name].low <= truth[name] <= rates[name].high
+    for name in RATES:
+        assert 0.80 <= covered[name] / 200 <= 0.97, name
+
+
+# Samples that pairs share
+
+
+@pytest.fixture(scope="module")
+def euclidean():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    return Euclidean(random_state=0).fit(rng.normal(size=(40, 2)) + 2 * y[:, None], y)
+
+
+def draw_samples(rng, n_samples=30):
+    y = np.arange(n_samples) % 2
+    pairs = all_pairs(n_samples)
+    labels = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+    return rng.normal(size=(n_samples, 2)) + 2 * y[:, None], pairs, labels
+
+
+def test_resampled_pairs_would_promise_too_much(euclidean):
+    """Intervals from samples cover the truth as often as they say, those from pairs do not."""
+    rng = np.random.default_rng(3)
+    X, _, _ = draw_samples(rng, 4000)
+    first, second = rng.integers(4000, size=(2, 200_000))
+    kept = first != second
+    labels = np.where((first - second) % 2 == 0, 1, -1)[kept]
+    pairs = np.stack([first, second], axis=1)[kept]
+    truth = error_rates(euclidean, pairs, labels, X, n_resamples=2).balanced_accuracy.value
+    options = {"n_resamples": 50, "confidence_level": 0.9, "random_state": rng}
+    by_sample, by_pair = 0, 0
+    for _ in range(60):
+        X, pairs, labels = draw_samples(rng)
+        one = error_rates(euclidean, pairs, labels, X, **options).balanced_accuracy
+        other = error_rates(euclidean, X[pairs], labels, **options).balanced_accuracy
+        by_sample += one.low <= truth <= one.high
+        by_pair += other.low <= truth <= other.high
+        assert one.value == other.value
+    assert 0.8 <= by_sample / 60 <= 0.99
+    assert by_pair / 60 < 0.75
+
+
+def test_index_pairs_with_a_preprocessor_share_samples_as_well():
+    X, pairs, labels = draw_samples(np.random.default_rng(0))
+    found = PairThreshold(preprocessor=X).fit(pairs, labels)
+    options = {"random_state": 0, "n_resamples": 300}
+    by_index, with_samples, by_value = (
+        error_rates(found, *given, **options).balanced_accuracy
+        for given in ((pairs, labels), (pairs, labels, X), (X[pairs], labels))
+    )
+    assert by_index.value == with_samples.value == by_value.value
+    assert width(with_samples) > 1.5 * width(by_value)
+    assert width(by_index) == pytest.approx(width(with_samples), rel=0.25)
+
+
+# The threshold
+
+
+def assert_is_interval(interval, estimator, n_resamples, level=0.95):
+    assert interval.value == estimator.threshold_
+    assert interval.distribution.shape == (n_resamples,)
+    tail = 50 * (1 - level)
+    expected = np.percentile(interval.distribution, [tail, 100 - tail])
+    assert_allclose([interval.low, interval.high], expected)
+    assert interval.low < interval.high
+    assert 0.5 < np.median(interval.distribution) / estimator.threshold_ < 2
+
+
+def assert_repeated_and_unchanged(estimator, X, y):
+    """Fitted anew, the same for the same seed, and the estimator is left as it was."""
+    before = dict(vars(estimator))
+    first, second = (
+        threshold_interval(estimator, X, y, n_resamples=8, confidence_level=0.8, random_state=1)
+        for _ in range(2)
+    )
+    assert_is_interval(first, estimator, 8, 0.8)
+    assert_array_equal(first.distribution, second.distribution)
+    assert len(np.unique(first.distribution)) == 8
+    assert vars(estimator).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(estimator).items())
+
+
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+@pytest.mark.parametrize("make", [TATML, Euclidean, GMML, ITML])
+def test_label_estimators_are_fitted_anew_and_not_changed(make, kind):
+    X, y = labelled(kind)
+    assert_repeated_and_unchanged(make(n_pairs_per_class=20, random_state=0).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+@pytest.mark.parametrize("way", ["arrays", "an array", "a function"])
+def test_pair_estimators_are_fitted_anew_and_not_changed(make, way):
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y)
+    preprocessor = {"arrays": None, "an array": X, "a function": lambda rows: X[rows]}[way]
+    given = X[pairs] if way == "arrays" else pairs
+    estimator = make(preprocessor=preprocessor).fit(given, labels)
+    assert_repeated_and_unchanged(estimator, given, labels.tolist())
+
+
+def test_a_seed_is_enough_whatever_the_estimator_draws():
+    X, y = labelled()
+    estimator = Euclidean(n_pairs_per_class=20).fit(X, y)
+    first, second = (
+        threshold_interval(estimator, X, y, n_resamples=5, random_state=1) for _ in range(2)
+    )
+    assert_array_equal(first.distribution, second.distribution)
+
+
+@pytest.mark.parametrize("form", ["list", "table", "matrices"])
+def test_samples_come_in_every_form(form):
+    X, y = labelled("matrices" if form == "matrices" else "vectors")
+    given = X.tolist() if form == "list" else X
+    if form == "table":
+        given = pd.DataFrame(X, columns=list("abcd"), index=range(100, 160))
+    estimator = Euclidean(**FEW).fit(given, y.tolist())
+    interval = threshold_interval(estimator, given, y.tolist(), n_resamples=5, random_state=0)
+    assert_is_interval(interval, estimator, 5)
+
+
+def spied_draws(monkeypatch):
+    """The samples of every draw, and its pairs."""
+    draw_pairs, drawn = _learning.draw_pairs, []
+
+    def spy(strategy, blocks, *arguments, **options):
+        pairs = draw_pairs(strategy, blocks, *arguments, **options)
+        drawn.append((blocks.arrays[0][:, :, 0], pairs.index))
+        return pairs
+
+    monkeypatch.setattr(_learning, "draw_pairs", spy)
+    return drawn
+
+
+def test_copies_of_a_sample_make_no_pair(monkeypatch):
+    """Or the distance of zero would be taken for what similar samples have."""
+    X, y = labelled()
+    estimator = Euclidean(pairs="all").fit(X, y)
+    drawn = spied_draws(monkeypatch)
+    threshold_interval(estimator, X, y, n_resamples=5, random_state=0)
+    assert len(drawn) == 5
+    for rows, index in drawn:
+        assert len(rows) == 60
+        assert 25 < len(np.unique(rows, axis=0)) < 50  # 1 − 1/e of 60 is 38
+        distances = np.linalg.norm(rows[index[:, 0]] - rows[index[:, 1]], axis=1)
+        assert distances.min() > 0
+
+
+@pytest.mark.parametrize("sizes", [(57, 3), (2, 2, 2)])
+def test_a_resample_without_both_kinds_of_pairs_is_no_error(sizes):
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    X = labelled()[0][: len(y)]
+    estimator = Euclidean(**FEW).fit(X, y)
+    interval = threshold_interval(estimator, X, y, n_resamples=60, random_state=0)
+    assert_is_interval(interval, estimator, 60)
+
+
+def test_groups_are_resampled_as_a_whole(monkeypatch):
+    X, y = labelled()
+    groups = np.arange(60) // 4
+    estimator = Euclidean(pairs="all").fit(X, y, groups=groups)
+    drawn = spied_draws(monkeypatch)
+    threshold_interval(estimator, X, y, groups=groups, n_resamples=5, random_state=0)
+    assert len(drawn) == 5
+    for rows, index in drawn:
+        group = np.array([groups[np.flatnonzero((row == X).all(axis=1))[0]] for row in rows])
+        assert len(rows) == 60
+        assert np.all(np.bincount(group) % 4 == 0)
+        assert np.all(group[index[:, 0]] != group[index[:, 1]])
+
+
+def test_weights_of_pairs_count_in_every_resample():
+    distances, y = drawn_distances(np.random.default_rng(0), 200)
+    weights = np.where(np.arange(200) % 3 == 0, 0.0, 1.0)
+    distances[weights == 0] = 50.0
+    judge = PairThreshold("precomputed").fit(distances, y, sample_weight=weights)
+    plain, weighed = (
+        threshold_interval(
+            judge, distances, y, n_resamples=20, random_state=0, sample_weight=given
+        ).distribution
+        for given in (None, weights)
+    )
+    assert np.all(np.abs(weighed / judge.threshold_ - 1) < 0.3)
+    assert np.all(plain > 2 * judge.threshold_)
+
+
+def test_the_interval_of_the_threshold_covers_the_best_one():
+    """The one that all pairs of the distribution would give."""
+    rng = np.random.default_rng(5)
+    best = PairThreshold("precomputed").fit(*drawn_distances(rng, 400_000)).threshold_
+    covered, n_repeats = 0, 40
+    for _ in range(n_repeats):
+        distances, y = drawn_distances(rng, 150)
+        judge = PairThreshold("precomputed").fit(distances, y)
+        interval = threshold_interval(
+            judge, distances, y, n_resamples=40, confidence_level=0.9, random_state=rng
+        )
+        covered += interval.low <= best <= interval.high
+    assert 0.75 <= covered / n_repeats <= 0.99
+
+
+def test_shared_samples_widen_the_interval_of_the_threshold():
+    X, pairs, labels = draw_samples(np.random.default_rng(0))
+    shared = PairThreshold(preprocessor=Blocks(X)).fit(pairs, labels)
+    apart = PairThreshold().fit(X[pairs], labels)
+    assert shared.threshold_ == apart.threshold_
+    wide, narrow = (
+        threshold_interval(estimator, given, labels, n_resamples=100, random_state=0)
+        for estimator, given in ((shared, pairs), (apart, X[pairs]))
+    )
+    assert width(wide) > 2 * width(narrow)
+
+
+# Errors
+
+
+def both(estimator, pairs, labels, X=None, y=None, **options):
+    """The two functions, for samples and for pairs."""
+    given = (pairs, labels) if X is None else (X, y)
+    yield lambda: threshold_interval(estimator, *given, **options)
+    yield lambda: error_rates(estimator, pairs, labels, X, **options)
+
+
+@pytest.mark.parametrize("fit", [False, True])
+def test_an_estimator_without_a_threshold_is_refused(fit):
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y)
+    estimator = Euclidean().fit(X) if fit else TATML()
+    kinds = (ValueError, AttributeError) if fit else NotFittedError
+    for call in both(estimator, pairs, labels, X, y):
+        with pytest.raises(kinds, match=f"{type(estimator).__name__}.*(threshold|fitted)"):
+            call()
+
+
+@pytest.mark.parametrize("estimator", [TATML(threshold=0.8, **FEW), Maz(**FEW), Euclidean(**FEW)])
+def test_a_threshold_that_was_not_learnt_has_no_interval(estimator):
+    X, y = labelled()
+    estimator.fit(X, y)
+    if isinstance(estimator, Euclidean):
+        estimator.calibrate_threshold(*labelled_pairs(y), X=X)
+    with pytest.raises(ValueError, match=r"estimator: expected .* learnt"):
+        threshold_interval(estimator, X, y)
+
+
+WRONG = {
+    "n_resamples": [0, 1, -3, 2.5, "ten", None, True],
+    "confidence_level": [-0.1, 1.1, 95, np.nan, "high", None],
+    "random_state": ["seed", -1, 1.5],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])
+def test_a_wrong_argument_is_named_before_anything_is_fitted(name, value, monkeypatch):
+    distances, y = drawn_distances(np.random.default_rng(0), 40)
+    options = {"n_resamples": 3} | {name: value}
+    judge = PairThreshold("precomputed").fit(distances, y)
+    monkeypatch.setattr(PairThreshold, "fit", None)
+    for call in both(judge, distances, y, **options):
+        with pytest.raises((TypeError, ValueError), match=rf"\b{name}: expected"):
+            call()
+
+
+class Impatient(np.random.RandomState):
+    """Gives up where a loop would not."""
+
+    draws = 0
+
+    def choice(self, *arguments, **options):
+        self.draws += 1
+        assert self.draws < 100
+        return super().choice(*arguments, **options)
+
+
+def test_pairs_of_one_kind_are_refused():
+    distances, y = drawn_distances(np.random.default_rng(0), 40)
+    judge = PairThreshold("precomputed").fit(distances, y)
+    for call in both(judge, distances[:20], y[:20], random_state=Impatient(0)):
+        with pytest.raises(ValueError, match=r"y: expected similar \(\+1\) and dissimilar"):
+            call()
+
+
+def test_samples_of_one_class_are_refused():
+    X, y = labelled()
+    estimator = Euclidean(**FEW).fit(X, y)
+    for labels in (np.zeros(60), np.arange(60)):  # no dissimilar pair, no similar one
+        with pytest.raises(ValueError, match="y: expected"):
+            threshold_interval(estimator, X, labels, random_state=Impatient(0))

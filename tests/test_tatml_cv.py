@@ -1,0 +1,399 @@
+"""TATMLCV: a path is a grid search, only faster, and its answer is TATML's."""
+
+import pickle
+import warnings
+from copy import copy
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from estimators_helpers import as_list, labelled
+from joblib import parallel_backend
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from tatml import TATML, TATMLCV, Euclidean
+from tatml.estimators import _learning, tatml_cv
+
+FEW = {"n_pairs_per_class": 40, "random_state": 0}
+GRID = [1000.0, 3.0, 30.0]  # in no order
+FOLDS = StratifiedKFold(3, shuffle=True, random_state=1)
+
+
+@pytest.fixture
+def tight(monkeypatch):
+    """Solve the path for all pairs, and as precisely as a single fit."""
+    monkeypatch.setattr(tatml_cv, "PATH_TOL", 0.0)
+    monkeypatch.setattr(tatml_cv, "LARGEST_STEP", 1)
+
+
+def noisy(kind="vectors", seed=0):
+    """Samples whose classes overlap, so that scores differ."""
+    X, y = labelled(kind, n_samples=75, seed=seed)
+    rng = np.random.default_rng(seed)
+    return X, np.where(rng.random(75) < 0.25, rng.integers(3, size=75), y)
+
+
+# The scores are those of a grid search
+
+
+@pytest.mark.parametrize("kind", ["vectors", "matrices", "two blocks"])
+def test_the_scores_are_those_of_a_grid_search(kind, tight):
+    X, y = noisy(kind)
+    options = FEW | {"tol": 1e-9}
+    model = TATMLCV(GRID, cv=FOLDS, k=5, **options).fit(X, y)
+    pipeline = make_pipeline(TATML(**options), KNeighborsClassifier(5))
+    grid = GridSearchCV(pipeline, {"tatml__C": GRID}, cv=FOLDS).fit(X, y)
+    split = np.stack([grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
+    assert len(np.unique(split)) > 2
+    assert_allclose(model.cv_results_["split_test_score"], split)
+    assert_allclose(model.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"])
+    assert_allclose(model.cv_results_["std_test_score"], grid.cv_results_["std_test_score"])
+    assert grid.best_params_["tatml__C"] == model.C_
+    assert model.best_score_ == pytest.approx(grid.best_score_)
+    assert_array_equal(model.transform(X), grid.best_estimator_[0].transform(X))
+
+
+SEARCHES = {
+    "everything": {"threshold_strengths": [2.0, 0.1], "priors": ["within", "scaled"]},
+    "strengths": {"threshold_strengths": [0.05, 1.0, 20.0], "reduction": "sum", "pairs": "all"},
+    "priors": {"priors": ["identity", "auto", "covariance"], "threshold_strength": 0.3},
+    "a fixed threshold": {"threshold": 0.8, "margin": (0.7, 1.5)},
+    "a fixed strength": {"c0": 3.0, "n_components": 2},
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_setting_is_scored_as_if_it_were_alone(name, tight):
+    X, y = noisy()
+    options = FEW | {"tol": 1e-9} | SEARCHES[name]
+    model = TATMLCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
+    strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
+    priors = options.pop("priors", ["auto"])
+    results = model.cv_results_
+    assert len(results["params"]) == 2 * len(strengths) * len(priors)
+    wanted = [(C, rho, W0) for rho in strengths for W0 in priors for C in GRID[:2]]
+    found = [(p["C"], p["threshold_strength"], p["prior"]) for p in results["params"]]
+    assert sorted(found) == sorted(wanted)
+    assert len(np.unique(results["split_test_score"], axis=0)) > 1
+    for params, scores in zip(results["params"], results["split_test_score"], strict=True):
+        alone = make_pipeline(TATML(**options | params), KNeighborsClassifier(3))
+        assert_allclose(scores, cross_val_score(alone, X, y, cv=FOLDS))
+
+
+@pytest.mark.parametrize("pairs", ["random", "all"])
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+def test_the_area_is_that_of_the_pairs_left_out(kind, pairs, tight):
+    X, y = noisy(kind)
+    options = FEW | {"pairs": pairs, "tol": 1e-9}
+    model = TATMLCV(GRID, scoring="auc", cv=FOLDS, **options).fit(X, y)
+    areas = np.empty((3, 3))
+    for fold, (train, test) in enumerate(FOLDS.split(y, y)):
+        drawn = Euclidean(pairs=pairs, **FEW).fit(X[test], y[test])
+        for row, C in enumerate(GRID):
+            metric = TATML(C, **options).fit(X[train], y[train])
+            scores = metric.pair_score(drawn.pairs_, X[test])
+            areas[row, fold] = roc_auc_score(drawn.similar_, scores)
+    assert_allclose(model.cv_results_["split_test_score"], areas, atol=1e-4)
+    assert np.ptp(areas.mean(axis=1)) > 1e-3
+    assert GRID[np.argmax(areas.mean(axis=1))] == model.C_
+
+
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+def test_what_the_loose_path_chooses_is_as_good(kind, request):
+    X, y = noisy(kind)
+    model = TATMLCV(scoring="auc", cv=FOLDS, pairs="all")
+    loose = model.fit(X, y).cv_results_["mean_test_score"]
+    request.getfixturevalue("tight")
+    exact = model.fit(X, y).cv_results_["mean_test_score"]
+    assert not np.array_equal(loose, exact)
+    assert_allclose(loose, exact, atol=0.02)
+    assert exact[np.argmax(loose)] > exact.max() - 0.01
+
+
+@pytest.mark.parametrize(("n_samples", "share"), [(60, 1), (150, 2), (210, 4)])
+def test_a_path_takes_a_part_of_many_pairs(n_samples, share, monkeypatch):
+    X, y = labelled(n_samples=n_samples)
+    solve, counts = tatml_cv.solve, set()
+
+    def spy(problem, **options):
+        counts.add(problem.sums.n_pairs)
+        return solve(problem, **options)
+
+    monkeypatch.setattr(tatml_cv, "solve", spy)
+    model = TATMLCV([10.0], cv=2, pairs="all").fit(X, y)
+    half = n_samples // 2
+    for count in counts:
+        assert abs(count - half * (half - 1) / 2 / share) <= 1
+        assert count >= 1000 or share == 1
+    assert len(model.pairs_) == n_samples * (n_samples - 1) / 2
+
+
+# The choice, and the final fit
+
+
+def test_the_best_setting_is_fitted_to_all_samples():
+    X, y = noisy("two blocks")
+    options = FEW | {"tol": 1e-8}
+    model = TATMLCV(GRID, priors=["scaled", "within"], cv=3, **options).fit(X, y)
+    scores = model.cv_results_["mean_test_score"]
+    assert model.best_score_ == max(scores)
+    assert model.cv_results_["params"][int(np.argmax(scores))] == model.best_params_
+    assert model.best_params_["C"] == model.C_
+    plain = TATML(**options | model.best_params_).fit(X, y)
+    assert_array_equal(model.transform(X), plain.transform(X))
+    assert_array_equal(model.pairs_, plain.pairs_)
+    for got, expected in zip(as_list(model.prior_), as_list(plain.prior_), strict=True):
+        assert_array_equal(got, expected)
+    fitted = {name for name in vars(plain) if name.endswith("_")}
+    chosen = {"C_", "best_params_", "best_score_", "cv_results_"}
+    assert {name for name in vars(model) if name.endswith("_")} == fitted | chosen
+    assert (model.threshold_, model.b0_) == (plain.threshold_, plain.b0_)
+    assert model.n_iter_ == plain.n_iter_
+    assert model.result_.tol == 1e-8
+
+
+def test_a_number_of_values_stands_for_a_logarithmic_grid():
+    X, y = labelled()
+    model = TATMLCV(5, cv=2, **FEW).fit(X, y)
+    assert_allclose([p["C"] for p in model.cv_results_["params"]], [1e1, 1e2, 1e3, 1e4, 1e5])
+    default = TATMLCV(cv=2, **FEW).fit(X, y)
+    ratios = np.diff(np.log10([p["C"] for p in default.cv_results_["params"]]))
+    assert_allclose(ratios, np.full(8, 0.5))
+
+
+def test_several_jobs_give_the_same(monkeypatch):
+    """With threads, and with jobs that went to another process and back."""
+    X, y = noisy("two blocks")
+    model = TATMLCV([10.0, 100.0], threshold_strengths=[0.1, 1.0], cv=3, **FEW)
+    one = clone(model).fit(X, y)
+    with parallel_backend("threading"):
+        two = clone(model).set_params(n_jobs=2).fit(X, y)
+    score_path = tatml_cv._score_path
+
+    def elsewhere(*arguments):
+        return score_path(*pickle.loads(pickle.dumps(arguments)))
+
+    monkeypatch.setattr(tatml_cv, "_score_path", elsewhere)
+    for other in (two, clone(model).fit(X, y)):
+        assert other.cv_results_["params"] == one.cv_results_["params"]
+        scores = other.cv_results_["split_test_score"]
+        assert_array_equal(scores, one.cv_results_["split_test_score"])
+        assert_array_equal(other.transform(X), one.transform(X))
+
+
+def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
+    """Whatever the seed is, or none: or the draw decides, and not the setting."""
+    X, y = noisy()
+    for seed in (0, np.random.RandomState(0), None):
+        drawn = spied_pairs(monkeypatch)
+        options = {"threshold_strengths": [0.1, 1.0], "priors": ["auto", "within"]}
+        TATMLCV([10.0], cv=FOLDS, n_pairs_per_class=20, random_state=seed, **options).fit(X, y)
+        in_folds = {pairs.index.tobytes() for pairs, _ in drawn[:-1]}
+        assert len(drawn) == 4 * 3 + 1
+        assert len(in_folds) == 3
+
+
+def spied_pairs(monkeypatch):
+    """Every draw: its pairs, and the samples."""
+    drawn, draw_pairs = [], _learning.draw_pairs
+
+    def spy(strategy, blocks, *arguments, **options):
+        pairs = draw_pairs(strategy, blocks, *arguments, **options)
+        drawn.append((pairs, blocks))
+        return pairs
+
+    monkeypatch.setattr(_learning, "draw_pairs", spy)
+    return drawn
+
+
+def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
+    X, y = noisy("two blocks")
+    solve, steps = tatml_cv.solve, {"warm": 0, "cold": 0}
+
+    def run(name):
+        def counted(problem, *, init, **options):
+            result = solve(problem, init=init if name == "warm" else None, **options)
+            steps[name] += result.n_iter
+            return result
+
+        monkeypatch.setattr(tatml_cv, "solve", counted)
+        return TATMLCV(cv=FOLDS, **FEW).fit(X, y)
+
+    assert_allclose(
+        run("warm").cv_results_["mean_test_score"],
+        run("cold").cv_results_["mean_test_score"],
+        atol=0.05,
+    )
+    assert 27 <= steps["warm"] < 0.7 * steps["cold"]
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "auc"])
+def test_the_scores_do_not_depend_on_the_origin(scoring):
+    """Differences of numbers that are exact in binary lose nothing, wherever the origin is."""
+    X, y = noisy()
+    X = np.round(X * 2**15) / 2**15
+    near, far = (
+        TATMLCV([10.0, 100.0], scoring=scoring, cv=FOLDS, **FEW).fit(Z, y) for Z in (X, X + 2.0**31)
+    )
+    assert_allclose(
+        far.cv_results_["split_test_score"], near.cv_results_["split_test_score"], atol=1e-6
+    )
+    assert far.C_ == near.C_
+
+
+def test_a_handful_of_pairs_will_do():
+    """Both kinds stay, however few the path takes."""
+    X, _ = labelled(n_samples=6)
+    y = np.array([0, 0, 0, 0, 1, 1])
+    for seed in range(6):
+        model = TATMLCV([10.0], cv=2, k=1, n_pairs_per_class=2, random_state=seed).fit(X, y)
+        assert 0 <= model.best_score_ <= 1
+
+
+# Groups
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "auc"])
+@pytest.mark.parametrize("cv", [3, GroupKFold(3)], ids=["a number", "GroupKFold"])
+def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypatch):
+    X, y = noisy()
+    number = np.arange(75) // 5
+    groups = np.array([f"object {i}" for i in number])
+    drawn = spied_pairs(monkeypatch)
+    model = TATMLCV([10.0, 100.0], cv=cv, scoring=scoring, **FEW).fit(X, y, groups=groups)
+    *in_folds, last = drawn
+    assert len(in_folds) == 3 * (2 if scoring == "auc" else 1)
+    rows_of = {row.tobytes(): i for i, row in enumerate(X)}
+    for pairs, blocks in in_folds:
+        rows = np.array([rows_of[row.tobytes()] for row in blocks.arrays[0][:, :, 0]])
+        assert len(rows) < 60
+        assert set(np.bincount(number[rows])) <= {0, 5}  # whole groups
+        first, second = rows[pairs.index].T
+        assert np.all(number[first] != number[second])
+    assert np.all(groups[model.pairs_[:, 0]] != groups[model.pairs_[:, 1]])
+    assert_array_equal(last[0].index, model.pairs_)
+
+
+# Among scikit-learn's own
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # few samples
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
+def test_the_checks_of_scikit_learn():
+    results = check_estimator(TATMLCV(Cs=3, cv=2, n_pairs_per_class=10), on_fail=None, on_skip=None)
+    assert sum(result["status"] == "passed" for result in results) > 40
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+
+
+def test_it_is_cloned_pickled_and_searched_over():
+    X, y = noisy()
+    model = TATMLCV([10.0, 100.0], k=7, cv=3, priors=["within"], **FEW)
+    assert clone(model).get_params() == model.get_params()
+    fitted = model.fit(X, y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.transform(X), fitted.transform(X))
+    assert again.best_params_ == fitted.best_params_
+    search = GridSearchCV(
+        make_pipeline(model, KNeighborsClassifier(3)),
+        {"tatmlcv__k": [1, 7], "tatmlcv__scoring": ["accuracy", "auc"]},
+        cv=2,
+    ).fit(X, y)
+    assert np.all(search.cv_results_["mean_test_score"] > 0.4)
+    assert search.best_estimator_[0].C_ in (10.0, 100.0)
+
+
+def test_names_of_a_table_go_in_and_out():
+    X, y = labelled()
+    table = pd.DataFrame(X, columns=["length", "width", "weight", "age"])
+    model = TATMLCV([10.0, 100.0], cv=2, **FEW).set_output(transform="pandas").fit(table, y)
+    assert list(model.feature_names_in_) == ["length", "width", "weight", "age"]
+    names = [f"tatmlcv{i}" for i in range(4)]
+    assert list(model.get_feature_names_out()) == names
+    assert list(model.transform(table).columns) == names
+    plain = TATMLCV([10.0, 100.0], cv=2, **FEW).fit(X, y)
+    assert_array_equal(model.transform(table), plain.transform(X))
+
+
+def test_a_preprocessor_finds_the_samples():
+    X, y = noisy("two blocks")
+    rows = np.arange(5, 70)
+    plain = TATMLCV([10.0, 100.0], cv=3, **FEW).fit(X[rows], y[rows])
+    by_index = TATMLCV([10.0, 100.0], cv=3, preprocessor=X, **FEW).fit(rows, y[rows])
+    assert_array_equal(by_index.transform(rows), plain.transform(X[rows]))
+    assert by_index.best_params_ == plain.best_params_
+
+
+def test_the_final_fit_says_that_it_has_not_converged():
+    X, y = labelled()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = TATMLCV([100.0], cv=2, max_iter=1, **FEW).fit(X, y)
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert caught[0].filename == __file__
+    assert not model.result_.converged
+
+
+# Errors
+
+
+def refused(model, X, y, message):
+    """The fit raises an error that says so, and changes nothing that was fitted before."""
+    before = dict(vars(model))
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.fit(X, y)
+    assert vars(model).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(model).items())
+
+
+WRONG = {
+    "Cs": [0, -1, 2.5, True, "many", None, [], [0.0], [1.0, -2.0], [np.nan], ["a"], [[1.0]]],
+    "threshold_strengths": [[], 0.5, "ab", [0.0], [-1.0, 1.0], [None]],
+    "priors": [[], "auto", ["wishful"], 3],
+    "scoring": ["f1", None, 3],
+    "k": [0, 2.5, None, "3", True],
+    "cv": ["three"],
+    "threshold": ["automatic", 0, None],
+    "tol": [0, "small"],
+    "max_iter": [0, 1.5, "3"],
+    "solver": ["gradient"],
+    "prior": ["wishful", np.eye(3)],
+    "n_components": [0, 5],
+    "random_state": ["seed"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])
+def test_a_wrong_parameter_is_named(name, value):
+    X, y = labelled()
+    model = TATMLCV(**{"Cs": [10.0], "cv": 2} | FEW | {name: value})
+    refused(model, X, y, rf"\b{name}\b")
+    refused(copy(once_fitted()).set_params(**{name: value}), X, y, rf"\b{name}\b")
+
+
+@cache
+def once_fitted():
+    return TATMLCV([10.0], cv=2, **FEW).fit(*labelled())
+
+
+def test_folds_that_cannot_be_scored_are_refused():
+    X, y = labelled()
+    order = np.argsort(y, kind="stable")  # then every fold of KFold(3) is one class
+    refused(TATMLCV([10.0], cv=KFold(3), scoring="auc"), X[order], y[order], "y: expected two")
+    small = np.where(np.arange(60) < 57, 0, 1)
+    with pytest.warns(UserWarning, match="The least populated class"):
+        refused(TATMLCV([10.0], cv=5, scoring="auc"), X, small, r"\by\b: expected")
+    refused(TATMLCV([10.0], cv=31), X, y, "n_splits=31")
