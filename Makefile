@@ -26,7 +26,7 @@ demo: $(VENV)/.with-plot
 	$(BIN)/python -m tatml.demo
 
 test: $(VENV)/.with-test
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
 
 test-metric-learn: .venv-metric-learn/.with-metric-learn
 	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn

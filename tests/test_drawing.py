@@ -151,13 +151,41 @@ def test_every_class_gets_its_pairs_or_all_there_are(given_labels, n_pairs, seed
     assert int((~pairs.similar).sum()) <= most[False]
 
 
-@pytest.mark.parametrize(("n_classes", "half"), [(2, 500), (4, 250), (10, 100), (25, 100)])
+@pytest.mark.parametrize(
+    ("n_classes", "half"),
+    [(2, 1250), (4, 625), (10, 250), (25, 250), (100, 250), (125, 200), (500, 50)],
+)
 def test_as_many_as_documented_where_no_number_is_given(n_classes, half):
-    labels = np.repeat(np.arange(n_classes), 3000 // n_classes)
+    labels = np.repeat(np.arange(n_classes), 10_000 // n_classes)
     pairs = draw("random", labels)
     assert np.bincount(labels[pairs.index[pairs.similar][:, 0]]).tolist() == [half] * n_classes
     n_dissimilar = int((~pairs.similar).sum())  # the same pair may be drawn for both its classes
     assert 0.99 * half * n_classes <= n_dissimilar <= half * n_classes
+    assert 4_950 <= len(pairs) <= 50_000
+
+
+def test_thousands_of_small_classes_get_the_most_pairs_in_little_memory():
+    """Five of the six similar pairs of each class, and as many dissimilar ones."""
+    n_classes = 5_000
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(n_classes), 4))
+    X = Blocks(np.zeros((len(labels), 1)))
+    tracemalloc.start()
+    try:
+        pairs = draw("random", labels, X=X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e7  # all pairs would take 3 GB, and those across one class 1.3 MB a class
+    unordered(pairs)
+    same = labels[pairs.index[:, 0]] == labels[pairs.index[:, 1]]
+    assert_array_equal(pairs.similar, same)
+    assert np.bincount(labels[pairs.index[same][:, 0]]).tolist() == [5] * n_classes
+    assert 0.99 * 25_000 <= np.sum(~same) <= 25_000
+    assert len(pairs) <= 50_000
+    own = np.bincount(labels[pairs.index[~same][:, 0]], minlength=n_classes)
+    assert own.min() >= 4  # the fifth may have been drawn for the other class too
+    counts = np.bincount(labels[pairs.index[~same][:, 1]] // 1000)
+    assert np.abs(counts - counts.mean()).max() < 5 * math.sqrt(5_000)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -11,7 +11,18 @@ from estimators_helpers import labelled, labelled_pairs
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from tatml import PAPER, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
+from tatml import (
+    GMML,
+    ITML,
+    PAPER,
+    TATML,
+    TATMLCV,
+    Blocks,
+    Euclidean,
+    Maz,
+    PairThreshold,
+    TATMLPairs,
+)
 
 FEW = {"n_pairs_per_class": 20, "random_state": 0}
 X, Y = labelled()
@@ -243,7 +254,16 @@ def test_bad_pairs_and_labels(estimator, name):
 
 @pytest.mark.parametrize("estimator", PAIR_ESTIMATORS, ids=name_of)
 @pytest.mark.parametrize(
-    "weights", [-np.ones(120), np.zeros(120), np.ones(119), np.full(120, np.nan), ["a"] * 120]
+    "weights",
+    [
+        -np.ones(120),
+        np.zeros(120),
+        np.where(LABELS > 0, 1.0, 0.0),
+        np.where(LABELS > 0, 0.0, 1.0),
+        np.ones(119),
+        np.full(120, np.nan),
+        ["a"] * 120,
+    ],
 )
 def test_bad_weights(estimator, weights):
     refused_in_fit(estimator, PAIRS, LABELS, sample_weight=weights, message="sample_weight: exp")
@@ -374,24 +394,42 @@ def covariances():
     return signals @ np.swapaxes(signals, 1, 2) / 30
 
 
+ALL = [GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs]
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("make", [TATML, Maz, TATMLPairs])
+@pytest.mark.parametrize("make", ALL)
 def test_raw_covariances_get_a_hint_and_their_logarithms_do_not(make, scale):
     C = scale * covariances()
     for samples in (C, Blocks(BLOCKS.arrays[0], C)):
         estimator = make(preprocessor=samples)
-        arguments = (INDEX, LABELS) if make is TATMLPairs else (samples, Y)
+        arguments = (INDEX, LABELS) if learns_from_pairs(estimator) else (samples, Y)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             estimator.fit(*arguments)
         assert [warning.category for warning in caught] == [UserWarning]
         assert "tatml.features.LogEuclidean" in str(caught[0].message)
         assert caught[0].filename == __file__
-        assert estimator.result_.converged
+        assert estimator.threshold_ > 0
     values, vectors = np.linalg.eigh(C)
     logarithms = (vectors * np.log(values)[:, None]) @ np.swapaxes(vectors, 1, 2)
-    arguments = (logarithms[INDEX], LABELS) if make is TATMLPairs else (logarithms, Y)
-    assert make().fit(*arguments).result_.converged  # warnings are errors
+    estimator = make(preprocessor=logarithms)
+    arguments = (INDEX, LABELS) if learns_from_pairs(estimator) else (logarithms, Y)
+    assert estimator.fit(*arguments).threshold_ > 0  # warnings are errors
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_the_hint_is_for_condition_numbers_above_five(scale):
+    rng = np.random.default_rng(0)
+    turns = np.linalg.qr(rng.normal(size=(60, 3, 3)))[0]
+    for condition in (4.9, 5.1):
+        values = np.stack([np.ones(60), rng.uniform(1, 4, size=60), np.full(60, condition)], axis=1)
+        matrices = scale * (turns * values[:, None]) @ np.swapaxes(turns, 1, 2)
+        if condition < 5:
+            assert Euclidean(**FEW).fit(matrices, Y).threshold_ > 0  # warnings are errors
+        else:
+            with pytest.warns(UserWarning, match="X: block 0 holds symmetric positive definite"):
+                Euclidean(**FEW).fit(matrices, Y)
 
 
 def test_plain_data_get_no_hint():

@@ -87,7 +87,7 @@ def test_pairs_that_tatml_drew_give_its_metric(kind):
     drawn = TATML(**options, pairs="neighbors").fit(X, y)
     labels = np.where(drawn.similar_, 1, -1)
     assert np.sum(labels > 0) != np.sum(labels < 0)
-    model = TATMLPairs(**options, class_weight="balanced", preprocessor=X)
+    model = TATMLPairs(**options, preprocessor=X)
     assert_same_fit(model.fit(drawn.pairs_, labels), drawn)
     assert_array_equal(model.transform(X), model.transform(np.arange(60)))
     assert_allclose(model.pair_distance(drawn.pairs_), drawn.pair_distance(drawn.pairs_, X))
@@ -97,7 +97,8 @@ def test_pairs_that_tatml_drew_give_its_metric(kind):
 def test_words_are_the_letters_of_the_paper(reduction):
     pairs, labels, *_ = vector_pairs()
     weights = np.random.default_rng(0).uniform(0.1, 3, size=len(labels))
-    model = TATMLPairs(C=3.0, threshold_strength=0.4, reduction=reduction, tol=1e-11)
+    options = {"threshold_strength": 0.4, "reduction": reduction, "tol": 1e-11}
+    model = TATMLPairs(C=3.0, class_weight=None, **options)
     model.fit(pairs, labels, sample_weight=weights)
     X, index = pairs.reshape(-1, 4), np.arange(2 * len(pairs)).reshape(-1, 2)
     c = 3.0 / weights.sum() if reduction == "mean" else 3.0
@@ -121,6 +122,7 @@ def test_words_are_the_letters_of_the_paper(reduction):
 # Weights
 
 PRIORS = ["auto", "scaled", "identity"]
+CLASS_WEIGHTS = [None, "balanced", {-1: 0.3, 1: 2.0}]
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -137,12 +139,14 @@ def test_the_mean_does_not_count_pairs_and_the_sum_does(prior):
     assert not np.allclose(plain.components_, summed.components_, rtol=1e-3)
 
 
+@pytest.mark.parametrize("class_weight", CLASS_WEIGHTS, ids=str)
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("prior", PRIORS)
-def test_a_weight_of_two_is_a_pair_given_twice(prior, reduction):
+def test_a_weight_of_two_is_a_pair_given_twice(prior, reduction, class_weight):
     pairs, labels, *_ = vector_pairs()
     counts = np.random.default_rng(0).integers(1, 4, size=len(labels))
     options = {"C": 5.0, "prior": prior, "tol": 1e-12, "reduction": reduction}
+    options["class_weight"] = class_weight
     weighted = TATMLPairs(**options).fit(pairs, labels, sample_weight=counts)
     repeated = TATMLPairs(**options).fit(
         np.repeat(pairs, counts, axis=0), np.repeat(labels, counts)
@@ -151,13 +155,15 @@ def test_a_weight_of_two_is_a_pair_given_twice(prior, reduction):
     assert abs(weighted.threshold_ / TATMLPairs(**options).fit(pairs, labels).threshold_ - 1) > 1e-4
 
 
+@pytest.mark.parametrize("class_weight", CLASS_WEIGHTS, ids=str)
 @pytest.mark.parametrize("prior", [*PRIORS, "within", "covariance"])
 @pytest.mark.parametrize("n_components", [None, 2])
-def test_a_weight_of_zero_is_a_pair_left_out(prior, n_components):
+def test_a_weight_of_zero_is_a_pair_left_out(prior, n_components, class_weight):
     pairs, labels, *_ = vector_pairs()
     keep = np.arange(len(labels)) % 4 > 0
     pairs = np.where(keep[:, None, None], pairs, 10 * pairs[:, :, ::-1])  # nonsense, left out
     options = {"C": 5.0, "prior": prior, "n_components": n_components, "tol": 1e-12}
+    options["class_weight"] = class_weight
     weighted = TATMLPairs(**options).fit(pairs, labels, sample_weight=keep.astype(float))
     assert_same_fit(weighted, TATMLPairs(**options).fit(pairs[keep], labels[keep]))
 
@@ -177,12 +183,66 @@ def test_class_weights_multiply_the_weights_of_the_pairs(make):
     pairs, labels, *_ = vector_pairs()
     weights = np.linspace(0.5, 2, len(labels))
     by_class = make(class_weight={-1: 0.3, 1: 2.0}).fit(pairs, labels, sample_weight=weights)
-    expected = make().fit(pairs, labels, sample_weight=weights * np.where(labels > 0, 2.0, 0.3))
+    weights = weights * np.where(labels > 0, 2.0, 0.3)
+    expected = make(class_weight=None).fit(pairs, labels, sample_weight=weights)
     assert by_class.threshold_ == pytest.approx(expected.threshold_)
-    balanced = make(class_weight="balanced").fit(pairs, labels)
-    expected = make().fit(pairs, labels, sample_weight=balanced_weights(labels > 0))
-    assert balanced.threshold_ == pytest.approx(expected.threshold_)
-    assert balanced.threshold_ != pytest.approx(make().fit(pairs, labels).threshold_, rel=1e-3)
+
+
+@pytest.mark.parametrize("sample_weight", [None, np.linspace(0, 3, 120)], ids=["none", "given"])
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+def test_without_a_word_both_kinds_of_pairs_weigh_the_same(make, sample_weight):
+    pairs, labels, *_ = vector_pairs()
+    assert make().class_weight == "balanced"
+    by_default = make().fit(pairs, labels, sample_weight)
+    given = np.ones(len(labels)) if sample_weight is None else sample_weight
+    totals = [given[labels == label].sum() for label in (-1, 1)]
+    explicit = given * given.sum() / 2 / np.where(labels > 0, totals[1], totals[0])
+    assert_allclose(by_default.pair_weights_, explicit, rtol=1e-12)
+    expected = make(class_weight=None).fit(pairs, labels, explicit)
+    assert by_default.threshold_ == pytest.approx(expected.threshold_, rel=1e-9)
+    unweighted = make(class_weight=None).fit(pairs, labels, sample_weight)
+    assert by_default.threshold_ != pytest.approx(unweighted.threshold_, rel=1e-3)
+
+
+def pairs_with_a_share(n_similar, n_dissimilar, seed):
+    """Pairs of vectors whose differences are small where they are similar."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat([1, -1], [n_similar, n_dissimilar]))
+    first = rng.normal(size=(len(labels), 3))
+    step = rng.normal(size=first.shape) * np.where(labels > 0, 0.5, 1.5)[:, None]
+    return np.stack([first, first + step], axis=1), labels
+
+
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+def test_one_similar_pair_in_ten_is_as_good_as_each_given_nine_times(make):
+    pairs, labels = pairs_with_a_share(40, 360, seed=0)
+    times = np.where(labels > 0, 9, 1)
+    even, both = np.repeat(pairs, times, axis=0), np.repeat(labels, times)
+    assert both.sum() == 0
+    options = {"tol": 1e-12} if make is TATMLPairs else {}
+    model = make(**options).fit(pairs, labels)
+    for class_weight in ("balanced", None):
+        repeated = make(**options, class_weight=class_weight).fit(even, both)
+        assert_allclose(model.threshold_, repeated.threshold_, rtol=1e-6)
+        assert_allclose(model.decision_function(pairs), repeated.decision_function(pairs), 1e-5)
+
+
+@pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
+def test_the_share_of_similar_pairs_moves_no_threshold(make):
+    """Up to the pairs that happen to be there; with every pair counting the same it does."""
+    rare, even = pairs_with_a_share(400, 3600, seed=1), pairs_with_a_share(2000, 2000, seed=2)
+    model, expected = make().fit(*rare), make().fit(*even)
+    unweighted = make(class_weight=None).fit(*rare)
+    assert_allclose(model.threshold_, expected.threshold_, rtol=0.03)
+    # in the units of the vectors, as TATMLPairs has a scale of its own
+    held_out, _ = pairs_with_a_share(1000, 1000, seed=3)
+    delta = np.linalg.norm(held_out[:, 0] - held_out[:, 1], axis=1)
+    radius, wanted, moved = (
+        each.threshold_ * np.mean(delta / each.pair_distance(held_out))
+        for each in (model, expected, unweighted)
+    )
+    assert_allclose(radius, wanted, rtol=0.05)
+    assert abs(moved / wanted - 1) > 0.07
 
 
 # The ways to give pairs
@@ -358,7 +418,7 @@ def test_the_distance_stays_and_its_threshold_is_the_best(metric, options):
     elif metric == "precomputed":
         given = distances
     centre = np.sqrt(np.average(distances**2, weights=weights))
-    model = PairThreshold(metric, **options, threshold_prior=0.8 * centre)
+    model = PairThreshold(metric, **options, threshold_prior=0.8 * centre, class_weight=None)
     model.fit(given, labels, sample_weight=weights)
     assert_allclose(model.pair_distance(given), distances, atol=1e-7)
     low, high = model.margin
@@ -379,7 +439,8 @@ def test_the_distance_stays_and_its_threshold_is_the_best(metric, options):
 def test_the_threshold_is_pulled_to_the_root_mean_square_of_the_distances(margin):
     pairs, labels, *_ = vector_pairs()
     model = PairThreshold(margin=margin).fit(pairs, labels)
-    root_mean_square = sqrt(np.mean(model.pair_distance(pairs) ** 2))
+    weights = balanced_weights(labels > 0)
+    root_mean_square = sqrt(np.average(model.pair_distance(pairs) ** 2, weights=weights))
     named = PairThreshold(margin=margin, threshold_prior=root_mean_square).fit(pairs, labels)
     assert_allclose(model.threshold_, named.threshold_)
 

@@ -92,9 +92,10 @@ def test_strips_are_those_of_a_loop_over_pixels(shrinkage, masked):
     assert_is_direct(result, images, masks, names=COLOUR, **options)
 
 
-def test_strips_change_nothing(small_strips, monkeypatch):
-    images = draw_images(n_images=4, height=40, width=30)
-    descriptor = CovarianceDescriptor((*GREY, "gabor"), scales=(1.0, 0.6, 0.25))
+@pytest.mark.parametrize("name", [*GREY, "color", "gabor"])
+def test_strips_change_no_feature(name, small_strips, monkeypatch):
+    images = draw_images(n_images=4, height=40, width=30, channels=3)
+    descriptor = CovarianceDescriptor((name,), scales=(1.0, 0.6, 0.25))
     in_strips = descriptor.transform(images)
     monkeypatch.undo()
     assert_same_result(in_strips, descriptor.transform(images))
@@ -135,6 +136,18 @@ def test_images_with_hardly_any_variance_lose_no_digits(shrinkage):
     for block, expected in zip(result.arrays, expected_blocks, strict=True):
         size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
         assert np.max(np.abs(block[1] - expected) / size) < 1e-9
+
+
+def test_one_region_with_hardly_any_variance_is_enough_to_look_again():
+    usual = draw_images(n_images=1, height=20, width=24)[0]
+    ramp = usual + 1e4 * np.arange(20.0)[:, None] * (np.arange(24) < 12)
+    inner = np.zeros((20, 24), dtype=bool)
+    inner[1:-1, 1:10] = inner[1:-1, 14:-1] = True
+    descriptor = CovarianceDescriptor(("|Iy|",), scales=(1.0,), regions=(1, 2), diagonal=1e-9)
+    result = descriptor.transform(ramp[None], inner[None])
+    options = {"regions": (1, 2), "diagonal": 1e-9, "mask": inner}
+    for block, expected in zip(result.arrays, direct(ramp, ("|Iy|",), **options), strict=True):
+        assert_allclose(block[0], expected, rtol=1e-9)
 
 
 @pytest.mark.skipif("TATML_DATA" not in os.environ, reason="TATML_DATA names no folder")

@@ -109,6 +109,17 @@ def test_masks_that_are_refused(masks, message):
         CovarianceDescriptor().transform(IMAGES, masks)
 
 
+def test_a_region_needs_one_pixel_more_than_there_are_features():
+    descriptor = CovarianceDescriptor(scales=(1.0,))
+    with pytest.raises(ValueError, match=r"^masks: expected more than 5 pixels .* got 5 at"):
+        descriptor.transform(IMAGES[:1], [PLACE < 5])
+    assert descriptor.transform(IMAGES[:1], [PLACE < 6]).shape == (1, 5, 5)
+    columns = CovarianceDescriptor(scales=(1.0,), regions=(1, 9))
+    with pytest.raises(ValueError, match=r"^regions: expected more than 5 pixels .* got 5×1 at"):
+        columns.transform(IMAGES[:, :5])
+    assert columns.transform(IMAGES[:, :6]).n_blocks == 9
+
+
 def test_masks_must_be_arrays():
     with pytest.raises(TypeError, match=r"^masks: expected an array or a list of arrays, got str"):
         CovarianceDescriptor().transform(IMAGES, "all")

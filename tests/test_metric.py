@@ -405,10 +405,9 @@ def test_each_block_has_its_own_number_of_components(estimator):
 
 
 def used_pairs(model):
-    weights = None
-    if not isinstance(model, TATMLPairs):  # both kinds weigh the same
-        n_similar = model.similar_.sum()
-        weights = np.where(model.similar_, 1 / n_similar, 1 / (len(model.similar_) - n_similar))
+    """With both kinds weighing the same."""
+    n_similar = model.similar_.sum()
+    weights = np.where(model.similar_, 1 / n_similar, 1 / (len(model.similar_) - n_similar))
     return Pairs(model.pairs_, model.similar_, weights)
 
 

@@ -296,8 +296,13 @@ def test_pair_estimators_scale_by_the_weights_of_the_pairs(kind, arrays):
     y = np.where(LABELS[PAIRS[:, 0]] == LABELS[PAIRS[:, 1]], 1, -1)
     y[:10] = 1
     weights = np.random.default_rng(0).uniform(0.1, 2, size=len(PAIRS))
-    model = TATMLPairs(1.0, prior=kind, preprocessor=Blocks(*arrays)).fit(PAIRS, y, weights)
-    assert_allclose(mean_squares(model, arrays, weights), 1, rtol=1e-10)
+    options = {"prior": kind, "preprocessor": Blocks(*arrays)}
+    plain = TATMLPairs(1.0, class_weight=None, **options).fit(PAIRS, y, weights)
+    assert_allclose(mean_squares(plain, arrays, weights), 1, rtol=1e-10)
+    even = TATMLPairs(1.0, **options).fit(PAIRS, y, weights)
+    totals = {kind: weights[y == kind].sum() for kind in (-1, 1)}
+    weights = weights / np.where(y == 1, totals[1], totals[-1])
+    assert_allclose(mean_squares(even, arrays, weights), 1, rtol=1e-10)
 
 
 def test_within_takes_the_classes_of_labels_and_the_similar_pairs_of_pairs():
@@ -318,7 +323,6 @@ def test_within_takes_the_classes_of_labels_and_the_similar_pairs_of_pairs():
         differences = found[model.pairs_[:, 0]] - found[model.pairs_[:, 1]]
         n_similar = model.similar_.sum()
         weights = np.where(model.similar_, 1 / n_similar, 1 / (len(differences) - n_similar))
-        weights = weights if kind == "labels" else np.ones(len(differences))
         S = differences.T @ (differences * weights[:, None]) / weights.sum()
         unit = np.diag(np.sqrt(np.diag(S)))
         shrunk = ledoit_wolf_by_hand(rows[kind] @ np.linalg.inv(unit))

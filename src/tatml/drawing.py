@@ -46,7 +46,7 @@ def draw_pairs(
         The class of each sample, and its group or None.
     n_pairs_per_class : int or None
         For "random": half of them similar, half dissimilar. None: 500, and more where there are
-        few classes, 5,000 in all; at most 50,000 in all.
+        few classes, 5,000 in all; at most 50,000 in all (but 10 a class).
     n_neighbors : int
         For "neighbors": how many of each kind a sample.
     random_state : RandomState or Generator

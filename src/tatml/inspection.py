@@ -2,8 +2,8 @@
 
 Pairs that share a sample are not independent: resampling pairs would promise too much. Here the
 *samples* are resampled (n of n with replacement), and a pair counts as often as the product of its
-two samples' counts. This errs on the safe side: for pairs that share no samples the intervals are up
-to √3 times too wide. Pairs given as arrays share nothing that can be seen: they are resampled.
+two samples' counts. This errs on the safe side: for pairs that share no samples the intervals are
+up to √3 times too wide. Pairs given as arrays share nothing that can be seen: they are resampled.
 """
 
 from __future__ import annotations

@@ -320,17 +320,24 @@ def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_we
     weights = None
     if sample_weight is not None:
         weights = as_weights(sample_weight, len(index), "sample_weight")
+        _check_both_count(weights, similar, "sample_weight")
     if class_weight is not None:
         by_class = compute_sample_weight(class_weight, np.where(similar, 1, -1))
         by_class = as_weights(by_class, len(index), "class_weight")
+        _check_both_count(by_class, similar, "class_weight")
+        if weights is not None and isinstance(class_weight, str):  # balance weights, not numbers
+            totals = np.where(similar, weights[similar].sum(), weights[~similar].sum())
+            by_class = 0.5 * weights.sum() / totals
         weights = by_class if weights is None else by_class * weights
-    if weights is not None and not (weights[similar].any() and weights[~similar].any()):
-        name = "sample_weight" if class_weight is None else "class_weight"
+    return Pairs(np.asfortranarray(index), similar, weights)
+
+
+def _check_both_count(weights: NDArray[np.float64], similar: NDArray[np.bool_], name: str) -> None:
+    if not (weights[similar].any() and weights[~similar].any()):
         raise ValueError(
             f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
             "of one class"
         )
-    return Pairs(np.asfortranarray(index), similar, weights)
 
 
 def samples_that_count(blocks: Blocks, pairs: Pairs) -> Blocks:

@@ -219,7 +219,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         return self
 
     def _fit(self, X, y, groups, threshold: float | None) -> Result:
-        blocks = samples_of(self, X, reset=True, min_samples=2)
+        return self._fit_blocks(
+            samples_of(self, X, reset=True, min_samples=2), y, groups, threshold
+        )
+
+    def _fit_blocks(self, blocks: Blocks, y, groups, threshold: float | None) -> Result:
+        self.block_shapes_ = blocks.block_shapes
         pairs, labels = self._draw(blocks, y, groups)
         if self.reduction == "mean":
             pairs = balanced(pairs)

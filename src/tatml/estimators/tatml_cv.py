@@ -170,7 +170,7 @@ class TATMLCV(TATML):
             group_numbers = group_labels(groups, len(blocks))
             self._search(blocks, labels, group_numbers)
             model = self._model(**self.best_params_)
-            result = model._fit(blocks, labels, group_numbers, self._given_threshold())
+            result = model._fit_blocks(blocks, labels, group_numbers, self._given_threshold())
             names = [name for name in vars(model) if name.endswith("_")]
             vars(self).update({name: getattr(model, name) for name in names})
         warn_unless_converged(result)
