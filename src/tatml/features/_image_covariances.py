@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._inputs import ImageGroup
-from ._pixel_features import COLOURS, Feature, Strip
+from ._pixel_features import COLOURS, FEATURES, Feature, Strip
 from ._resampling import Resampler, scaled_size
 from ._shrinkage import (
     Moments,
@@ -90,42 +90,75 @@ class Level:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done with the images of a group."""
+    """What is to be done with the images of a group.
+
+    In memory, the planes of the channels lie in front of the other features, so that channels that
+    are features need not be copied.
+
+    Attributes
+    ----------
+    group : ImageGroup
+    recipe : Recipe
+    levels : sequence of Level
+    features : sequence of Feature
+        Those of the recipe in the order in memory.
+    n_shared : int
+        How many of them are the planes: all or none.
+    """
 
     group: ImageGroup
     recipe: Recipe
     levels: Sequence[Level]
+    features: Sequence[Feature]
+    n_shared: int
 
     @property
-    def images_at_once(self) -> int:
-        """How many images to take together."""
-        height, width, _ = self.group.shape
-        return max(1, BYTES_AT_ONCE // (8 * self.recipe.n_features * height * width))
+    def order(self) -> list[int]:
+        """Where the features of the recipe are in memory."""
+        return [self.features.index(feature) for feature in self.recipe.features]
 
     @property
     def units(self) -> Floats:
-        """What the features have to be multiplied with, of shape (d,)."""
-        return np.array([feature.unit(self.group.unit) for feature in self.recipe.features])
+        """What the features in memory have to be multiplied with, of shape (d,)."""
+        return np.array([feature.unit(self.group.unit) for feature in self.features])
+
+    @property
+    def images_at_once(self) -> int:
+        """How many images to take together; 0 if one is too large."""
+        height, width, _ = self.group.shape
+        return BYTES_AT_ONCE // (8 * len(self.features) * height * width)
+
+    def rows_at_once(self, level: Level) -> int:
+        """How many rows of the images to take together."""
+        if self.images_at_once > 0:
+            return level.height
+        return max(FEWEST_ROWS, BYTES_AT_ONCE // (8 * len(self.features) * level.width))
 
 
 def make_plan(group: ImageGroup, recipe: Recipe) -> Plan:
-    """The images of a group at every scale, or an error where they do not suffice."""
+    """Prepare for the images of a group, or raise an error where they do not suffice."""
     _check_colours(group, recipe)
-    levels = []
-    for scale in recipe.scales:
-        shape = group.shape[:2]
-        height, width = (scaled_size(size, scale) for size in shape)
-        edges = (
-            [size * k // n for k in range(n + 1)]
-            for size, n in zip((height, width), recipe.regions, strict=True)
-        )
-        resampler = None
-        if (height, width) != shape and min(height, width) >= SMALLEST_SIDE:
-            resampler = Resampler.between(shape, (height, width))
-        level = Level(scale, height, width, *edges, resampler)
-        _check_size(group, recipe, level)
-        levels.append(level)
-    return Plan(group, recipe, levels)
+    names = {feature.name for feature in recipe.features}
+    planes = [FEATURES[name] for name in (COLOURS if group.shape[-1] == 3 else ("intensity",))]
+    shared = planes if all(plane.name in names for plane in planes) else []
+    others = [feature for feature in recipe.features if feature not in shared]
+    levels = [_make_level(group, recipe, scale) for scale in recipe.scales]
+    return Plan(group, recipe, levels, [*shared, *others], len(shared))
+
+
+def _make_level(group: ImageGroup, recipe: Recipe, scale: float) -> Level:
+    shape = group.shape[:2]
+    height, width = (scaled_size(size, scale) for size in shape)
+    edges = (
+        [size * k // n for k in range(n + 1)]
+        for size, n in zip((height, width), recipe.regions, strict=True)
+    )
+    resampler = None
+    if (height, width) != shape and min(height, width) >= SMALLEST_SIDE:
+        resampler = Resampler.between(shape, (height, width))
+    level = Level(scale, height, width, *edges, resampler)
+    _check_size(group, recipe, level)
+    return level
 
 
 def describe(plan: Plan, images: range, out: list[Floats], spare: list[Workspace]) -> None:
@@ -139,15 +172,15 @@ def describe(plan: Plan, images: range, out: list[Floats], spare: list[Workspace
     moments = _moments(plan, images, workspace)
     spare.append(workspace)
     _check_counts(plan, moments.count, samples)
-    covariance = estimate(moments, recipe.shrinkage)
+    covariance = estimate(moments, recipe.shrinkage)[..., plan.order, :][..., plan.order]
     add_diagonal(covariance, recipe.diagonal, recipe.diagonal_relative)
     for block, matrices in zip(out, covariance, strict=True):
         block[samples] = matrices
 
 
 def _moments(plan: Plan, images: range, workspace: Workspace) -> Moments:
-    """The moments of the features, for each block and image."""
-    d, shape = plan.recipe.n_features, (plan.recipe.n_blocks, len(images))
+    """The moments of the features in memory, for each block and image."""
+    d, shape = len(plan.features), (plan.recipe.n_blocks, len(images))
     sums, count = np.zeros((*shape, d, d + 1)), np.zeros(shape)
     for block, rows, points in _points(plan, images, workspace):
         sums[block, rows] += sum_products(points)
@@ -166,13 +199,15 @@ def _centred_moments(
     plan: Plan, images: range, workspace: Workspace, moments: Moments, again: NDArray[np.bool_]
 ) -> Moments:
     """A second look at some of the images, where the mean is subtracted first."""
-    d, shape = plan.recipe.n_features, moments.count.shape
+    d, shape = len(plan.features), moments.count.shape
     sums, quartic = np.zeros((*shape, d, d + 1)), np.zeros(shape)
     for block, rows, points in _points(plan, images, workspace, again):
-        centre(points, moments.mean[block, rows])
-        points[:, :-1] *= plan.units[:, None]
-        sums[block, rows] += sum_products(points)
-        quartic[block, rows] += sum_quartics(points)
+        centred = workspace.empty("centred", points.shape)  # the planes are still needed
+        centred[...] = points
+        centre(centred, moments.mean[block, rows])
+        centred[:, :-1] *= plan.units[:, None]
+        sums[block, rows] += sum_products(centred)
+        quartic[block, rows] += sum_quartics(centred)
     scatter = np.where(again[:, None, None], symmetrised(sums[..., :-1]), moments.scatter)
     return Moments(moments.count, moments.mean, scatter, quartic)
 
@@ -184,20 +219,20 @@ def _points(
 
     Images are left out where no image that is taken together with them is wanted.
     """
-    step = plan.images_at_once
+    step = max(1, plan.images_at_once)
     for start in images[::step]:
         stop = min(start + step, images.stop)
         rows = slice(start - images.start, stop - images.start)
         if wanted is None or np.any(wanted[rows]):
-            pixels = _Pixels(plan.group, start, stop, workspace)
+            chunk = _Chunk(plan, start, stop, workspace)
             for k, level in enumerate(plan.levels):
-                for region, points in _cells(pixels, plan.recipe, level):
+                for region, points in _cells(chunk, level):
                     yield k * plan.recipe.n_regions + region, rows, points
 
 
-def _cells(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int, Floats]]:
+def _cells(chunk: _Chunk, level: Level) -> Iterator[tuple[int, Floats]]:
     """The points of each region, strip by strip."""
-    for top, values in _strips(pixels, recipe, level):
+    for top, values in chunk.strips(level):
         rows = [min(max(edge - top, 0), values.shape[2]) for edge in level.row_edges]
         cells = product(pairwise(rows), pairwise(level.column_edges))
         for region, ((upper, lower), (left, right)) in enumerate(cells):
@@ -206,57 +241,67 @@ def _cells(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int,
                 yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
 
-class _Pixels:
-    """The pixels of some images: read once where they are few, in strips where they are many."""
+class _Chunk:
+    """Some images of a group, or one that is so large that only strips of it are in memory."""
 
-    def __init__(self, group: ImageGroup, start: int, stop: int, workspace: Workspace) -> None:
-        self.group, self.start, self.stop = group, start, stop
-        self.workspace = workspace
-        height, width, n_channels = group.shape
-        n_bytes = 8 * n_channels * (stop - start) * height * width
-        self._all = self._read(0, height) if n_bytes <= BYTES_TO_KEEP else None
+    def __init__(self, plan: Plan, start: int, stop: int, workspace: Workspace) -> None:
+        self.plan, self.start, self.stop, self.workspace = plan, start, stop, workspace
+        self._whole: Floats | None = None  # the planes, once they have been read
 
-    def at(self, level: Level, top: int, bottom: int) -> tuple[Floats, NDArray[np.bool_] | None]:
-        """Rows at a scale: planes (n_channels, n_images, n_rows, width) and their masks."""
-        if level.resampler is None:
-            return self._rows(top, bottom)
-        planes, masks = self._rows(*level.resampler.rows_needed(top, bottom))
-        if masks is not None:
-            masks = level.resampler(masks.astype(float), top, bottom, self.workspace) > 0.5
-        return level.resampler(planes, top, bottom, self.workspace), masks
+    def strips(self, level: Level) -> Iterator[tuple[int, Floats]]:
+        """The first row of a strip, and its features (d + 1, n_images, n_rows, width).
 
-    def _rows(self, top: int, bottom: int) -> tuple[Floats, NDArray[np.bool_] | None]:
-        if self._all is None:
-            return self._read(top, bottom)
-        planes, masks = self._all
-        return planes[:, :, top:bottom], None if masks is None else masks[:, top:bottom]
+        The last of the d + 1 is 1 at each pixel; outside a mask, all of them are 0.
+        """
+        step = self.plan.rows_at_once(level)
+        reach = max(feature.reach for feature in self.plan.features)
+        for top in range(0, level.height, step):
+            bottom = min(top + step, level.height)
+            first, last = max(0, top - reach), min(level.height, bottom + reach)
+            values = self._features(level, first, last)
+            if self.plan.group.masks is not None:
+                out = self.workspace.empty("masked", values.shape)  # the planes are still needed
+                values = np.multiply(values, self._masks(level, first, last), out=out)
+            yield top, values[:, :, top - first : bottom - first]
 
-    def _read(self, top: int, bottom: int) -> tuple[Floats, NDArray[np.bool_] | None]:
-        where = self.start, self.stop, top, bottom
-        masks = None if self.group.masks is None else self.group.read_masks(*where)
-        return self.group.read_planes(*where, self.workspace), masks
-
-
-def _strips(pixels: _Pixels, recipe: Recipe, level: Level) -> Iterator[tuple[int, Floats]]:
-    """The features of some rows at a time: the first row, and (d + 1, n_images, n_rows, width).
-
-    The last of the d + 1 is 1 at each pixel; outside a mask, all of them are 0.
-    """
-    d, n_images = recipe.n_features, pixels.stop - pixels.start
-    step = max(FEWEST_ROWS, BYTES_AT_ONCE // (8 * d * n_images * level.width))
-    reach = max(feature.reach for feature in recipe.features)
-    for top in range(0, level.height, step):
-        bottom = min(top + step, level.height)
-        first, last = max(0, top - reach), min(level.height, bottom + reach)
-        planes, masks = pixels.at(level, first, last)
-        strip = Strip(planes, first, level.height, pixels.workspace)
-        values = pixels.workspace.empty("values", (d + 1, *planes.shape[1:]))
-        for feature, out in zip(recipe.features, values, strict=False):
+    def _features(self, level: Level, top: int, bottom: int) -> Floats:
+        n_planes, n_shared = self.plan.group.shape[-1], self.plan.n_shared
+        n_values = n_planes - n_shared + len(self.plan.features) + 1
+        shape = (n_values, self.stop - self.start, bottom - top, level.width)
+        values = self.workspace.empty(f"values at scale {level.scale}", shape)
+        planes = values[:n_planes]
+        self._write_planes(level, top, bottom, planes)
+        strip = Strip(planes, top, level.height, self.workspace)
+        for feature, out in zip(self.plan.features[n_shared:], values[n_planes:-1], strict=True):
             feature.write(strip, out)
         values[-1] = 1.0
-        if masks is not None:
-            values *= masks
-        yield top, values[:, :, top - first : bottom - first]
+        return values[n_planes - n_shared :]
+
+    def _write_planes(self, level: Level, top: int, bottom: int, out: Floats) -> None:
+        if level.resampler is None:
+            self._read(top, out)
+            return
+        first, last = level.resampler.rows_needed(top, bottom)
+        planes = self._whole
+        if planes is None:
+            shape = (len(out), self.stop - self.start, last - first, self.plan.group.shape[1])
+            planes = self._read(first, self.workspace.empty("planes", shape))
+        level.resampler(planes, top, bottom, out, self.workspace)
+
+    def _read(self, top: int, out: Floats) -> Floats:
+        self.plan.group.read_planes(self.start, self.stop, top, out)
+        if self.plan.images_at_once > 0:
+            self._whole = out
+        return out
+
+    def _masks(self, level: Level, top: int, bottom: int) -> NDArray[np.bool_]:
+        read = self.plan.group.read_masks
+        if level.resampler is None:
+            return read(self.start, self.stop, top, bottom)
+        first, last = level.resampler.rows_needed(top, bottom)
+        masks = read(self.start, self.stop, first, last).astype(float)
+        out = np.empty((self.stop - self.start, bottom - top, level.width))
+        return level.resampler(masks, top, bottom, out, self.workspace) > 0.5
 
 
 def _check_colours(group: ImageGroup, recipe: Recipe) -> None:

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from ..blocks import Blocks, as_blocks, as_real_array
-from ._workspace import Workspace
 
 # ---- Samples that are vectors, matrices or Blocks ----
 
@@ -176,27 +175,23 @@ class ImageGroup:
         """The height, the width and the number of channels of each image."""
         return self.images[0].shape
 
-    def read_planes(
-        self, start: int, stop: int, top: int, bottom: int, workspace: Workspace
-    ) -> NDArray[np.float64]:
-        """Some rows of some images, as an array (n_channels, n_images, n_rows, width).
+    def read_planes(self, start: int, stop: int, top: int, out: NDArray[np.float64]) -> None:
+        """Write rows of some images, from the row `top` on, into an array.
 
-        The first pixel of each image is subtracted from all: a covariance does not see it, and
-        what is constant becomes zero, whatever rounding does later.
+        Its shape is (n_channels, n_images, n_rows, width). The first pixel of each image is
+        subtracted from all: a covariance does not see it, and what is constant becomes zero,
+        whatever rounding does later.
         """
-        _, width, n_channels = self.shape
-        shape = (n_channels, stop - start, bottom - top, width)
-        planes = workspace.empty("planes", shape)
+        bottom = top + out.shape[2]
         if isinstance(self.images, list):
             for place, image in enumerate(self.images[start:stop]):
-                planes[:, place] = image[top:bottom].transpose(2, 0, 1)
+                out[:, place] = image[top:bottom].transpose(2, 0, 1)
         else:
-            planes[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
+            out[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
         if self.images[0].dtype.kind == "f":
-            self._check_finite(planes, start, top)
+            self._check_finite(out, start, top)
         first = np.array([image[0, 0] for image in self.images[start:stop]], dtype=float)
-        planes -= first.T[:, :, None, None]
-        return planes
+        out -= first.T[:, :, None, None]
 
     def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
         """The same rows of their masks, as an array (n_images, n_rows, width)."""

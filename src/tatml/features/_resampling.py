@@ -43,13 +43,10 @@ class Resampler:
     ----------
     rows, columns : tuple of Band
         The weights of `rows` have the shape (new, old), those of `columns` (old, new).
-    width : int
-        Of the new images.
     """
 
     rows: tuple[Band, ...]
     columns: tuple[Band, ...]
-    width: int
 
     @classmethod
     def between(cls, old: tuple[int, int], new: tuple[int, int]) -> Resampler:
@@ -58,7 +55,7 @@ class Resampler:
             replace(band, weights=np.ascontiguousarray(band.weights.T))
             for band in _bands(old[1], new[1])
         )
-        return cls(_bands(old[0], new[0]), tuple(columns), new[1])
+        return cls(_bands(old[0], new[0]), tuple(columns))
 
     def rows_needed(self, top: int, bottom: int) -> tuple[int, int]:
         """Which rows of the old image the new rows from top to bottom depend on."""
@@ -66,13 +63,13 @@ class Resampler:
         return needed[0].low, needed[-1].high
 
     def __call__(
-        self, planes: Floats, top: int, bottom: int, workspace: Workspace | None = None
+        self, planes: Floats, top: int, bottom: int, out: Floats, workspace: Workspace
     ) -> Floats:
         """The new rows from top to bottom, out of `rows_needed` of the old planes (…, rows, width).
 
-        The loop is over blocks of the banded matrices: their zeros cost nothing.
+        They are written into `out`. The loops are over blocks of the banded matrices: their zeros
+        cost nothing.
         """
-        workspace = Workspace() if workspace is None else workspace
         first, _ = self.rows_needed(top, bottom)
         tall = workspace.empty("tall", (*planes.shape[:-2], bottom - top, planes.shape[-1]))
         for band in self.rows:
@@ -81,11 +78,10 @@ class Resampler:
                 weights = band.weights[start - band.start : stop - band.start]
                 old = planes[..., band.low - first : band.high - first, :]
                 np.matmul(weights, old, out=tall[..., start - top : stop - top, :])
-        small = workspace.empty("small", (*tall.shape[:-1], self.width))
         for band in self.columns:
             old = tall[..., band.low : band.high]
-            np.matmul(old, band.weights, out=small[..., band.start : band.stop])
-        return small
+            np.matmul(old, band.weights, out=out[..., band.start : band.stop])
+        return out
 
 
 def scaled_size(size: int, scale: float) -> int:

@@ -255,7 +255,7 @@ def _run(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator
 
 def _pieces(plan: Plan, n_threads: int) -> Iterator[range]:
     """Ranges of images for the threads, in whole multiples of what is taken together."""
-    n_images, step = len(plan.group.samples), plan.images_at_once
+    n_images, step = len(plan.group.samples), max(1, plan.images_at_once)
     length = min(-(-n_images // (n_threads * PIECES_A_THREAD)), LONGEST_PIECE)
     length = step * -(-length // step)
     for start in range(0, n_images, length):
