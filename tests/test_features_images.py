@@ -70,6 +70,14 @@ def test_each_feature_alone_has_the_variance_of_a_loop(name):
     assert_is_direct(result, images, names=(name,))
 
 
+@pytest.mark.parametrize("names", [("|Ix|", "blue"), ("x", "blue", "red", "green", "|Iy|")])
+def test_channels_in_any_number_and_order_are_those_of_a_loop(names):
+    images = draw_images(n_images=2, channels=3)
+    options = {"scales": (0.5, 1.0), "shrinkage": "oas"}
+    result = CovarianceDescriptor(names, **options).transform(images)
+    assert_is_direct(result, images, names=names, **options)
+
+
 def test_gabor_responses_are_those_of_a_direct_convolution():
     image = draw_images(n_images=1, height=12, width=15)[0]
     descriptor = CovarianceDescriptor(("gabor", "gabor:0.4:3"), scales=(1.0,))

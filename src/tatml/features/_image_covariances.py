@@ -34,7 +34,7 @@ Floats = NDArray[np.floating]
 
 SMALLEST_SIDE = 3  # in pixels: what a second difference needs
 BYTES_AT_ONCE = 4_000_000  # of features in work: few calls, and most of it in the cache
-FEWEST_ROWS = 16  # of a strip, so that the rows around it cost little
+FEWEST_ROWS = 8  # of a strip, so that the rows around it cost little
 BYTES_TO_KEEP = 8_000_000  # of pixels that are read once for all scales
 
 
