@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, metavar="SIDE", help="one large image instead")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    print(describe_machine())
+    print(f"{describe_machine()}; load before {os.getloadavg()[0]:.1f}")
     if options.large:
         measure_large(options.large)
         return

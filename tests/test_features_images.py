@@ -30,6 +30,7 @@ from tatml.features import CovarianceDescriptor, _image_covariances
 def small_strips(monkeypatch):
     """Several strips even in a small image, each read on its own."""
     monkeypatch.setattr(_image_covariances, "BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(_image_covariances, "BYTES_OF_MANY", 100)
     monkeypatch.setattr(_image_covariances, "FEWEST_ROWS", 3)
 
 
@@ -216,6 +217,7 @@ def test_a_list_an_object_array_and_an_array_of_images_are_the_same():
 
 def test_threads_change_nothing(monkeypatch):
     monkeypatch.setattr(_image_covariances, "BYTES_AT_ONCE", 20_000)
+    monkeypatch.setattr(_image_covariances, "BYTES_OF_MANY", 50_000)
     images, masks = draw_images(n_images=40), draw_masks(n_images=40)
     expected = CovarianceDescriptor().transform(images, masks)
     actual = CovarianceDescriptor(n_jobs=2).transform(images, masks)

@@ -74,6 +74,7 @@ def test_types_that_are_refused(X, message):
 
 def test_a_bad_pixel_is_found_in_any_strip_list_or_thread(monkeypatch):
     monkeypatch.setattr(_image_covariances, "BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(_image_covariances, "BYTES_OF_MANY", 100)
     monkeypatch.setattr(_image_covariances, "FEWEST_ROWS", 3)
     images = np.random.default_rng(0).random((9, 20, 10, 3))
     images[7, 15, 4, 2] = np.nan

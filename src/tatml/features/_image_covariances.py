@@ -33,7 +33,8 @@ __all__ = ["Plan", "Recipe", "describe", "make_plan"]
 Floats = NDArray[np.floating]
 
 SMALLEST_SIDE = 3  # in pixels: what a second difference needs
-BYTES_AT_ONCE = 4_000_000  # of features in work: few calls, and most of it in the cache
+BYTES_AT_ONCE = 2_000_000  # of features in work: few calls, and most of it in the cache
+BYTES_OF_MANY = 4_000_000  # the same for one of several threads, which then wait less often
 FEWEST_ROWS = 8  # of a strip, so that the rows around it cost little
 BYTES_TO_KEEP = 8_000_000  # of pixels that are read once for all scales
 
@@ -104,6 +105,8 @@ class Plan:
         Those of the recipe in the order in memory.
     n_shared : int
         How many of them are the planes: all or none.
+    bytes_at_once : int
+        How many bytes of features to have in work.
     """
 
     group: ImageGroup
@@ -111,6 +114,7 @@ class Plan:
     levels: Sequence[Level]
     features: Sequence[Feature]
     n_shared: int
+    bytes_at_once: int
 
     @property
     def order(self) -> list[int]:
@@ -126,16 +130,16 @@ class Plan:
     def images_at_once(self) -> int:
         """How many images to take together; 0 if one is too large."""
         height, width, _ = self.group.shape
-        return BYTES_AT_ONCE // (8 * len(self.features) * height * width)
+        return self.bytes_at_once // (8 * len(self.features) * height * width)
 
     def rows_at_once(self, level: Level) -> int:
         """How many rows of the images to take together."""
         if self.images_at_once > 0:
             return level.height
-        return max(FEWEST_ROWS, BYTES_AT_ONCE // (8 * len(self.features) * level.width))
+        return max(FEWEST_ROWS, self.bytes_at_once // (8 * len(self.features) * level.width))
 
 
-def make_plan(group: ImageGroup, recipe: Recipe) -> Plan:
+def make_plan(group: ImageGroup, recipe: Recipe, n_threads: int = 1) -> Plan:
     """Prepare for the images of a group, or raise an error where they do not suffice."""
     _check_colours(group, recipe)
     names = {feature.name for feature in recipe.features}
@@ -143,7 +147,8 @@ def make_plan(group: ImageGroup, recipe: Recipe) -> Plan:
     shared = planes if all(plane.name in names for plane in planes) else []
     others = [feature for feature in recipe.features if feature not in shared]
     levels = [_make_level(group, recipe, scale) for scale in recipe.scales]
-    return Plan(group, recipe, levels, [*shared, *others], len(shared))
+    bytes_at_once = BYTES_AT_ONCE if n_threads == 1 else BYTES_OF_MANY
+    return Plan(group, recipe, levels, [*shared, *others], len(shared), bytes_at_once)
 
 
 def _make_level(group: ImageGroup, recipe: Recipe, scale: float) -> Level:

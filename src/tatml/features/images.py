@@ -183,7 +183,7 @@ class CovarianceDescriptor(MatrixTransformer):
         d = recipe.n_features
         blocks = [np.empty((n_images, d, d)) for _ in range(recipe.n_blocks)]
         spare: list[Workspace] = []  # in the end, one for each thread
-        plans = [make_plan(group, recipe) for group in groups]
+        plans = [make_plan(group, recipe, n_jobs) for group in groups]
         tasks = [
             (plan, images, blocks, spare) for plan in plans for images in _pieces(plan, n_jobs)
         ]
