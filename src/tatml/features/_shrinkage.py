@@ -33,7 +33,7 @@ Shrinkage = str | float | None
 Floats = NDArray[np.floating]
 
 ESTIMATED = ("ledoit_wolf", "oas")
-BLOCK = 1024  # points whose products are summed at one time, to stay in the cache
+BLOCK = 512  # points whose products are summed at one time, to stay in the cache
 CANCELLED = 1e-3  # variance / mean² below which the mean is subtracted from the points first
 
 
@@ -177,7 +177,7 @@ def _products(rows: Floats, others: Floats) -> Floats:
     """
     n_points = rows.shape[-1]
     n_whole = n_points - n_points % BLOCK
-    if n_whole <= BLOCK:
+    if n_points <= 4 * BLOCK:
         return rows @ others.swapaxes(-1, -2)
 
     def blocks(values: Floats) -> Floats:
