@@ -84,7 +84,7 @@ def test_gabor_responses_are_those_of_a_direct_convolution():
     descriptor = CovarianceDescriptor(("gabor", "gabor:0.4:3"), scales=(1.0,))
     bank = [(0.25, 0), (0.25, 45), (0.25, 90), (0.25, 135), (0.4, 0), (0.4, 60), (0.4, 120)]
     expected = np.cov([gabor_plane(image, *kernel).ravel() for kernel in bank])
-    actual = descriptor.transform(image[None])[0]
+    actual = descriptor.fit_transform(image[None])[0]
     assert_allclose(actual, expected + 1e-3 * np.eye(7), rtol=1e-10, atol=1e-14)
     assert descriptor.pixel_feature_names_ == tuple(f"gabor:{f:g}:{angle:g}°" for f, angle in bank)
 

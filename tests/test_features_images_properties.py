@@ -19,6 +19,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_html_repr, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from tatml.features import CovarianceDescriptor
 
@@ -123,6 +125,23 @@ def test_parameters_survive_a_clone_and_a_pickle():
     assert_same_result(again, descriptor.fit_transform(images))
 
 
+def test_there_is_nothing_to_fit():
+    descriptor = CovarianceDescriptor()
+    check_is_fitted(descriptor)
+    assert not get_tags(descriptor).requires_fit
+    images = draw_images()
+    unfitted = descriptor.transform(images)
+    assert descriptor.fit(draw_images(height=30, channels=3)) is descriptor
+    assert_same_result(descriptor.transform(images), unfitted)
+    assert_same_result(CovarianceDescriptor().fit_transform(images), unfitted)
+
+
+@pytest.mark.parametrize("features", [("intensity",), ("nonsense",)])
+def test_a_notebook_can_show_it_whatever_its_parameters(features):
+    assert "CovarianceDescriptor" in estimator_html_repr(CovarianceDescriptor(features))
+    assert "CovarianceDescriptor" in repr(CovarianceDescriptor(features))
+
+
 def flatten(X):
     return np.hstack([array.reshape(len(array), -1) for array in as_arrays(X)])
 
@@ -163,6 +182,7 @@ def test_masks_travel_through_a_pipeline():
 
 def test_features_and_blocks_have_names():
     descriptor = CovarianceDescriptor(("color", "|Ix|"), scales=(1, 0.25), regions=(1, 2))
+    descriptor.fit(draw_images(height=30, width=30, channels=3))
     assert descriptor.pixel_feature_names_ == ("red", "green", "blue", "|Ix|")
     assert descriptor.block_names_ == (
         "scale 1, region (0, 0)", "scale 1, region (0, 1)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from numbers import Integral
 from typing import Any
 
@@ -83,7 +84,7 @@ class CovarianceDescriptor(MatrixTransformer):
         How many threads share the images. None is 1 unless a `joblib.parallel_config` says
         otherwise, −1 is one for each processor.
     verbose : int, default=0
-        How much joblib tells about its progress.
+        Above 0, print from time to time how many images are done.
 
     Attributes
     ----------
@@ -139,7 +140,7 @@ class CovarianceDescriptor(MatrixTransformer):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: Any = None) -> CovarianceDescriptor:
-        """Check the parameters, and the sizes and types of the images.
+        """Check the parameters, and the sizes and types of the images; name features and blocks.
 
         Parameters
         ----------
@@ -155,6 +156,8 @@ class CovarianceDescriptor(MatrixTransformer):
         groups, _ = read_images(X, None, _check_range(self.pixel_range))
         for group in groups:
             make_plan(group, recipe)
+        self.pixel_feature_names_ = tuple(feature.name for feature in recipe.features)
+        self.block_names_ = _block_names(recipe)
         return self
 
     def transform(
@@ -193,7 +196,7 @@ class CovarianceDescriptor(MatrixTransformer):
             if self.verbose:
                 print(f"[CovarianceDescriptor] {done} of {n_images} images")
         if recipe.diagonal == 0 or recipe.diagonal_relative:
-            for name, block in zip(self.block_names_, blocks, strict=True):
+            for name, block in zip(_block_names(recipe), blocks, strict=True):
                 _check_definite(block, name)
         return blocks[0] if len(blocks) == 1 else Blocks(*blocks)
 
@@ -203,24 +206,8 @@ class CovarianceDescriptor(MatrixTransformer):
         y: Any = None,
         masks: ArrayLike | Sequence[ArrayLike] | None = None,
     ) -> Floats | Blocks:
-        """The same as `transform`, since there is nothing to learn."""
-        return self.transform(X, masks)
-
-    @property
-    def pixel_feature_names_(self) -> tuple[str, ...]:
-        """The features in the order of the rows and columns of each matrix."""
-        return tuple(feature.name for feature in check_features(self.features))
-
-    @property
-    def block_names_(self) -> tuple[str, ...]:
-        """The scale and the region of each block, in the order of the blocks."""
-        n_rows, n_columns = _check_regions(self.regions)
-        return tuple(
-            f"scale {scale:g}, region ({row}, {column})"
-            for scale in _check_scales(self.scales)
-            for row in range(n_rows)
-            for column in range(n_columns)
-        )
+        """Check and transform the same images; see `transform`."""
+        return self.fit(X, y).transform(X, masks)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -239,6 +226,14 @@ class CovarianceDescriptor(MatrixTransformer):
             diagonal=check_not_negative("diagonal", self.diagonal),
             diagonal_relative=_check_flag("diagonal_relative", self.diagonal_relative),
         )
+
+
+def _block_names(recipe: Recipe) -> tuple[str, ...]:
+    n_rows, n_columns = recipe.regions
+    return tuple(
+        f"scale {scale:g}, region ({row}, {column})"
+        for scale, row, column in product(recipe.scales, range(n_rows), range(n_columns))
+    )
 
 
 def _run(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator[Any]:
