@@ -1,6 +1,7 @@
 """Displays: what is drawn is what was given."""
 
 import sys
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -10,7 +11,9 @@ from estimators_helpers import as_list, labelled, labelled_pairs, squared_distan
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import DetCurveDisplay, RocCurveDisplay, roc_curve
+from sklearn.pipeline import make_pipeline
 
 from tatml import GMML, ITML, TATML, Euclidean, PairThreshold, TATMLPairs, learn_metric
 from tatml.display import (
@@ -131,7 +134,7 @@ def test_distances_without_a_threshold_are_refused():
     pairs, labels = labelled_pairs(y)
     with pytest.raises(NotFittedError):
         PairDistanceDisplay.from_estimator(TATML(), pairs, labels, X)
-    with pytest.raises((AttributeError, NotFittedError), match="threshold_"):
+    with pytest.raises(AttributeError, match="got Euclidean without threshold_, b0_"):
         PairDistanceDisplay.from_estimator(Euclidean().fit(X), pairs, labels, X)
     with pytest.raises(ValueError, match="distances: expected"):
         PairDistanceDisplay.from_predictions([-1.0, 2.0], [1, -1], threshold=1.0)
@@ -172,9 +175,42 @@ def test_results_of_the_function_are_drawn_too():
     display = ConvergenceDisplay.from_result(result, name="three samples")
     assert display.axes_[0].get_title() == "three samples"
     assert_array_equal(display.axes_[0].lines[0].get_ydata(), result.history["primal"])
-    for make in (GMML, Euclidean):
-        with pytest.raises(NotFittedError):  # nothing was iterated
+    for make in (GMML, Euclidean):  # nothing was iterated
+        with pytest.raises(AttributeError, match=f"got {make.__name__} without result_"):
             ConvergenceDisplay.from_estimator(fitted(make)[0])
+    with pytest.raises(NotFittedError):
+        ConvergenceDisplay.from_estimator(TATML())
+
+
+def history_of(primal, dual):
+    primal, dual = np.array(primal), np.array(dual)
+    steps = np.arange(len(primal))
+    gap = primal - dual
+    return {"iteration": steps, "seconds": 0.1 * steps, "primal": primal, "dual": dual, "gap": gap}
+
+
+@pytest.mark.parametrize(
+    ("primal", "dual", "note"),
+    [
+        ([1e8, 1e5, 30.0, 21.0, 20.0], [5.0, 6.0, 12.0, 19.0, 19.9], "2 not shown, up to 1e+08"),
+        ([70.0, 30.0, 20.0], [-7e4, 12.0, 19.9], "1 not shown, up to -7e+04"),
+        ([1e8, 1e8, 20.0], [-1e9, -1e9, 20.0], "4 not shown, up to -1e+09"),
+        ([70.0, 30.0, 20.0], [-30.0, 12.0, 19.9], ""),
+        ([80.1, 79.9, 20.0], [-30.0, 12.0, 19.9], ""),
+    ],
+)
+def test_a_spike_does_not_flatten_the_last_values(primal, dual, note):
+    """Values near the last one fill the axis; the others are cut off, and counted."""
+    display = ConvergenceDisplay(history_of(primal, dual), 1e-6).plot()
+    ax = display.axes_[0]
+    low, high = ax.get_ylim()
+    values = np.array([*primal, *dual])
+    shown = (low <= values) & (values <= high)
+    assert ax.get_legend().get_title().get_text() == note
+    assert np.sum(~shown) == (int(note.split()[0]) if note else 0)
+    assert shown[len(primal) - 1]
+    assert np.ptp(values[shown]) > 0.8 * (high - low) or np.ptp(values[shown]) == 0
+    assert_array_equal(ax.lines[0].get_ydata(), primal)  # all of it can still be zoomed to
 
 
 # Matrices
@@ -230,6 +266,35 @@ def test_rows_are_counted_in_whole_numbers():
             ticks = axis.get_ticklocs()
             seen = ticks[(ticks >= low) & (ticks <= high)]
             assert_array_equal(seen, np.round(seen))
+
+
+@pytest.mark.parametrize("make", [TATML, Euclidean])
+def test_colours_have_a_scale_with_a_name(make):
+    display = MetricDisplay.from_estimator(fitted(make, "two blocks")[0])
+    own = set(display.axes_.ravel())
+    scales = [ax for ax in display.figure_.axes if ax not in own]
+    relative = make is TATML  # the other has no prior
+    expected = "entry (the prior's diagonal is 1)" if relative else "entry"
+    assert [ax.get_ylabel() for ax in scales] == [expected] * 2
+    assert (
+        MetricDisplay([np.eye(2)], entry="metres").plot().figure_.axes[2].get_ylabel() == "metres"
+    )
+
+
+@pytest.mark.parametrize("values", [[3.0, 1.5], [40.0, 2.0, 0.5], [1e5, 10.0, 0.5, 1e-3]])
+def test_the_numbers_of_a_spectrum_can_be_read(values):
+    """At least two labelled numbers, and not so many that they touch."""
+    display = MetricDisplay([np.diag(values)]).plot()
+    display.figure_.canvas.draw()
+    axis = display.axes_[1, 0].yaxis
+    low, high = axis.get_view_interval()
+    ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+    seen = [label for place, label in ticks if low <= place <= high]
+    assert all(label.get_text() for label in seen)
+    assert not any(label.get_text() for label in axis.get_ticklabels(minor=True))
+    boxes = sorted(label.get_window_extent().intervaly.tolist() for label in seen)
+    assert len(boxes) >= 2
+    assert all(below[1] < above[0] for below, above in pairwise(boxes))
 
 
 def test_names_of_columns_are_names_of_rows():
@@ -304,6 +369,32 @@ def test_every_axis_has_a_title_and_names():
             assert ax.get_title()
             assert ax.images or ax.get_xlabel()
     assert {axes_of(display)[0].get_title() for display in draw_all(name="A")} == {"A"}
+
+
+def assert_legend_covers_no_bar(ax):
+    ax.figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert not any(legend.overlaps(bar.get_window_extent()) for bar in ax.patches)
+
+
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+def test_legends_cover_no_bars(kind):
+    metric, X, pairs, y = fitted(kind=kind)
+    for make in (PairDistanceDisplay, BlockShareDisplay):
+        assert_legend_covers_no_bar(make.from_estimator(metric, pairs, y, X).ax_)
+
+
+@pytest.mark.parametrize(
+    ("make", "missing"),
+    [(PairDistanceDisplay, "pair_distance"), (BlockShareDisplay, "components_")],
+)
+def test_estimators_that_are_no_metrics_are_named(make, missing):
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y)
+    with pytest.raises(AttributeError, match=f"estimator: .*LogisticRegression without.*{missing}"):
+        make.from_estimator(LogisticRegression().fit(X, y), pairs, labels, X)
+    with pytest.raises(AttributeError, match="Pipeline without components_, block_shapes_"):
+        MetricDisplay.from_estimator(make_pipeline(TATML(**FEW)).fit(X, y))
 
 
 def test_given_axes_are_drawn_on():

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -10,10 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
+from sklearn.utils.random import sample_without_replacement
 
 from tatml import TATML
 from tatml.blocks import Blocks
-from tatml.drawing import STRATEGIES, _numbered, balanced, draw_pairs
+from tatml.drawing import STRATEGIES, _ByGroup, _numbered, balanced, draw_pairs
 from tatml.pairs import Pairs
 
 
@@ -295,6 +297,50 @@ def test_a_large_class_of_one_group_costs_no_memory(n_others):
         tracemalloc.stop()
     assert touching(pairs, labels, 0, True) == 5 * n_others
     assert peak < 4e6
+
+
+def pairs_across_by_hand(labels, groups, label, n_wanted, random_state):
+    """All of another class, by group, that a sample may meet are written down and numbered."""
+    everyone = np.lexsort((labels, groups))
+    inside = [i for i in everyone if labels[i] == label]
+    allowed = [
+        (i, j) for i in inside for j in everyone if labels[j] != label and groups[i] != groups[j]
+    ]
+    n_drawn = min(n_wanted, len(allowed))
+    drawn = sample_without_replacement(len(allowed), n_drawn, random_state=random_state)
+    return [allowed[number] for number in drawn]
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 12), st.sampled_from([1, 5, 400])
+)
+def test_pairs_across_classes_and_groups_are_numbered_in_order(seed, n, n_groups, n_wanted):
+    rng = np.random.default_rng(seed)
+    labels, groups = rng.integers(4, size=n), rng.integers(n_groups, size=n)
+    inside = np.flatnonzero(labels == labels[0])
+    inside = inside[np.argsort(groups[inside], kind="stable")]
+    drawn = _ByGroup(labels, groups).pairs_across(inside, n_wanted, np.random.RandomState(1))
+    expected = pairs_across_by_hand(labels, groups, labels[0], n_wanted, np.random.RandomState(1))
+    assert list(map(tuple, drawn.tolist())) == expected
+
+
+def test_with_groups_a_class_costs_nothing_for_the_other_samples():
+    """What is looked at and kept for one class of four does not grow with the others."""
+    peaks = []
+    for n_classes in (250, 50_000):
+        labels = np.repeat(np.arange(n_classes), 4)
+        groups = np.random.default_rng(0).integers(n_classes, size=len(labels))
+        by_group = _ByGroup(labels, groups)
+        inside = np.argsort(groups[:4])
+        draw_one = partial(by_group.pairs_across, inside, 5, np.random.RandomState(0))
+        draw_one()  # imports and caches
+        tracemalloc.start()
+        try:
+            assert len(draw_one()) == 5
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] < 30_000  # one number for each sample would take 1.6 MB
 
 
 # Neighbours

@@ -397,3 +397,10 @@ def test_folds_that_cannot_be_scored_are_refused():
     with pytest.warns(UserWarning, match="The least populated class"):
         refused(TATMLCV([10.0], cv=5, scoring="auc"), X, small, r"\by\b: expected")
     refused(TATMLCV([10.0], cv=31), X, y, "n_splits=31")
+
+
+def test_more_neighbours_than_training_samples_are_refused():
+    X, y = labelled()  # 60 samples: 40 of them in each fold's training part
+    refused(TATMLCV([10.0], cv=3, k=41, **FEW), X, y, "k: expected at most the 40 .*, got 41")
+    assert TATMLCV([10.0], cv=3, k=40, **FEW).fit(X, y).best_score_ < 1
+    TATMLCV([10.0], cv=3, k=41, scoring="auc", **FEW).fit(X, y)  # which looks for none

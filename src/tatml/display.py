@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_margin
+from ._fitted import check_has
 from ._inputs import given_distances, pair_labels
 from .solvers import Result
 
@@ -29,6 +29,7 @@ __all__ = [
 
 SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # told apart by all eyes
 FLOOR = 1e-17  # where a logarithmic axis shows a gap of zero
+WINDOW = 3.0  # times the last objective: what is farther away would flatten the rest
 
 
 def _pyplot() -> Any:
@@ -92,7 +93,7 @@ class PairDistanceDisplay:
         cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
     ) -> Self:
         """Draw the distances that a fitted estimator gives to pairs; X as for `pair_distance`."""
-        check_is_fitted(estimator)
+        check_has(estimator, "pair_distance", "threshold_", "b0_", "margin")
         return cls.from_predictions(
             estimator.pair_distance(pairs, X),
             y,
@@ -144,7 +145,8 @@ class PairDistanceDisplay:
             ax.axvline(low, color=SIMILAR, linestyle="--", label="similar pairs cost above")
             ax.axvline(high, color=DISSIMILAR, linestyle="--", label="dissimilar pairs cost below")
         ax.set(xlabel="distance", ylabel="density", title=name or "Distances of pairs")
-        ax.legend()
+        ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend above the bars
+        ax.legend(loc="upper center", ncols=2, fontsize="small", framealpha=1)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -182,7 +184,7 @@ class ConvergenceDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, **options: Any) -> Self:
         """Draw how a fitted estimator's solution was found."""
-        check_is_fitted(estimator, "result_")
+        check_has(estimator, "result_")
         return cls.from_result(estimator.result_, **options)
 
     @classmethod
@@ -199,7 +201,7 @@ class ConvergenceDisplay:
         axes[0].plot(steps, primal, "o-", color=SIMILAR, label="primal")
         axes[0].plot(steps, self.history["dual"], "s-", color=DISSIMILAR, label="dual (a bound)")
         axes[0].set(xlabel="iteration", ylabel="objective", title=name or "Objective")
-        axes[0].legend()
+        axes[0].legend(title=self._show_the_end(axes[0]), title_fontsize="small")
         goal = self.tol * np.maximum(1.0, np.abs(primal))
         for ax, label in ((axes[1], "iteration"), (axes[2], "seconds")):
             x = self.history[label]
@@ -207,8 +209,26 @@ class ConvergenceDisplay:
             ax.semilogy(x, goal, ":", color=DISSIMILAR, label=f"tolerance {self.tol:g}")
             ax.set(xlabel=label, ylabel="duality gap", title=f"Certificate by {label}")
             ax.legend()
+        for ax in axes[:2]:
+            ax.xaxis.get_major_locator().set_params(integer=True)
         self.axes_, self.figure_ = np.asarray(axes), axes[0].figure
         return self
+
+    def _show_the_end(self, ax: Any) -> str | None:
+        """Cut the axis where the first values would flatten the last ones, and say so."""
+        values = np.concatenate([self.history["primal"], self.history["dual"]])
+        end = float(self.history["primal"][-1])
+        near = np.abs(values - end) <= WINDOW * (abs(end) or 1.0)
+        if near.all() or not near.any():
+            return None
+        low, high = np.min(values[near]), np.max(values[near])
+        room = 0.05 * (high - low) or 0.1 * (abs(end) or 1.0)
+        ax.set_ylim(low - room, high + room)
+        outside = values[np.abs(values - (low + high) / 2) > (high - low) / 2 + room]
+        if not len(outside):
+            return None
+        farthest = outside[np.argmax(np.abs(outside - end))]
+        return f"{len(outside)} not shown, up to {farthest:.3g}"
 
 
 class MetricDisplay:
@@ -220,6 +240,8 @@ class MetricDisplay:
         The matrices of the blocks.
     names : list of M lists of str, or None
         Names of the rows.
+    entry : str
+        What the colours stand for.
 
     Attributes
     ----------
@@ -236,9 +258,15 @@ class MetricDisplay:
     (2, 1)
     """
 
-    def __init__(self, matrices: Sequence[NDArray], names: Sequence[Sequence[str]] | None = None):
+    def __init__(
+        self,
+        matrices: Sequence[NDArray],
+        names: Sequence[Sequence[str]] | None = None,
+        entry: str = "entry",
+    ):
         self.matrices = list(matrices)
         self.names = names
+        self.entry = entry
 
     @classmethod
     def from_estimator(
@@ -255,15 +283,16 @@ class MetricDisplay:
         prior's diagonal is 1: then features of different units can be compared, and a number
         above 1 on the diagonal means that the feature counts for more than before.
         """
-        check_is_fitted(estimator)
-        matrices = [A.T @ A for A in estimator._component_list()]
+        check_has(estimator, "components_", "block_shapes_")
+        matrices, entry = [A.T @ A for A in estimator._component_list()], "entry"
         if relative and hasattr(estimator, "prior_"):
             prior = [estimator.prior_] if len(matrices) == 1 else estimator.prior_
             unit = [np.sqrt(np.diagonal(W0) / len(prior)) for W0 in prior]
             matrices = [A / u / u[:, None] for A, u in zip(matrices, unit, strict=True)]
+            entry = "entry (the prior's diagonal is 1)"
         if names is None and hasattr(estimator, "feature_names_in_"):
             names = [list(estimator.feature_names_in_)]
-        return cls(matrices, names).plot(**options)
+        return cls(matrices, names, entry).plot(**options)
 
     def plot(self, *, name: str | None = None) -> Self:
         """Draw on a figure of its own."""
@@ -279,19 +308,26 @@ class MetricDisplay:
         for m, matrix in enumerate(self.matrices):
             title = name or ("The learnt matrix" if n_blocks == 1 else f"Block {m}")
             self._heat_map(axes[0, m], m, matrix, title)
-            values = np.linalg.eigvalsh(matrix)[::-1]
-            values = values[values > 1e-15 * values[0]]  # the others are zero
-            axes[1, m].semilogy(np.arange(1, len(values) + 1), values, "o-")
-            axes[1, m].xaxis.get_major_locator().set_params(integer=True)
-            axes[1, m].tick_params(axis="y", which="minor", labelsize=7)
-            axes[1, m].set(xlabel="number", ylabel="eigenvalue", title="Spectrum")
+            self._spectrum(axes[1, m], matrix)
         self.axes_, self.figure_ = axes, figure
         return self
+
+    def _spectrum(self, ax: Any, matrix: NDArray) -> None:
+        values = np.linalg.eigvalsh(matrix)[::-1]
+        values = values[values > 1e-15 * values[0]]  # the others are zero
+        ax.semilogy(np.arange(1, len(values) + 1), values, "o-", markersize=4, color=SIMILAR)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.yaxis.set_minor_formatter("")
+        if values[0] < 100 * values[-1]:  # powers of ten alone would be one or none
+            ax.yaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
+            ax.yaxis.set_major_formatter("{x:g}")
+        ax.grid(axis="y", alpha=0.3)
+        ax.set(xlabel="number", ylabel="eigenvalue", title="Spectrum")
 
     def _heat_map(self, ax: Any, m: int, matrix: NDArray, title: str) -> None:
         limit = float(np.max(np.abs(matrix)))
         image = ax.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        ax.figure.colorbar(image, ax=ax, shrink=0.8)
+        ax.figure.colorbar(image, ax=ax, shrink=0.8, label=self.entry)
         ax.set_title(title)
         if self.names is not None and len(self.names[m]) == len(matrix) <= 40:
             places = np.arange(len(matrix))
@@ -344,7 +380,7 @@ class BlockShareDisplay:
         **options: Any,
     ) -> Self:
         """Draw the shares of the blocks in the distances of pairs; X as for `pair_distance`."""
-        check_is_fitted(estimator)
+        check_has(estimator, "components_", "block_shapes_")
         squared = estimator._block_distances(pairs, X)
         similar = pair_labels(y, squared.shape[1])
         totals = np.stack([squared[:, kind].mean(axis=1) for kind in (similar, ~similar)])
@@ -353,7 +389,7 @@ class BlockShareDisplay:
     def plot(self, ax: Any = None, *, name: str | None = None) -> Self:
         """Draw on `ax`, or on axes of its own."""
         n_blocks = self.shares.shape[1]
-        ax = _one_axis(ax, (6.4, 1.6 + 0.55 * n_blocks))
+        ax = _one_axis(ax, (6.4, 1.9 + 0.55 * n_blocks))
         places = np.arange(n_blocks)
         for row, label, colour, shift in (
             (0, "similar pairs", SIMILAR, -0.2),
@@ -362,8 +398,8 @@ class BlockShareDisplay:
             ax.barh(places + shift, self.shares[row], 0.38, color=colour, label=label)
         names = [f"block {m}" for m in range(n_blocks)] if self.names is None else self.names
         ax.set_yticks(places, names)
-        ax.invert_yaxis()
+        ax.set_ylim(n_blocks - 0.4, -1.0)  # the first at the top, with room for the legend above
         ax.set(xlabel="share of the mean squared distance", title=name or "What each block adds")
-        ax.legend()
+        ax.legend(loc="upper right", ncols=2, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

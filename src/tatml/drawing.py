@@ -91,16 +91,15 @@ def _random(
     numbers = np.arange(len(labels)) if groups is None else groups
     order = np.lexsort((numbers, labels))
     start = np.searchsorted(labels[order], np.arange(n_classes + 1))
+    by_group = None if groups is None else _ByGroup(labels, groups)
     similar, dissimilar = [], []
     for first, end in pairwise(start):
         inside, n_dissimilar = order[first:end], n_pairs - n_similar
         similar.append(_pairs_inside(inside, numbers, n_similar, random_state))
-        if groups is None:
+        if by_group is None:
             drawn = _pairs_beside(order, first, end, n_dissimilar, random_state)
         else:
-            outside = np.concatenate([order[:first], order[end:]])
-            outside = outside[np.argsort(groups[outside], kind="stable")]
-            drawn = _pairs_across(inside, outside, groups, n_dissimilar, random_state)
+            drawn = by_group.pairs_across(inside, n_dissimilar, random_state)
         dissimilar.append(drawn)
     return np.concatenate(similar), _distinct(np.concatenate(dissimilar))
 
@@ -127,15 +126,35 @@ def _pairs_beside(order: Index, first: int, end: int, n_wanted: int, random_stat
     return np.stack([order[first + row], order[place]], axis=1)
 
 
-def _pairs_across(
-    inside: Index, outside: Index, groups: Index, n_wanted: int, random_state: Any
-) -> Index:
-    """Distinct pairs of one inside and one outside, which are sorted by group."""
-    start = np.searchsorted(groups[outside], groups[inside], side="left")
-    end = np.searchsorted(groups[outside], groups[inside], side="right")
-    row, place = _numbered(len(outside) - (end - start), n_wanted, random_state)
-    place += np.where(place >= start[row], (end - start)[row], 0)  # skip the own group
-    return np.stack([inside[row], outside[place]], axis=1)
+class _ByGroup:
+    """All samples in the order of their groups: set up once, it serves every class.
+
+    So a class costs what its own samples and pairs cost, however many others there are.
+    """
+
+    def __init__(self, labels: Index, groups: Index):
+        self.order = np.lexsort((labels, groups))
+        self.position = np.empty_like(self.order)
+        self.position[self.order] = np.arange(len(groups))
+        sorted_groups = groups[self.order]
+        self.start = np.searchsorted(sorted_groups, groups, side="left")
+        self.end = np.searchsorted(sorted_groups, groups, side="right")
+
+    def pairs_across(self, inside: Index, n_wanted: int, random_state: Any) -> Index:
+        """Distinct pairs of one of a class, sorted by group, and one of another class and group.
+
+        The place of a partner counts neither the own group, which is one stretch of the order, nor
+        the class, whose positions are scattered: both are skipped to find where it stands.
+        """
+        own = self.position[inside]
+        start, end = self.start[inside], self.end[inside]
+        before, until = np.searchsorted(own, start), np.searchsorted(own, end)
+        stretch = (end - start) - (until - before)  # of the group, without the class
+        counts = len(self.order) - len(inside) - stretch
+        row, place = _numbered(counts, n_wanted, random_state)
+        place += np.where(place >= (start - before)[row], stretch[row], 0)
+        place += np.searchsorted(own - np.arange(len(own)), place, side="right")
+        return np.stack([inside[row], self.order[place]], axis=1)
 
 
 def _numbered(counts: Index, n_wanted: int, random_state: Any) -> tuple[Index, Index]:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from ._checks import check_count, check_random, check_share
+from ._fitted import check_has
 from ._inputs import group_labels, pair_labels, shared_samples
 from .pairs import as_weights
 from .thresholds import threshold_of
@@ -139,6 +140,7 @@ def error_rates(
     >>> bool(rates.false_match.low <= rates.false_match.value <= rates.false_match.high)
     True
     """
+    check_has(estimator, "predict_pairs", "threshold_")
     same = estimator.predict_pairs(pairs, X) > 0
     similar = pair_labels(y, len(same))
     index = shared_samples(estimator, pairs, X)
@@ -180,7 +182,7 @@ def _counts(n: int, rng: Any) -> Numbers:
 
 def _check_learnt(estimator: Any) -> None:
     """A threshold that was learnt in fit, which is what can be learnt anew."""
-    check_is_fitted(estimator)
+    check_has(estimator, "margin")
     learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
     fixed = "threshold" in estimator.get_params() and estimator.threshold != "auto"
     if fixed or getattr(estimator, "threshold_", None) != learnt:

@@ -18,7 +18,8 @@ __all__ = ["PRIORS", "make_prior"]
 
 Matrix = NDArray[np.float64]
 
-PRIORS = ("auto", "diagonal", "scaled", "identity", "covariance", "within")
+PRIORS = ("auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant")
+BESIDE = 0.05  # weight that "discriminant" leaves to directions in which the classes agree
 
 
 def make_prior(
@@ -36,7 +37,7 @@ def make_prior(
     scatter : list of M arrays of shape (n_m, n_m)
         The mean of ΔΔᵀ over the pairs.
     within : list of M arrays of shape (n_rows, n_m)
-        What varies inside a class: "within" takes its shrunk scatter.
+        What varies inside a class: "within" and "discriminant" take its shrunk scatter.
     """
     if kind == "identity":
         if not any(np.trace(S) > 0 for S in scatter):
@@ -61,16 +62,38 @@ def _shape(kind: str, array: Matrix, S: Matrix, deviations: Matrix, m: int) -> M
         return np.eye(len(S))
     if kind == "diagonal":
         return np.diag(1 / _positive(np.diagonal(S)))
-    if kind == "within":
+    around_mean = rows_of(array - array.mean(axis=0))
+    if kind in ("within", "discriminant"):
         unit = np.sqrt(_positive(np.diagonal(S)))
         shrunk = ledoit_wolf(deviations / unit, assume_centered=True)[0]
-        return _inverse(shrunk, unit, f"prior='within': the within-class scatter of block {m}")
-    covariance = np.cov(rows_of(array - array.mean(axis=0)), rowvar=False, bias=True)
-    covariance = np.reshape(covariance, S.shape)
+        name = f"prior={kind!r}: the within-class scatter of block {m}"
+        inverse = _inverse(shrunk, np.ones(len(S)), name)
+        if kind == "discriminant":
+            inverse = _discriminant(inverse, deviations / unit, around_mean / unit)
+        return inverse / unit / unit[:, None]
+    covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
     unit = np.sqrt(_positive(np.diagonal(covariance)))
     return _inverse(
         covariance / unit / unit[:, None], unit, f"prior='covariance': the covariance of block {m}"
     )
+
+
+def _discriminant(inverse: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
+    """S⁻¹ − T⁻¹ for the scatter S within classes and T = S + B of all, and a little of S⁻¹.
+
+    Along an axis with the ratio λ of the scatter between and within classes the weight is
+    λ/(1 + λ), in units of the scatter within: nothing where the classes agree.
+    """
+    between = _mean_square(around_mean) - _mean_square(deviations)
+    root = np.linalg.cholesky(inverse)
+    ratio, axes = np.linalg.eigh(root.T @ between @ root)
+    ratio = np.maximum(ratio, 0.0)  # from pairs alone, "between" need not be a scatter
+    half = root @ axes * np.sqrt(ratio / (1 + ratio) + BESIDE)
+    return half @ half.T
+
+
+def _mean_square(rows: Matrix) -> Matrix:
+    return rows.T @ rows / len(rows)
 
 
 def rows_of(array: Matrix) -> Matrix:

@@ -36,7 +36,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
     regularization : float, default=0.01
         λ of S + λ W0⁻¹/n and D + λ W0⁻¹/n: the prior keeps both invertible, and λ is relative to
         them.
-    prior : {"auto", "diagonal", "scaled", "identity", "covariance", "within"}, default="auto"
+    prior : {"auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"}
         W0; see `TATML`.
     pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor, random_state
         See `TATML`.

@@ -67,8 +67,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
     prior : str, or list of M arrays of shape (n_m, n_m), default="auto"
-        The metric to stay close to (W0); see `TATML`. "within" takes the shrunk scatter of the
-        differences of similar pairs.
+        The metric to stay close to (W0); see `TATML`. "within" and "discriminant" take
+        the shrunk scatter of the differences of similar pairs for the scatter within classes.
     class_weight : dict, "balanced" or None, default="balanced"
         Weights of the classes −1 and 1. "balanced" gives both the same total weight, so that the
         threshold is where both kinds of error count the same, however many pairs of each kind were

@@ -69,7 +69,9 @@ class TATML(LabelPairsMixin, LogDetLearner):
         - "scaled": a multiple of the identity;
         - "identity": the identity, as in the paper; then units matter;
         - "covariance": the inverse covariance of the samples;
-        - "within": the inverse of the (Ledoit-Wolf) shrunk scatter within classes;
+        - "within": the inverse of the (Ledoit-Wolf) shrunk scatter S within classes;
+        - "discriminant": S⁻¹ − T⁻¹ with T the scatter of all samples, and a little of S⁻¹: what
+          linear discriminant analysis keeps, each axis by how well it parts the classes;
         - arrays: given matrices (one array when M = 1), taken as they are.
 
         All words but "identity" are scaled so that the pairs' mean squared distance in each block

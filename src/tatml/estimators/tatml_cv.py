@@ -180,6 +180,7 @@ class TATMLCV(TATML):
         """Score every setting on every fold."""
         Cs, settings = self._grid(), list(self._settings())
         folds = folds_of(self.cv, labels, groups)
+        self._check_neighbours(folds)
         seed = self.random_state  # the same pairs for all settings of a fold
         if not isinstance(seed, Integral):
             seed = int(check_random(seed).choice(2**31 - 1))
@@ -187,7 +188,7 @@ class TATMLCV(TATML):
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
                 *(blocks, labels, groups, *fold, Cs),
-                *(self._given_threshold(), self.scoring, check_count("k", self.k)),
+                *(self._given_threshold(), self.scoring, self.k),
             )
             for setting, fold in product(settings, folds)
         )
@@ -205,6 +206,15 @@ class TATMLCV(TATML):
         best = int(np.argmax(mean))
         self.best_params_, self.best_score_ = params[best], float(mean[best])
         self.C_ = self.best_params_["C"]
+
+    def _check_neighbours(self, folds: Sequence[tuple[NDArray, NDArray]]) -> None:
+        """As many samples as k in every fold's training part, where neighbours are looked for."""
+        fewest = min(len(train) for train, _ in folds)
+        if check_count("k", self.k) > fewest and self.scoring == "accuracy":
+            raise ValueError(
+                f"k: expected at most the {fewest} training samples of the smallest fold, got "
+                f"{self.k}"
+            )
 
     def _check_grids(self) -> None:
         check_choice("scoring", self.scoring, SCORINGS)
@@ -302,7 +312,7 @@ def _scorer(model, scoring, k, blocks, labels, groups, train, test):
 
 def _nearest_class(known: NDArray, labels: NDArray, wanted: NDArray, k: int) -> NDArray:
     """What k-NN says: KNeighborsClassifier, without what it costs to set one up for each C."""
-    found, k = np.empty(len(wanted), dtype=labels.dtype), min(k, len(known))
+    found = np.empty(len(wanted), dtype=labels.dtype)
     centre = known.mean(axis=0)  # far from the origin, squares would lose all digits
     known, wanted = known - centre, wanted - centre
     for start in range(0, len(wanted), ROWS):
