@@ -15,6 +15,7 @@ from estimators_helpers import (
     squared_distances,
     times,
 )
+from helpers import random_spd
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
@@ -24,6 +25,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 
 from tatml import PAPER, TATML, Euclidean, Maz, learn_metric
+from tatml.blocks import as_blocks
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 STRATEGIES = ("random", "neighbors", "all")
@@ -374,3 +376,32 @@ def test_euclidean_without_labels_has_no_threshold():
     for A, n in zip(estimator.components_, (3, 4), strict=True):
         assert_allclose(A, np.eye(n) / sqrt(2))
     assert estimator.set_threshold(1e9).predict_pairs([[0, 1]], X) == [1]
+
+
+# Neighbours are sought where the metric starts
+
+
+@pytest.mark.parametrize("prior", ["identity", "within", "discriminant", "covariance", "given"])
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+def test_neighbours_are_those_of_the_prior(kind, prior):
+    """The embedding of W0, which a tiny C leaves as it is, gives the pairs by brute force."""
+    X, y = labelled(kind)
+    if prior == "given":
+        rng = np.random.default_rng(0)
+        sizes = [n for n, _ in as_blocks(X).block_shapes]
+        prior = [random_spd(rng, n) for n in sizes]
+    model = TATML(1e-9, prior=prior, pairs="neighbors", n_neighbors=2, random_state=0).fit(X, y)
+    Z = model.transform(X)
+    distances = np.linalg.norm(Z[:, None] - Z[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    same, expected = y[:, None] == y, {True: set(), False: set()}
+    for i, row in enumerate(distances):
+        for alike in (True, False):
+            nearest = np.argsort(np.where(same[i] == alike, row, np.inf))[:2]
+            expected[alike] |= {frozenset((i, int(j))) for j in nearest}
+    for alike in (True, False):
+        found = {frozenset(map(int, pair)) for pair in model.pairs_[model.similar_ == alike]}
+        overlap = len(found & expected[alike]) / len(found | expected[alike])
+        if kind == "vectors":
+            assert found == expected[alike]
+        assert overlap > 0.9  # blocks are scaled by all samples here, and by the pairs in W0

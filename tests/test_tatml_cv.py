@@ -4,6 +4,7 @@ import pickle
 import warnings
 from copy import copy
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -71,6 +72,7 @@ SEARCHES = {
     "everything": {"threshold_strengths": [2.0, 0.1], "priors": ["within", "scaled"]},
     "strengths": {"threshold_strengths": [0.05, 1.0, 20.0], "reduction": "sum", "pairs": "all"},
     "priors": {"priors": ["identity", "auto", "covariance"], "threshold_strength": 0.3},
+    "pairs": {"pair_strategies": ["neighbors", "random"], "priors": ["discriminant"]},
     "a fixed threshold": {"threshold": 0.8, "margin": (0.7, 1.5)},
     "a fixed strength": {"c0": 3.0, "n_components": 2},
 }
@@ -83,10 +85,11 @@ def test_every_setting_is_scored_as_if_it_were_alone(name, tight):
     model = TATMLCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
     strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
     priors = options.pop("priors", ["auto"])
+    kinds = options.pop("pair_strategies", [options.get("pairs", "random")])
     results = model.cv_results_
-    assert len(results["params"]) == 2 * len(strengths) * len(priors)
-    wanted = [(C, rho, W0) for rho in strengths for W0 in priors for C in GRID[:2]]
-    found = [(p["C"], p["threshold_strength"], p["prior"]) for p in results["params"]]
+    wanted = list(product(GRID[:2], strengths, priors, kinds))
+    names = ("C", "threshold_strength", "prior", "pairs")
+    found = [tuple(params[name] for name in names) for params in results["params"]]
     assert sorted(found) == sorted(wanted)
     assert len(np.unique(results["split_test_score"], axis=0)) > 1
     for params, scores in zip(results["params"], results["split_test_score"], strict=True):
@@ -218,6 +221,19 @@ def spied_pairs(monkeypatch):
 
     monkeypatch.setattr(_learning, "draw_pairs", spy)
     return drawn
+
+
+def test_the_area_is_of_random_pairs_whichever_taught_the_metric(tight):
+    """Or neighbours, which are hard to part, would be scored on neighbours."""
+    X, y = noisy()
+    options = {"scoring": "auc", "cv": FOLDS, **FEW}
+    model = TATMLCV([10.0], pair_strategies=["random", "neighbors"], **options).fit(X, y)
+    for fold, (train, test) in enumerate(FOLDS.split(y, y)):
+        drawn = Euclidean(**FEW).fit(X[test], y[test])
+        for row, pairs in enumerate(("random", "neighbors")):
+            metric = TATML(10.0, pairs=pairs, **FEW).fit(X[train], y[train])
+            area = roc_auc_score(drawn.similar_, metric.pair_score(drawn.pairs_, X[test]))
+            assert_allclose(model.cv_results_["split_test_score"][row, fold], area, atol=1e-3)
 
 
 def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
@@ -363,6 +379,7 @@ WRONG = {
     "Cs": [0, -1, 2.5, True, "many", None, [], [0.0], [1.0, -2.0], [np.nan], ["a"], [[1.0]]],
     "threshold_strengths": [[], 0.5, "ab", [0.0], [-1.0, 1.0], [None]],
     "priors": [[], "auto", ["wishful"], 3],
+    "pair_strategies": [[], "random", ["wishful"], 3],
     "scoring": ["f1", None, 3],
     "k": [0, 2.5, None, "3", True],
     "cv": ["three"],

@@ -33,6 +33,7 @@ def draw_pairs(
     n_pairs_per_class: int | None,
     n_neighbors: int,
     random_state: Any,
+    space: NDArray[np.float64] | None = None,
 ) -> Pairs:
     """Draw pairs of samples whose classes are numbered from 0.
 
@@ -41,7 +42,7 @@ def draw_pairs(
     strategy : {"random", "neighbors", "all"}
         See `STRATEGIES`.
     blocks : Blocks
-        The samples; only "neighbors" looks at them.
+        The samples; only "neighbors" looks at them, where no `space` is given.
     labels, groups : integer arrays of shape (n_samples,)
         The class of each sample, and its group or None.
     n_pairs_per_class : int or None
@@ -51,6 +52,9 @@ def draw_pairs(
         For "neighbors": how many of each kind a sample.
     random_state : RandomState or Generator
         For "random".
+    space : array of shape (n_samples, n_features) or None
+        For "neighbors": the embedding in which samples are near. None: the blocks, each vector
+        divided feature by feature by its spread, each matrix as a whole.
 
     Returns
     -------
@@ -60,7 +64,8 @@ def draw_pairs(
     if strategy == "random":
         similar, dissimilar = _random(labels, groups, n_pairs_per_class, random_state)
     elif strategy == "neighbors":
-        similar, dissimilar = _neighbors(blocks, labels, groups, n_neighbors)
+        space = _in_common_units(blocks) if space is None else space
+        similar, dissimilar = _neighbors(space, labels, groups, n_neighbors)
     else:
         similar, dissimilar = _all(labels, groups)
     _check_both_kinds(similar, dissimilar, groups)
@@ -178,9 +183,9 @@ def _distinct(pairs: Index) -> Index:
 
 
 def _neighbors(
-    blocks: Blocks, labels: Index, groups: Index | None, n_neighbors: int
+    space: NDArray[np.float64], labels: Index, groups: Index | None, n_neighbors: int
 ) -> tuple[Index, Index]:
-    """The nearest samples of the same and of other classes, each block in its own units."""
+    """The nearest samples of the same and of other classes."""
     found: dict[bool, list[Index]] = {True: [], False: []}
 
     def nearest(distances: NDArray[np.float64], start: int) -> None:
@@ -193,7 +198,7 @@ def _neighbors(
             candidates = np.where(allowed & (same == kind), distances, np.inf)
             found[kind].append(_nearest_pairs(candidates, rows, n_neighbors))
 
-    for _ in pairwise_distances_chunked(_in_common_units(blocks), reduce_func=nearest):
+    for _ in pairwise_distances_chunked(space, reduce_func=nearest):
         pass
     similar, dissimilar = (_distinct(np.concatenate(found[kind])) for kind in (True, False))
     return similar, dissimilar

@@ -262,13 +262,18 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return [self.components_] if len(self.block_shapes_) == 1 else list(self.components_)
 
     def _embedded(self, blocks: Blocks) -> NDArray[np.float64]:
-        pairs = zip(self._component_list(), blocks.arrays, strict=True)
-        return np.concatenate([_applied(A, array) for A, array in pairs], axis=1)
+        return embedded(self._component_list(), blocks)
 
     @property
     def _n_features_out(self) -> int:
         shapes = zip(self._component_list(), self.block_shapes_, strict=True)
         return sum(len(A) * width for A, (_, width) in shapes)
+
+
+def embedded(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
+    """All A_m Φ_m(x) of a sample side by side, one sample a row."""
+    pairs = zip(components, blocks.arrays, strict=True)
+    return np.concatenate([_applied(A, array) for A, array in pairs], axis=1)
 
 
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:

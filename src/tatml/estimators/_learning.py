@@ -26,7 +26,14 @@ from .._inputs import class_labels, group_labels
 from ..blocks import Blocks
 from ..core import solve
 from ..drawing import STRATEGIES, balanced, draw_pairs
-from ..metric import MetricMixin, check_components, components_of, one_or_list, row_distances
+from ..metric import (
+    MetricMixin,
+    check_components,
+    components_of,
+    embedded,
+    one_or_list,
+    row_distances,
+)
 from ..pairs import Pairs
 from ..priors import PRIORS, make_prior, rows_of
 from ..problem import LogDetProblem, squared_hinge
@@ -65,8 +72,22 @@ class LabelPairsMixin:
             n_pairs_per_class=n_pairs,
             n_neighbors=check_count("n_neighbors", self.n_neighbors),
             random_state=check_random(self.random_state),
+            space=self._neighbor_space(blocks, labels) if self.pairs == "neighbors" else None,
         )
         return pairs, labels
+
+    def _neighbor_space(self, blocks: Blocks, labels: NDArray[np.intp]) -> NDArray | None:
+        """Where neighbours are sought: in the metric of the prior, where there is one."""
+        prior = getattr(self, "prior", "auto")
+        if not isinstance(prior, str):
+            return embedded(components_of(check_prior(prior, blocks), blocks, None), blocks)
+        check_choice("prior", prior, PRIORS)
+        if prior == "auto":
+            return None
+        around_mean = [rows_of(array - array.mean(axis=0)) for array in blocks.arrays]
+        scatter = [rows.T @ rows / len(blocks) for rows in around_mean]
+        W0 = make_prior(prior, blocks, scatter, within_classes(blocks, labels))
+        return embedded(components_of(W0, blocks, None), blocks)
 
     def __sklearn_tags__(self):
         """Needs labels, and takes matrices too."""

@@ -78,8 +78,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         is 1: multiplying X by a number changes nothing.
     pairs : {"random", "neighbors", "all"}, default="random"
         How pairs are drawn: at random per class as in the paper; the nearest samples of the same
-        and of other classes (vectors in units of each feature's spread), whose threshold then parts
-        neighbours only; or all. A class with one sample gives dissimilar pairs only.
+        and of other classes (in the metric of the prior), whose threshold then parts neighbours
+        only; or all. A class with one sample gives dissimilar pairs only.
     n_pairs_per_class : int or None, default=None
         For "random": half of them similar, half with one sample in the class and one outside. None:
         500, and more for few classes, 5,000 in all; at most 50,000 in all. There may be fewer where

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -25,7 +26,7 @@ from .._checks import (
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import solve, warn_unless_converged
-from ..drawing import balanced
+from ..drawing import STRATEGIES, balanced
 from ..metric import components_of, one_or_list, row_distances
 from ..priors import PRIORS
 from ._learning import folds_of, within_classes
@@ -55,15 +56,17 @@ class TATMLCV(TATML):
         Values of ρ to choose from; None: `threshold_strength` alone.
     priors : sequence of str or None, default=None
         Priors to choose from; None: `prior` alone.
+    pair_strategies : sequence of str or None, default=None
+        Ways to draw the pairs to choose from; None: `pairs` alone.
     scoring : {"accuracy", "auc"}, default="accuracy"
-        Accuracy of a k-NN classifier, or the area under the ROC curve of pairs of the samples left
-        out.
+        Accuracy of a k-NN classifier, or the area under the ROC curve of random pairs of the samples
+        left out.
     k : int, default=3
         Neighbours of the k-NN classifier.
     cv : int or splitter, default=5
         Folds; with groups, no group is on both sides of a split.
     n_jobs : int or None, default=None
-        How many folds (times priors, times strengths) at the same time, as in joblib.
+        How many folds (times priors, strengths, strategies) at the same time, as in joblib.
     threshold, threshold_prior, threshold_strength, c0, margin, prior, pairs, n_pairs_per_class
         See `TATML`.
     n_neighbors, reduction, n_components, preprocessor, solver, tol, max_iter, random_state, verbose
@@ -74,7 +77,7 @@ class TATMLCV(TATML):
     C_ : float
         The chosen C.
     best_params_ : dict
-        The chosen C, threshold_strength and prior.
+        The chosen C, threshold_strength, prior and pairs.
     best_score_ : float
         Its mean score.
     cv_results_ : dict
@@ -103,6 +106,7 @@ class TATMLCV(TATML):
         *,
         threshold_strengths: Sequence[float] | None = None,
         priors: Sequence[str] | None = None,
+        pair_strategies: Sequence[str] | None = None,
         scoring: str = "accuracy",
         k: int = 3,
         cv: Any = 5,
@@ -128,6 +132,7 @@ class TATMLCV(TATML):
         self.Cs = Cs
         self.threshold_strengths = threshold_strengths
         self.priors = priors
+        self.pair_strategies = pair_strategies
         self.scoring = scoring
         self.k = k
         self.cv = cv
@@ -230,6 +235,8 @@ class TATMLCV(TATML):
                 )
         if self.priors is not None:
             check_words("priors", self.priors, PRIORS)
+        if self.pair_strategies is not None:
+            check_words("pair_strategies", self.pair_strategies, STRATEGIES)
 
     def _grid(self) -> list[float]:
         if isinstance(self.Cs, Integral):
@@ -240,8 +247,9 @@ class TATMLCV(TATML):
         strengths = self.threshold_strengths
         strengths = [self.threshold_strength] if strengths is None else strengths
         priors = [self.prior] if self.priors is None else self.priors
-        for strength, prior in product(strengths, priors):
-            yield {"threshold_strength": strength, "prior": prior}
+        pairs = [self.pairs] if self.pair_strategies is None else self.pair_strategies
+        for strength, prior, strategy in product(strengths, priors, pairs):
+            yield {"threshold_strength": strength, "prior": prior, "pairs": strategy}
 
     def _model(self, **changes: Any) -> TATML:
         """TATML with the parameters that both share."""
@@ -301,7 +309,9 @@ def _scorer(model, scoring, k, blocks, labels, groups, train, test):
             return float(np.mean(found == labels[test]))
 
         return accuracy
-    pairs, _ = model._draw(held_out, labels[test], None if groups is None else groups[test])
+    # Random pairs, whichever the metric was learnt from: scores must be of the same pairs.
+    judge = clone(model).set_params(pairs="all" if model.pairs == "all" else "random")
+    pairs, _ = judge._draw(held_out, labels[test], None if groups is None else groups[test])
 
     def area() -> float:
         distances = row_distances(model._embedded(held_out), pairs.index)
