@@ -386,7 +386,8 @@ def test_euclidean_without_labels_has_no_threshold():
 def test_neighbours_are_those_of_the_prior(kind, prior):
     """The embedding of W0, which a tiny C leaves as it is, gives the pairs by brute force."""
     X, y = labelled(kind)
-    if prior == "given":
+    given = prior == "given"
+    if given:
         rng = np.random.default_rng(0)
         sizes = [n for n, _ in as_blocks(X).block_shapes]
         prior = [random_spd(rng, n) for n in sizes]
@@ -402,6 +403,5 @@ def test_neighbours_are_those_of_the_prior(kind, prior):
     for alike in (True, False):
         found = {frozenset(map(int, pair)) for pair in model.pairs_[model.similar_ == alike]}
         overlap = len(found & expected[alike]) / len(found | expected[alike])
-        if kind == "vectors":
-            assert found == expected[alike]
-        assert overlap > 0.9  # blocks are scaled by all samples here, and by the pairs in W0
+        # The blocks of W0 are scaled by the pairs, which are not there yet.
+        assert overlap == 1 if kind == "vectors" or given else overlap > 0.9

@@ -87,7 +87,7 @@ def shape_by_hand(kind, array):
         return np.diag([1 / S[i, i] for i in range(len(S))])
     if kind == "covariance":
         return np.linalg.inv(covariance(array))
-    unit = np.diag(np.sqrt(np.diag(S)))
+    unit = np.diag(np.sqrt(np.diag(covariance(array))))
     rows = deviations_of(array) @ np.linalg.inv(unit)
     within = unit @ ledoit_wolf_by_hand(rows) @ unit
     if kind == "within":
@@ -329,7 +329,7 @@ def test_within_takes_the_classes_of_labels_and_the_similar_pairs_of_pairs():
         n_similar = model.similar_.sum()
         weights = np.where(model.similar_, 1 / n_similar, 1 / (len(differences) - n_similar))
         S = differences.T @ (differences * weights[:, None]) / weights.sum()
-        unit = np.diag(np.sqrt(np.diag(S)))
+        unit = np.diag(np.sqrt(np.diag(covariance(array))))
         shrunk = ledoit_wolf_by_hand(rows[kind] @ np.linalg.inv(unit))
         expected = np.linalg.inv(unit @ shrunk @ unit)
         expected /= np.sum(expected * S)

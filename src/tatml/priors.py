@@ -64,7 +64,7 @@ def _shape(kind: str, array: Matrix, S: Matrix, deviations: Matrix, m: int) -> M
         return np.diag(1 / _positive(np.diagonal(S)))
     around_mean = rows_of(array - array.mean(axis=0))
     if kind in ("within", "discriminant"):
-        unit = np.sqrt(_positive(np.diagonal(S)))
+        unit = np.sqrt(_positive(np.mean(around_mean**2, axis=0)))
         shrunk = ledoit_wolf(deviations / unit, assume_centered=True)[0]
         name = f"prior={kind!r}: the within-class scatter of block {m}"
         inverse = _inverse(shrunk, np.ones(len(S)), name)

@@ -1,0 +1,71 @@
+"""A fit that is killed and goes on: two arguments of learn_metric.
+
+The fit runs in a process of its own. It is killed without warning in the middle, started anew, and
+does only the steps that were left. An undisturbed fit finds the same.
+
+    python examples/checkpoint.py
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import time
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from tatml import Result, learn_metric
+from tatml.checkpoint import Checkpoint
+
+TOL = 1e-14
+
+
+def problem() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Digits, and pairs of them: two of one class or of two."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(len(X), size=(20_000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return X / 16, pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
+
+
+def fit(path: str) -> Result:
+    """What a user writes: it starts from the file where there is one, and keeps it up to date."""
+    return learn_metric(
+        *problem(),
+        tol=TOL,
+        callback=Checkpoint(path, every=0.0),  # every step; for a long fit leave the minute
+        init=Checkpoint.load(path),
+    )
+
+
+def killed_fit(path: str, n_steps: int) -> None:
+    """Start a fit and kill it when `n_steps` steps are in the file."""
+    process = multiprocessing.get_context("spawn").Process(target=fit, args=(path,))
+    process.start()
+    while process.is_alive():
+        reached = Checkpoint.load(path)
+        if reached is not None and reached.n_iter >= n_steps:
+            process.kill()
+        time.sleep(0.001)
+    process.join()
+
+
+def main() -> None:
+    undisturbed = learn_metric(*problem(), tol=TOL)
+    print(f"undisturbed: {undisturbed.n_iter} steps, gap {undisturbed.gap:.1e}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "fit.npz")
+        killed_fit(path, n_steps=undisturbed.n_iter // 2)
+        left = Checkpoint.load(path)
+        print(f"killed:      after {left.n_iter} steps, gap {left.gap:.1e}")
+        resumed = fit(path)
+    print(f"resumed:     {resumed.n_iter} steps, gap {resumed.gap:.1e}")
+    difference = np.max(np.abs(resumed.W[0] - undisturbed.W[0])) / np.max(np.abs(undisturbed.W[0]))
+    print(f"largest difference of W, relative: {difference:.1e}")
+
+
+if __name__ == "__main__":
+    main()
