@@ -75,9 +75,10 @@ METHODS = {
         Table(), StandardScaler(), NeighborhoodComponentsAnalysis(random_state=seed)
     ),
     "LDA": lambda seed: lda(),
-    "ITML": lambda seed: tuned(ITML(random_state=seed), {"gamma": [0.01, 0.1, 1.0, 10.0]}),
+    "ITML": lambda seed: tuned(ITML(random_state=seed), {"gamma": [1e-3, 0.01, 0.1, 1.0, 10.0]}),
     "ITML vec": lambda seed: tuned(
-        make_pipeline(Table(), ITML(random_state=seed)), {"itml__gamma": [0.01, 0.1, 1.0, 10.0]}
+        make_pipeline(Table(), ITML(random_state=seed)),
+        {"itml__gamma": [1e-3, 0.01, 0.1, 1.0, 10.0]},
     ),
     "GMML": lambda seed: tuned(GMML(random_state=seed), {"t": [0.1, 0.3, 0.5, 0.7, 0.9]}),
     "GMML vec": lambda seed: tuned(
@@ -87,7 +88,12 @@ METHODS = {
     "TATML vec": lambda seed: make_pipeline(Table(), TATML(random_state=seed)),
     "TATMLCV": lambda seed: TATMLCV(random_state=seed),
     "TATMLCV vec": lambda seed: make_pipeline(
-        Table(), TATMLCV(priors=["diagonal", "scaled", "within"], random_state=seed)
+        Table(),
+        TATMLCV(
+            priors=["discriminant", "within"],
+            pair_strategies=["random", "neighbors"],
+            random_state=seed,
+        ),
     ),
 }
 

@@ -92,6 +92,7 @@ def shape_by_hand(kind, array):
     within = unit @ ledoit_wolf_by_hand(rows) @ unit
     if kind == "within":
         return np.linalg.inv(within)
+    within += 1e-6 * unit**2
     deviations = deviations_of(array)
     between = covariance(array) - deviations.T @ deviations / len(deviations)
     return 1.05 * np.linalg.inv(within) - np.linalg.inv(within + between)

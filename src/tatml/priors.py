@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
@@ -20,6 +21,7 @@ Matrix = NDArray[np.float64]
 
 PRIORS = ("auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant")
 BESIDE = 0.05  # weight that "discriminant" leaves to directions in which the classes agree
+LEAST_WITHIN = 1e-6  # of a feature's variance: what "discriminant" supposes within classes
 
 
 def make_prior(
@@ -64,13 +66,13 @@ def _shape(kind: str, array: Matrix, S: Matrix, deviations: Matrix, m: int) -> M
         return np.diag(1 / _positive(np.diagonal(S)))
     around_mean = rows_of(array - array.mean(axis=0))
     if kind in ("within", "discriminant"):
-        unit = np.sqrt(_positive(np.mean(around_mean**2, axis=0)))
-        shrunk = ledoit_wolf(deviations / unit, assume_centered=True)[0]
-        name = f"prior={kind!r}: the within-class scatter of block {m}"
-        inverse = _inverse(shrunk, np.ones(len(S)), name)
+        varies = np.ptp(rows_of(array), axis=0) > 0  # rounding alone is no variance
+        unit = np.sqrt(_positive(np.where(varies, np.mean(around_mean**2, axis=0), 0.0)))
+        scatter = ledoit_wolf(deviations / unit, assume_centered=True)[0]
         if kind == "discriminant":
-            inverse = _discriminant(inverse, deviations / unit, around_mean / unit)
-        return inverse / unit / unit[:, None]
+            W0 = _discriminant(scatter, deviations / unit, around_mean / unit)
+            return W0 / unit / unit[:, None]
+        return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")
     covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
     unit = np.sqrt(_positive(np.diagonal(covariance)))
     return _inverse(
@@ -78,17 +80,16 @@ def _shape(kind: str, array: Matrix, S: Matrix, deviations: Matrix, m: int) -> M
     )
 
 
-def _discriminant(inverse: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
+def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
     """S⁻¹ − T⁻¹ for the scatter S within classes and T = S + B of all, and a little of S⁻¹.
 
     Along an axis with the ratio λ of the scatter between and within classes the weight is
     λ/(1 + λ), in units of the scatter within: nothing where the classes agree.
     """
     between = _mean_square(around_mean) - _mean_square(deviations)
-    root = np.linalg.cholesky(inverse)
-    ratio, axes = np.linalg.eigh(root.T @ between @ root)
+    ratio, axes = scipy.linalg.eigh(between, within + LEAST_WITHIN * np.eye(len(within)))
     ratio = np.maximum(ratio, 0.0)  # from pairs alone, "between" need not be a scatter
-    half = root @ axes * np.sqrt(ratio / (1 + ratio) + BESIDE)
+    half = axes * np.sqrt(ratio / (1 + ratio) + BESIDE)
     return half @ half.T
 
 

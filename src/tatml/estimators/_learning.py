@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
 from .._checks import (
@@ -45,6 +45,7 @@ __all__ = [
     "LabelPairsMixin",
     "LogDetLearner",
     "ThresholdMixin",
+    "best_b0",
     "folds_of",
     "mean_scatter",
     "within_classes",
@@ -75,6 +76,11 @@ class LabelPairsMixin:
             space=self._neighbor_space(blocks, labels) if self.pairs == "neighbors" else None,
         )
         return pairs, labels
+
+    def _random_pairs(self, blocks: Blocks, y, groups) -> Pairs:
+        """Pairs as they come, for what must not depend on how a metric was taught."""
+        kind = "all" if self.pairs == "all" else "random"
+        return balanced(clone(self).set_params(pairs=kind)._draw(blocks, y, groups)[0])
 
     def _neighbor_space(self, blocks: Blocks, labels: NDArray[np.intp]) -> NDArray | None:
         """Where neighbours are sought: in the metric of the prior, where there is one."""
@@ -115,13 +121,18 @@ class ThresholdMixin:
         self._learn_threshold(distances, balanced(pairs))
 
     def _learn_threshold(self, distances: NDArray[np.float64], pairs: Pairs) -> None:
-        margin, mu0 = check_margin(self.margin), None
-        strength = check_positive("threshold_strength", self.threshold_strength)
-        if self.threshold_prior is not None:
-            mu0 = b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
-        self.b0_ = learnt_b0(distances**2, pairs, margin, strength, mu0)
-        self.threshold_ = threshold_of(self.b0_, margin)
+        self.b0_ = best_b0(self, distances, pairs)
+        self.threshold_ = threshold_of(self.b0_, check_margin(self.margin))
         self.pair_weights_ = pairs.weights
+
+
+def best_b0(model: Any, distances: NDArray[np.float64], pairs: Pairs) -> float:
+    """The b0 of distances that stay as they are, by the threshold's parameters of a model."""
+    margin, mu0 = check_margin(model.margin), None
+    strength = check_positive("threshold_strength", model.threshold_strength)
+    if model.threshold_prior is not None:
+        mu0 = b0_of(check_positive("threshold_prior", model.threshold_prior), margin)
+    return learnt_b0(distances**2, pairs, margin, strength, mu0)
 
 
 class LogDetLearner(MetricMixin, BaseEstimator):

@@ -30,7 +30,7 @@ class Maz(TATML):
 
     Parameters
     ----------
-    C : float, default=1000.0
+    C : float, default=100.0
         Weight of the pairs; see `TATML`.
     threshold : float or "search", default=1.0
         The threshold, in the units of `pair_distance`; with a scale-free prior the root mean
@@ -73,14 +73,14 @@ class Maz(TATML):
 
     def __init__(
         self,
-        C: float = 1000.0,
+        C: float = 100.0,
         *,
         threshold: float | str = 1.0,
         thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5),
         cv: Any = 3,
         k: int = 3,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        prior: str | Sequence[ArrayLike] | ArrayLike = "discriminant",
         pairs: str = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,

@@ -8,12 +8,15 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from .._checks import check_margin
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..drawing import balanced
+from ..metric import row_distances
 from ..solvers import Result
-from ._learning import LabelPairsMixin, LogDetLearner, within_classes
+from ..thresholds import threshold_of
+from ._learning import LabelPairsMixin, LogDetLearner, best_b0, within_classes
 
 __all__ = ["PAPER", "TATML"]
 
@@ -42,7 +45,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
 
     Parameters
     ----------
-    C : float, default=1000.0
+    C : float, default=100.0
         Weight of the pairs against the prior. It weighs the *mean* loss of the pairs, c = C/K for K
         pairs, because the pairs are a draw: more of them should make the answer more precise, not
         the prior weaker. With ``reduction="sum"`` it is the paper's c itself.
@@ -61,25 +64,27 @@ class TATML(LabelPairsMixin, LogDetLearner):
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d): similar pairs should have a squared distance below γ_s b0, dissimilar ones above
         γ_d b0.
-    prior : str, or list of M arrays of shape (n_m, n_m), default="auto"
+    prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric to stay close to (W0).
 
-        - "auto": "diagonal" for vectors, "scaled" for matrices;
+        - "discriminant": S⁻¹ − T⁻¹ with S the (Ledoit-Wolf) shrunk scatter within classes and T
+          that of all samples, and a little of S⁻¹: what linear discriminant analysis keeps, each
+          axis by how well it parts the classes;
+        - "within": S⁻¹ alone, where classes have several modes;
+        - "auto": "diagonal" for vectors, "scaled" for matrices: the units alone;
         - "diagonal": each feature (row) divided by its own spread;
         - "scaled": a multiple of the identity;
         - "identity": the identity, as in the paper; then units matter;
         - "covariance": the inverse covariance of the samples;
-        - "within": the inverse of the (Ledoit-Wolf) shrunk scatter S within classes;
-        - "discriminant": S⁻¹ − T⁻¹ with T the scatter of all samples, and a little of S⁻¹: what
-          linear discriminant analysis keeps, each axis by how well it parts the classes;
         - arrays: given matrices (one array when M = 1), taken as they are.
 
         All words but "identity" are scaled so that the pairs' mean squared distance in each block
         is 1: multiplying X by a number changes nothing.
     pairs : {"random", "neighbors", "all"}, default="random"
         How pairs are drawn: at random per class as in the paper; the nearest samples of the same
-        and of other classes (in the metric of the prior), whose threshold then parts neighbours
-        only; or all. A class with one sample gives dissimilar pairs only.
+        and of other classes, in the metric of the prior; or all. Neighbours teach the metric alone:
+        the threshold is then learnt from random pairs. A class with one sample gives dissimilar
+        pairs only.
     n_pairs_per_class : int or None, default=None
         For "random": half of them similar, half with one sample in the class and one outside. None:
         500, and more for few classes, 5,000 in all; at most 50,000 in all. There may be fewer where
@@ -162,14 +167,14 @@ class TATML(LabelPairsMixin, LogDetLearner):
 
     def __init__(
         self,
-        C: float = 1000.0,
+        C: float = 100.0,
         *,
         threshold: str | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        prior: str | Sequence[ArrayLike] | ArrayLike = "discriminant",
         pairs: str = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
@@ -230,4 +235,9 @@ class TATML(LabelPairsMixin, LogDetLearner):
         pairs, labels = self._draw(blocks, y, groups)
         if self.reduction == "mean":
             pairs = balanced(pairs)
-        return self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
+        result = self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
+        if self.pairs == "neighbors" and threshold is None:
+            others = self._random_pairs(blocks, y, groups)
+            self.b0_ = best_b0(self, row_distances(self._embedded(blocks), others.index), others)
+            self.threshold_ = threshold_of(self.b0_, check_margin(self.margin))
+        return result

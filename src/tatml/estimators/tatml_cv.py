@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -51,16 +50,18 @@ class TATMLCV(TATML):
     Parameters
     ----------
     Cs : int or sequence of float, default=9
-        The values of C; a number stands for so many from 10 to 10⁵ on a logarithmic scale.
+        The values of C; a number stands for so many from 1 to 10⁴ on a logarithmic scale.
     threshold_strengths : sequence of float or None, default=None
         Values of ρ to choose from; None: `threshold_strength` alone.
     priors : sequence of str or None, default=None
-        Priors to choose from; None: `prior` alone.
+        Priors to choose from; None: `prior` alone. ``["discriminant", "within"]`` with both
+        `pair_strategies` is a thorough search.
     pair_strategies : sequence of str or None, default=None
-        Ways to draw the pairs to choose from; None: `pairs` alone.
+        Ways to draw the pairs to choose from, such as ``["random", "neighbors"]``; None: `pairs`
+        alone.
     scoring : {"accuracy", "auc"}, default="accuracy"
-        Accuracy of a k-NN classifier, or the area under the ROC curve of random pairs of the samples
-        left out.
+        Accuracy of a k-NN classifier, or the area under the ROC curve of random pairs of the
+        samples left out.
     k : int, default=3
         Neighbours of the k-NN classifier.
     cv : int or splitter, default=5
@@ -116,7 +117,7 @@ class TATMLCV(TATML):
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        prior: str | Sequence[ArrayLike] | ArrayLike = "discriminant",
         pairs: str = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
@@ -240,7 +241,7 @@ class TATMLCV(TATML):
 
     def _grid(self) -> list[float]:
         if isinstance(self.Cs, Integral):
-            return np.logspace(1, 5, check_count("Cs", self.Cs)).tolist()
+            return np.logspace(0, 4, check_count("Cs", self.Cs)).tolist()
         return check_grid("Cs", self.Cs)
 
     def _settings(self) -> Iterator[dict[str, Any]]:
@@ -309,9 +310,8 @@ def _scorer(model, scoring, k, blocks, labels, groups, train, test):
             return float(np.mean(found == labels[test]))
 
         return accuracy
-    # Random pairs, whichever the metric was learnt from: scores must be of the same pairs.
-    judge = clone(model).set_params(pairs="all" if model.pairs == "all" else "random")
-    pairs, _ = judge._draw(held_out, labels[test], None if groups is None else groups[test])
+    held_out_groups = None if groups is None else groups[test]
+    pairs = model._random_pairs(held_out, labels[test], held_out_groups)
 
     def area() -> float:
         distances = row_distances(model._embedded(held_out), pairs.index)
