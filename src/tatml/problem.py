@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ._array import Array, contiguous, namespace, symmetrised
+from ._array import Array, asarray, contiguous, eye, namespace, placed, symmetrised
 from .blocks import Blocks
 from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
@@ -72,16 +72,17 @@ class LogDetProblem:
         c0: float = inf,
         mu0: float = 0.0,
         prior: Sequence[Array] | None = None,
+        dtype: str = "float64",
     ) -> LogDetProblem:
         """Lay the features out for the sums and whiten them by the prior (None: the identity)."""
-        xp, sums = blocks.xp, pair_sums(blocks, pairs)
-        factors = tuple(xp.eye(n, dtype=xp.float64) for n, _ in blocks.block_shapes)
-        problem = cls(sums, loss, c0, mu0, factors)
+        sums = pair_sums(blocks, pairs, dtype)
+        factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
+        problem = cls(sums, loss.placed(factors[0]), c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
         """The same problem for another prior, given that this one's is the identity."""
-        factors = tuple(self.xp.linalg.cholesky(W0) for W0 in prior)
+        factors = tuple(placed(self.xp.linalg.cholesky(W0), self.loss.gamma) for W0 in prior)
         return replace(self, sums=self.sums.transformed(factors), prior_factors=factors)
 
     @property
@@ -108,7 +109,7 @@ class LogDetProblem:
         """L in this problem's coordinates with W = (C L)(C L)ᵀ in the user's."""
         xp = self.xp
         pairs = zip(self.prior_factors, W, strict=True)
-        return [xp.linalg.solve(C, xp.linalg.cholesky(matrix)) for C, matrix in pairs]
+        return [xp.linalg.solve(C, xp.linalg.cholesky(placed(matrix, C))) for C, matrix in pairs]
 
     def subset(self, pairs: Array, scale: float) -> LogDetProblem:
         """The problem of some of the pairs, their losses multiplied by `scale`."""
@@ -122,10 +123,7 @@ class LogDetProblem:
 
     def identity(self) -> list[Array]:
         """Factors of W = W0."""
-        return [
-            self.xp.eye(n, dtype=C.dtype)
-            for n, C in zip(self.sizes, self.prior_factors, strict=True)
-        ]
+        return [eye(n, like=C) for n, C in zip(self.sizes, self.prior_factors, strict=True)]
 
     def at(self, L: Sequence[Array], b0: float) -> Point:
         """Look at W_m = L_m L_mᵀ and b0; nothing is computed before it is asked for."""
@@ -265,9 +263,8 @@ class Point:
         return self._residual(self.scatter)  # theory (N)
 
     def _residual(self, scatter: Sequence[Array]) -> list[Array]:
-        xp = self.problem.xp
         pairs = zip(self.L, scatter, strict=True)
-        return [L.T @ L + S - xp.eye(L.shape[0], dtype=L.dtype) for L, S in pairs]
+        return [L.T @ L + S - eye(L.shape[0], like=L) for L, S in pairs]
 
     @cached_property
     def threshold_slope(self) -> float:
@@ -313,14 +310,15 @@ class Point:
         return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))
 
 
-def pair_sums(blocks: Blocks, pairs: Pairs) -> PairSums:
+def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Lay the features out for sums over pairs."""
     xp = blocks.xp
     # Distances see only differences; centred features make these accurate.
-    arrays = [xp.astype(block, xp.float64, copy=False) for block in blocks.arrays]
+    arrays = [xp.astype(block, getattr(xp, dtype), copy=False) for block in blocks.arrays]
     centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
     features = [contiguous(xp.matrix_transpose(block)) for block in centred]
-    return PairSums.from_samples(features, pairs.first, pairs.second)
+    first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
+    return PairSums.from_samples(features, first, second)
 
 
 def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:

@@ -24,7 +24,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, LinAlgError, namespace
+from .._array import Array, asarray, eye, linalg_errors, namespace
 from ..problem import LogDetProblem, Point
 from .linear import FIRST_PRODUCTS, Direction, dimension, newton_system
 from .monitor import Monitor
@@ -125,7 +125,7 @@ def _first_guess(
     if random_state is None or n_pairs <= 4 * SAMPLE:
         return _scaled_prior(problem)
     size = max(SAMPLE, n_pairs // 8)
-    some = problem.xp.asarray(random_state.choice(n_pairs, size, replace=False))
+    some = asarray(random_state.choice(n_pairs, size, replace=False), problem.loss.gamma)
     sample = problem.subset(some, n_pairs / size)
     rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
@@ -148,7 +148,7 @@ def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
         room = share * float(xp.max(xp.linalg.eigvalsh(W)))
-        grown.append(xp.linalg.cholesky(W + room * xp.eye(W.shape[0], dtype=W.dtype)))
+        grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
     return grown
 
 
@@ -186,7 +186,7 @@ class _Scaling:
         return cls(right, lam, L @ right, (Q @ U) / xp.sqrt(lam), target)
 
     def diag(self, values: Array) -> Array:
-        return namespace(values).eye(values.shape[0], dtype=values.dtype) * values
+        return eye(values.shape[0], like=values) * values
 
     def to_boundary(self, V: Array) -> float:
         """The largest a with diag(λ) + a V ⪰ 0."""
@@ -214,7 +214,7 @@ def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str, rng: Any
         if length < SHORTEST:
             reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
             Q = _central(reached)
-    except LinAlgError:
+    except linalg_errors():
         return None
     if not isfinite(reached.primal):
         return None
@@ -289,7 +289,7 @@ def _damped_step(point: Point, linear_solver: str):
         L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
         reached = problem.at(L, point.b0 + length * direction[1] / sqrt(problem.c0))
         Q = _central(reached)
-    except LinAlgError:
+    except linalg_errors():
         return None
     return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
 
