@@ -71,7 +71,7 @@ def _compatible(package: str) -> Any:
 
 
 def foreign_kind(values: Any) -> str | None:
-    """ "torch", "cupy" or "array_api_strict"; None for all that NumPy is to read."""
+    """Which of `FOREIGN` made this array; None for all that NumPy is to read."""
     package = _package(type(values))
     return package if package in FOREIGN and hasattr(values, "dtype") else None
 

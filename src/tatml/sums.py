@@ -146,6 +146,31 @@ class PairSums:
             total = self._add_scatter(total, rows, s[part])
         return [symmetrised(S) for S in total]
 
+    def product(
+        self, V: Sequence[Array], weights: Array, shift: Array
+    ) -> tuple[Array, list[Array]]:
+        """q_k = w_k (⟨A_k, V⟩ + shift_k), and S for these q, in one pass."""
+        parts, total = [], self._zeros()
+        for part, rows in self.chunks():
+            inner = self._inner(rows, _apply(rows, V))
+            parts.append(weights[part] * (inner + shift[part]))
+            total = self._add_scatter(total, rows, parts[-1])
+        return self._joined(parts), [symmetrised(S) for S in total]
+
+    def held(self) -> PairSums:
+        """The same with the differences at hand, where a GPU has room: each product is read once.
+
+        Forming them anew for each product would cost a GPU as much time as the product.
+        """
+        array = self.features[0]
+        formed = self.first is None and self.factors is None
+        room = 8 * self.n_pairs * self.numbers_per_pair
+        if formed or not on_gpu(array) or room > eager_bytes(array):
+            return self
+        chunks = [rows for _, rows in self.chunks()]
+        blocks = [self._joined(list(parts)) for parts in zip(*chunks, strict=True)]
+        return PairSums(blocks)
+
     def distances_and_scatter(
         self, slope: Callable[[slice, Array], Array]
     ) -> tuple[Array, list[Array]]:
