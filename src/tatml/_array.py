@@ -21,6 +21,7 @@ __all__ = [
     "LinAlgError",
     "asarray",
     "contiguous",
+    "draw",
     "eye",
     "factor_posdef",
     "foreign_kind",
@@ -122,11 +123,20 @@ def placed(values: Array, like: Array) -> Array:
     return asarray(values, like, like.dtype)
 
 
+def draw(rng: Any, n: int, size: int, like: Array) -> Array:
+    """`size` of the numbers 0 … n − 1, none of them twice, on the device of another array."""
+    if not hasattr(rng, "integers"):  # a RandomState would permute all n
+        rng = np.random.default_rng(rng.randint(2**31))
+    return asarray(rng.choice(n, size, replace=False, shuffle=False), like)
+
+
 def to_numpy(values: Any) -> np.ndarray:
     """The values in the memory of the host."""
     kind = foreign_kind(values)
     if kind == "torch":
         return values.detach().cpu().numpy()
+    if kind == "array_api_strict":
+        values = values.to_device(namespace(values).Device("CPU_DEVICE"))
     return values.get() if kind == "cupy" else np.asarray(values)
 
 

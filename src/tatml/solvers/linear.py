@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, sqrt
 from typing import Any
 
-from .._array import Array, asarray, eye, factor_posdef, namespace, zeros
+from .._array import Array, asarray, draw, eye, factor_posdef, namespace, zeros
 from ..problem import Point
 from ..sums import (
     PairSums,
@@ -256,8 +256,8 @@ def newton_system(
         name = cheapest(point.sums, point.n_active, rng is not None, products)
     enough = PAIRS_PER_DIMENSION * dimension(point.sums)
     if rng is not None and name == "dense" and 2 * enough < point.n_active:
-        some = rng.choice(point.n_active, enough, replace=False)
-        active, scale = xp.take(active, asarray(some, like=active), axis=0), point.n_active / enough
+        some = draw(rng, point.n_active, enough, like=active)
+        active, scale = xp.take(active, some, axis=0), point.n_active / enough
     elif name == "dense" and point.n_active and problem.svec_rows is not None:
         return KeptDenseSystem(point, factors)
     sums = point.sums.take(active).transformed(factors)

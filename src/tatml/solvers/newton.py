@@ -24,7 +24,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, asarray, eye, linalg_errors, namespace
+from .._array import Array, draw, eye, linalg_errors, namespace
 from ..problem import LogDetProblem, Point
 from .linear import FIRST_PRODUCTS, Direction, dimension, newton_system
 from .monitor import Monitor
@@ -128,7 +128,7 @@ def _first_guess(
     if random_state is None or n_pairs <= 4 * SAMPLE:
         return _scaled_prior(problem)
     size = max(SAMPLE, n_pairs // 8)
-    some = asarray(random_state.choice(n_pairs, size, replace=False), problem.loss.gamma)
+    some = draw(random_state, n_pairs, size, like=problem.loss.gamma)
     sample = problem.subset(some, n_pairs / size)
     rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
