@@ -115,7 +115,7 @@ def test_kept_rows_give_the_same_system(case, monkeypatch, coordinates):
 def test_kept_rows_come_in_chunks(case, monkeypatch):
     point, factors = at(case), random_factors(case)
     whole = newton_system(point, factors, "dense")
-    monkeypatch.setattr(linear, "CHUNK_BYTES", 1)
+    monkeypatch.setattr("tatml.sums.CHUNK_BYTES", 1)
     parts = newton_system(point, factors, "dense")
     assert type(parts) is KeptDenseSystem
     assert_allclose(parts._assemble(), whole._assemble(), rtol=1e-12, atol=1e-13)

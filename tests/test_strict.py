@@ -1,12 +1,15 @@
-"""Newton on arrays that allow nothing but the array API standard."""
+"""Newton and `learn_metric` on arrays that allow nothing but the array API standard."""
 
+from functools import partial
 from math import inf
 
 import numpy as np
 import pytest
-from helpers import random_case, strict_problem
+from helpers import SHAPES, random_case, strict_problem
 from numpy.testing import assert_allclose
+from placed_helpers import assert_same_solution, learn_placed, learnt
 
+from tatml import learn_metric
 from tatml.solvers import Monitor, newton
 
 xp = pytest.importorskip("array_api_strict")
@@ -34,3 +37,52 @@ def test_newton_works_on_strict_arrays(monkeypatch, c0, linear_solver, keeps):
         assert isinstance(got, type(xp.asarray(0.0)))
         assert_allclose(np.asarray(got), expected, rtol=1e-8, atol=1e-8)
     assert np.asarray(theirs.active).tolist() == ours.active.tolist()
+
+
+# The public edge
+
+
+@pytest.mark.parametrize("linear_solver", ["auto", "dense", "woodbury", "cg"])
+@pytest.mark.parametrize("c0", [1.0, inf])
+@pytest.mark.parametrize("shape", ["vectors", "square", "two ragged"])
+def test_learn_metric_takes_strict_arrays_and_returns_them(shape, c0, linear_solver):
+    case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
+    result = learn_placed(case, xp.asarray, linear_solver=linear_solver)
+    assert_same_solution(result, learnt(case, linear_solver=linear_solver), 1e-8)
+    assert all(type(W) is type(xp.asarray(0.0)) for W in result.W)
+    assert all(W.dtype == xp.float64 for W in result.W)
+
+
+def test_everything_stays_on_the_device_of_the_samples():
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=5.0, weights=True, prior=True)
+    elsewhere = partial(xp.asarray, device=xp.Device("device1"))
+    result = learn_placed(case, elsewhere)
+    assert all(W.device == xp.Device("device1") for W in result.W)
+    assert_same_solution(result, learnt(case), 1e-8)
+
+
+def test_two_devices_are_refused():
+    case = random_case(SHAPES["vectors"], n_pairs=10)
+    X = xp.asarray(case.arrays[0], device=xp.Device("device1"))
+    with pytest.raises(ValueError, match="prior: expected an array of the kind and device of X"):
+        learn_metric(X, case.pairs, case.similar, prior=xp.eye(4))
+
+
+@pytest.mark.parametrize("linear_solver", ["auto", "dense", "woodbury", "cg"])
+def test_float32_is_near_and_says_its_tolerance(linear_solver):
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=1.0, weights=True, prior=True)
+    for place, dtype in ((xp.asarray, xp.float32), (np.asarray, np.float32)):
+        result = learn_placed(case, place, dtype="float32", linear_solver=linear_solver)
+        assert result.converged
+        assert result.tol == 1e-5
+        assert all(W.dtype == dtype for W in result.W)
+        assert_same_solution(result, learnt(case), 1e-4)
+
+
+def test_float32_asks_for_no_more_than_it_can_certify():
+    case = random_case(SHAPES["vectors"], n_pairs=40)
+    assert case.learn(dtype="float32", tol=1e-2).tol == 1e-2
+    with pytest.raises(ValueError, match="dtype: expected one of 'float64', 'float32', got 'half'"):
+        case.learn(dtype="half")
+    with pytest.raises(ValueError, match="solver: expected 'newton'"):
+        case.learn(dtype="float32", solver="dykstra")

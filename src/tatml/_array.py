@@ -1,26 +1,153 @@
-"""The array namespace, and the little linear algebra that the array API standard leaves out."""
+"""The array namespace and its device, and the little that the array API standard leaves out.
+
+NumPy arrays, PyTorch tensors, CuPy arrays and those of array-api-strict are computed on as they
+are and where they are. PyTorch and CuPy are read through the package array-api-compat.
+"""
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.linalg import LinAlgError
 
-__all__ = ["Array", "LinAlgError", "contiguous", "factor_posdef", "namespace", "symmetrised"]
+__all__ = [
+    "Array",
+    "LinAlgError",
+    "asarray",
+    "contiguous",
+    "draw",
+    "eye",
+    "factor_posdef",
+    "foreign_kind",
+    "free_bytes",
+    "linalg_errors",
+    "namespace",
+    "on_gpu",
+    "place_of",
+    "placed",
+    "raising_linalg",
+    "symmetrised",
+    "to_numpy",
+    "zeros",
+]
 
-Array = Any  # an array of any namespace: NumPy now, PyTorch and CuPy by the same calls
+Array = Any  # an array of any of these namespaces
+
+COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")  # the second: a vendored copy
+FOREIGN = ("torch", "cupy", "array_api_strict")  # kept as they are; all else becomes NumPy's
 
 
 def namespace(array: Array) -> Any:
     """The module whose functions work on this kind of array."""
-    return array.__array_namespace__()
+    kind = type(array)
+    if kind is np.ndarray:
+        return np
+    return _compatible(_package(kind)) or array.__array_namespace__()
+
+
+@cache
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+@cache
+def _compatible(package: str) -> Any:
+    """The functions of PyTorch or CuPy under the names of the standard; None for others."""
+    if package not in ("torch", "cupy"):
+        return None
+    for module in COMPAT:
+        try:
+            return import_module(f"{module}.{package}")
+        except ImportError:
+            continue
+    raise ImportError(
+        f'{package} arrays need the package array-api-compat: pip install "tatml[{package}]"'
+    )
+
+
+def foreign_kind(values: Any) -> str | None:
+    """Which of `FOREIGN` made this array; None for all that NumPy is to read."""
+    package = _package(type(values))
+    return package if package in FOREIGN and hasattr(values, "dtype") else None
+
+
+def place_of(array: Array) -> str:
+    """Kind and device of an array, in words."""
+    kind, device = _package(type(array)), getattr(array, "device", "cpu")
+    return kind if str(device) == "cpu" else f"{kind} on {device}"
+
+
+def on_gpu(array: Array) -> bool:
+    """Whether the array lies in the memory of a GPU."""
+    kind = type(array)
+    if kind is np.ndarray:
+        return False
+    return _package(kind) == "cupy" or getattr(array.device, "type", "cpu") == "cuda"
+
+
+def free_bytes(array: Array) -> int:
+    """The free memory of the GPU that holds an array."""
+    if _package(type(array)) == "cupy":
+        return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
+    cuda = import_module("torch").cuda
+    held = cuda.memory_reserved(array.device) - cuda.memory_allocated(array.device)
+    return cuda.mem_get_info(array.device)[0] + held
+
+
+def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
+    """Values in the namespace and on the device of another array; its dtype is theirs, or given."""
+    xp = namespace(like)
+    if xp is np:
+        return np.asarray(values, dtype=dtype)
+    return xp.asarray(values, dtype=dtype, device=like.device)
+
+
+def eye(n: int, like: Array) -> Array:
+    """The n × n identity of the kind, dtype and device of another array."""
+    return namespace(like).eye(n, dtype=like.dtype, device=like.device)
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Zeros of the kind, dtype and device of another array."""
+    return namespace(like).zeros(shape, dtype=like.dtype, device=like.device)
+
+
+def placed(values: Array, like: Array) -> Array:
+    """The same values in the namespace, on the device and in the dtype of another array."""
+    return asarray(values, like, like.dtype)
+
+
+def draw(rng: Any, n: int, size: int, like: Array) -> Array:
+    """`size` of the numbers 0 … n − 1, none of them twice, on the device of another array."""
+    if not hasattr(rng, "integers"):  # a RandomState would permute all n
+        rng = np.random.default_rng(rng.randint(2**31))
+    return asarray(rng.choice(n, size, replace=False, shuffle=False), like)
+
+
+def to_numpy(values: Any) -> np.ndarray:
+    """The values in the memory of the host."""
+    kind = foreign_kind(values)
+    if kind == "torch":
+        return values.detach().cpu().numpy()
+    if kind == "array_api_strict":
+        values = values.to_device(namespace(values).Device("CPU_DEVICE"))
+    return values.get() if kind == "cupy" else np.asarray(values)
 
 
 def contiguous(array: Array) -> Array:
     """The same array laid out in C order, where the namespace knows of order."""
-    return np.ascontiguousarray(array) if namespace(array) is np else array
+    if type(array) is np.ndarray:
+        return np.ascontiguousarray(array)
+    kind = _package(type(array))
+    if kind == "torch":
+        return array.detach().contiguous()
+    return namespace(array).ascontiguousarray(array) if kind == "cupy" else array
 
 
 def symmetrised(matrix: Array) -> Array:
@@ -29,10 +156,29 @@ def symmetrised(matrix: Array) -> Array:
 
 
 def factor_posdef(matrix: Array):
-    """Factorise a positive definite matrix once; return the function that solves with it."""
-    xp = namespace(matrix)
+    """Factorise a positive definite matrix once; return the function that solves for a vector."""
+    kind, xp = _package(type(matrix)), namespace(matrix)
     if xp is np:  # half the work of the inverse, and more accurate
         factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
         return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
-    inverse = xp.linalg.inv(matrix)
-    return lambda b: inverse @ b
+    if kind == "array_api_strict":  # the standard has no triangular solve
+        inverse = xp.linalg.inv(matrix)
+        return lambda b: inverse @ b
+    L = xp.linalg.cholesky(matrix)
+    if kind == "torch":
+        return lambda b: xp.cholesky_solve(b[:, None], L)[:, 0]
+    triangular = import_module("cupyx.scipy.linalg").solve_triangular
+    return lambda b: triangular(L, triangular(L, b, lower=True), lower=True, trans="T")
+
+
+def linalg_errors() -> tuple[type[Exception], ...]:
+    """What a failed factorisation raises, to stand in an except clause."""
+    torch = sys.modules.get("torch")
+    return (LinAlgError,) if torch is None else (LinAlgError, torch.linalg.LinAlgError)
+
+
+def raising_linalg(array: Array) -> AbstractContextManager:
+    """A context in which failed factorisations raise: CuPy's return NaN otherwise."""
+    if _package(type(array)) != "cupy":
+        return nullcontext()
+    return import_module("cupyx").errstate(linalg="raise")

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.metrics.pairwise import PAIRED_DISTANCES
 from sklearn.utils import check_random_state
 
-from ._array import Array
-from .blocks import Blocks, as_real_array
+from ._array import Array, foreign_kind, namespace, place_of
+from .blocks import Blocks, as_array_like
 from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
@@ -198,7 +198,8 @@ def check_margin(margin: Any) -> tuple[float, float]:
 
 def check_magnitude(blocks: Blocks, name: str) -> None:
     """Entries whose squares and fourth powers are still numbers."""
-    largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
+    xp = blocks.xp
+    largest = max(float(xp.max(xp.abs(array))) for array in blocks.arrays)
     if largest > LARGEST_ENTRY:
         raise ValueError(
             f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
@@ -230,10 +231,10 @@ def check_prior(prior: Any, blocks: Blocks) -> list[Array]:
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
         prior = [prior]
-    return _check_metric(prior, sizes, "prior")
+    return _check_metric(prior, sizes, "prior", blocks.arrays[0])
 
 
-def check_init(init: Any, sizes: Sequence[int]) -> Any:
+def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
     """An earlier result with W and b0 that fit."""
     try:
         W, b0 = init.W, float(init.b0)
@@ -243,24 +244,24 @@ def check_init(init: Any, sizes: Sequence[int]) -> Any:
         ) from error
     if not isfinite(b0):
         raise ValueError(f"init: expected a finite b0, got {b0}")
-    _check_metric(W, sizes, "init")
+    _check_metric(W, sizes, "init", like)
     return init
 
 
 def _shape(values: Any) -> tuple[int, ...] | None:
     try:
-        return np.shape(values)
+        return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
     except ValueError:
         return None
 
 
-def _check_metric(matrices: Any, sizes: Sequence[int], name: str) -> list[Array]:
+def _check_metric(matrices: Any, sizes: Sequence[int], name: str, like: Array) -> list[Array]:
     try:
         matrices = list(matrices)
     except TypeError as error:
         raise TypeError(f"{name}: expected a list of matrices, got {matrices!r}") from error
-    arrays = [as_real_array(matrix, name).astype(float) for matrix in matrices]
-    shapes, expected = [array.shape for array in arrays], [(n, n) for n in sizes]
+    arrays = [as_array_like(matrix, name, "X", like) for matrix in matrices]
+    shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
     if shapes != expected:
         raise ValueError(f"{name}: expected matrices of shapes {expected}, got {shapes}")
     for m, array in enumerate(arrays):
@@ -269,18 +270,41 @@ def _check_metric(matrices: Any, sizes: Sequence[int], name: str) -> list[Array]
 
 
 def _check_posdef(matrix: Array, name: str) -> None:
-    if not np.all(np.isfinite(matrix)):
+    xp = namespace(matrix)
+    if not xp.all(xp.isfinite(matrix)):
         raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    difference = float(np.max(np.abs(matrix - matrix.T)))
-    if difference > 1e-8 * float(np.max(np.abs(matrix))):
+    difference = float(xp.max(xp.abs(matrix - matrix.T)))
+    if difference > 1e-8 * float(xp.max(xp.abs(matrix))):
         raise ValueError(
             f"{name}: expected a symmetric matrix, got entries that differ by {difference:.3g}"
         )
-    diagonal = np.diagonal(matrix)
-    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))  # so that units do not matter
-    if np.min(diagonal) <= 0 or np.linalg.eigvalsh(matrix / scale / scale[:, None])[0] <= 1e-14:
-        values = np.linalg.eigvalsh(matrix)
+    diagonal = xp.linalg.diagonal(matrix)
+    scale = xp.sqrt(xp.where(diagonal > 0, diagonal, 1.0))  # so that units do not matter
+    lowest = xp.min(xp.linalg.eigvalsh(matrix / scale / scale[:, None]))
+    if xp.min(diagonal) <= 0 or lowest <= 1e-14:
+        values = xp.linalg.eigvalsh(matrix)
         raise ValueError(
             f"{name}: expected a positive definite matrix, got eigenvalues from "
-            f"{values[0]:.3g} to {values[-1]:.3g}"
+            f"{float(values[0]):.3g} to {float(values[-1]):.3g}"
+        )
+
+
+def check_index_kind(blocks: Blocks, **given: Any) -> None:
+    """Pairs, labels and weights: of NumPy, plain lists, or of the kind of the samples."""
+    like = blocks.arrays[0]
+    for name, values in given.items():
+        if foreign_kind(values) not in (None, foreign_kind(like)):
+            raise TypeError(
+                f"{name}: expected a NumPy array or one of the kind of X, {place_of(like)}, got "
+                f"{place_of(values)}"
+            )
+
+
+def check_solver_kind(solver: str, blocks: Blocks, dtype: str) -> None:
+    """Dykstra runs on NumPy's float64 alone."""
+    like = blocks.arrays[0]
+    if solver != "newton" and (foreign_kind(like) is not None or dtype != "float64"):
+        raise ValueError(
+            f"solver: expected 'newton' for {place_of(like)} arrays and dtype={dtype!r}, got "
+            f"{solver!r}, which runs on NumPy's float64"
         )

@@ -11,7 +11,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Blocks", "as_blocks", "as_real_array"]
+from ._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
+
+__all__ = ["Blocks", "as_array_like", "as_blocks", "as_real_array"]
 
 _BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 
@@ -29,14 +31,16 @@ class Blocks:
         One array for each of the M ≥ 1 blocks. A 2-D array holds vectors and counts as
         (n_samples, n_m, 1). The arrays are stored as C-contiguous float64, or as float32 if
         all of them are float32. An array that already is so is not copied: do not change it
-        afterwards.
+        afterwards. PyTorch and CuPy arrays stay what and where they are.
 
     Raises
     ------
     TypeError
-        If an array does not hold real numbers, is sparse or has masked entries.
+        If an array does not hold real numbers, is sparse or has masked entries, or the arrays
+        are of two kinds.
     ValueError
-        If there is no array, one is not 2-D or 3-D, or their numbers of samples differ.
+        If there is no array, one is not 2-D or 3-D, their numbers of samples differ, or they are
+        on two devices.
 
     Examples
     --------
@@ -58,6 +62,8 @@ class Blocks:
             raise ValueError("Blocks: expected at least one array, got none")
         blocks = [_as_block(array, f"block {m}") for m, array in enumerate(arrays)]
         _check_same_n_samples(blocks)
+        for m, block in enumerate(blocks):
+            check_same_place(f"block {m}", block, "block 0", blocks[0])
         self._arrays = _with_common_dtype(blocks)
 
     @property
@@ -93,8 +99,8 @@ class Blocks:
 
     @property
     def xp(self) -> ModuleType:
-        """The array namespace of the blocks (`numpy`)."""
-        return self._arrays[0].__array_namespace__()
+        """The array namespace of the blocks, such as `numpy`."""
+        return namespace(self._arrays[0])
 
     def __len__(self) -> int:
         return self._arrays[0].shape[0]
@@ -112,7 +118,7 @@ class Blocks:
         if _is_integer(key):
             return tuple(array[key] for array in self._arrays)
         rows = _as_rows(key, len(self))
-        return Blocks(*(array[rows] for array in self._arrays))
+        return Blocks(*(_picked(array, rows) for array in self._arrays))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Refuse to become one array: the blocks may differ in shape."""
@@ -126,7 +132,7 @@ class Blocks:
         return f"Blocks(n_samples={len(self)}, blocks=[{shapes}], dtype={self.dtype})"
 
 
-def as_blocks(X: Blocks | ArrayLike, name: str = "X") -> Blocks:
+def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) -> Blocks:
     """Turn what a user gives as samples into Blocks that are safe to compute with.
 
     Parameters
@@ -136,6 +142,8 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X") -> Blocks:
         3-D array or a list of equally shaped matrices one block of matrices.
     name : str, default="X"
         What to call `X` in an error message.
+    any_kind : bool, default=False
+        Whether PyTorch and CuPy arrays stay what they are; they become NumPy's otherwise.
 
     Returns
     -------
@@ -156,15 +164,17 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X") -> Blocks:
     Blocks(n_samples=2, blocks=[3×1], dtype=float64)
     """
     blocks = X if isinstance(X, Blocks) else Blocks(_as_block(X, name))
+    if not any_kind and foreign_kind(blocks.arrays[0]) is not None:
+        blocks = Blocks(*(as_host_array(array, name) for array in blocks.arrays))
     _check_not_empty(blocks, name)
     _check_finite(blocks, name)
     return blocks
 
 
 def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
-    array = as_real_array(values, name)
+    array = as_real_array(values, name) if foreign_kind(values) is None else _kept(values, name)
     if array.ndim == 2:
-        return array.reshape(*array.shape, 1)
+        return namespace(array).reshape(array, (*array.shape, 1))
     if array.ndim == 3:
         return array
     raise ValueError(
@@ -193,6 +203,47 @@ def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
     return np.asarray(array, dtype=dtype, order="C")
 
 
+def _kept(array: Array, name: str) -> Array:
+    """A PyTorch or CuPy array as float32 or float64, where it is."""
+    xp = namespace(array)
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
+    dtype = xp.float32 if array.dtype == xp.float32 else xp.float64
+    return contiguous(xp.astype(array, dtype, copy=False))
+
+
+def as_host_array(values: Any, name: str) -> np.ndarray:
+    """What NumPy makes of the values; those of a GPU are not fetched unasked."""
+    try:
+        return np.asarray(values)
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(
+            f"{name}: expected values in the memory of the host, got {place_of(values)}; fetch "
+            "them first, or call learn_metric, which computes where they are"
+        ) from error
+
+
+def as_array_like(values: ArrayLike, name: str, owner: str, like: Array) -> Array:
+    """Real numbers as float64 of the kind and device of another array, which owns the say."""
+    if foreign_kind(values) is None and not hasattr(values, "__array__"):  # lists of numbers
+        return asarray(as_real_array(values, name), like, namespace(like).float64)
+    if foreign_kind(like) is None and foreign_kind(values) is None:
+        return as_real_array(values, name).astype(np.float64)
+    check_same_place(name, values, owner, like)
+    return namespace(like).astype(_kept(values, name), namespace(like).float64, copy=False)
+
+
+def check_same_place(name: str, array: Array, owner: str, like: Array) -> None:
+    """One kind of array, on one device."""
+    if foreign_kind(array) is None and foreign_kind(like) is None:
+        return
+    if foreign_kind(array) != foreign_kind(like) or array.device != like.device:
+        raise (TypeError if foreign_kind(array) != foreign_kind(like) else ValueError)(
+            f"{name}: expected an array of the kind and device of {owner}, {place_of(like)}, got "
+            f"{place_of(array)}"
+        )
+
+
 def _check_real(array: np.ndarray, name: str) -> None:
     if array.dtype.kind == "O":
         for index, value in np.ndenumerate(array):
@@ -215,7 +266,8 @@ def _check_same_n_samples(arrays: list[NDArray[np.floating]]) -> None:
 def _with_common_dtype(arrays: list[NDArray[np.floating]]) -> tuple[NDArray[np.floating], ...]:
     if len({array.dtype for array in arrays}) == 1:
         return tuple(arrays)
-    return tuple(array.astype(np.float64, copy=False) for array in arrays)
+    xp = namespace(arrays[0])
+    return tuple(xp.astype(array, xp.float64, copy=False) for array in arrays)
 
 
 def _check_not_empty(blocks: Blocks, name: str) -> None:
@@ -261,7 +313,7 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
     """Turn a slice, a mask or indices into what selects the same rows of every block."""
     if isinstance(key, slice):
         return key
-    rows = np.asarray(key)
+    rows = to_numpy(key)
     if rows.ndim != 1 or (rows.dtype.kind not in "biu" and rows.size > 0):
         raise IndexError(
             "Blocks: expected an integer, a slice, a mask or a 1-D array of integers as index, "
@@ -274,6 +326,15 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
             f"Blocks: expected a mask of length n_samples = {n_samples}, got length {len(rows)}"
         )
     return np.flatnonzero(rows)
+
+
+def _picked(array: Array, rows: slice | NDArray[np.intp]) -> Array:
+    if foreign_kind(array) is None or isinstance(rows, slice):
+        return array[rows]
+    n_samples = array.shape[0]
+    if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
+        raise IndexError(f"Blocks: expected indices below n_samples = {n_samples}")
+    return namespace(array).take(array, asarray(rows % max(n_samples, 1), like=array), axis=0)
 
 
 def _describe(values: Any) -> str:

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from ._array import Array, LinAlgError
+from ._array import Array, linalg_errors, raising_linalg
 from ._checks import (
     check_callable,
     check_choice,
     check_count,
+    check_index_kind,
     check_init,
     check_magnitude,
     check_margin,
@@ -23,6 +24,7 @@ from ._checks import (
     check_positive,
     check_prior,
     check_random,
+    check_solver_kind,
 )
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
@@ -33,6 +35,7 @@ from .solvers import SOLVERS, Iterate, Monitor, Result, Status
 __all__ = ["learn_metric", "solve", "warn_unless_converged"]
 
 DEFAULT_MAX_ITER = {"newton": 200, "dykstra": 1000}
+SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}  # that can be certified in this precision
 SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
 
 
@@ -58,6 +61,7 @@ def learn_metric(
     linear_solver: str = "auto",
     projection: str = "efficient",
     order: str = "permutation",
+    dtype: str = "float64",
 ) -> Result:
     """Learn one positive definite matrix per block, and the distance threshold, from pairs.
 
@@ -72,7 +76,8 @@ def learn_metric(
     Parameters
     ----------
     X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-        The samples: vectors, matrices, or tuples of matrices (`Blocks`).
+        The samples: vectors, matrices, or tuples of matrices (`Blocks`). PyTorch tensors and
+        CuPy arrays are computed on where they are, and ``W`` is of their kind (docs/scale.md).
     pairs : array-like of int of shape (n_pairs, 2)
         Indices into X.
     similar : array-like of bool of shape (n_pairs,)
@@ -115,6 +120,9 @@ def learn_metric(
     order : {"permutation", "random", "cyclic"}, default="permutation"
         In which order Dykstra visits the pairs of an epoch: shuffled anew, drawn with replacement
         as in the paper, or always the same.
+    dtype : {"float64", "float32"}, default="float64"
+        The precision of the whole computation, whatever that of X is. In float32 a smaller `tol`
+        than 1e-5 cannot be certified: it is raised to that, and ``result.tol`` says so.
 
     Returns
     -------
@@ -151,8 +159,11 @@ def learn_metric(
     check_choice("solver", solver, SOLVERS)
     check_choice("on_interrupt", on_interrupt, ("raise", "return"))
     options = check_options(solver, linear_solver=linear_solver, projection=projection, order=order)
-    blocks = as_blocks(X)
+    check_choice("dtype", dtype, SMALLEST_TOL)
+    blocks = as_blocks(X, any_kind=True)
     check_magnitude(blocks, "X")
+    check_solver_kind(solver, blocks, dtype)
+    check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
     chosen = as_pairs(pairs, similar, len(blocks), weights)
     problem = LogDetProblem.build(
         blocks,
@@ -161,13 +172,14 @@ def learn_metric(
         c0=check_positive("c0", c0, or_infinite=True),
         mu0=check_positive("mu0", mu0),
         prior=None if prior is None else check_prior(prior, blocks),
+        dtype=dtype,
     )
     result = solve(
         problem,
         solver=solver,
-        tol=check_positive("tol", tol),
+        tol=max(check_positive("tol", tol), SMALLEST_TOL[dtype]),
         max_iter=None if max_iter is None else check_count("max_iter", max_iter),
-        init=init if init is None else check_init(init, problem.sizes),
+        init=init if init is None else check_init(init, problem.sizes, blocks.arrays[0]),
         callback=check_callable("callback", callback),
         random_state=check_random(random_state),
         verbose=bool(verbose),
@@ -198,7 +210,8 @@ def solve(
     if init is not None:
         options |= _start_from(init, problem, solver)
     # Overflow on the way is caught by what comes of it, and by the certificate.
-    with _threadpools().limit(limits=threads), np.errstate(all="ignore"):
+    raising = raising_linalg(problem.loss.gamma)
+    with _threadpools().limit(limits=threads), np.errstate(all="ignore"), raising:
         try:
             random_state = check_random(random_state)
             return SOLVERS[solver](problem, monitor, random_state=random_state, **options)
@@ -209,7 +222,7 @@ def solve(
                 monitor.callback = None
                 monitor.record(0, problem.at(problem.identity(), problem.mu0))
             return monitor.result(Status.INTERRUPTED)
-        except (LinAlgError, OverflowError) as error:
+        except (*linalg_errors(), OverflowError) as error:
             if monitor.best is not None:
                 return monitor.result(Status.PRECISION)
             raise ValueError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ._array import Array, namespace
+from ._array import Array, namespace, placed
 
 __all__ = ["BurgLoss", "PairLoss", "SquaredHinge"]
 
@@ -49,6 +49,9 @@ class PairLoss(Protocol):
 
     def __getitem__(self, part: slice) -> PairLoss:
         """The loss of a run of pairs."""
+
+    def placed(self, like: Array) -> PairLoss:
+        """The same loss in the namespace, on the device and in the precision of an array."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,9 @@ class SquaredHinge:
 
     def __getitem__(self, part: slice) -> SquaredHinge:
         return SquaredHinge(self.sign[part], self.weight[part], self.gamma[part])
+
+    def placed(self, like: Array) -> SquaredHinge:
+        return SquaredHinge(*(placed(values, like) for values in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,9 @@ class BurgLoss:
 
     def __getitem__(self, part: slice) -> BurgLoss:
         return BurgLoss(self.sign[part], self.weight[part], self.bound[part])
+
+    def placed(self, like: Array) -> BurgLoss:
+        return BurgLoss(*(placed(values, like) for values in vars(self).values()))
 
 
 def _where(condition: Array, values: Array) -> Array:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._array import to_numpy
+
 __all__ = ["Pairs", "as_index", "as_pairs", "as_weights"]
 
 
@@ -203,7 +205,7 @@ def _to_array(values: Any, name: str) -> np.ndarray:
     if np.ma.is_masked(values):
         raise TypeError(f"{name}: expected an array without masked entries, got a masked array")
     try:
-        return np.asarray(values)
+        return to_numpy(values)
     except ValueError as error:
         raise ValueError(
             f"{name}: expected an array with rows of equal length, got {type(values).__name__} "

@@ -16,15 +16,17 @@ from functools import cached_property, lru_cache
 from math import sqrt
 from typing import Any
 
-from ._array import Array, namespace, symmetrised
+from ._array import Array, free_bytes, namespace, on_gpu, symmetrised, zeros
 
 __all__ = ["PairSums", "svec", "svec_congruence", "svec_outer", "svec_size", "unsvec"]
 
 CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
+GPU_CHUNK_BYTES = 2**29  # on a GPU: so much that starting its kernels costs nothing
 DENSE_SHARE = 0.7  # of the pairs of a chunk: below it, those that count are picked out first
 SVEC_BYTES = 2**25  # pairs up to this size keep their svec(A_k), which makes Hessians cheap
 WIDEST_SVEC = 300
 EAGER_BYTES = 2**28  # larger features are multiplied by a factor chunk by chunk, not at once
+GPU_EAGER_SHARE = 1 / 8  # the same on a GPU, of its free memory
 
 
 class PairSums:
@@ -93,7 +95,7 @@ class PairSums:
         """The same pairs of the features GᵀΦ."""
         if self.factors is not None:
             factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
-        if 8 * self.features[0].shape[0] * self.numbers_per_pair > EAGER_BYTES:
+        if 8 * self.features[0].shape[0] * self.numbers_per_pair > eager_bytes(self.features[0]):
             return PairSums(self.features, self.first, self.second, factors)
         return PairSums(_apply(self.features, factors), self.first, self.second)
 
@@ -123,7 +125,8 @@ class PairSums:
 
     def chunks(self, numbers_per_pair: int = 0) -> Iterator[tuple[slice, list[Array]]]:
         """Yield (pairs, differences), fewer at a time for work that needs more room a pair."""
-        step = max(16, CHUNK_BYTES // (8 * max(self.numbers_per_pair, numbers_per_pair // 4)))
+        room = chunk_bytes(self.features[0])
+        step = max(16, room // (8 * max(self.numbers_per_pair, numbers_per_pair // 4)))
         for start in range(0, self.n_pairs, step):
             part = slice(start, min(start + step, self.n_pairs))
             yield part, self.rows(part)
@@ -143,6 +146,31 @@ class PairSums:
             total = self._add_scatter(total, rows, s[part])
         return [symmetrised(S) for S in total]
 
+    def product(
+        self, V: Sequence[Array], weights: Array, shift: Array
+    ) -> tuple[Array, list[Array]]:
+        """q_k = w_k (⟨A_k, V⟩ + shift_k), and S for these q, in one pass."""
+        parts, total = [], self._zeros()
+        for part, rows in self.chunks():
+            inner = self._inner(rows, _apply(rows, V))
+            parts.append(weights[part] * (inner + shift[part]))
+            total = self._add_scatter(total, rows, parts[-1])
+        return self._joined(parts), [symmetrised(S) for S in total]
+
+    def held(self) -> PairSums:
+        """The same with the differences at hand, where a GPU has room: each product is read once.
+
+        Forming them anew for each product would cost a GPU as much time as the product.
+        """
+        array = self.features[0]
+        formed = self.first is None and self.factors is None
+        room = 8 * self.n_pairs * self.numbers_per_pair
+        if formed or not on_gpu(array) or room > eager_bytes(array):
+            return self
+        chunks = [rows for _, rows in self.chunks()]
+        blocks = [self._joined(list(parts)) for parts in zip(*chunks, strict=True)]
+        return PairSums(blocks)
+
     def distances_and_scatter(
         self, slope: Callable[[slice, Array], Array]
     ) -> tuple[Array, list[Array]]:
@@ -160,7 +188,7 @@ class PairSums:
         return sum(_dot(a, b) for a, b in zip(rows, images, strict=True)) / self.n_blocks
 
     def _zeros(self) -> list[Array]:
-        return [self.xp.zeros((n, n), dtype=self.features[0].dtype) for n in self.sizes]
+        return [zeros((n, n), like=self.features[0]) for n in self.sizes]
 
     def _add_scatter(self, total: Sequence[Array], rows: Sequence[Array], s: Array) -> list[Array]:
         xp = self.xp  # theory (D)
@@ -188,6 +216,16 @@ class PairSums:
         return self.xp.concat([svec_outer(block) for block in rows], axis=1) / self.n_blocks
 
 
+def chunk_bytes(array: Array) -> int:
+    """How large a chunk of differences should be where the array is."""
+    return GPU_CHUNK_BYTES if on_gpu(array) else CHUNK_BYTES
+
+
+def eager_bytes(array: Array) -> int:
+    """How large features may be to be multiplied at once where the array is."""
+    return int(GPU_EAGER_SHARE * free_bytes(array)) if on_gpu(array) else EAGER_BYTES
+
+
 def _apply(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
     xp = namespace(blocks[0])
     pairs = zip(blocks, factors, strict=True)
@@ -207,7 +245,7 @@ def svec_outer(block: Array) -> Array:
     """svec of Σ over n' of the outer products of the rows of `block` (n_part, n', n)."""
     xp = namespace(block)
     n_part, width, n = block.shape
-    upper, _, weight = _svec_layout(xp, n, block.dtype)
+    upper, _, weight = _svec_layout(xp, n, block.dtype, block.device)
     if width == 1:
         row = block[:, 0, :]
         return xp.take(row, upper // n, axis=1) * (xp.take(row, upper % n, axis=1) * weight)
@@ -223,21 +261,21 @@ def svec_size(n: int) -> int:
 def svec(matrix: Array) -> Array:
     """Upper triangle of a symmetric matrix, √2 off the diagonal: inner products are kept."""
     xp, n = namespace(matrix), matrix.shape[0]
-    upper, _, weight = _svec_layout(xp, n, matrix.dtype)
+    upper, _, weight = _svec_layout(xp, n, matrix.dtype, matrix.device)
     return xp.take(xp.reshape(matrix, (n * n,)), upper, axis=0) * weight
 
 
 def unsvec(vector: Array, n: int) -> Array:
     """The symmetric matrix of an svec."""
     xp = namespace(vector)
-    _, position, weight = _svec_layout(xp, n, vector.dtype)
+    _, position, weight = _svec_layout(xp, n, vector.dtype, vector.device)
     return xp.reshape(xp.take(vector / weight, position, axis=0), (n, n))
 
 
 def svec_congruence(G: Array) -> Array:
     """T with svec(GᵀVG) = T svec(V) for symmetric V."""
     xp, n = namespace(G), G.shape[0]
-    upper, _, weight = _svec_layout(xp, n, G.dtype)
+    upper, _, weight = _svec_layout(xp, n, G.dtype, G.device)
     i, j = upper // n, upper % n
     rows_i, rows_j = xp.take(G, i, axis=0), xp.take(G, j, axis=0)
     columns = [[xp.take(rows, k, axis=1) for k in (i, j)] for rows in (rows_i, rows_j)]
@@ -247,14 +285,14 @@ def svec_congruence(G: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _svec_layout(xp: Any, n: int, dtype: Any) -> tuple[Array, Array, Array]:
+def _svec_layout(xp: Any, n: int, dtype: Any, device: Any) -> tuple[Array, Array, Array]:
     """Flat places of the upper triangle; of each matrix entry in svec; weights (1, off it √2)."""
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
     place = {pair: k for k, pair in enumerate(pairs)}
     position = [place[min(i, j), max(i, j)] for i in range(n) for j in range(n)]
     weight = [1.0 if i == j else sqrt(2.0) for i, j in pairs]
     return (
-        xp.asarray([i * n + j for i, j in pairs]),
-        xp.asarray(position),
-        xp.asarray(weight, dtype=dtype),
+        xp.asarray([i * n + j for i, j in pairs], device=device),
+        xp.asarray(position, device=device),
+        xp.asarray(weight, dtype=dtype, device=device),
     )

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from math import inf, sqrt
 from typing import Any
 
-from .._array import Array, factor_posdef, namespace
+from .._array import Array, asarray, draw, eye, factor_posdef, namespace, zeros
 from ..problem import Point
 from ..sums import (
-    CHUNK_BYTES,
     PairSums,
+    chunk_bytes,
     svec,
     svec_congruence,
     svec_size,
@@ -78,7 +78,7 @@ class DenseSystem(NewtonSystem):
     def _assemble(self) -> Array:
         chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums))  # theory (N)
         gram = self._gram((part, self.sums.svec_rows(rows)) for part, rows in chunks)
-        return gram + self.xp.eye(gram.shape[0], dtype=gram.dtype)
+        return gram + eye(gram.shape[0], like=gram)
 
     def _gram(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
         """Σ_k h_k z_k z_kᵀ, from the svec part of z_k, chunk by chunk."""
@@ -95,7 +95,7 @@ class DenseSystem(NewtonSystem):
         """Solve by the factorisation at hand."""
         xp, parts = self.xp, [svec(v) for v in V]
         if self.learns_threshold:
-            parts.append(xp.asarray([b], dtype=self.curvature.dtype))
+            parts.append(asarray([b], self.curvature, self.curvature.dtype))
         solution = self._solve(xp.concat(parts))
         matrices, start = [], 0
         for n in self.sums.sizes:
@@ -114,17 +114,17 @@ class KeptDenseSystem(DenseSystem):
         super().__init__(point.sums, point.curvature, problem.loss.gamma, problem.c0)
 
     def _assemble(self) -> Array:
-        step = max(16, CHUNK_BYTES // (8 * self._rows.shape[1]))
+        step = max(16, chunk_bytes(self._rows) // (8 * self._rows.shape[1]))
         starts = range(0, self._rows.shape[0], step)
         parts = [slice(start, min(start + step, self._rows.shape[0])) for start in starts]
         gram = self._gram((part, self._rows[part, :]) for part in parts)
-        T = self.xp.eye(gram.shape[0], dtype=gram.dtype)
+        T = eye(gram.shape[0], like=gram)
         start = 0
         for G in self._G:
             end = start + svec_size(G.shape[0])
             T[start:end, start:end] = svec_congruence(G)
             start = end
-        return T @ gram @ T.T + self.xp.eye(gram.shape[0], dtype=gram.dtype)
+        return T @ gram @ T.T + eye(gram.shape[0], like=gram)
 
 
 class ProductSystem(NewtonSystem):
@@ -149,13 +149,13 @@ class WoodburySystem(ProductSystem):
         self._solve = factor_posdef(self._gram())
 
     def _gram(self) -> Array:
-        xp, k = self.xp, self.sums.n_pairs  # theory (Gram)
+        k = self.sums.n_pairs  # theory (Gram)
         total = self.threshold[:, None] * self.threshold[None, :]
         for m, (n, width) in enumerate(zip(self.sums.sizes, self.sums.widths, strict=True)):
             block = self.sums.block(m)
             inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
             total += inner / self.sums.n_blocks**2
-        return total + xp.eye(k, dtype=total.dtype) / self.curvature
+        return total + eye(k, like=total) / self.curvature
 
     def solve(self, V, b, rtol):
         """Solve by the factorisation at hand."""
@@ -168,18 +168,31 @@ class ConjugateGradientSystem(ProductSystem):
 
     name = "cg"
     max_products = 500
+    _before = None  # the last right-hand side, its solution and what that leaves
+
+    def __init__(self, sums, *args):
+        super().__init__(sums.held(), *args)
 
     def _product(self, V, b) -> Direction:
         self.n_products += 1
-        lifted, part = self.lift(self.curvature * self.project(V, b))
+        q, lifted = self.sums.product(V, self.curvature, self.threshold * b)
+        part = float(self.xp.sum(self.threshold * q)) if self.learns_threshold else 0.0
         return [v + w for v, w in zip(V, lifted, strict=True)], b + part
 
     def solve(self, V, b, rtol):
-        """Iterate from zero."""
-        residual = direction = (V, b)
-        solution = ([0.0 * v for v in V], 0.0)
+        """Iterate from the solution for the right-hand side before, or from zero if it is nearer.
+
+        A corrector's right-hand side is near its predictor's: most of the work is then done.
+        """
+        solution, residual = ([0.0 * v for v in V], 0.0), (V, b)
         square = _inner(residual, residual)
         goal = rtol**2 * square
+        if self._before is not None:
+            rhs, known, left = self._before
+            moved = _add(_add(residual, -1.0, rhs), 1.0, left)
+            if _inner(moved, moved) < square:
+                solution, residual, square = known, moved, _inner(moved, moved)
+        direction = residual
         while square > goal and self.n_products < self.max_products:
             image = self._product(*direction)
             length = square / _inner(direction, image)
@@ -187,6 +200,7 @@ class ConjugateGradientSystem(ProductSystem):
             residual = _add(residual, -length, image)
             square, before = _inner(residual, residual), square
             direction = _add(residual, square / before, direction)
+        self._before = (V, b), solution, residual
         return solution
 
 
@@ -202,7 +216,7 @@ def _tiled_gram(block: PairSums) -> Array:
     step = max(1, int(sqrt(TILE)) // width)
     parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
     flat = [xp.reshape(block.rows(part)[0], (-1, block.sizes[0])) for part in parts]
-    total = xp.zeros((k, k), dtype=flat[0].dtype)
+    total = zeros((k, k), like=flat[0])
     for i, rows in enumerate(parts):
         for j, columns in enumerate(parts[: i + 1]):
             inner = (flat[i] @ flat[j].T) ** 2
@@ -242,8 +256,8 @@ def newton_system(
         name = cheapest(point.sums, point.n_active, rng is not None, products)
     enough = PAIRS_PER_DIMENSION * dimension(point.sums)
     if rng is not None and name == "dense" and 2 * enough < point.n_active:
-        some = rng.choice(point.n_active, enough, replace=False)
-        active, scale = xp.take(active, xp.asarray(some), axis=0), point.n_active / enough
+        some = draw(rng, point.n_active, enough, like=active)
+        active, scale = xp.take(active, some, axis=0), point.n_active / enough
     elif name == "dense" and point.n_active and problem.svec_rows is not None:
         return KeptDenseSystem(point, factors)
     sums = point.sums.take(active).transformed(factors)

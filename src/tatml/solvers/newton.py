@@ -24,11 +24,12 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, LinAlgError, namespace
+from .._array import Array, draw, eye, linalg_errors, namespace
 from ..problem import LogDetProblem, Point
 from .linear import FIRST_PRODUCTS, Direction, dimension, newton_system
 from .monitor import Monitor
 from .result import Result, Status, is_converged
+from .scaling import Scaling
 
 __all__ = ["newton"]
 
@@ -36,6 +37,8 @@ START_DISTANCE = 1e4  # mean distance at the start: from too large a W, Newton f
 LONGEST = 0.98  # of the way to the boundary of the cone
 SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
 ROOM = 1e-3  # of ‖W‖
+TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
+CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
 PATIENCE = 8  # steps without a better gap before a damped step
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 FLOOR = 1e-14  # a relative gap below it is rounding
@@ -125,7 +128,7 @@ def _first_guess(
     if random_state is None or n_pairs <= 4 * SAMPLE:
         return _scaled_prior(problem)
     size = max(SAMPLE, n_pairs // 8)
-    some = problem.xp.asarray(random_state.choice(n_pairs, size, replace=False))
+    some = draw(random_state, n_pairs, size, like=problem.loss.gamma)
     sample = problem.subset(some, n_pairs / size)
     rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
@@ -139,7 +142,8 @@ def _first_guess(
         raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
-    return _backed_off(rehearsal.best.L, dimension(problem.sums) / size), rehearsal.best.b0
+    share = min(TURN, dimension(problem.sums) / size)
+    return _backed_off(rehearsal.best.L, share), rehearsal.best.b0
 
 
 def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
@@ -148,7 +152,7 @@ def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
         room = share * float(xp.max(xp.linalg.eigvalsh(W)))
-        grown.append(xp.linalg.cholesky(W + room * xp.eye(W.shape[0], dtype=W.dtype)))
+        grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
     return grown
 
 
@@ -159,47 +163,17 @@ def _scaled_prior(problem: LogDetProblem) -> Start:
     return [sqrt(t) * eye for eye in problem.identity()], problem.best_threshold(t * distances)
 
 
-def _central(point: Point) -> list[Array]:
-    """Factors of P = τ W⁻¹, with τ ≥ 1 large enough to cover I + S(s)."""
+def _central(point: Point) -> list[float]:
+    """τ of P = τ W⁻¹ for each block, τ ≥ 1 large enough to cover I + S(s)."""
     xp = point.problem.xp
     tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
-    return [sqrt(tau) * xp.linalg.inv(L).T for L in point.L]
+    return [tau] * len(point.L)
 
 
-@dataclass(frozen=True)
-class _Scaling:
-    """Nesterov-Todd scaling of one block: T⁻¹ W T⁻ᵀ = Tᵀ P T = diag(λ), with T = L right."""
-
-    right: Array
-    lam: Array
-    T: Array
-    T_inverse_transposed: Array
-    target: Array
-    """Tᵀ(I + S)T: what P should become."""
-
-    @classmethod
-    def of(cls, L: Array, Q: Array, gradient: Array) -> _Scaling:
-        xp = namespace(L)  # theory (NT)
-        U, lam, Vt = xp.linalg.svd(Q.T @ L)
-        right = Vt.T / xp.sqrt(lam)
-        target = right.T @ gradient @ right + right.T @ right
-        return cls(right, lam, L @ right, (Q @ U) / xp.sqrt(lam), target)
-
-    def diag(self, values: Array) -> Array:
-        return namespace(values).eye(values.shape[0], dtype=values.dtype) * values
-
-    def to_boundary(self, V: Array) -> float:
-        """The largest a with diag(λ) + a V ⪰ 0."""
-        xp = namespace(V)
-        root = xp.sqrt(self.lam)
-        lowest = float(xp.min(xp.linalg.eigvalsh(V / root / root[:, None])))
-        return inf if lowest >= 0 else -1 / lowest
-
-
-def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str, rng: Any, pace: _Pace):
+def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, pace: _Pace):
     """Predict, then centre and correct; None where a factorisation fails."""
     try:
-        scaling = [_Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
+        scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
         system = newton_system(
             point, [block.right for block in scaling], linear_solver, rng, pace.products
         )
@@ -214,7 +188,9 @@ def _primal_dual_step(point: Point, Q: list[Array], linear_solver: str, rng: Any
         if length < SHORTEST:
             reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
             Q = _central(reached)
-    except LinAlgError:
+        elif system.name == "cg" and reached.gap < CLOSE * reached.primal:
+            Q = [1.0] * len(scaling)
+    except linalg_errors():
         return None
     if not isfinite(reached.primal):
         return None
@@ -243,12 +219,11 @@ def _second_order(scaling, direction) -> list[Array]:
 
 def _step_length(scaling, direction, share: float) -> float:
     dW, dP, _ = direction
-    ends = [
-        block.to_boundary(V)
+    return min(
+        block.length(V, share)
         for V_list in (dW, dP)
         for block, V in zip(scaling, V_list, strict=True)
-    ]
-    return min(1.0, share * min(ends))
+    )
 
 
 def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
@@ -289,7 +264,7 @@ def _damped_step(point: Point, linear_solver: str):
         L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
         reached = problem.at(L, point.b0 + length * direction[1] / sqrt(problem.c0))
         Q = _central(reached)
-    except LinAlgError:
+    except linalg_errors():
         return None
     return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
 

@@ -1,0 +1,34 @@
+"""The same call of `learn_metric` on arrays of another kind or device."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from tatml import Blocks, learn_metric
+from tatml._array import to_numpy
+
+
+def learnt(case, **options):
+    """NumPy's answer, sharp."""
+    return case.learn(**{"tol": 1e-13} | options)
+
+
+def learn_placed(case, place, **options):
+    """`Case.learn` with every array put elsewhere by `place`."""
+    given = case.options()
+    if case.prior is not None:
+        given["prior"] = [place(W0) for W0 in case.prior]
+    if case.weights is not None:
+        given["weights"] = place(case.weights)
+    X = Blocks(*(place(array) for array in case.arrays))
+    options = {"tol": 1e-13} | given | options
+    return learn_metric(X, place(case.pairs), place(case.similar), **options)
+
+
+def assert_same_solution(result, expected, tolerance):
+    """W and b0 agree, relative to the largest entry."""
+    assert_allclose(result.b0, expected.b0, rtol=tolerance)
+    for got, W in zip(result.W, expected.W, strict=True):
+        scale = np.max(np.abs(W))
+        assert_allclose(to_numpy(got) / scale, W / scale, atol=tolerance)

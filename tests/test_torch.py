@@ -1,0 +1,164 @@
+"""`learn_metric` on PyTorch tensors and CuPy arrays: NumPy's answer, of their kind and place."""
+
+import sys
+from functools import partial
+from math import inf
+
+import numpy as np
+import pytest
+from helpers import SHAPES, random_case
+from numpy.testing import assert_allclose
+from placed_helpers import assert_same_solution, learn_placed, learnt
+
+from tatml import Blocks, learn_metric
+from tatml._array import namespace
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("array_api_compat")
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_cuda)]
+KINDS = [*DEVICES, pytest.param("cupy", marks=needs_cuda)]
+
+
+@pytest.fixture(params=KINDS)
+def place(request):
+    """A function that turns NumPy arrays into those of a kind and device."""
+    if request.param == "cupy":
+        return pytest.importorskip("cupy").asarray
+    return partial(torch.asarray, device=request.param)
+
+
+@pytest.mark.parametrize("linear_solver", ["auto", "dense", "woodbury", "cg"])
+@pytest.mark.parametrize("c0", [1.0, inf])
+@pytest.mark.parametrize("shape", ["vectors", "square", "two ragged"])
+def test_the_solution_is_numpys(place, shape, c0, linear_solver):
+    case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
+    result = learn_placed(case, place, linear_solver=linear_solver)
+    assert_same_solution(result, learnt(case, linear_solver=linear_solver), 1e-8)
+    like = place(case.arrays[0])
+    for W in result.W:
+        assert type(W) is type(like)
+        assert W.device == like.device
+        assert W.dtype == like.dtype
+    assert all(type(number) is float for number in (result.b0, result.primal, result.gap))
+
+
+def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
+    monkeypatch.setattr(sys.modules["tatml.solvers.newton"], "SAMPLE", 50)
+    monkeypatch.setattr("tatml.solvers.linear.PAIRS_PER_DIMENSION", 5)
+    monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
+    case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
+    for linear_solver in ("dense", "cg"):
+        options = {"linear_solver": linear_solver, "random_state": 0}
+        assert_same_solution(learn_placed(case, place, **options), learnt(case, **options), 1e-8)
+
+
+def test_large_matrices_need_no_eigenvalues(place):
+    """More rows than LARGE: steps and gaps by Cholesky factorisations."""
+    case = random_case([(70, 1)], n_pairs=600, n_samples=100, C=0.5, c0=3.0)
+    for linear_solver in ("woodbury", "cg"):
+        result = learn_placed(case, place, linear_solver=linear_solver)
+        assert_same_solution(result, learnt(case), 1e-7)
+        assert_allclose(result.gap, case.at(learnt(case).W, learnt(case).b0).gap, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", ["vectors", "square", "two ragged"])
+def test_float32_is_near_and_says_its_tolerance(place, shape):
+    case = random_case(SHAPES[shape], n_pairs=40, C=1.0, weights=True, prior=True)
+    result = learn_placed(case, place, dtype="float32")
+    assert result.converged
+    assert result.tol == 1e-5
+    assert_same_solution(result, learnt(case), 1e-4)
+    assert all(W.dtype == namespace(W).float32 for W in result.W)
+
+
+def test_an_earlier_result_is_a_start(place):
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=5.0)
+    first = learn_placed(case, place)
+    assert learn_placed(case, place, init=first).n_iter <= 1
+
+
+def test_integers_and_gradients_are_taken(place):
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
+    rounded = np.round(10 * case.arrays[0])
+    expected = learn_metric(rounded, case.pairs, case.similar, tol=1e-12)
+    whole = learn_metric(place(rounded.astype(int)), case.pairs, case.similar, tol=1e-12)
+    assert_same_solution(whole, expected, 1e-8)
+
+
+def test_tensors_that_require_a_gradient_are_read_without_one():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
+    X = torch.asarray(case.arrays[0], requires_grad=True)
+    result = learn_metric(X, case.pairs, case.similar)
+    assert not result.W[0].requires_grad
+    assert_same_solution(result, learn_metric(case.arrays[0], case.pairs, case.similar), 1e-8)
+
+
+def test_blocks_of_tensors_are_selected_like_others(place):
+    case = random_case(SHAPES["two ragged"], n_pairs=10)
+    blocks = Blocks(*map(place, case.arrays))
+    plain = Blocks(*case.arrays)
+    for key in (slice(1, 4), [3, -1], np.arange(len(plain)) % 2 == 0):
+        for got, expected in zip(blocks[key].arrays, plain[key].arrays, strict=True):
+            assert type(got) is type(place(expected))
+            assert_allclose(np.asarray(got.tolist()), expected)
+    with pytest.raises(IndexError, match="n_samples = 8"):
+        blocks[[8]]
+
+
+# Errors
+
+
+def refused(case, error, message, **changes):
+    given = {"X": torch.asarray(case.arrays[0]), "pairs": case.pairs, "similar": case.similar}
+    with pytest.raises(error, match=message) as raised:
+        learn_metric(**given | changes)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"prior": np.eye(4)}, TypeError, "prior: .* kind and device of X, torch, got numpy"),
+        ({"solver": "dykstra"}, ValueError, "solver: expected 'newton' for torch"),
+        ({"dtype": "float16"}, ValueError, "dtype: expected one of 'float64', 'float32'"),
+        ({"X": torch.ones((8, 4), dtype=torch.complex64)}, TypeError, "X: expected real numbers"),
+        ({"X": torch.full((8, 4), torch.nan)}, ValueError, "X: expected finite numbers, got nan"),
+    ],
+)
+def test_errors(changes, error, message):
+    refused(random_case(SHAPES["vectors"], n_pairs=10), error, message, **changes)
+
+
+def test_numpy_samples_and_a_prior_of_torch_are_mixed():
+    case = random_case(SHAPES["vectors"], n_pairs=10)
+    message = "prior: .* kind and device of X, numpy, got torch"
+    refused(case, TypeError, message, X=case.arrays[0], prior=torch.eye(4))
+
+
+def test_blocks_of_two_kinds_are_mixed():
+    with pytest.raises(TypeError, match=r"block 1: .* block 0, numpy, got torch$"):
+        Blocks(np.zeros((3, 2)), torch.zeros((3, 2)))
+
+
+@needs_cuda
+def test_two_devices_are_mixed():
+    case = random_case(SHAPES["vectors"], n_pairs=10)
+    X = torch.asarray(case.arrays[0], device="cuda")
+    message = "prior: .* torch on cuda:0, got torch$"
+    refused(case, ValueError, message, X=X, prior=torch.eye(4, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"block 1: .* torch on cuda:0, got torch$"):
+        Blocks(X, X.cpu())
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    from tatml import _array
+
+    monkeypatch.setattr(_array, "COMPAT", ("no_such_package",))
+    _array._compatible.cache_clear()
+    with pytest.raises(ImportError, match=r'pip install "tatml\[torch\]"'):
+        Blocks(torch.zeros((3, 2)))
+    monkeypatch.undo()
+    _array._compatible.cache_clear()
+    assert Blocks(torch.zeros((3, 2))).dtype == torch.float32
