@@ -40,6 +40,8 @@ class PairSums:
         A factor that is still to be applied to every chunk.
     """
 
+    whole_is_cheap = False  # whether a sum over all pairs costs less than one over many of them
+
     def __init__(
         self,
         features: Sequence[Array],
