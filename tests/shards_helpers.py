@@ -19,7 +19,7 @@ class HeldShard:
     blocks: Blocks
     pairs: Pairs
 
-    def load(self):
+    def load(self, common):
         return Piece(pair_sums(self.blocks, self.pairs), self.pairs.similar, self.pairs.weights)
 
 

@@ -233,6 +233,17 @@ def check_prior(prior: Any, blocks: Blocks) -> list[Array]:
     return _check_metric(prior, sizes, "prior")
 
 
+def check_for_shards(solver: str, linear_solver: str) -> None:
+    """Only Newton works on sums alone, and not in as many dimensions as there are active pairs."""
+    if solver != "newton":
+        raise ValueError(f"solver: expected 'newton' where pairs are read in parts, got {solver!r}")
+    if linear_solver == "woodbury":
+        raise ValueError(
+            "linear_solver: expected 'auto', 'dense' or 'cg' where pairs are read in parts, got "
+            "'woodbury'"
+        )
+
+
 def check_init(init: Any, sizes: Sequence[int]) -> Any:
     """An earlier result with W and b0 that fit."""
     try:

@@ -75,8 +75,8 @@ class Setting(NamedTuple):
 class Shard(Protocol):
     """Some of the pairs, wherever they are; small, and can be pickled."""
 
-    def load(self) -> Piece:
-        """Bring the pairs into memory."""
+    def load(self, common: Any) -> Piece:
+        """Bring the pairs into memory, given what all shards have in common (the samples)."""
 
 
 class Executor(Protocol):
@@ -97,13 +97,14 @@ class SerialExecutor:
     """One shard after the other, in this process; one is in memory at a time."""
 
     shards: Sequence[Shard]
+    common: Any = None
     largest_sample: int = 1_000_000
     n_passes: int = 0
 
     def _results(self, function: Callable, setting: Setting, args: tuple) -> Iterator:
         self.n_passes += 1
         for index, shard in enumerate(self.shards):
-            yield function(shard.load().problem(setting), index, *args)
+            yield function(shard.load(self.common).problem(setting), index, *args)
 
     def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
         """The results, in the order of the shards."""
@@ -130,6 +131,16 @@ class Layout:
     widths: tuple[int, ...]
     n_pairs: int
     xp: Any = np
+
+    @property
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
+        return tuple(zip(self.sizes, self.widths, strict=True))
+
+    @property
+    def n_blocks(self) -> int:
+        """M."""
+        return len(self.sizes)
 
 
 @dataclass(frozen=True)

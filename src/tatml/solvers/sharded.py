@@ -20,9 +20,8 @@ from .linear import (
     newton_system,
 )
 
-__all__ = ["WAYS", "system_at"]
+__all__ = ["system_at"]
 
-WAYS = ("auto", "dense", "cg")  # woodbury would bring the active pairs together
 RECOMPUTED = 2.0  # a product over shards finds the active pairs anew
 
 
