@@ -24,6 +24,7 @@ from .tiles import AllPairs
 __all__ = ["PairChunks", "in_parts", "sharded_problem"]
 
 DEFAULT_MEMORY = 2**28
+WORKSPACE = 2**24  # bytes that the solver needs whatever the chunks are
 LEAST_PAIRS = 256  # of a chunk
 VECTORS = 300  # bytes a pair: indices, flags, and the vectors that a pass computes
 COPIES = 9  # of the two samples of a pair while a chunk is laid out: what was measured
@@ -68,7 +69,7 @@ class PairChunks:
     def from_arrays(
         cls, first: Any, second: Any, similar: Any, weights: Any = None, *, chunk_size: int = 10_000
     ) -> Self:
-        """Pairs given as two aligned arrays: row k of one is to be compared with row k of the other.
+        """Pairs given as two aligned arrays: row k of the one belongs to row k of the other.
 
         Parameters
         ----------
@@ -196,6 +197,7 @@ def sharded_problem(
 ) -> ShardedProblem:
     """Check the pairs in a first pass, and lay the problem over them."""
     memory = DEFAULT_MEMORY if max_memory is None else parse_bytes("max_memory", max_memory)
+    memory -= WORKSPACE
     if isinstance(X, PairChunks):
         _check_none("pairs", pairs, similar, weights)
         shards = [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
@@ -244,8 +246,10 @@ def _shards(
     n_pairs, stored = _common_length(arrays), [sendable(array) for array in arrays.values()]
     step = memory // (8 * COPIES * common.numbers + VECTORS)
     if step < LEAST_PAIRS:
-        least = LEAST_PAIRS * (8 * COPIES * common.numbers + VECTORS)
-        raise ValueError(f"max_memory: expected at least {least:,} bytes, got {memory:,}")
+        least = WORKSPACE + LEAST_PAIRS * (8 * COPIES * common.numbers + VECTORS)
+        raise ValueError(
+            f"max_memory: expected at least {least:,} bytes, got {memory + WORKSPACE:,}"
+        )
     return [
         ChunkShard(partial(_slice_of, stored, start, min(start + step, n_pairs)), offset=start)
         for start in range(0, n_pairs, step)

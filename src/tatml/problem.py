@@ -432,24 +432,14 @@ def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> Square
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:
     """The b0 with the least Σ_k φ_k(D_k − γ_k b0) + (c0/2)(b0 − μ0)², a root of increasing ψ."""
-    xp, gamma = namespace(distances), loss.gamma
-
-    def sums(b0: float) -> tuple[float, float]:
-        zeta = distances - gamma * b0
-        force = float(xp.sum(gamma * loss.slope(zeta)))
-        return force, float(xp.sum(gamma**2 * loss.curvature(zeta)))
-
-    return threshold_root(sums, c0, mu0)
-
-
-def threshold_root(sums: Callable[[float], tuple[float, float]], c0: float, mu0: float) -> float:
-    """The same, given Σ γ φ' and Σ γ² φ'' as functions of b0."""
     if isinf(c0):  # theory (B0)
         return mu0
-    b0, low, high = mu0, -inf, inf
+    xp, gamma, b0 = namespace(distances), loss.gamma, mu0
+    low, high = -inf, inf
     for _ in range(100):
-        force, curvature = sums(b0)
-        psi, slope = c0 * (b0 - mu0) - force, c0 + curvature
+        zeta = distances - gamma * b0
+        psi = c0 * (b0 - mu0) - float(xp.sum(gamma * loss.slope(zeta)))
+        slope = c0 + float(xp.sum(gamma**2 * loss.curvature(zeta)))
         low, high = (b0, high) if psi < 0 else (low, b0)
         following = b0 - psi / slope
         if not low <= following <= high:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 from ._array import Array
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, dimension
 from .losses import SquaredHinge
-from .problem import LogDetProblem, Point, squared_hinge, threshold_root
+from .problem import LogDetProblem, Point, squared_hinge
 from .sums import PairSums
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "add",
 ]
 
+START_SAMPLE = 2_000  # pairs that say where to start
 FUSED_DIMENSION = 400  # up to it, the pass for F and its gradient brings a (sampled) Hessian along
 
 
@@ -212,14 +213,16 @@ class ShardedProblem(LogDetProblem):
         sums = PairSums([np.concatenate(block) for block in zip(*blocks, strict=True)])
         loss = SquaredHinge(*(np.concatenate(part) for part in zip(*losses, strict=True)))
         sums = sums.transformed(self.prior_factors)
+        sums.keeps_svec = False  # the memory of a sample is counted
         return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
 
     def scaled_start(self, longest: float) -> tuple[float, float]:
-        """t ≤ 1 for which the mean distance at W = t W0 is at most `longest`, and the best b0."""
-        total = self.total(sum_distances, self.prior_factors)
-        t = min(1.0, longest / max(total / self.n_pairs, 1.0))
-        L = [sqrt(t) * C for C in self.prior_factors]
-        return t, threshold_root(lambda b0: self.total(threshold_sums, L, b0), self.c0, self.mu0)
+        """t ≤ 1 for which the mean distance at W = t W0 is about `longest` at most, and a good b0.
+
+        From a sample: where a solver starts needs not be exact.
+        """
+        size = min(START_SAMPLE, self.largest_sample)
+        return self.sample(size, np.random.default_rng(0)).scaled_start(longest)
 
 
 class ShardedPoint(Point):
@@ -357,19 +360,6 @@ def along(problem: LogDetProblem, index: int, L, b0: float, V, b: float, t: floa
     """The two sums of `Along`."""
     losses = problem.at(L, b0).along(V, b)
     return losses.slope(t), losses.increase(t)
-
-
-def sum_distances(problem: LogDetProblem, index: int, L) -> float:
-    """Σ D."""
-    return float(np.sum(problem.sums.transformed(L).distances()))
-
-
-def threshold_sums(problem: LogDetProblem, index: int, L, b0: float) -> tuple[float, float]:
-    """Σ γ φ' and Σ γ² φ''."""
-    loss = problem.loss
-    zeta = problem.sums.transformed(L).distances() - loss.gamma * b0
-    force = float(np.sum(loss.gamma * loss.slope(zeta)))
-    return force, float(np.sum(loss.gamma**2 * loss.curvature(zeta)))
 
 
 def draw(problem: LogDetProblem, index: int, share: float, seed: int) -> tuple:

@@ -103,10 +103,11 @@ class TileSums(PairSums):
         """(1/M) Σ (x_i V x_i + x_j V x_j − 2 x_i V x_j), and the first two terms alone."""
         total = norms = 0.0
         for block, image, square in zip(self.features, images, squares, strict=True):
-            A, B = self._two(block.reshape(len(block), -1))
+            A, _ = self._two(block.reshape(len(block), -1))
+            _, B = self._two(image.reshape(len(image), -1))
             a, b = self._two(square)
             outer = a[:, None] + b
-            total = total + (outer - 2 * (A @ self._two(image.reshape(len(image), -1))[1].T))
+            total = total + (outer - 2 * (A @ B.T))
             norms = norms + outer
         return self._vector(total) / self.n_blocks, self._vector(norms) / self.n_blocks
 
@@ -183,11 +184,11 @@ class AllPairs:
         if self.groups is not None:
             groups = _codes(self.groups, n_samples, "AllPairs: groups")
         weights = tuple(as_weights(self.weights, 2, "AllPairs: weights").tolist())
-        side = min(DEFAULT_SIDE, int((memory / (2 * TILE_BYTES)) ** 0.5), memory // (128 * numbers))
+        room = max(memory, 0)
+        side = min(DEFAULT_SIDE, int((room / (2 * TILE_BYTES)) ** 0.5), room // (128 * numbers))
         if side < 2:
             raise ValueError(
-                f"max_memory: expected room for a few samples of {numbers} numbers, got {memory:,} "
-                "bytes"
+                f"max_memory: expected room for a few samples of {numbers} numbers, got too little"
             )
         parts = [slice(i, min(i + side, n_samples)) for i in range(0, n_samples, side)]
         return [
