@@ -199,7 +199,7 @@ def sharded_problem(
     memory = DEFAULT_MEMORY if max_memory is None else parse_bytes("max_memory", max_memory)
     memory -= WORKSPACE
     if isinstance(X, PairChunks):
-        _check_none("pairs", pairs, similar, weights)
+        _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
         shards = [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
         common = None
     else:
@@ -218,16 +218,16 @@ def sharded_problem(
     return problem if prior is None else problem.with_prior(check_prior(prior, layout))
 
 
-def _check_none(name: str, *values: Any) -> None:
+def _check_none(names: str, kind: str, *values: Any) -> None:
     if any(value is not None for value in values):
-        raise ValueError(f"{name}, similar, weights: expected None with PairChunks, got values")
+        raise ValueError(f"{names}: expected None with {kind}, got values")
 
 
 def _shards(
     common: Samples, pairs: Any, similar: Any, weights: Any, memory: int
 ) -> Sequence[Shard]:
     if isinstance(pairs, AllPairs):
-        _check_none("AllPairs: pairs", similar, weights)
+        _check_none("similar, weights", "AllPairs", similar, weights)
         return pairs.shards(common.n_samples, common.numbers, memory)
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
