@@ -234,6 +234,19 @@ def check_prior(prior: Any, blocks: Blocks) -> list[Array]:
     return _check_metric(prior, sizes, "prior", blocks.arrays[0])
 
 
+def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:
+    """Only Newton works on sums alone, and not in as many dimensions as there are active pairs."""
+    if dtype != "float64":
+        raise ValueError(f"dtype: expected 'float64' where pairs are read in parts, got {dtype!r}")
+    if solver != "newton":
+        raise ValueError(f"solver: expected 'newton' where pairs are read in parts, got {solver!r}")
+    if linear_solver == "woodbury":
+        raise ValueError(
+            "linear_solver: expected 'auto', 'dense' or 'cg' where pairs are read in parts, got "
+            "'woodbury'"
+        )
+
+
 def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
     """An earlier result with W and b0 that fit."""
     try:
@@ -300,9 +313,8 @@ def check_index_kind(blocks: Blocks, **given: Any) -> None:
             )
 
 
-def check_solver_kind(solver: str, blocks: Blocks, dtype: str) -> None:
+def check_solver_kind(solver: str, like: Array, dtype: str) -> None:
     """Dykstra runs on NumPy's float64 alone."""
-    like = blocks.arrays[0]
     if solver != "newton" and (foreign_kind(like) is not None or dtype != "float64"):
         raise ValueError(
             f"solver: expected 'newton' for {place_of(like)} arrays and dtype={dtype!r}, got "

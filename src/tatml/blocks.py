@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
 
-__all__ = ["Blocks", "as_array_like", "as_blocks", "as_real_array"]
+__all__ = ["Blocks", "as_array_like", "as_blocks", "as_real_array", "check_finite"]
 
 _BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 
@@ -167,7 +167,7 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
     if not any_kind and foreign_kind(blocks.arrays[0]) is not None:
         blocks = Blocks(*(as_host_array(array, name) for array in blocks.arrays))
     _check_not_empty(blocks, name)
-    _check_finite(blocks, name)
+    check_finite(blocks, name)
     return blocks
 
 
@@ -281,15 +281,17 @@ def _check_not_empty(blocks: Blocks, name: str) -> None:
             )
 
 
-def _check_finite(blocks: Blocks, name: str) -> None:
+def check_finite(blocks: Blocks, name: str, samples: NDArray | None = None) -> None:
+    """No NaN, no infinity; `samples` are the numbers of the samples where they are some of all."""
     xp = blocks.xp
     for m, array in enumerate(blocks.arrays):
         finite = xp.isfinite(array)
         if not xp.all(finite):
             sample, *entry = (int(index[0]) for index in xp.nonzero(~finite))
+            number = sample if samples is None else samples[sample]
             raise ValueError(
                 f"{name}: expected finite numbers, got {float(array[sample, *entry])} "
-                f"in block {m}, sample {sample}, entry {tuple(entry)}"
+                f"in block {m}, sample {number}, entry {tuple(entry)}"
             )
 
 

@@ -16,6 +16,7 @@ from ._checks import (
     check_callable,
     check_choice,
     check_count,
+    check_for_shards,
     check_index_kind,
     check_init,
     check_magnitude,
@@ -28,9 +29,12 @@ from ._checks import (
 )
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
+from .chunks import PairChunks, in_parts, sharded_problem
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
+from .shards import Setting
 from .solvers import SOLVERS, Iterate, Monitor, Result, Status
+from .tiles import AllPairs
 
 __all__ = ["learn_metric", "solve", "warn_unless_converged"]
 
@@ -40,9 +44,9 @@ SMALL = 256  # matrices up to this size are faster with one BLAS thread than wit
 
 
 def learn_metric(
-    X: Blocks | ArrayLike,
-    pairs: ArrayLike,
-    similar: ArrayLike,
+    X: Blocks | ArrayLike | PairChunks,
+    pairs: ArrayLike | AllPairs | None = None,
+    similar: ArrayLike | None = None,
     *,
     C: float = 1.0,
     c0: float = 1.0,
@@ -62,6 +66,8 @@ def learn_metric(
     projection: str = "efficient",
     order: str = "permutation",
     dtype: str = "float64",
+    max_memory: int | str | None = None,
+    client: Any = None,
 ) -> Result:
     """Learn one positive definite matrix per block, and the distance threshold, from pairs.
 
@@ -76,12 +82,15 @@ def learn_metric(
     Parameters
     ----------
     X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-        The samples: vectors, matrices, or tuples of matrices (`Blocks`). PyTorch tensors and
-        CuPy arrays are computed on where they are, and ``W`` is of their kind (docs/scale.md).
-    pairs : array-like of int of shape (n_pairs, 2)
-        Indices into X.
+        The samples: vectors, matrices, or tuples of matrices (`Blocks`); or `PairChunks`. PyTorch
+        tensors and CuPy arrays are computed on where they are, and ``W`` is of their kind
+        (docs/scale.md).
+    pairs : array-like of int of shape (n_pairs, 2), or AllPairs
+        Indices into X; `AllPairs` stands for all pairs of labelled samples.
     similar : array-like of bool of shape (n_pairs,)
-        Whether the two samples of a pair are alike.
+        Whether the two samples of a pair are alike. X, pairs, similar and weights may also be
+        arrays on disk (zarr, HDF5 or anything that is sliced; `numpy.memmap` with `max_memory`)
+        and pairs, similar and weights dask arrays: see docs/scale.md.
     C : float, default=1.0
         c, the weight of the pairs.
     c0 : float, default=1.0
@@ -123,12 +132,17 @@ def learn_metric(
     dtype : {"float64", "float32"}, default="float64"
         The precision of the whole computation, whatever that of X is. In float32 a smaller `tol`
         than 1e-5 cannot be certified: it is raised to that, and ``result.tol`` says so.
+    max_memory : int or str, optional
+        Bytes, or words like "500MB". The pairs are then read in parts that fit, again in each step;
+        the peak does not depend on their number. X counts only where it is on disk as well.
+    client : distributed.Client, optional
+        A dask cluster on which the sums over pairs are to be made.
 
     Returns
     -------
     Result
         ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
-        ``history``, and the multipliers of the active pairs.
+        ``history``, and the multipliers of the active pairs (None where pairs were read in parts).
 
     Raises
     ------
@@ -160,26 +174,26 @@ def learn_metric(
     check_choice("on_interrupt", on_interrupt, ("raise", "return"))
     options = check_options(solver, linear_solver=linear_solver, projection=projection, order=order)
     check_choice("dtype", dtype, SMALLEST_TOL)
-    blocks = as_blocks(X, any_kind=True)
-    check_magnitude(blocks, "X")
-    check_solver_kind(solver, blocks, dtype)
-    check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
-    chosen = as_pairs(pairs, similar, len(blocks), weights)
-    problem = LogDetProblem.build(
-        blocks,
-        chosen,
-        squared_hinge(chosen, check_positive("C", C), check_margin(margin)),
-        c0=check_positive("c0", c0, or_infinite=True),
-        mu0=check_positive("mu0", mu0),
-        prior=None if prior is None else check_prior(prior, blocks),
-        dtype=dtype,
+    setting = Setting(
+        check_positive("C", C),
+        check_margin(margin),
+        check_positive("c0", c0, or_infinite=True),
+        check_positive("mu0", mu0),
     )
+    if in_parts(X, pairs, similar, weights, max_memory=max_memory, client=client):
+        check_for_shards(solver, linear_solver, dtype)
+        problem = sharded_problem(
+            X, pairs, similar, weights, setting, prior=prior, max_memory=max_memory, client=client
+        )
+    else:
+        problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, dtype)
+    check_solver_kind(solver, problem.prior_factors[0], dtype)
     result = solve(
         problem,
         solver=solver,
         tol=max(check_positive("tol", tol), SMALLEST_TOL[dtype]),
         max_iter=None if max_iter is None else check_count("max_iter", max_iter),
-        init=init if init is None else check_init(init, problem.sizes, blocks.arrays[0]),
+        init=init if init is None else check_init(init, problem.sizes, problem.prior_factors[0]),
         callback=check_callable("callback", callback),
         random_state=check_random(random_state),
         verbose=bool(verbose),
@@ -188,6 +202,24 @@ def learn_metric(
     )
     warn_unless_converged(result)
     return result
+
+
+def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtype: str):
+    if pairs is None or similar is None:
+        raise TypeError("pairs, similar: expected arrays, got None")
+    blocks = as_blocks(X, any_kind=True)
+    check_magnitude(blocks, "X")
+    check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
+    chosen = as_pairs(pairs, similar, len(blocks), weights)
+    return LogDetProblem.build(
+        blocks,
+        chosen,
+        squared_hinge(chosen, setting.C, setting.margin),
+        c0=setting.c0,
+        mu0=setting.mu0,
+        prior=None if prior is None else check_prior(prior, blocks),
+        dtype=dtype,
+    )
 
 
 def solve(
@@ -210,7 +242,7 @@ def solve(
     if init is not None:
         options |= _start_from(init, problem, solver)
     # Overflow on the way is caught by what comes of it, and by the certificate.
-    raising = raising_linalg(problem.loss.gamma)
+    raising = raising_linalg(problem.prior_factors[0])
     with _threadpools().limit(limits=threads), np.errstate(all="ignore"), raising:
         try:
             random_state = check_random(random_state)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._array import to_numpy
 
-__all__ = ["Pairs", "as_index", "as_pairs", "as_weights"]
+__all__ = ["Pairs", "as_index", "as_pairs", "as_similar", "as_some_weights", "as_weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +129,15 @@ def as_pairs(
     n_pairs = index.shape[0]
     return Pairs(
         index=index,
-        similar=_as_similar(similar, n_pairs),
+        similar=as_similar(similar, n_pairs),
         weights=None if weights is None else as_weights(weights, n_pairs),
     )
 
 
-def as_index(pairs: ArrayLike, n_samples: int, *, allow_self: bool = False) -> NDArray[np.intp]:
-    """Index pairs (K, 2) into n_samples samples, in Fortran order."""
+def as_index(
+    pairs: ArrayLike, n_samples: int, *, allow_self: bool = False, offset: int = 0
+) -> NDArray[np.intp]:
+    """Index pairs (K, 2) into n_samples samples, in Fortran order; errors count from `offset`."""
     index = _to_array(pairs, "pairs")
     if index.size == 0:
         raise ValueError(
@@ -147,33 +149,34 @@ def as_index(pairs: ArrayLike, n_samples: int, *, allow_self: bool = False) -> N
         )
     if index.dtype.kind not in "iu":
         raise TypeError(f"pairs: expected integer sample indices, got dtype {index.dtype}")
-    _check_in_range(index, n_samples)
+    _check_in_range(index, n_samples, offset)
     if not allow_self:
-        _check_no_self_pair(index)
+        _check_no_self_pair(index, offset)
     return np.asfortranarray(index, dtype=np.intp)
 
 
-def _check_in_range(index: NDArray[np.integer], n_samples: int) -> None:
+def _check_in_range(index: NDArray[np.integer], n_samples: int, offset: int) -> None:
     outside = (index < 0) | (index >= n_samples)
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise ValueError(
             f"pairs: expected 0 ≤ index < n_samples = {n_samples}, "
-            f"got index {index[row, column]} in row {row}"
+            f"got index {index[row, column]} in row {offset + row}"
         )
 
 
-def _check_no_self_pair(index: NDArray[np.integer]) -> None:
+def _check_no_self_pair(index: NDArray[np.integer], offset: int) -> None:
     same = index[:, 0] == index[:, 1]
     if same.any():
         row = np.flatnonzero(same)[0]
         raise ValueError(
             f"pairs: expected two different samples in each row, got {index[row, 0]} twice "
-            f"in row {row}"
+            f"in row {offset + row}"
         )
 
 
-def _as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
+def as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
+    """One flag a pair."""
     flags = _to_array(similar, "similar")
     if flags.dtype.kind != "b":
         raise TypeError(
@@ -186,6 +189,16 @@ def _as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
 
 def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArray[np.float64]:
     """One finite, non-negative weight a pair, not all of them zero."""
+    values = as_some_weights(weights, n_pairs, name)
+    if not values.any():
+        raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
+    return values
+
+
+def as_some_weights(
+    weights: ArrayLike, n_pairs: int, name: str = "weights", offset: int = 0
+) -> NDArray[np.float64]:
+    """Those of some of the pairs, which may all be zero."""
     values = _to_array(weights, name)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"{name}: expected real numbers, got dtype {values.dtype}")
@@ -194,10 +207,9 @@ def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArr
     if wrong.any():
         row = np.flatnonzero(wrong)[0]
         raise ValueError(
-            f"{name}: expected finite, non-negative numbers, got {values[row]} in row {row}"
+            f"{name}: expected finite, non-negative numbers, got {values[row]} "
+            f"in row {offset + row}"
         )
-    if not values.any():
-        raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
     return np.ascontiguousarray(values, dtype=np.float64)
 
 

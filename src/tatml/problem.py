@@ -20,16 +20,26 @@ threshold: b0 = μ0, and the terms with c0 vanish.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf, isnan, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ._array import Array, asarray, contiguous, eye, linalg_errors, namespace, placed, symmetrised
+from ._array import (
+    Array,
+    asarray,
+    contiguous,
+    draw,
+    eye,
+    linalg_errors,
+    namespace,
+    placed,
+    symmetrised,
+)
 from .blocks import Blocks
 from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
@@ -66,6 +76,8 @@ class LogDetProblem:
     mu0: float
     prior_factors: tuple[Array, ...] = field(repr=False)
 
+    in_shards: ClassVar[bool] = False  # whether the pairs are elsewhere: see shards.py
+
     @classmethod
     def build(
         cls,
@@ -100,6 +112,16 @@ class LogDetProblem:
         return self.sums.sizes
 
     @property
+    def n_pairs(self) -> int:
+        """K."""
+        return self.sums.n_pairs
+
+    @property
+    def largest_sample(self) -> int:
+        """How many of the pairs a sample in memory may have."""
+        return self.n_pairs
+
+    @property
     def learns_threshold(self) -> bool:
         """Whether b0 is a variable."""
         return not isinf(self.c0)
@@ -120,6 +142,11 @@ class LogDetProblem:
         sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
         return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
 
+    def sample(self, size: int, rng: Any) -> LogDetProblem:
+        """The problem of `size` random pairs, which stand for all."""
+        some = draw(rng, self.n_pairs, size, like=self.loss.gamma)
+        return self.subset(some, self.n_pairs / size)
+
     @property
     def svec_rows(self) -> Array | None:
         """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
@@ -135,13 +162,17 @@ class LogDetProblem:
 
     def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
         """F, given the ζ_k = D_k − γ_k b0 of the point."""
+        return self.regulariser(L, b0) + float(self.xp.sum(self.loss.value(zeta)))
+
+    def regulariser(self, L: Sequence[Array], b0: float) -> float:
+        """The part of F that no pair enters."""
         xp, total = self.xp, 0.0  # theory (Loss)
         for factor in L:
             logdet = 2 * float(xp.linalg.slogdet(factor)[1])
             total += float(xp.sum(factor * factor)) - logdet - factor.shape[0]
         if self.learns_threshold:
             total += self.c0 / 2 * (b0 - self.mu0) * (b0 - self.mu0)
-        return total + float(xp.sum(self.loss.value(zeta)))
+        return total
 
     def threshold_force(self, s: Array) -> float:
         """γᵀs."""
@@ -149,31 +180,51 @@ class LogDetProblem:
 
     def threshold_residual(self, b0: float, s: Array) -> float:
         """g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, and 0 for a fixed threshold."""
+        return self.residual_of(b0, self.threshold_force(s)) if self.learns_threshold else 0.0
+
+    def residual_of(self, b0: float, force: float) -> float:
+        """The same, given γᵀs."""
         if not self.learns_threshold:
             return 0.0
-        return sqrt(self.c0) * (b0 - self.mu0) - self.threshold_force(s) / sqrt(self.c0)
+        return sqrt(self.c0) * (b0 - self.mu0) - force / sqrt(self.c0)
 
     def dual(self, s: Array) -> float:
         """g(s) for s in the domain of φ*; −∞ where I + S(s) is not positive definite."""
-        return self.dual_along(s, [self.xp.linalg.eigvalsh(S) for S in self.sums.scatter(s)], 1.0)
+        eigenvalues = [self.xp.linalg.eigvalsh(S) for S in self.sums.scatter(s)]
+        return self.dual_along(eigenvalues, self.threshold_force(s), self._conjugate_of(s), 1.0)
 
-    def dual_along(self, s: Array, eigenvalues: Sequence[Array], theta: float) -> float:
-        """g(θ s), given the eigenvalues of S(s)."""
+    def _conjugate_of(self, s: Array) -> Callable[[float], float]:
+        """Σ_k φ*_k(θ s_k) as a function of θ."""
+        return lambda theta: float(self.xp.sum(self.loss.conjugate(theta * s)))
+
+    def dual_along(
+        self,
+        eigenvalues: Sequence[Array],
+        force: float,
+        conjugate: Callable[[float], float],
+        theta: float,
+    ) -> float:
+        """g(θ s), given the eigenvalues of S(s), γᵀs, and Σ φ*(θ s) as a function of θ."""
         xp = self.xp  # theory (Conj) and (GapS)
         if any(float(xp.min(nu)) * theta <= -1 for nu in eigenvalues):
             return -inf
         logdet = sum(float(xp.sum(xp.log1p(theta * nu))) for nu in eigenvalues)
-        force = theta * self.threshold_force(s)
-        conjugate = float(xp.sum(self.loss.conjugate(theta * s)))
-        return logdet - conjugate - self.mu0 * force - force * force / (2 * self.c0)
+        force = theta * force
+        return logdet - conjugate(theta) - self.mu0 * force - force * force / (2 * self.c0)
 
     def best_multiple(self, s: Array, eigenvalues: Sequence[Array]) -> tuple[float, float]:
         """θ in [0, 1] with the largest g(θ s), and that value; given the eigenvalues of S(s)."""
+        return self.best_scale(eigenvalues, self.threshold_force(s), self._conjugate_of(s))
+
+    def best_scale(
+        self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
+    ) -> tuple[float, float]:
+        """The same, given γᵀs, and Σ φ*(θ s) as a function of θ."""
         lowest = min(float(self.xp.min(nu)) for nu in eigenvalues)  # theory (GapS)
         end = 1.0 if lowest > -1 else -1 / lowest
 
         def minus_dual(theta: float) -> float:
-            return -self.dual_along(s, eigenvalues, float(theta))
+            return -self.dual_along(eigenvalues, force, conjugate, float(theta))
 
         found = minimize_scalar(
             minus_dual, bounds=(0.0, end), method="bounded", options={"maxiter": 20}
@@ -185,6 +236,12 @@ class LogDetProblem:
     def best_threshold(self, distances: Array) -> float:
         """The b0 that minimises F for given distances."""
         return best_threshold(distances, self.loss, self.c0, self.mu0)
+
+    def scaled_start(self, longest: float) -> tuple[float, float]:
+        """t ≤ 1 for which the mean distance at W = t W0 is at most `longest`, and the best b0."""
+        distances = self.sums.distances()
+        t = min(1.0, longest / max(float(self.xp.mean(distances)), 1.0))
+        return t, self.best_threshold(t * distances)
 
 
 @dataclass(frozen=True)
@@ -254,7 +311,21 @@ class Point:
     @cached_property
     def primal(self) -> float:
         """F(W, b0)."""
-        return self.problem.primal(self.L, self.b0, self.zeta)
+        return self.problem.regulariser(self.L, self.b0) + self.loss_value
+
+    @cached_property
+    def loss_value(self) -> float:
+        """Σ_k φ_k(ζ_k)."""
+        return float(self.problem.xp.sum(self.problem.loss.value(self.zeta)))
+
+    @cached_property
+    def force(self) -> float:
+        """γᵀs."""
+        return self.problem.threshold_force(self.slope)
+
+    def conjugate(self, theta: float) -> float:
+        """Σ_k φ*_k(θ s_k)."""
+        return float(self.problem.xp.sum(self.problem.loss.conjugate(theta * self.slope)))
 
     @property
     def scatter(self) -> list[Array]:
@@ -273,7 +344,7 @@ class Point:
     @cached_property
     def threshold_slope(self) -> float:
         """g_b/√c0, the scaled derivative in b0; zero when the threshold is fixed."""
-        return self.problem.threshold_residual(self.b0, self.slope)
+        return self.problem.residual_of(self.b0, self.force)
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
@@ -305,12 +376,31 @@ class Point:
         for L, S in zip(self.L, self.scatter, strict=True):
             half = xp.linalg.solve(L.T, S)
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(L.T, half.T))))
-        return self.problem.best_multiple(self.slope, nu)[1]
+        return self.problem.best_scale(nu, self.force, self.conjugate)[1]
 
     @property
     def dual(self) -> float:
         """The value of the dual point behind `gap`."""
         return self.primal - self.gap
+
+    def active_pairs(
+        self, factors: Sequence[Array], some: Array | None = None, scale: float = 1.0
+    ) -> tuple[PairSums, Array, Array, float]:
+        """What `ActivePairs` is made of, in the coordinates of factors of this point's own.
+
+        With `some`, indices into the active pairs, those alone, their h_k multiplied by `scale`.
+        """
+        xp = self.problem.xp
+        active = self.active if some is None else xp.take(self.active, some, axis=0)
+        sums = self.sums.take(active).transformed(factors)
+        curvature = xp.take(self.curvature, active, axis=0)
+        gamma = xp.take(self.problem.loss.gamma, active, axis=0)
+        return sums, scale * curvature, gamma, self.problem.c0
+
+    def along(self, V: Sequence[Array], b: float) -> Along:
+        """The losses along the direction V and, scaled by √c0, b."""
+        gamma = self.problem.loss.gamma
+        return Along(self, self.sums.quadratic(V) - gamma * (b / sqrt(self.problem.c0)))
 
     def kkt(self, s: Array | None = None) -> KKT:
         """Residuals of the optimality conditions with multipliers s (default: φ' at this point)."""
@@ -320,6 +410,25 @@ class Point:
         metric = max(float(xp.max(xp.abs(xp.linalg.eigvalsh(R)))) for R in residual)
         threshold = abs(self.problem.threshold_residual(self.b0, s))
         return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))
+
+
+@dataclass(frozen=True)
+class Along:
+    """The losses of ζ + t u as functions of t."""
+
+    point: Point
+    u: Array
+
+    def slope(self, t: float) -> float:
+        """Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
+        point, loss = self.point, self.point.problem.loss  # theory (LS)
+        moved = loss.slope(point.zeta + t * self.u)
+        return float(point.problem.xp.sum(self.u * (moved - point.slope)))
+
+    def increase(self, t: float) -> float:
+        """Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
+        point, loss = self.point, self.point.problem.loss  # theory (LS)
+        return float(point.problem.xp.sum(loss.increase(point.zeta, t * self.u)))
 
 
 def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:

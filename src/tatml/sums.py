@@ -42,6 +42,9 @@ class PairSums:
         A factor that is still to be applied to every chunk.
     """
 
+    keeps_svec = True  # where they are few
+    whole_is_cheap = False  # whether a sum over all pairs costs less than one over many of them
+
     def __init__(
         self,
         features: Sequence[Array],
@@ -206,7 +209,7 @@ class PairSums:
     def kept_svec_rows(self) -> Array | None:
         """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
         width = sum(svec_size(n) for n in self.sizes)
-        if width > WIDEST_SVEC or 8 * width * self.n_pairs > SVEC_BYTES:
+        if not self.keeps_svec or width > WIDEST_SVEC or 8 * width * self.n_pairs > SVEC_BYTES:
             return None
         chunks = self.chunks(numbers_per_pair=width)
         return self.xp.concat([self.svec_rows(rows) for _, rows in chunks])

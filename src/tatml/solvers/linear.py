@@ -12,54 +12,28 @@ cg         conjugate gradients: products alone, no z_k is ever formed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import inf, sqrt
 from typing import Any
 
 from .._array import Array, asarray, draw, eye, factor_posdef, namespace, zeros
+from ..hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, congruent, dimension
 from ..problem import Point
-from ..sums import (
-    PairSums,
-    chunk_bytes,
-    svec,
-    svec_congruence,
-    svec_size,
-    unsvec,
-)
+from ..sums import PairSums, chunk_bytes, svec, svec_size, unsvec
 
 __all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system"]
 
-Direction = tuple[list[Array], float]
-
-PAIRS_PER_DIMENSION = 500  # of a sample: each step then leaves about 1/500 of the gap
 FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
 TILE = 2**20  # numbers in a tile of the Gram matrix
 HELD_BYTES = 2**26  # of active differences, or their svec, that a Gram matrix may be made from
 LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
 
 
-class NewtonSystem:
-    """The operator I + Σ_k h_k z_k z_kᵀ; without active pairs, the identity.
-
-    Parameters
-    ----------
-    sums : PairSums
-        The active pairs' differences GᵀΔ.
-    curvature : array of shape (n_active,)
-        h_k > 0.
-    gamma : array of shape (n_active,)
-        γ_k.
-    c0 : float
-        ∞: a direction has no threshold part.
-    """
+class NewtonSystem(ActivePairs):
+    """The operator I + Σ_k h_k z_k z_kᵀ; without active pairs, the identity."""
 
     name = "identity"
-
-    def __init__(self, sums: PairSums, curvature: Array, gamma: Array, c0: float):
-        self.sums, self.curvature, self.xp = sums, curvature, sums.xp
-        self.threshold = -gamma / sqrt(c0)  # the last entry of z_k
-        self.learns_threshold = c0 < inf
-        self.n_products = 0
+    n_products = 0
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
         """The direction for one right-hand side; `rtol` matters to conjugate gradients alone."""
@@ -76,26 +50,14 @@ class DenseSystem(NewtonSystem):
         self._solve = factor_posdef(self._assemble())
 
     def _assemble(self) -> Array:
-        chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums))  # theory (N)
-        gram = self._gram((part, self.sums.svec_rows(rows)) for part, rows in chunks)
+        gram = self.gram()
         return gram + eye(gram.shape[0], like=gram)
-
-    def _gram(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
-        """Σ_k h_k z_k z_kᵀ, from the svec part of z_k, chunk by chunk."""
-        xp, total = self.xp, 0.0
-        root = xp.sqrt(self.curvature)[:, None]
-        for part, Z in chunks:
-            if self.learns_threshold:
-                Z = xp.concat([Z, self.threshold[part][:, None]], axis=1)
-            Z = Z * root[part, :]
-            total = total + Z.T @ Z
-        return total
 
     def solve(self, V, b, rtol):
         """Solve by the factorisation at hand."""
         xp, parts = self.xp, [svec(v) for v in V]
         if self.learns_threshold:
-            parts.append(asarray([b], self.curvature, self.curvature.dtype))
+            parts.append(asarray([b], V[0], V[0].dtype))
         solution = self._solve(xp.concat(parts))
         matrices, start = [], 0
         for n in self.sums.sizes:
@@ -117,29 +79,11 @@ class KeptDenseSystem(DenseSystem):
         step = max(16, chunk_bytes(self._rows) // (8 * self._rows.shape[1]))
         starts = range(0, self._rows.shape[0], step)
         parts = [slice(start, min(start + step, self._rows.shape[0])) for start in starts]
-        gram = self._gram((part, self._rows[part, :]) for part in parts)
-        T = eye(gram.shape[0], like=gram)
-        start = 0
-        for G in self._G:
-            end = start + svec_size(G.shape[0])
-            T[start:end, start:end] = svec_congruence(G)
-            start = end
-        return T @ gram @ T.T + eye(gram.shape[0], like=gram)
+        gram = self.gram_of((part, self._rows[part, :]) for part in parts)
+        return congruent(gram, self._G) + eye(gram.shape[0], like=gram)
 
 
-class ProductSystem(NewtonSystem):
-    """The products with Z and Zᵀ."""
-
-    def project(self, V: Sequence[Array], b: float) -> Array:
-        """Zᵀ(V, b), shape (n_active,)."""
-        return self.sums.quadratic(V) + self.threshold * b
-
-    def lift(self, q: Array) -> Direction:
-        """Z q."""
-        return self.sums.scatter(q), float(self.xp.sum(self.threshold * q))
-
-
-class WoodburySystem(ProductSystem):
+class WoodburySystem(NewtonSystem):
     """Cholesky in as many dimensions as there are active pairs."""
 
     name = "woodbury"
@@ -163,7 +107,7 @@ class WoodburySystem(ProductSystem):
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
 
-class ConjugateGradientSystem(ProductSystem):
+class ConjugateGradientSystem(NewtonSystem):
     """Products alone, until the residual has fallen to `rtol` of the right-hand side."""
 
     name = "cg"
@@ -175,8 +119,7 @@ class ConjugateGradientSystem(ProductSystem):
 
     def _product(self, V, b) -> Direction:
         self.n_products += 1
-        q, lifted = self.sums.product(V, self.curvature, self.threshold * b)
-        part = float(self.xp.sum(self.threshold * q)) if self.learns_threshold else 0.0
+        lifted, part = self.product(V, b)
         return [v + w for v, w in zip(V, lifted, strict=True)], b + part
 
     def solve(self, V, b, rtol):
@@ -250,25 +193,17 @@ def newton_system(
 
     With an `rng`, a dense system may be assembled from a sample of the active pairs.
     """
-    xp, problem, active, scale = point.problem.xp, point.problem, point.active, 1.0
-    name = linear_solver
+    some, scale, name = None, 1.0, linear_solver
     if linear_solver == "auto":
         name = cheapest(point.sums, point.n_active, rng is not None, products)
     enough = PAIRS_PER_DIMENSION * dimension(point.sums)
     if rng is not None and name == "dense" and 2 * enough < point.n_active:
-        some = draw(rng, point.n_active, enough, like=active)
-        active, scale = xp.take(active, some, axis=0), point.n_active / enough
-    elif name == "dense" and point.n_active and problem.svec_rows is not None:
+        some = draw(rng, point.n_active, enough, like=point.active)
+        scale = point.n_active / enough
+    elif name == "dense" and point.n_active and point.problem.svec_rows is not None:
         return KeptDenseSystem(point, factors)
-    sums = point.sums.take(active).transformed(factors)
-    curvature, gamma = (xp.take(a, active, axis=0) for a in (point.curvature, problem.loss.gamma))
     kind = SYSTEMS[name] if point.n_active else NewtonSystem
-    return kind(sums, scale * curvature, gamma, problem.c0)
-
-
-def dimension(sums: PairSums) -> int:
-    """d = Σ n_m(n_m+1)/2 + 1."""
-    return sum(svec_size(n) for n in sums.sizes) + 1
+    return kind(*point.active_pairs(factors, some, scale))
 
 
 def by_svec(n: int, width: int) -> bool:
@@ -277,7 +212,13 @@ def by_svec(n: int, width: int) -> bool:
 
 
 def cheapest(sums: PairSums, k: int, sampled: bool, products: int) -> str:
-    """The way that is expected to be the fastest for k active pairs.
+    """The way that is expected to be the fastest for k active pairs."""
+    cost = costs(sums, k, sampled, products)
+    return min(cost, key=cost.get)
+
+
+def costs(sums: PairSums, k: int, sampled: bool, products: int) -> dict[str, float]:
+    """What each way is expected to cost for k active pairs.
 
     Costs are in multiplications at the rate of the dense way; the factors were measured by
     benchmarks/linear_solvers.py. `products` is what conjugate gradients are expected to need.
@@ -288,9 +229,8 @@ def cheapest(sums: PairSums, k: int, sampled: bool, products: int) -> str:
     held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
     fits = k <= LARGEST_MATRIX and held <= HELD_BYTES
     product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
-    cost = {
+    return {
         "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
         "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
         "cg": products * product,
     }
-    return min(cost, key=cost.get)

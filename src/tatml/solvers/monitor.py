@@ -28,7 +28,7 @@ class Certified(Protocol):
     b0: float
     primal: float
     gap: float
-    slope: Array
+    slope: Array | None
     n_active: int
 
 
@@ -40,7 +40,7 @@ class CertifiedPoint:
     b0: float
     primal: float
     gap: float
-    slope: Array
+    slope: Array | None
     n_active: int
 
     @classmethod
@@ -118,8 +118,10 @@ class Monitor:
 
     def result(self, status: Status) -> Result:
         """The best recorded point, with everything known about the run."""
-        best, xp = self.best, self.problem.xp
-        active = xp.nonzero(best.slope)[0]
+        best, xp, active, multipliers = self.best, self.problem.xp, None, None
+        if best.slope is not None:
+            active = xp.nonzero(best.slope)[0]
+            multipliers = xp.abs(xp.take(best.slope, active, axis=0))
         names = self.records[-1]
         return Result(
             W=self.problem.metric(best.L),
@@ -131,7 +133,7 @@ class Monitor:
             tol=self.tol,
             history={name: np.asarray([row[name] for row in self.records]) for name in names},
             active=active,
-            multipliers=xp.abs(xp.take(best.slope, active, axis=0)),
+            multipliers=multipliers,
         )
 
 

@@ -24,12 +24,13 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, draw, eye, linalg_errors, namespace
+from .._array import Array, eye, linalg_errors, namespace
 from ..problem import LogDetProblem, Point
-from .linear import FIRST_PRODUCTS, Direction, dimension, newton_system
+from .linear import FIRST_PRODUCTS, Direction, dimension
 from .monitor import Monitor
 from .result import Result, Status, is_converged
 from .scaling import Scaling
+from .sharded import system_at
 
 __all__ = ["newton"]
 
@@ -82,7 +83,7 @@ class _Pace:
 
     def wants_accuracy(self, problem: LogDetProblem) -> bool:
         """Whether to try the dense system, the most accurate, because the others lead nowhere."""
-        return self.stale > 2 and dimension(problem.sums) <= ACCURATE_DIMENSION
+        return self.stale > 2 and dimension(problem) <= ACCURATE_DIMENSION
 
     @property
     def forcing(self) -> float:
@@ -124,12 +125,11 @@ def _first_guess(
     problem: LogDetProblem, monitor: Monitor, linear_solver: str, random_state: Any
 ) -> Start:
     """The prior with its best threshold; for many pairs, the solution of a random sample."""
-    n_pairs = problem.sums.n_pairs
+    n_pairs = problem.n_pairs
     if random_state is None or n_pairs <= 4 * SAMPLE:
         return _scaled_prior(problem)
-    size = max(SAMPLE, n_pairs // 8)
-    some = draw(random_state, n_pairs, size, like=problem.loss.gamma)
-    sample = problem.subset(some, n_pairs / size)
+    size = min(max(SAMPLE, n_pairs // 8), problem.largest_sample)
+    sample = problem.sample(size, random_state)
     rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
     try:
@@ -142,7 +142,7 @@ def _first_guess(
         raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
-    share = min(TURN, dimension(problem.sums) / size)
+    share = min(TURN, dimension(problem) / size)
     return _backed_off(rehearsal.best.L, share), rehearsal.best.b0
 
 
@@ -158,9 +158,8 @@ def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
 
 def _scaled_prior(problem: LogDetProblem) -> Start:
     """W = t I with its best threshold, t = 1 unless the data's units make distances huge."""
-    xp, distances = problem.xp, problem.sums.distances()
-    t = min(1.0, START_DISTANCE / max(float(xp.mean(distances)), 1.0))
-    return [sqrt(t) * eye for eye in problem.identity()], problem.best_threshold(t * distances)
+    t, b0 = problem.scaled_start(START_DISTANCE)
+    return [sqrt(t) * eye for eye in problem.identity()], b0
 
 
 def _central(point: Point) -> list[float]:
@@ -174,7 +173,7 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
     """Predict, then centre and correct; None where a factorisation fails."""
     try:
         scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
-        system = newton_system(
+        system = system_at(
             point, [block.right for block in scaling], linear_solver, rng, pace.products
         )
         mu = _mean_product(scaling)
@@ -255,7 +254,7 @@ def _damped_step(point: Point, linear_solver: str):
     problem, xp = point.problem, point.problem.xp
     eyes = problem.identity()
     try:
-        system = newton_system(point, eyes, linear_solver)
+        system = system_at(point, eyes, linear_solver)
         direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
         length = _exact_search(point, direction)
         if length == 0:
@@ -271,20 +270,18 @@ def _damped_step(point: Point, linear_solver: str):
 
 def _exact_search(point: Point, direction: Direction) -> float:
     """The t that minimises F along a direction; 0 where F does not measurably descend."""
-    xp, loss, (V, b) = point.problem.xp, point.problem.loss, direction  # theory (LS)
+    xp, (V, b) = point.problem.xp, direction  # theory (LS)
     v = xp.concat([xp.linalg.eigvalsh(block) for block in V])
-    u = point.sums.quadratic(V) - loss.gamma * (b / sqrt(point.problem.c0))
+    losses = point.along(V, b)
     start = sum(float(xp.sum(G * block)) for G, block in zip(point.gradient, V, strict=True))
     start += point.threshold_slope * b
 
     def slope(t: float) -> float:
-        pairs = float(xp.sum(u * (loss.slope(point.zeta + t * u) - point.slope)))
-        return start + float(xp.sum(t * v**2 / (1 + t * v))) + pairs + t * b**2
+        return start + float(xp.sum(t * v**2 / (1 + t * v))) + losses.slope(t) + t * b**2
 
     def change(t: float) -> float:
         barrier = float(xp.sum(t * v - xp.log1p(t * v)))
-        pairs = float(xp.sum(loss.increase(point.zeta, t * u)))
-        return t * start + barrier + pairs + (t * b) ** 2 / 2
+        return t * start + barrier + losses.increase(t) + (t * b) ** 2 / 2
 
     lowest = float(xp.min(v))
     end = min(LONGEST / -lowest if lowest < 0 else inf, 100.0)

@@ -75,9 +75,10 @@ class Result:
     history : dict of str to array of shape (n_records,)
         ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and what
         the solver adds.
-    active : integer array of shape (n_active,)
-        The pairs whose multiplier is not zero.
-    multipliers : array of shape (n_active,)
+    active : integer array of shape (n_active,), or None
+        The pairs whose multiplier is not zero. None where the pairs were not all in memory (out of
+        core, a cluster, all pairs): ``history["n_active"]`` counts them.
+    multipliers : array of shape (n_active,), or None
         Their α_k > 0.
 
     Examples
@@ -99,8 +100,8 @@ class Result:
     n_iter: int
     tol: float
     history: dict[str, np.ndarray] = field(repr=False)
-    active: Array = field(repr=False)
-    multipliers: Array = field(repr=False)
+    active: Array | None = field(repr=False)
+    multipliers: Array | None = field(repr=False)
 
     @property
     def dual(self) -> float:

@@ -1,0 +1,126 @@
+"""Pairs on disk, n = 9, M = 2, in bounded memory: seconds, passes over the data, peak memory.
+
+The samples (9×9 matrices, two a sample) and the pairs are files that are mapped. A plain pass reads
+every pair and its samples in chunks and subtracts them: what any method that looks at each pair
+once must do. Prints the seconds of a fit to a relative gap of 1e-6, their ratio to a plain pass,
+how often the data were read, and the peak memory, which `--memory` sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from common import describe_machine, make_classes, timed
+from threadpoolctl import threadpool_limits
+
+from tatml import Blocks, learn_metric
+from tatml.shards import SerialExecutor
+
+CHUNK = 1_000_000
+
+
+def stored(path: Path, dtype, shape) -> np.memmap:
+    return np.memmap(path, dtype, "w+", shape=shape)
+
+
+def write_problem(
+    folder: Path, n_pairs: int, n_samples: int
+) -> tuple[Blocks, np.memmap, np.memmap]:
+    """Samples in 20 classes; pairs of them, half of them similar, written chunk by chunk."""
+    X, y = make_classes(n_samples, (9, 9), 2, spread=1.0)
+    arrays = []
+    for m, array in enumerate(X.arrays):
+        mapped = stored(folder / f"X{m}", np.float64, array.shape)
+        mapped[:] = array
+        arrays.append(mapped)
+    order = np.argsort(y, kind="stable")
+    starts = np.searchsorted(y[order], np.arange(y.max() + 2))
+    pairs = stored(folder / "pairs", np.int32, (n_pairs, 2))
+    similar = stored(folder / "similar", np.bool_, (n_pairs,))
+    rng = np.random.default_rng(1)
+    for start in range(0, n_pairs, CHUNK):
+        size = min(CHUNK, n_pairs - start)
+        first, second = rng.integers(n_samples, size=(2, size))
+        label = y[first[::2]]
+        place = rng.random(len(label)) * (starts[label + 1] - starts[label])
+        second[::2] = order[starts[label] + place.astype(int)]
+        second[first == second] = (first[first == second] + 1) % n_samples
+        pairs[start : start + size] = np.stack([first, second], axis=1)
+        similar[start : start + size] = y[first] == y[second]
+    return Blocks(*arrays), pairs, similar
+
+
+def plain_pass(X: Blocks, pairs: np.memmap, chunk: int) -> None:
+    for start in range(0, len(pairs), chunk):
+        i, j = np.asarray(pairs[start : start + chunk]).T
+        for array in X.arrays:
+            np.take(array, i, axis=0) - np.take(array, j, axis=0)
+
+
+def counted_passes(fit) -> tuple[int, object]:
+    """How many times the executor went over all shards during a fit, and the result."""
+    passes, gather, total = [], SerialExecutor.gather, SerialExecutor.total
+
+    def counting(method):
+        def count(self, function, *args):
+            passes.append(function.__name__)
+            return method(self, function, *args)
+
+        return count
+
+    SerialExecutor.gather, SerialExecutor.total = counting(gather), counting(total)
+    try:
+        result = fit()
+    finally:
+        SerialExecutor.gather, SerialExecutor.total = gather, total
+    return passes, result
+
+
+def peak_gib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=10_000_000)
+    parser.add_argument("--samples", type=int, default=20_000)
+    parser.add_argument("--memory", default="500MB")
+    parser.add_argument("--folder", default=None, help="where the files go (default: temporary)")
+    options = parser.parse_args()
+    print(describe_machine())
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, threadpool_limits(1):
+        X, pairs, similar = write_problem(Path(folder), options.pairs, options.samples)
+        before = peak_gib()
+        one = min(timed(plain_pass, X, pairs, chunk, repeats=1)[0] for chunk in (200, 800, 3200))
+        print(
+            f"{len(pairs):,} pairs of {len(X):,} samples on disk; one plain pass: {one:.2f} s; "
+            f"max_memory={options.memory}"
+        )
+        print(
+            f"{'c K':>8}{'seconds':>10}{'plain passes':>14}{'reads':>7}{'steps':>7}{'rel. gap':>10}"
+        )
+        for cK in (1e2, 1e4, 1e6):
+            settings = {"C": cK / len(pairs), "c0": 0.1 * cK, "random_state": 0}
+            fit = lambda: learn_metric(  # noqa: E731
+                X,
+                pairs,
+                similar,
+                max_memory=options.memory,
+                **settings,  # noqa: B023
+            )
+            spent, (passes, result) = timed(counted_passes, fit, repeats=1)
+            gap = result.gap / max(1.0, result.primal)
+            print(
+                f"{cK:8.0e}{spent:10.2f}{spent / one:14.1f}{len(passes):7d}{result.n_iter:7d}"
+                f"{gap:10.1e}",
+                flush=True,
+            )
+        print(f"peak memory of the process: {peak_gib():.2f} GiB, before the fits {before:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""The pairs of a case in shards, in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tatml.blocks import Blocks
+from tatml.pairs import Pairs
+from tatml.problem import pair_sums
+from tatml.shards import Layout, Piece, SerialExecutor, Setting, ShardedProblem
+
+
+@dataclass
+class HeldShard:
+    """Pairs that are in memory all the time."""
+
+    blocks: Blocks
+    pairs: Pairs
+
+    def load(self, common):
+        return Piece(pair_sums(self.blocks, self.pairs), self.pairs.similar, self.pairs.weights)
+
+
+def held_shards(case, cuts):
+    whole = Pairs(np.asfortranarray(case.pairs), case.similar, case.weights)
+    parts = np.split(np.arange(len(case.pairs)), cuts)
+    return [HeldShard(case.blocks, whole.take(part)) for part in parts]
+
+
+def sharded(case, cuts=(5, 6)):
+    """The problem of the case, with its pairs cut at these places."""
+    executor = SerialExecutor(held_shards(case, cuts))
+    sizes, widths = zip(*case.blocks.block_shapes, strict=True)
+    layout = Layout(sizes, widths, len(case.pairs))
+    setting = Setting(case.C, case.margin, case.c0, case.mu0)
+    problem = ShardedProblem.over(executor, layout, setting)
+    return problem if case.prior is None else problem.with_prior(case.prior)

@@ -1,0 +1,157 @@
+"""A fit on a dask cluster of worker processes: the same answer, also when a worker dies."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from helpers import SHAPES, largest_difference, random_case
+from numpy.testing import assert_allclose
+
+from tatml import learn_metric
+from tatml.chunks import PairChunks
+from tatml.cluster import aligned_chunks
+from tatml.tiles import AllPairs
+
+distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+TIGHT = 1e-16
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        dask.config.set({"distributed.worker.memory.terminate": False}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def vectors():
+    return random_case(SHAPES["vectors"], n_pairs=60, n_samples=15, C=3.0, weights=True)
+
+
+def dask_arrays(case, chunks=(17, 3, 40)):
+    return [
+        da.from_array(array, chunks=(chunks, *array.shape[1:]))
+        for array in (case.pairs, case.similar, case.weights)
+    ]
+
+
+def assert_same(found, expected):
+    assert found.gap < 1e-14 * max(1, found.primal)
+    assert largest_difference(found.W, expected.W) < 1e-8
+    assert_allclose(found.b0, expected.b0, rtol=1e-8)
+    assert_allclose(found.primal, expected.primal, rtol=1e-10)
+
+
+def test_dask_arrays_need_a_cluster():
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case)
+    with pytest.raises(ValueError, match=r"^client: expected a dask cluster"):
+        learn_metric(case.blocks, pairs, similar)  # so this test comes first
+
+
+@pytest.mark.parametrize("way", ["auto", "cg"])
+def test_dask_arrays_of_index_pairs(client, way):
+    case = vectors()
+    pairs, similar, weights = dask_arrays(case)
+    options = case.options() | {"weights": weights, "linear_solver": way}
+    found = learn_metric(case.blocks, pairs, similar, tol=TIGHT, **options)
+    assert_same(found, case.learn(tol=TIGHT))
+
+
+def test_dask_arrays_of_features(client):
+    case = random_case(SHAPES["two ragged"], n_pairs=60, n_samples=15, C=3.0, prior=True)
+    first, second = (
+        tuple(da.from_array(a[case.pairs[:, side]], chunks=((17, 43), 2, 2)) for a in case.arrays)
+        for side in (0, 1)
+    )
+    chunks = PairChunks.from_arrays(first, second, case.similar)
+    assert len(chunks) == 2
+    found = learn_metric(chunks, tol=TIGHT, **case.options())
+    assert_same(found, case.learn(tol=TIGHT))
+
+
+def test_delayed_chunks(client):
+    case = vectors()
+    X = case.arrays[0][:, :, 0]
+
+    def read(start, stop):
+        part = slice(start, stop)
+        return X, case.pairs[part], case.similar[part], case.weights[part]
+
+    chunks = PairChunks(dask.delayed(read)(k, k + 6) for k in range(0, 60, 6))
+    found = learn_metric(chunks, tol=TIGHT, **case.options() | {"weights": None})
+    assert_same(found, case.learn(tol=TIGHT))
+
+
+def test_pairs_and_tiles_on_a_given_client(client):
+    case = vectors()
+    options = case.options()
+    found = learn_metric(case.blocks, case.pairs, case.similar, client=client, tol=TIGHT, **options)
+    assert_same(found, case.learn(tol=TIGHT))
+    y = np.arange(15) % 4
+    every = {"tol": TIGHT, "C": 0.1}
+    expected = learn_metric(case.blocks, AllPairs(y), **every)
+    assert_same(learn_metric(case.blocks, AllPairs(y), client=client, **every), expected)
+
+
+def test_a_worker_that_dies_costs_its_chunks_not_the_fit(client):
+    case = vectors()
+    pairs, similar, weights = dask_arrays(case, (6,) * 10)
+    killed = []
+
+    def kill(iterate):
+        if iterate.n_iter == 2:
+            held = client.has_what()
+            busiest = max(held, key=lambda worker: len(held[worker]))
+            pid = client.run(os.getpid, workers=[busiest])[busiest]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(len(held[busiest]))
+
+    options = case.options() | {"weights": weights, "callback": kill, "tol": TIGHT}
+    found = learn_metric(case.blocks, pairs, similar, **options)
+    assert killed[0] > 0
+    assert found.n_iter > 3
+    assert_same(found, case.learn(tol=TIGHT))
+    client.wait_for_workers(2, timeout=20)
+
+
+def test_the_answer_does_not_depend_on_who_computes_it(client):
+    """The sums are taken in the same order whichever worker is faster."""
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case, (6,) * 10)
+    results = [learn_metric(case.blocks, pairs, similar) for _ in range(2)]
+    assert_allclose(results[0].W[0], results[1].W[0], rtol=0, atol=0)
+    assert results[0].b0 == results[1].b0
+
+
+def test_errors_reach_the_user(client):
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case)
+    wrong = da.where(pairs == 14, 99, pairs)
+    with pytest.raises(ValueError, match=r"^chunk \d: pairs: .* got index 99"):
+        learn_metric(case.blocks, wrong, similar)
+    with pytest.raises(TypeError, match=r"^X: .* got a dask array"):
+        learn_metric(da.from_array(case.arrays[0][:, :, 0]), pairs, similar)
+
+
+def test_chunks_that_do_not_align():
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case)
+    with pytest.raises(ValueError, match=r"^similar: expected the chunks of pairs, \(17, 3, 40\)"):
+        learn_metric(case.blocks, pairs, similar.rechunk(30))
+    with pytest.raises(ValueError, match=r"^similar: expected 60 rows, got shape \(59,\)"):
+        learn_metric(case.blocks, pairs, case.similar[:-1])
+    with pytest.raises(ValueError, match=r"^pairs: expected known chunks"):
+        aligned_chunks({"pairs": pairs[pairs[:, 0] > 3], "similar": similar}, tuple)
