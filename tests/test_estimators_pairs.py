@@ -83,8 +83,8 @@ def test_a_pair_at_the_threshold_is_different():
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_that_tatml_drew_give_its_metric(kind):
     X, y = labelled(kind)
-    options = {"C": 100.0, "margin": (0.6, 1.9), "threshold_strength": 0.5}
-    drawn = TATML(**options, pairs="neighbors").fit(X, y)
+    options = {"C": 100.0, "margin": (0.6, 1.9), "threshold_strength": 0.5, "prior": "auto"}
+    drawn = TATML(**options, pairs="all").fit(X, y)
     labels = np.where(drawn.similar_, 1, -1)
     assert np.sum(labels > 0) != np.sum(labels < 0)
     model = TATMLPairs(**options, preprocessor=X)

@@ -84,7 +84,7 @@ def test_every_setting_is_scored_as_if_it_were_alone(name, tight):
     options = FEW | {"tol": 1e-9} | SEARCHES[name]
     model = TATMLCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
     strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
-    priors = options.pop("priors", ["auto"])
+    priors = options.pop("priors", ["discriminant"])
     kinds = options.pop("pair_strategies", [options.get("pairs", "random")])
     results = model.cv_results_
     wanted = list(product(GRID[:2], strengths, priors, kinds))
@@ -172,7 +172,7 @@ def test_the_best_setting_is_fitted_to_all_samples():
 def test_a_number_of_values_stands_for_a_logarithmic_grid():
     X, y = labelled()
     model = TATMLCV(5, cv=2, **FEW).fit(X, y)
-    assert_allclose([p["C"] for p in model.cv_results_["params"]], [1e1, 1e2, 1e3, 1e4, 1e5])
+    assert_allclose([p["C"] for p in model.cv_results_["params"]], [1e0, 1e1, 1e2, 1e3, 1e4])
     default = TATMLCV(cv=2, **FEW).fit(X, y)
     ratios = np.diff(np.log10([p["C"] for p in default.cv_results_["params"]]))
     assert_allclose(ratios, np.full(8, 0.5))
@@ -247,7 +247,7 @@ def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
             return result
 
         monkeypatch.setattr(tatml_cv, "solve", counted)
-        return TATMLCV(cv=FOLDS, **FEW).fit(X, y)
+        return TATMLCV(np.logspace(1, 5, 9), cv=FOLDS, prior="auto", **FEW).fit(X, y)
 
     assert_allclose(
         run("warm").cv_results_["mean_test_score"],

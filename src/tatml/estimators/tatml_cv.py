@@ -43,7 +43,7 @@ class TATMLCV(TATML):
     """TATML with its weight C chosen by cross-validation along warm-started paths.
 
     In each fold the pairs are drawn once, down to a quarter of those of the final fit (but not
-    below 1,000), and the solutions for all C are found one from the other, to a gap of 1 % of the
+    below 1,000; neighbours are all taken), and the solutions for all C are found one from the other, to a gap of 1 % of the
     objective: C weighs the mean over the pairs, so that the best one holds for all of them. The
     best setting is then fitted to all samples.
 
@@ -276,7 +276,8 @@ def _score_path(
     known_groups = None if groups is None else groups[train]
     pairs, numbers = model._draw(known, labels[train], known_groups)
     if model.reduction == "mean":
-        step = max(1, min(LARGEST_STEP, len(pairs) // ENOUGH))
+        longest = 1 if model.pairs == "neighbors" else LARGEST_STEP
+        step = max(1, min(longest, len(pairs) // ENOUGH))
         kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
         pairs = balanced(pairs.take(np.concatenate(kinds)))
     model._check_words()
