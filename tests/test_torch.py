@@ -9,8 +9,10 @@ import pytest
 from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose
 from placed_helpers import assert_same_solution, learn_placed, learnt
+from sklearn import config_context
+from sklearn.datasets import load_wine
 
-from tatml import Blocks, learn_metric
+from tatml import TATML, Blocks, learn_metric
 from tatml._array import namespace
 
 torch = pytest.importorskip("torch")
@@ -162,3 +164,35 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.undo()
     _array._compatible.cache_clear()
     assert Blocks(torch.zeros((3, 2))).dtype == torch.float32
+
+
+# Estimators compute on NumPy arrays
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+def test_estimators_read_tensors_of_the_host(monkeypatch, dispatch):
+    X, y = load_wine(return_X_y=True)
+    expected = TATML(random_state=0).fit(X, y)
+    monkeypatch.setattr("sklearn.utils._array_api._check_array_api_dispatch", lambda *args: None)
+    with config_context(array_api_dispatch=dispatch):
+        fitted = TATML(random_state=0).fit(torch.asarray(X), y)
+        embedded = fitted.transform(torch.asarray(X))
+    assert_allclose(fitted.components_, expected.components_, rtol=1e-10)
+    assert_allclose(embedded, expected.transform(X), rtol=1e-10)
+    assert isinstance(embedded, np.ndarray)
+
+
+def test_estimators_read_blocks_of_tensors():
+    X, y = load_wine(return_X_y=True)
+    plain = Blocks(X[:, :6], X[:, 6:])
+    placed = Blocks(*(torch.asarray(array) for array in plain.arrays))
+    expected, fitted = (TATML(random_state=0).fit(blocks, y) for blocks in (plain, placed))
+    for got, component in zip(fitted.components_, expected.components_, strict=True):
+        assert_allclose(got, component, rtol=1e-10)
+
+
+@needs_cuda
+def test_estimators_do_not_fetch_from_a_gpu():
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(TypeError, match="X: expected values in the memory of the host"):
+        TATML().fit(Blocks(torch.asarray(X, device="cuda")), y)

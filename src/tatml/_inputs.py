@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from ._checks import check_magnitude, hint_at_raw_covariances
 from ._warnings import warn_user
-from .blocks import Blocks, as_blocks, as_real_array
+from .blocks import Blocks, as_blocks, as_host_array, as_real_array
 from .pairs import as_index
 
 __all__ = [
@@ -72,7 +72,7 @@ def samples_of(estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: in
             dtype=[np.float64, np.float32],
             ensure_min_samples=min_samples,
         )
-        return _checked(estimator, Blocks(table), reset, "X")
+        return _checked(estimator, Blocks(as_host_array(table, "X")), reset, "X")
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = blocks.shape[1]

@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
 
-__all__ = ["Blocks", "as_array_like", "as_blocks", "as_real_array", "check_finite"]
+__all__ = [
+    "Blocks",
+    "as_array_like",
+    "as_blocks",
+    "as_host_array",
+    "as_real_array",
+    "check_finite",
+]
 
 _BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 

@@ -1,0 +1,230 @@
+"""Fits on a GPU: seconds, share of the rate of a matrix product, memory, growth with K, n and M.
+
+Embeddings are synthetic but of a realistic shape: means of identities and noise, both with a
+decaying spectrum in directions of their own, scaled to length 1. Floating-point operations are
+those of the matrix products that PyTorch really ran, counted in a run of its own. Run the parts by
+name, all of them by default; --quick is a small version that a CPU can do.
+
+    python benchmarks/gpu.py --parts rate large --json gpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from time import perf_counter
+
+import numpy as np
+import torch
+from common import describe_machine, draw_pairs, make_classes
+from torch.utils.flop_counter import FlopCounterMode
+
+from tatml import Blocks, learn_metric
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SETTINGS = {"random_state": 0, "tol": 1e-6}
+
+
+def embeddings(n_samples: int, n_identities: int, n: int, seed: int = 0):
+    """Unit vectors (a tensor on the device) and their identities."""
+    random = torch.Generator(DEVICE).manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=random, device=DEVICE, dtype=torch.float64)
+
+    place = torch.arange(1, n + 1, device=DEVICE, dtype=torch.float64)
+    between, within = place**-0.7, place**-0.4
+    within = within * 0.8 * between.norm() / within.norm()
+    turn_means, turn_noise = (torch.linalg.qr(normal(n, n))[0] for _ in range(2))
+    y = np.random.default_rng(seed).integers(n_identities, size=n_samples)
+    means = (normal(n_identities, n) * between) @ turn_means
+    X = means[torch.asarray(y, device=DEVICE)] + (normal(n_samples, n) * within) @ turn_noise
+    return X / X.norm(dim=1, keepdim=True), y
+
+
+def wait() -> None:
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def timed(function, repeats: int) -> tuple[float, object]:
+    """The shortest of some runs after one that warms up, in seconds, and what the last returned."""
+    function()
+    best = float("inf")
+    for _ in range(repeats):
+        wait()
+        start = perf_counter()
+        result = function()
+        wait()
+        best = min(best, perf_counter() - start)
+    return best, result
+
+
+def peak_memory(function) -> float:
+    """GiB that a call holds at most, the samples included; not a number on a CPU."""
+    if DEVICE == "cpu":
+        function()
+        return float("nan")
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    function()
+    return torch.cuda.max_memory_allocated() / 2**30
+
+
+def flops_of(function) -> float:
+    counter = FlopCounterMode(display=False)
+    with counter:
+        function()
+    return float(counter.get_total_flops())
+
+
+def describe_fit(result) -> str:
+    history = result.history
+    return (
+        f"{result.n_iter} steps, {int(np.sum(history['products']))} products, "
+        f"{history['n_active'][-1]:,} active, relative gap {result.gap / max(1, result.primal):.1e}"
+    )
+
+
+def measure_rate(quick: bool, found: dict) -> None:
+    size = 1_024 if quick else 8_192
+    A = torch.randn(size, size, device=DEVICE, dtype=torch.float64)
+    spent, _ = timed(lambda: A @ A, repeats=5)
+    found["matmul_flops"] = 2 * size**3 / spent
+    print(f"float64 matrix product of {size:,} rows: {found['matmul_flops'] / 1e12:.2f} TFLOP/s")
+
+
+def fitted(n: int, K: int, n_samples: int, cK: float, repeats: int) -> tuple[float, object, object]:
+    X, y = embeddings(n_samples, max(n_samples // 20, 2), n)
+    pairs, similar = draw_pairs(y, K)
+
+    def fit():
+        return learn_metric(X, pairs, similar, C=cK / K, c0=0.1 * cK, **SETTINGS)
+
+    spent, result = timed(fit, repeats)
+    return spent, result, fit
+
+
+def measure_large(quick: bool, found: dict) -> None:
+    n, K, n_samples = (64, 100_000, 5_000) if quick else (768, 1_000_000, 100_000)
+    found["large"] = []
+    for cK in (1e3, 1e4):
+        spent, result, fit = fitted(n, K, n_samples, cK, repeats=1 if quick else 3)
+        done = flops_of(fit)
+        share = done / spent / found["matmul_flops"]
+        found["large"].append({"n": n, "K": K, "cK": cK, "seconds": spent, "flops": done})
+        print(f"n = {n}, K = {K:,}, cK = {cK:g}: {spent:.3f} s, {describe_fit(result)}")
+        print(f"  {done:.2e} operations: {share:.0%} of the rate of a matrix product")
+        print(f"  peak memory {peak_memory(fit):.2f} GiB", flush=True)
+
+
+def measure_against_cpu(quick: bool, found: dict) -> None:
+    n, K, n_samples = (64, 20_000, 4_000) if quick else (768, 100_000, 20_000)
+    spent, result, _ = fitted(n, K, n_samples, 1e3, repeats=1 if quick else 3)
+    X, y = embeddings(n_samples, n_samples // 20, n)
+    pairs, similar = draw_pairs(y, K)
+    host = X.cpu().numpy()
+    start = perf_counter()
+    plain = learn_metric(host, pairs, similar, C=1e3 / K, c0=100.0, **SETTINGS)
+    on_cpu = perf_counter() - start
+    found["against_cpu"] = {"n": n, "K": K, "seconds": spent, "cpu_seconds": on_cpu}
+    print(f"n = {n}, K = {K:,}: {spent:.3f} s on {DEVICE}, {describe_fit(result)}")
+    print(f"  NumPy {on_cpu:.2f} s, {on_cpu / spent:.0f} times as long")
+    print(f"  b0 of the two: ratio {plain.b0 / result.b0:.8f}")
+
+
+def measure_huge(quick: bool, found: dict) -> None:
+    n, K, n_samples = (32, 200_000, 5_000) if quick else (768, 10_000_000, 200_000)
+    X, y = embeddings(n_samples, n_samples // 20, n)
+    pairs, similar = draw_pairs(y, K)
+    results = []
+
+    def fit():
+        results.append(learn_metric(X, pairs, similar, C=1e3 / K, c0=100.0, **SETTINGS))
+
+    start = perf_counter()
+    memory = peak_memory(fit)
+    wait()
+    spent = perf_counter() - start
+    found["huge"] = {"n": n, "K": K, "seconds": spent, "gibibytes": memory}
+    print(f"n = {n}, K = {K:,}: {spent:.2f} s, {describe_fit(results[0])}, {memory:.1f} GiB")
+
+
+def measure_small_matrices(quick: bool, found: dict) -> None:
+    K = 200_000 if quick else 10_000_000
+    X, y = make_classes(4_000, (9, 9), 2, spread=1.0)
+    pairs, similar = draw_pairs(y, K)
+    placed = Blocks(*(torch.asarray(array, device=DEVICE) for array in X.arrays))
+
+    def fit():
+        return learn_metric(placed, pairs, similar, C=1e3 / K, c0=100.0, **SETTINGS)
+
+    spent, result = timed(fit, repeats=1)
+    memory = peak_memory(fit)
+    passes = len(result.history["iteration"]) + int(np.sum(result.history["products"]))
+    found["small"] = {"K": K, "seconds": spent, "gibibytes": memory, "passes": passes}
+    print(f"n = 9, M = 2, K = {K:,}: {spent:.2f} s, {describe_fit(result)}")
+    print(f"  {passes} passes over all pairs, peak memory {memory:.2f} GiB", flush=True)
+
+
+GROWTH = {
+    "K": [(64, 1, K) for K in (10_000, 100_000, 1_000_000, 10_000_000)],
+    "n": [(n, 1, 200_000) for n in (8, 32, 128, 512, 1_024)],
+    "M": [(16, M, 100_000) for M in (1, 4, 16, 64, 256)],
+}
+
+
+def measure_growth(quick: bool, found: dict) -> None:
+    found["growth"] = {}
+    for name, shapes in GROWTH.items():
+        if quick:
+            shapes = [(min(n, 32), min(M, 8), min(K, 50_000)) for n, M, K in shapes[:2]]
+        values = [shape["nMK".index(name)] for shape in shapes]
+        times = [growth_seconds(*shape) for shape in shapes]
+        # The first half is overhead: the slope is that of the last three.
+        slope = np.polyfit(np.log(values[-3:]), np.log(times[-3:]), 1)[0]
+        found["growth"][name] = {"values": values, "seconds": times, "exponent": float(slope)}
+        shown = ", ".join(f"{v:,}: {t:.3f} s" for v, t in zip(values, times, strict=True))
+        print(f"{name}: {shown}; exponent {slope:.2f}", flush=True)
+
+
+def growth_seconds(n: int, M: int, K: int) -> float:
+    X, y = make_classes(4_000, (n, 1), M, spread=1.0)
+    pairs, similar = draw_pairs(y, K)
+    placed = Blocks(*(torch.asarray(array, device=DEVICE) for array in X.arrays))
+    settings = SETTINGS | {"C": 1e3 / K, "c0": 100.0}
+    return timed(lambda: learn_metric(placed, pairs, similar, **settings), repeats=1)[0]
+
+
+PARTS = {
+    "rate": measure_rate,
+    "large": measure_large,
+    "cpu": measure_against_cpu,
+    "huge": measure_huge,
+    "small": measure_small_matrices,
+    "growth": measure_growth,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small, for a CPU")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--json", help="where to keep the figures")
+    options = parser.parse_args()
+    name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
+    print(f"{describe_machine()}, PyTorch {torch.__version__}, {name}")
+    if DEVICE == "cpu" and not options.quick:
+        parser.error("no GPU was found: only --quick makes sense")
+    found = {"device": name, "torch": torch.__version__}
+    for part in dict.fromkeys(["rate", *options.parts]):
+        start = perf_counter()
+        PARTS[part](options.quick, found)
+        print(f"  [{part}: {perf_counter() - start:.1f} s]", flush=True)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump(found, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
