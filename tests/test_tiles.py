@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from test_out_of_core import Sliceable, mapped
 
 import tatml.chunks
+import tatml.stored
 import tatml.tiles
 from tatml import Blocks, learn_metric
 from tatml.chunks import PairChunks
@@ -102,12 +103,13 @@ def test_groups_and_weights():
     assert_same(found, expected)
 
 
-def test_samples_on_disk(tmp_path):
+def test_samples_on_disk(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(N_SAMPLES, 3)) + 5, rng.integers(3, size=23)
     options = {"C": 0.1, "tol": TIGHT}
     expected = learn_metric(X, *every_pair(labels), **options)
     assert_same(learn_metric(Sliceable(X), AllPairs(labels), **options), expected)
+    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", 0)
     stored = mapped(tmp_path / "X", X)
     assert_same(learn_metric(stored, AllPairs(labels), max_memory="20MB", **options), expected)
 
@@ -148,6 +150,6 @@ def test_what_is_refused():
 def test_samples_of_one_tile_are_centred_together():
     """Each run of samples around a mean of its own would move them against each other."""
     X = np.arange(12.0).reshape(6, 2)
-    samples = as_samples(Sliceable(X), read_in_parts=True)
+    samples = as_samples(Sliceable(X), read_in_parts=True, memory=0)
     rows = samples.runs(slice(0, 2), slice(4, 6))[0][:, 0, :]
     assert_allclose(rows[0] - rows[2], X[0] - X[4])
