@@ -27,9 +27,7 @@ def stored(path: Path, dtype, shape) -> np.memmap:
     return np.memmap(path, dtype, "w+", shape=shape)
 
 
-def write_problem(
-    folder: Path, n_pairs: int, n_samples: int
-) -> tuple[Blocks, np.memmap, np.memmap]:
+def write_problem(folder: Path, n_pairs: int, n_samples: int) -> tuple:
     """Samples in 20 classes; pairs of them, half of them similar, written chunk by chunk."""
     X, y = make_classes(n_samples, (9, 9), 2, spread=1.0)
     arrays = []
@@ -100,9 +98,8 @@ def main() -> None:
             f"{len(pairs):,} pairs of {len(X):,} samples on disk; one plain pass: {one:.2f} s; "
             f"max_memory={options.memory}"
         )
-        print(
-            f"{'c K':>8}{'seconds':>10}{'plain passes':>14}{'reads':>7}{'steps':>7}{'rel. gap':>10}"
-        )
+        columns = ("c K", "seconds", "passes", "reads", "steps", "rel. gap")
+        print("".join(f"{name:>10}" for name in columns))
         for cK in (1e2, 1e4, 1e6):
             settings = {"C": cK / len(pairs), "c0": 0.1 * cK, "random_state": 0}
             fit = lambda: learn_metric(  # noqa: E731
@@ -115,7 +112,7 @@ def main() -> None:
             spent, (passes, result) = timed(counted_passes, fit, repeats=1)
             gap = result.gap / max(1.0, result.primal)
             print(
-                f"{cK:8.0e}{spent:10.2f}{spent / one:14.1f}{len(passes):7d}{result.n_iter:7d}"
+                f"{cK:10.0e}{spent:10.2f}{spent / one:10.1f}{len(passes):10d}{result.n_iter:10d}"
                 f"{gap:10.1e}",
                 flush=True,
             )

@@ -9,6 +9,7 @@ from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
 
 import tatml.chunks
+import tatml.stored
 from tatml import Blocks, learn_metric
 from tatml.chunks import PairChunks
 from tatml.stored import parse_bytes, sendable
@@ -81,9 +82,10 @@ def assert_same(found, expected):
     assert found.active is None
 
 
-@pytest.mark.parametrize("on_disk", ["pairs", "samples and pairs"])
-def test_from_disk_it_is_the_same(store, on_disk):
+@pytest.mark.parametrize("on_disk", ["pairs", "small samples and pairs", "samples and pairs"])
+def test_from_disk_it_is_the_same(store, on_disk, monkeypatch):
     case = vectors(prior=True)
+    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", 1.0 if on_disk.startswith("small") else 0.0)
     X = case.arrays[0][:, :, 0]
     X = store("X", X) if on_disk != "pairs" else X
     arrays = [store("p", case.pairs), store("s", case.similar)]
@@ -175,7 +177,9 @@ def peak_memory(directory, n_pairs, max_memory):
         tracemalloc.stop()
 
 
-def test_the_peak_is_set_by_the_argument(tmp_path, monkeypatch):
+@pytest.mark.parametrize("share", [0.0, 0.2], ids=["samples in parts", "small samples"])
+def test_the_peak_is_set_by_the_argument(tmp_path, monkeypatch, share):
+    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", share)
     monkeypatch.setattr(tatml.chunks, "WORKSPACE", 2**24)
     limit = 2**25
     peak = peak_memory(tmp_path, 150_000, limit)
@@ -219,7 +223,7 @@ def changed(array, row, value):
     return array
 
 
-def test_errors_name_the_row_in_the_whole():
+def test_errors_name_the_row_in_the_whole(monkeypatch):
     case = vectors()
     X = case.arrays[0][:, :, 0]
     refused(
@@ -229,7 +233,9 @@ def test_errors_name_the_row_in_the_whole():
     weights = changed(case.weights, 38, -1.0)
     refused(ValueError, r"^weights: .* got -1.0 in row 38", weights=weights)
     stored = Sliceable(changed(X, (11, 2), np.nan))
-    refused(ValueError, r"^X: .* got nan in block 0, sample 11, entry \(2, 0\)", X=stored)
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(tatml.stored, "SMALL_SHARE", share)
+        refused(ValueError, r"^X: .* got nan in block 0, sample 11, entry \(2, 0\)", X=stored)
 
 
 def test_errors_of_shapes_and_kinds():

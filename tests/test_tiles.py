@@ -1,16 +1,19 @@
 """All pairs as tiles: the sums of the explicit list of all pairs, and the same solution."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 from helpers import SHAPES, largest_difference
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from test_out_of_core import Sliceable, mapped
 
 import tatml.chunks
+import tatml.stored
 import tatml.tiles
-from tatml import Blocks, learn_metric
+from tatml import TATML, Blocks, learn_metric
 from tatml.chunks import PairChunks
 from tatml.stored import as_samples
 from tatml.sums import PairSums
@@ -102,12 +105,13 @@ def test_groups_and_weights():
     assert_same(found, expected)
 
 
-def test_samples_on_disk(tmp_path):
+def test_samples_on_disk(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(N_SAMPLES, 3)) + 5, rng.integers(3, size=23)
     options = {"C": 0.1, "tol": TIGHT}
     expected = learn_metric(X, *every_pair(labels), **options)
     assert_same(learn_metric(Sliceable(X), AllPairs(labels), **options), expected)
+    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", 0)
     stored = mapped(tmp_path / "X", X)
     assert_same(learn_metric(stored, AllPairs(labels), max_memory="20MB", **options), expected)
 
@@ -148,6 +152,31 @@ def test_what_is_refused():
 def test_samples_of_one_tile_are_centred_together():
     """Each run of samples around a mean of its own would move them against each other."""
     X = np.arange(12.0).reshape(6, 2)
-    samples = as_samples(Sliceable(X), read_in_parts=True)
+    samples = as_samples(Sliceable(X), read_in_parts=True, memory=0)
     rows = samples.runs(slice(0, 2), slice(4, 6))[0][:, 0, :]
     assert_allclose(rows[0] - rows[2], X[0] - X[4])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("grouped", [False, True], ids=["", "groups"])
+def test_the_estimator_does_not_list_very_many_pairs(arrays, monkeypatch, reduction, grouped):
+    X, labels = Blocks(*arrays), np.arange(N_SAMPLES) % 3
+    labels[:8] = 0
+    groups = np.arange(N_SAMPLES) // 2 if grouped else None
+    options = {"pairs": "all", "reduction": reduction, "tol": TIGHT}
+    C = 100.0 if reduction == "mean" else 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        listed = TATML(C, **options).fit(X, labels, groups)
+        monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 0)
+        summed = TATML(C, **options).fit(X, labels, groups)
+    assert summed.pairs_ is None
+    assert len(listed.pairs_) > 0
+    assert_same(summed.result_, listed.result_)
+    assert_allclose(summed.threshold_, listed.threshold_, rtol=1e-8)
+
+
+def test_the_estimator_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 0)
+    with pytest.raises(ValueError, match=r"^y: expected classes that give .* got no similar"):
+        TATML(pairs="all").fit(np.eye(4), [0, 1, 2, 3])

@@ -209,7 +209,7 @@ def sharded_problem(
                 "X.compute(), or give both samples of each pair: PairChunks.from_arrays(first, "
                 "second, similar)"
             )
-        common = as_samples(X, read_in_parts=max_memory is not None)
+        common = as_samples(X, read_in_parts=max_memory is not None, memory=memory)
         shards = _shards(common, pairs, similar, weights, memory)
     executor = _executor(shards, common, client)
     layout = describe(executor, setting)
@@ -244,16 +244,26 @@ def _shards(
         for name, array in arrays.items()
     }
     n_pairs, stored = _common_length(arrays), [sendable(array) for array in arrays.values()]
+    step = _pairs_at_a_time(common, memory)
+    return [
+        ChunkShard(partial(_slice_of, stored, start, min(start + step, n_pairs)), offset=start)
+        for start in range(0, n_pairs, step)
+    ]
+
+
+def _pairs_at_a_time(common: Samples, memory: int) -> int:
+    """How many pairs a chunk may have."""
+    if common.in_memory:  # a pass multiplies them by a factor: one more copy
+        step = (memory - (1 + common.counted) * common.n_bytes) // VECTORS
+        if step > common.n_samples:
+            return step
     step = memory // (8 * COPIES * common.numbers + VECTORS)
     if step < LEAST_PAIRS:
         least = WORKSPACE + LEAST_PAIRS * (8 * COPIES * common.numbers + VECTORS)
         raise ValueError(
             f"max_memory: expected at least {least:,} bytes, got {memory + WORKSPACE:,}"
         )
-    return [
-        ChunkShard(partial(_slice_of, stored, start, min(start + step, n_pairs)), offset=start)
-        for start in range(0, n_pairs, step)
-    ]
+    return step
 
 
 def _slice_of(arrays: Sequence[Any], start: int, stop: int) -> tuple:

@@ -23,6 +23,7 @@ from .sums import PairSums
 
 __all__ = ["Samples", "as_samples", "is_stored", "length_of", "parse_bytes", "sendable"]
 
+SMALL_SHARE = 0.2  # of the memory: samples on disk that take less are read once
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -103,12 +104,20 @@ class Samples:
         How many.
     in_memory : bool
         Whether the arrays are checked and laid out for sums.
+    counted : bool
+        Whether they are there because they were read, so that their memory counts.
     """
 
     arrays: tuple[Any, ...]
     block_shapes: tuple[tuple[int, int], ...]
     n_samples: int
     in_memory: bool
+    counted: bool = False
+
+    @property
+    def n_bytes(self) -> int:
+        """What they take in memory."""
+        return 8 * self.n_samples * self.numbers
 
     @property
     def numbers(self) -> int:
@@ -146,8 +155,11 @@ def laid_out(blocks: Blocks) -> list[Array]:
     return [contiguous(np.matrix_transpose(block)) for block in centred]
 
 
-def as_samples(X: Any, *, read_in_parts: bool) -> Samples:
-    """What a user gives as X; with `read_in_parts`, a `numpy.memmap` stays on disk."""
+def as_samples(X: Any, *, read_in_parts: bool, memory: int) -> Samples:
+    """What a user gives as X; with `read_in_parts`, a `numpy.memmap` counts as on disk.
+
+    What is on disk is brought into memory where it takes a small part of that.
+    """
     arrays = X.arrays if isinstance(X, Blocks) else (X,)
     on_disk = is_stored(X) or (read_in_parts and all(map(_is_mapped, arrays)))
     if not on_disk:
@@ -162,7 +174,12 @@ def as_samples(X: Any, *, read_in_parts: bool) -> Samples:
                 f"got shape {shape}"
             )
     block_shapes = tuple((*array.shape[1:], 1)[:2] for array in arrays)
-    return Samples(tuple(map(sendable, arrays)), block_shapes, int(arrays[0].shape[0]), False)
+    n_samples = int(arrays[0].shape[0])
+    stored = Samples(tuple(map(sendable, arrays)), block_shapes, n_samples, False)
+    if stored.n_bytes > SMALL_SHARE * memory:
+        return stored
+    features = stored.runs(slice(0, n_samples))
+    return Samples(tuple(features), block_shapes, n_samples, True, counted=True)
 
 
 def _is_mapped(array: Any) -> bool:

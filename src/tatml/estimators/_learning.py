@@ -200,25 +200,37 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
         scatter = mean_scatter(plain.sums, weights / np.sum(weights))
         prior = self._prior(counted or blocks, scatter, within)
-        if threshold is None:
-            products = zip(prior, scatter, strict=True)
-            mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
-            c0, mu0 = self._c0(), self._mu0(margin, mean_distance)
-        else:
-            c0, mu0 = inf, b0_of(check_positive("threshold", threshold), margin)
+        c0, mu0 = self._threshold_term(prior, scatter, margin, threshold)
         problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
         return self._weighted(problem, pairs, margin, check_positive("C", self.C)), prior
+
+    def _threshold_term(
+        self,
+        prior: Matrices,
+        scatter: Matrices,
+        margin: tuple[float, float],
+        threshold: float | None,
+    ) -> tuple[float, float]:
+        """c0 and μ0, before c0 is weighed."""
+        if threshold is not None:
+            return inf, b0_of(check_positive("threshold", threshold), margin)
+        products = zip(prior, scatter, strict=True)
+        mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
+        return self._c0(), self._mu0(margin, mean_distance)
 
     def _weighted(
         self, problem: LogDetProblem, pairs: Pairs, margin: tuple[float, float], C: float
     ) -> LogDetProblem:
         """The same problem with the pairs' loss weighed by C, and the threshold's pull with it."""
-        total = float(np.sum(pair_weights(pairs)))
-        c = C / total if self.reduction == "mean" else C
-        c0 = problem.c0
-        if problem.learns_threshold and self.c0 is None:
-            c0 = self.threshold_strength * c * total  # theory (Rho)
+        c, c0 = self._strengths(problem, float(np.sum(pair_weights(pairs))), C)
         return replace(problem, loss=squared_hinge(pairs, c, margin), c0=c0)
+
+    def _strengths(self, problem: LogDetProblem, total: float, C: float) -> tuple[float, float]:
+        """c and c0 for pairs of a total weight."""
+        c = C / total if self.reduction == "mean" else C
+        if problem.learns_threshold and self.c0 is None:
+            return c, self.threshold_strength * c * total  # theory (Rho)
+        return c, problem.c0
 
     def _prior(self, blocks: Blocks, scatter: Matrices, within: Matrices) -> list[NDArray]:
         if isinstance(self.prior, str):

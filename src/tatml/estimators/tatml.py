@@ -16,6 +16,7 @@ from ..drawing import balanced
 from ..metric import row_distances
 from ..solvers import Result
 from ..thresholds import threshold_of
+from ._all_pairs import has_very_many_pairs, learn_from_all_pairs
 from ._learning import LabelPairsMixin, LogDetLearner, best_b0, within_classes
 
 __all__ = ["PAPER", "TATML"]
@@ -84,7 +85,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         How pairs are drawn: at random per class as in the paper; the nearest samples of the same
         and of other classes, in the metric of the prior; or all. Neighbours teach the metric alone:
         the threshold is then learnt from random pairs. A class with one sample gives dissimilar
-        pairs only.
+        pairs only. More than two million pairs are not listed but summed up in tiles (Newton, all
+        components): `pairs_`, `similar_` and `pair_weights_` are then None.
     n_pairs_per_class : int or None, default=None
         For "random": half of them similar, half with one sample in the class and one outside. None:
         500, and more for few classes, 5,000 in all; at most 50,000 in all. There may be fewer where
@@ -122,9 +124,9 @@ class TATML(LabelPairsMixin, LogDetLearner):
         The threshold in the paper's squared units.
     result_ : Result
         The matrices W, the certificate, the history.
-    pairs_ : int array of shape (n_pairs, 2)
+    pairs_ : int array of shape (n_pairs, 2), or None
         The pairs that were used, as indices into X.
-    similar_ : bool array of shape (n_pairs,)
+    similar_ : bool array of shape (n_pairs,), or None
         Which of them are similar.
     pair_weights_ : array of shape (n_pairs,), or None
         How much each of them counted; None: all the same.
@@ -232,6 +234,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
 
     def _fit_blocks(self, blocks: Blocks, y, groups, threshold: float | None) -> Result:
         self.block_shapes_ = blocks.block_shapes
+        if has_very_many_pairs(self, len(blocks)):
+            return learn_from_all_pairs(self, blocks, y, groups, threshold)
         pairs, labels = self._draw(blocks, y, groups)
         if self.reduction == "mean":
             pairs = balanced(pairs)
