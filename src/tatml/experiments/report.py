@@ -1,0 +1,267 @@
+"""report.html: the results of a run as one page that needs nothing else, not even a network."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from . import report_tables as tables
+from .pictures import MANIFEST
+from .report_data import (
+    BASELINE,
+    FIXED_NAME,
+    Results,
+    Standing,
+    compare_with_method,
+    compare_with_printed,
+    dataset_title,
+    method_title,
+    text,
+)
+from .report_html import (
+    Column,
+    Figure,
+    Table,
+    Value,
+    bullets,
+    embed,
+    figures,
+    fill_page,
+    fold,
+    number,
+    paragraphs,
+)
+from .report_plots import accuracy_figures, sensitivity_figures
+from .settings import COMPETITORS
+from .store import FILE_NAME, read_records
+
+__all__ = ["write_report"]
+
+TITLE = "TATML: the paper's experiments, reproduced"
+KEPT_VERSIONS = 40  # of a dictionary that should hold some ten
+
+
+def write_report(out: str | os.PathLike[str]) -> Path:
+    """Write `report.html` beside the records of a run.
+
+    The pictures that `tatml.experiments.pictures.draw_pictures` left there are taken in.
+
+    Parameters
+    ----------
+    out : path
+        The folder with `results.jsonl`.
+
+    Returns
+    -------
+    Path
+        The page: one file without any reference to another.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tatml.experiments.report import write_report
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(folder).name
+    'report.html'
+    """
+    folder = Path(out)
+    page = make_page(Results(read_records(folder)), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path, unfinished = folder / "report.html", folder / "report.html.part"
+    unfinished.write_text(page, encoding="utf-8")
+    os.replace(unfinished, path)  # who has the page open never reads half of it
+    return path
+
+
+def make_page(results: Results, folder: Path) -> str:
+    """The page as text."""
+    sections = {
+        "table1": ("Table 1", table1_html(results)),
+        "plots": ("Accuracy by cell", plots_html(results)),
+        "by-object": ("By object", table_html(tables.by_object(results))),
+        "same-different": ("Verification", table_html(tables.verification(results))),
+        "sensitivity": ("Sensitivity", sensitivity_html(results)),
+        "learnt": ("What was learnt", pictures_html(folder)),
+        "all": ("All runs", runs_html(results)),
+        "made-by": ("Versions, seeds, time", provenance_html(results)),
+    }
+    lead = f'<div class="lead">\n{summary_html(results)}\n</div>'
+    return fill_page(TITLE, lead, sections, footer_html(folder))
+
+
+def table_html(table: Table | None) -> str:
+    """A table, or nothing."""
+    return "" if table is None else table.html()
+
+
+# The summary
+
+
+def summary_html(results: Results) -> str:
+    """What came out, in a few sentences that also say what is missing."""
+    if not results.records:
+        return paragraphs(["There are no results yet."])
+    printed = compare_with_printed(results)
+    lines = [tally(printed, "the best printed number of any method")] if printed else []
+    cells = results.printed_cells or [cell for cell in results.cells if not cell.by_object]
+    for method in COMPETITORS:
+        standings = compare_with_method(results, method, cells)
+        if standings:
+            lines.append(tally(standings, f"our own run of {method_title(method)}"))
+    lines += [above_baseline(standing) for standing in object_standings(results)]
+    lines.append(completeness(results, len(printed)))
+    name = method_title(FIXED_NAME)
+    first = f"{name} is the one configuration that was fixed before a test half was scored."
+    return paragraphs([first]) + bullets(lines)
+
+
+def tally(standings: list[Standing], rival: str) -> str:
+    """Cells won and lost, the lost ones by name."""
+    lost = [s for s in standings if not s.won]
+    line = f"Against {rival}: won {len(standings) - len(lost)} of {len(standings)} cells"
+    if not lost:
+        return line + "."
+    named = "; ".join(f"{s.cell.title} ({number(s.ours)} against {number(s.bar)})" for s in lost)
+    return f"{line}, lost {len(lost)}: {named}."
+
+
+def object_standings(results: Results) -> list[Standing]:
+    """By object: the fixed configuration against the plain distance."""
+    return compare_with_method(
+        results, BASELINE, [cell for cell in results.cells if cell.by_object]
+    )
+
+
+def above_baseline(standing: Standing) -> str:
+    """How far one is above the plain distance."""
+    gain = number(standing.ours - standing.bar, signed=True)
+    return (
+        f"{standing.cell.title}: {number(standing.ours)}, {gain} points against "
+        f"{method_title(BASELINE)} ({number(standing.bar)})."
+    )
+
+
+def completeness(results: Results, n_printed: int) -> str:
+    """What was run, and what was not."""
+    repeats = [len(s.by_repeat) for scores in results.scores.values() for s in scores.values()]
+    span = f"{min(repeats)} to {max(repeats)}" if repeats else "0"
+    if repeats and min(repeats) == max(repeats):
+        span = str(repeats[0])
+    line = f"{len(results.records)} runs, {span} repeats a cell and method"
+    if n_printed < 9:
+        line += f"; of the paper's nine cells {n_printed} were run"
+    if results.failed:
+        line += f"; {len(results.failed)} runs failed (see All runs)"
+    return line + "."
+
+
+# The sections
+
+
+def table1_html(results: Results) -> str:
+    """The table as the paper has it, then as a list."""
+    cells = [cell for cell in results.cells if not cell.by_object]
+    if not cells:
+        return ""
+    list_ = fold("The same as a list, to sort and filter", tables.comparison(results, cells).html())
+    return tables.overview(results, cells).html() + list_
+
+
+def plots_html(results: Results) -> str:
+    """Means with error bars."""
+    return figures(accuracy_figures(results, results.cells)) if results.cells else ""
+
+
+def sensitivity_html(results: Results) -> str:
+    """The paper's own study, then curves over the decades."""
+    many = sensitivity_figures(results.sensitivity)
+    parts = (table_html(tables.paper_grid(results)), figures(many) if many else "")
+    return "\n".join(part for part in parts if part)
+
+
+def pictures_html(folder: Path) -> str:
+    """The pictures that were drawn, in the order of their list."""
+    manifest = folder / MANIFEST
+    if not manifest.exists():
+        return ""
+    groups: dict[str, list[Figure]] = defaultdict(list)
+    for entry in json.loads(manifest.read_text(encoding="utf-8")):
+        path = manifest.parent / Path(entry["file"]).name
+        if path.exists():
+            source = embed(path.read_bytes(), "image/png")
+            figure = Figure(source, entry["alternative"], entry["caption"], entry["drawing"])
+            groups[entry["title"]].append(figure)
+    return "\n".join(f"<h3>{escape(t)}</h3>\n{figures(many)}" for t, many in groups.items())
+
+
+def runs_html(results: Results) -> str:
+    """Failures openly, all runs behind a click."""
+    runs = tables.all_runs(results)
+    listed = fold(runs.title, runs.html()) if runs.rows else ""
+    return "\n".join(part for part in (table_html(tables.failures(results)), listed) if part)
+
+
+def provenance_html(results: Results) -> str:
+    """With what, from which seeds, and where the time went."""
+    if not results.records:
+        return ""
+    return "\n".join(
+        [
+            versions_table(results).html(),
+            paragraphs([seeds_line(results), time_line(results)]),
+            tables.time_shares(results, "method", "Method", method_title).html(),
+            tables.time_shares(results, "dataset", "Data", dataset_title).html(),
+        ]
+    )
+
+
+def versions_table(results: Results) -> Table:
+    """Each version that was used, and by how many runs."""
+    used: dict[tuple[str, str], int] = defaultdict(int)
+    for record in results.records:
+        for name, version in list((record.get("versions") or {}).items())[:KEPT_VERSIONS]:
+            used[str(name), str(version)] += 1
+    rows = [
+        [Value(name), Value(version), Value(str(count), count)]
+        for (name, version), count in sorted(used.items())
+    ]
+    columns = [Column("What"), Column("Version"), Column("Runs", numeric=True)]
+    return Table("versions", "Versions", columns, rows)
+
+
+def seeds_line(results: Results) -> str:
+    """The seeds, in one line."""
+    seeds = sorted({text(record, "seed") for record in results.records})
+    shown = ", ".join(seeds[:12]) + (" …" if len(seeds) > 12 else "")
+    return f"{len(seeds)} seeds, each in its run's row: {shown}."
+
+
+def time_line(results: Results) -> str:
+    """All of it, and what the largest share is."""
+    by_method = results.seconds_by("method")
+    total = sum(by_method.values())
+    largest, seconds = next(iter(by_method.items()))
+    share = 100 * seconds / total if total else 0.0
+    return (
+        f"The fits took {total / 60:.1f} minutes in all, one after the other; "
+        f"{method_title(largest)} took {share:.0f} % of them. Shares hardly depend on the machine, "
+        "minutes do."
+    )
+
+
+def footer_html(folder: Path) -> str:
+    """When the results and the page were made."""
+    path = folder / FILE_NAME
+    lines = [f"Page written {_date(datetime.now(UTC))}."]
+    if path.exists():
+        lines.insert(0, f"Last result {_date(datetime.fromtimestamp(path.stat().st_mtime, UTC))}.")
+    return paragraphs([" ".join(lines)])
+
+
+def _date(moment: Any) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M UTC")
