@@ -4,5 +4,6 @@ from .methods import METHODS
 from .runner import run
 from .settings import DATASETS
 from .store import read_records
+from .table import write_tables
 
-__all__ = ["DATASETS", "METHODS", "read_records", "run"]
+__all__ = ["DATASETS", "METHODS", "read_records", "run", "write_tables"]

@@ -23,7 +23,7 @@ from ..features import Vectorize
 from .search import MatchedPCA, ThresholdSearch
 from .settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
 
-__all__ = ["FIXED", "METHODS", "Method"]
+__all__ = ["METHODS", "Method", "fixed_configuration"]
 
 FOLDS, NEIGHBOURS = PROTOCOL["folds"], PROTOCOL["neighbours"]
 PAPER_PAIRS = {name: PAPER[name] for name in ("prior", "pairs", "n_pairs_per_class")}
@@ -33,7 +33,7 @@ PAPER_WITHOUT_C = {name: value for name, value in PAPER.items() if name != "C"}
 # ---------------------------------------------------------------------------------------------
 # The one fixed configuration, "TATML*". It is set here, before any test half is scored, and is the
 # same for all data sets and feature types.
-def FIXED(seed: int) -> Pipeline:
+def fixed_configuration(seed: int) -> Pipeline:
     """TATML on vectorised descriptors, with C and the prior by cross-validation."""
     return make_pipeline(
         Vectorize(join=True), TATMLCV(priors=["scaled", "within"], cv=FOLDS, random_state=seed)
@@ -172,7 +172,7 @@ _ENTRIES = (
         "tatml_star",
         "TATML*",
         "fixed",
-        FIXED,
+        fixed_configuration,
         "vectors",
         "the one fixed configuration: TATMLCV on the vectorised descriptors",
         own_threshold=True,

@@ -1,4 +1,4 @@
-"""How far it is, and how long it will take: one line on a terminal, a line now and then elsewhere."""
+"""How far it is, and how long it will take: one line on a terminal, else a line now and then."""
 
 from __future__ import annotations
 

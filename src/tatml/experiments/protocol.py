@@ -6,7 +6,6 @@ What chooses never receives more than the training half: `choose_and_fit` has no
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from hashlib import sha256
 from time import perf_counter
 from typing import Any
@@ -19,16 +18,25 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 
 from ..blocks import Blocks
-from ..drawing import draw_pairs
+from ..drawing import balanced, draw_pairs
 from ..metric import row_distances
+from ..pairs import Pairs
 from ..thresholds import calibrated_threshold
 from .data import Samples
 from .methods import Method
 from .search import chosen_parameters, embed, fit_in_training_half, learner_of
 from .settings import PROTOCOL
 
-__all__ = ["Pairs", "choose_and_fit", "equal_error_rate", "evaluate", "held_out_pairs", "run_once"]
-__all__ += ["seed_of", "split_in_halves"]
+__all__ = [
+    "choose_and_fit",
+    "describe_fit",
+    "equal_error_rate",
+    "evaluate",
+    "held_out_pairs",
+    "run_once",
+    "seed_of",
+    "split_in_halves",
+]
 
 
 def seed_of(*parts: Any) -> int:
@@ -65,16 +73,12 @@ def split_in_halves(
     return order[in_training], order[~in_training]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of rows, and which of them are similar."""
-
-    index: NDArray[np.intp]
-    similar: NDArray[np.bool_]
-
-
 def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: int) -> Pairs:
-    """Half similar, half dissimilar, drawn class by class; never two views of one object."""
+    """Pairs drawn class by class, similar and dissimilar ones of the same total weight.
+
+    Never two views of one object. Small classes have fewer similar pairs than are wanted; the
+    weights make up for it.
+    """
     labels = np.unique(y, return_inverse=True)[1]
     objects = None if groups is None else np.unique(groups, return_inverse=True)[1]
     pairs = draw_pairs(
@@ -86,7 +90,7 @@ def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: i
         n_neighbors=1,
         random_state=np.random.RandomState(seed),
     )
-    return Pairs(pairs.index, pairs.similar)
+    return balanced(pairs)
 
 
 def choose_and_fit(method: Method, training: Samples, seed: int) -> Any:
@@ -108,7 +112,11 @@ def evaluate(
     knn = KNeighborsClassifier(PROTOCOL["neighbours"]).fit(known, training.y)
     scores = {"accuracy": 100 * knn.score(wanted, test.y)}
     calibration = held_out_pairs(training.y, training.groups, seed)
-    calibrated = calibrated_threshold(row_distances(known, calibration.index), calibration.similar)
+    calibrated = calibrated_threshold(
+        row_distances(known, calibration.index),
+        calibration.similar,
+        sample_weight=calibration.weights,
+    )
     learnt = learner_of(fitted).threshold_ if method.own_threshold else None
     pairs = held_out_pairs(test.y, test.groups, seed + 1)
     distances = row_distances(wanted, pairs.index)
@@ -121,14 +129,14 @@ def _verification(
     learnt: float | None,
     calibrated: float,
 ) -> dict[str, float | None]:
-    def balanced(threshold: float) -> float:
+    def judged(threshold: float) -> float:
         return 100 * float(balanced_accuracy_score(similar, distances < threshold))
 
     return {
         "auc": float(roc_auc_score(similar, -distances)),
         "eer": equal_error_rate(distances, similar),
-        "balanced_learnt": None if learnt is None else balanced(learnt),
-        "balanced_calibrated": balanced(calibrated),
+        "balanced_learnt": None if learnt is None else judged(learnt),
+        "balanced_calibrated": judged(calibrated),
         "threshold_calibrated": calibrated,
     }
 

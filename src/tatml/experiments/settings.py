@@ -110,7 +110,7 @@ PROTOCOL = MappingProxyType(
         "quick_repeats": 2,
         "neighbours": 3,
         "folds": 5,  # of the cross-validation inside the training half
-        "verification_pairs": 20_000,  # of the test half, half of them similar; as many to calibrate
+        "verification_pairs": 20_000,  # half of them similar; as many to calibrate
         "significance": 0.05,
         "seed": 20160,  # all seeds are made of it, the data set, the split and the repeat
     }
