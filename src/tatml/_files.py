@@ -339,6 +339,9 @@ def _samples(path: Path, arrays: dict[str, NDArray]) -> Any:
     for name in ("X", *several):
         if name in arrays:
             _checked_samples(path, name, arrays[name])
+    counts = {name: len(arrays[name]) for name in several}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"{path}: expected the same number of samples in each block, got {counts}")
     return Blocks(*(arrays[name] for name in several)) if several else arrays.get("X")
 
 

@@ -33,6 +33,7 @@ Row = tuple[str, str, str]
 
 
 def labelled(data: Data) -> Data:
+    """The same data, which must have classes."""
     if data.y is None:
         raise ValueError(
             f"{data.path}: expected labels: an array y, or a column named y, target or by --target"
@@ -41,6 +42,7 @@ def labelled(data: Data) -> Data:
 
 
 def pair_labels(data: Data) -> NDArray[np.intp]:
+    """+1 for the same and −1 for different, which must be known."""
     if data.similar is None:
         raise ValueError(
             f"{data.path}: expected which pairs are similar: a column or an array similar (or y)"
@@ -49,6 +51,7 @@ def pair_labels(data: Data) -> NDArray[np.intp]:
 
 
 def embedded(estimator: Any, data: Data) -> NDArray[np.float64]:
+    """The samples where plain distances are the learnt ones."""
     if not hasattr(estimator, "transform"):
         raise ValueError(
             f"{type(estimator).__name__}: learns a threshold for a given distance; it embeds no "
@@ -58,15 +61,10 @@ def embedded(estimator: Any, data: Data) -> NDArray[np.float64]:
 
 
 def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str, Any]:
+    """The accuracy of the nearest neighbours among the training samples, with a 95 % interval."""
     knn = neighbours(estimator, train, k)
+    _check_comparable(train, test)
     correct = int(np.sum(knn.predict(embedded(estimator, test)) == test.y))
-    if train.groups is not None and test.groups is not None:
-        shared = np.intersect1d(train.groups, test.groups)
-        if len(shared):
-            warn_user(
-                f"{len(shared)} groups are in both {train.path} and {test.path}: the accuracy is "
-                "that of samples whose group is known"
-            )
     interval = binomtest(correct, len(test.y)).proportion_ci(method="wilson")
     return {
         "k": k,
@@ -78,7 +76,29 @@ def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str
     }
 
 
+def _check_comparable(train: Data, test: Data) -> None:
+    """The two must have classes in common, and should have no groups in common."""
+    known, found = set(train.y.tolist()), set(test.y.tolist())
+    unknown = sorted(found - known, key=str)
+    if len(unknown) == len(found):
+        raise ValueError(
+            f"{test.path}: expected the classes of {train.path}, for example "
+            f"{min(known, key=str)!r}, got others, for example {unknown[0]!r}"
+        )
+    if unknown:
+        warn_user(f"{test.path}: {len(unknown)} classes are not in {train.path}: {unknown[0]!r}, …")
+    if train.groups is None or test.groups is None:
+        return
+    shared = set(train.groups.tolist()) & set(test.groups.tolist())
+    if shared:
+        warn_user(
+            f"{len(shared)} groups are in both {train.path} and {test.path}: the accuracy is "
+            "that of samples whose group is known"
+        )
+
+
 def neighbours(estimator: Any, train: Data, k: int) -> KNeighborsClassifier:
+    """The nearest neighbours among the training samples, by the learnt distance."""
     if k > len(train.y):
         raise ValueError(f"--k: expected at most the {len(train.y)} training samples, got {k}")
     return KNeighborsClassifier(k).fit(embedded(estimator, train), train.y)
@@ -105,6 +125,7 @@ def pairs_of(data: Data, seed: int) -> tuple[NDArray, NDArray[np.intp], Any]:
 def pair_facts(
     estimator: Any, pairs: NDArray, labels: NDArray, X: Any, seed: int
 ) -> dict[str, Any]:
+    """What the distances and the threshold are worth on pairs with labels ±1."""
     scores = estimator.pair_score(pairs, X)
     rates = error_rates(estimator, pairs, labels, X, random_state=seed)
     facts: dict[str, Any] = {
@@ -135,6 +156,7 @@ def equal_error_rate(labels: NDArray, scores: NDArray) -> float:
 
 
 def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
+    """The facts as names, numbers and notes."""
     rows, pairs = [], facts["pairs"]
     if "knn" in facts:
         knn = facts["knn"]
@@ -156,6 +178,7 @@ def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
 
 
 def number(value: Any) -> str:
+    """A number to six digits; words stay as they are."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 

@@ -94,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(argv)
     options.command_line = shlex.join(["tatml", *argv])
+    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
@@ -104,7 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_output()
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
-        print("tatml: interrupted", file=sys.stderr)
+        again = "; the same command goes on where it stopped" if options.name == "reproduce" else ""
+        print(f"tatml: interrupted{again}", file=sys.stderr)
         return 128 + signal.SIGINT
     except Exception as error:
         if options.traceback:
@@ -227,12 +230,19 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument(
         "what", choices=("table1", "sensitivity", "all"), help="the table, the study, or both"
     )
-    parser.add_argument("--datasets", nargs="+", metavar="NAME", help="eth80 brodatz virus …")
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        metavar="NAME",
+        help="eth80, brodatz, virus, eth80-objects (need --data), digits, textures",
+    )
     parser.add_argument("--data", metavar="DIR", help="folder of the data (default: $TATML_DATA)")
     parser.add_argument("--out", metavar="DIR", default="results", help="default: results")
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of the table")
     parser.add_argument("--features", nargs="+", metavar="NAME", help="default: all of the table")
-    parser.add_argument("--repeats", type=_count, default=5, metavar="N", help="random halves (5)")
+    parser.add_argument(
+        "--repeats", type=_count, metavar="N", help="random halves (5; 2 with --quick)"
+    )
     parser.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (1)")
     parser.add_argument("--quick", action="store_true", help="a small form, in minutes")
 
