@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import Columns, Data, read_data, write_csv
+from ._files import Columns, Data, read_data
 from ._measuring import (
     embedded,
     evaluation_rows,
@@ -26,6 +26,7 @@ from ._measuring import (
     pairs_of,
 )
 from ._names import quoted, suggestion
+from ._tables import write_csv
 from .saving import ESTIMATORS, EXTENSION, Model, load_model, save_model
 
 __all__ = ["evaluate", "fit", "predict", "transform"]

@@ -1,16 +1,13 @@
-"""Read samples, labels and pairs from the files of a user, `.npz` or `.csv`, and write tables.
+"""Read samples, labels and pairs from the files of a user, `.npz` or `.csv`, as arrays.
 
 Every error is one line that names the file and the place in it.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._names import quoted, suggestion
+from ._tables import Table, check_is_file, read_table
 from .blocks import Blocks, as_blocks
 
-__all__ = ["Columns", "Data", "read_data", "write_csv"]
+__all__ = ["Columns", "Data", "read_data"]
 
 TARGET_NAMES = ("y", "target")
 PAIR_COLUMNS = ("first", "second", "similar")
@@ -95,133 +93,16 @@ def read_data(path: str | Path, columns: Columns = Columns(), pairs: Any = None)
     if read is None:
         found = f"the extension {path.suffix!r}" if path.suffix else "none"
         raise ValueError(f"{path}: expected a file with the extension .npz or .csv, got {found}")
-    _check_is_file(path)
+    check_is_file(path)
     data = read(path, columns, pairs is not None)
     return data if pairs is None else _with_pairs(data, Path(pairs))
-
-
-def write_csv(path: str | Path | None, names: Iterable[str], rows: Iterable[Sequence]) -> None:
-    """Write a table; without a path to the standard output."""
-    if path is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([list(names), *rows])
-        return
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([list(names), *rows])
 
 
 # Tables
 
 
-@dataclass(frozen=True)
-class _Table:
-    path: Path
-    names: list[str]
-    rows: list[list[str]]
-    lines: list[int]
-
-    def column(self, name: str, option: str | None = None) -> list[str]:
-        """The cells of one column."""
-        place = self.place(name, option)
-        return [row[place].strip() for row in self.rows]
-
-    def place(self, name: str, option: str | None = None) -> int:
-        if name not in self.names:
-            asked = f" ({option})" if option else ""
-            raise ValueError(
-                f"{self.path}: expected a column {name!r}{asked}, got {quoted(self.names)}"
-                f"{suggestion(name, self.names)}"
-            )
-        return self.names.index(name)
-
-    def numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Some columns as finite numbers, shape (n_rows, n_columns)."""
-        places = [self.place(name) for name in names]
-        try:
-            values = np.array([[float(row[place]) for place in places] for row in self.rows])
-        except ValueError:
-            values = np.array([[np.nan]])
-        if not np.isfinite(values).all():
-            raise ValueError(self._first_wrong(places))
-        return values
-
-    def labels(self, name: str, option: str) -> NDArray:
-        """A column of labels: whole numbers, numbers or words."""
-        cells = self.column(name, option)
-        for line, cell in zip(self.lines, cells, strict=True):
-            if not cell or cell.lower() == "nan":
-                raise ValueError(
-                    f"{self.path}, line {line}, column {name!r}: expected a label, got "
-                    f"{cell or 'an empty cell'}"
-                )
-        for kind in (int, float):
-            try:
-                return np.array([kind(cell) for cell in cells])
-            except (ValueError, OverflowError):
-                continue
-        return np.array(cells)
-
-    def _first_wrong(self, places: Sequence[int]) -> str:
-        for line, row in zip(self.lines, self.rows, strict=True):
-            for place in places:
-                if not _is_finite(row[place]):
-                    cell, name = row[place].strip(), self.names[place]
-                    found = repr(cell) if cell else "an empty cell"
-                    return (
-                        f"{self.path}, line {line}, column {name!r}: expected a finite number, "
-                        f"got {found}; leave a column out with --drop"
-                    )
-        return f"{self.path}: expected finite numbers"
-
-
-def _is_finite(cell: str) -> bool:
-    try:
-        return isfinite(float(cell))
-    except ValueError:
-        return False
-
-
-def _read_table(path: Path) -> _Table:
-    """A table with a header; the delimiter is the one of comma, semicolon and tab it has most."""
-    _check_is_file(path)
-    rows, lines = [], []
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            header = file.readline()
-            file.seek(0)
-            reader = csv.reader(file, delimiter=max(",;\t", key=header.count), strict=True)
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    rows.append(row)
-                    lines.append(reader.line_num)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: expected a table in UTF-8, got {error}") from error
-    if len(rows) < 2:
-        raise ValueError(f"{path}: expected a header and one row or more, got {len(rows)} lines")
-    names = [name.strip() for name in rows[0]]
-    table = _Table(path, names, rows[1:], lines[1:])
-    _check_table(table)
-    return table
-
-
-def _check_table(table: _Table) -> None:
-    if all(_is_finite(name) for name in table.names):
-        raise ValueError(
-            f"{table.path}: expected a header with the names of the columns, got numbers "
-            f"in the first line"
-        )
-    twice = [name for name in table.names if table.names.count(name) > 1]
-    if twice:
-        raise ValueError(f"{table.path}: expected different column names, got {twice[0]!r} twice")
-    for line, row in zip(table.lines, table.rows, strict=True):
-        if len(row) != len(table.names):
-            raise ValueError(
-                f"{table.path}, line {line}: expected {len(table.names)} cells as in the header, "
-                f"got {len(row)}"
-            )
-
-
 def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> Data:
-    table = _read_table(path)
+    table = read_table(path)
     target = _target_of(table, columns, guess=columns.guess_target and not with_pairs)
     for name in columns.drop:
         table.place(name, "--drop")
@@ -245,7 +126,7 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> Data:
     )
 
 
-def _target_of(table: _Table, columns: Columns, guess: bool) -> str | None:
+def _target_of(table: Table, columns: Columns, guess: bool) -> str | None:
     if columns.target is not None:
         return table.names[table.place(columns.target, "--target")]
     if columns.likely_target in table.names:
@@ -261,7 +142,7 @@ def _with_pairs(data: Data, path: Path) -> Data:
     """The same samples with the index pairs of a table: first, second and perhaps similar."""
     if data.X is None:
         raise ValueError(f"{data.path}: expected samples, X, for the index pairs of {path}")
-    table = _read_table(path)
+    table = read_table(path)
     similar = None
     index = np.stack([_row_numbers(table, name, len(data.X)) for name in PAIR_COLUMNS[:2]], axis=1)
     if PAIR_COLUMNS[2] in table.names:
@@ -269,13 +150,13 @@ def _with_pairs(data: Data, path: Path) -> Data:
     return replace(data, pairs=index, similar=similar)
 
 
-def _cells(table: _Table, name: str) -> Iterable[tuple[str, str]]:
+def _cells(table: Table, name: str) -> Iterable[tuple[str, str]]:
     """Each cell of a column, and where it is."""
     for line, cell in zip(table.lines, table.column(name), strict=True):
         yield cell, f"{table.path}, line {line}, column {name!r}"
 
 
-def _row_numbers(table: _Table, name: str, n_samples: int) -> NDArray[np.intp]:
+def _row_numbers(table: Table, name: str, n_samples: int) -> NDArray[np.intp]:
     for cell, where in _cells(table, name):
         if not (cell.isdecimal() and int(cell) < n_samples):
             raise ValueError(
@@ -399,10 +280,3 @@ def _flags(path: Path, name: str, values: NDArray) -> NDArray[np.bool_]:
             f"{sorted(found, key=str)[:5]}"
         )
     return values > 0
-
-
-def _check_is_file(path: Path) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: expected a file, got a folder")
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a file, got none of this name")

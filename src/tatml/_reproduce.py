@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +40,7 @@ def reproduce(options: Namespace) -> None:
         quick=options.quick,
     )
     if options.what != "sensitivity":
+        print("drawing pictures", file=sys.stderr)
         names = dict.fromkeys(chosen or declared)
         draw_pictures(options.out, [declared[name] for name in names], data=data)
     tables = experiments.write_tables(options.out)
