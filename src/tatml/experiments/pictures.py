@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
 
 from ..datasets._folder import FOLDER_VARIABLE
 from ..display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 from ..metric import row_distances
-from .data import Samples, data_digest, digest_of, extract, load_images, samples_of
+from .data import Samples, digest_of, extract, load_images, samples_of
 from .methods import METHODS
-from .protocol import choose_and_fit, held_out_pairs, seed_of, split_in_halves
+from .protocol import choose_and_fit, held_out_pairs, split_in_halves
+from .report_data import BASELINE, FIXED_NAME
 from .search import embed, learner_of
 from .settings import PROTOCOL, Dataset, features_of
+from .tasks import Task
 
-__all__ = ["MANIFEST", "Picture", "draw_contact_sheet", "draw_pictures"]
+__all__ = ["MANIFEST", "Picture", "draw_pictures", "read_pictures"]
 
 MANIFEST = Path("pictures") / "pictures.json"
 WIDTH, DPI = 4.6, 130
 RIGHT, WRONG = "#00734d", "#b3340a"
 NEIGHBOURS = PROTOCOL["neighbours"]
-STYLE = {"font.size": 9, "text.parse_math": False}
+STYLE = {"font.size": 9}
+DRAWN_AS = 1  # raise it when the drawings change, so that old ones are not taken for new
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Picture:
     """A picture in the folder, and what the report says of it."""
 
     file: str
+    dataset: str
     title: str
     alternative: str
     caption: str
@@ -96,25 +101,39 @@ def draw_pictures(
     pictures = []
     for dataset in datasets:
         if dataset.embedded or has_folder:
-            pictures += _pictures_of(dataset, folder, data, Path(out) / "features")
-    entries = json.dumps([asdict(picture) for picture in pictures], indent=1, ensure_ascii=False)
-    (Path(out) / MANIFEST).write_text(entries + "\n", encoding="utf-8")
+            with threadpool_limits(1):  # as in the runs: small matrices are slower on many
+                pictures += _pictures_of(dataset, folder, data, Path(out) / "features")
+    kept = [p for p in read_pictures(out) if p.dataset not in {new.dataset for new in pictures}]
+    _write_list(Path(out) / MANIFEST, pictures + kept)
     return pictures
 
 
+def read_pictures(out: str | os.PathLike[str]) -> list[Picture]:
+    """The pictures that are there; none where none were drawn."""
+    return _read_list(Path(out) / MANIFEST)
+
+
+def _read_list(path: Path) -> list[Picture]:
+    if not path.exists():
+        return []
+    found = [Picture(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+    return [picture for picture in found if (path.parent / picture.file).exists()]
+
+
+def _write_list(path: Path, pictures: Sequence[Picture]) -> None:
+    entries = [asdict(picture) for picture in pictures]
+    path.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def _pictures_of(dataset: Dataset, folder: Path, data: Any, cache: Path) -> list[Picture]:
-    features = features_of(dataset)[0]
-    star = METHODS["tatml_star"]
-    stem = f"{dataset.name}-{digest_of([data_digest(dataset), features, star.about])}"
+    task = Task("table1", dataset, main_features(dataset), FIXED_NAME, repeat=0)
+    stem = f"{dataset.name}-{digest_of([task.identity()['key'], DRAWN_AS])}"
     listed = folder / f"{stem}.json"
-    if listed.exists():
-        found = [Picture(**entry) for entry in json.loads(listed.read_text(encoding="utf-8"))]
-        if all((folder / picture.file).exists() for picture in found):
-            return found
-    samples = samples_of(dataset, features, extract(dataset, data, cache))
-    learnt, plain, paper = (
-        fit(dataset, features, name, samples) for name in ("tatml_star", "euc", "tatml")
-    )
+    found = _read_list(listed)
+    if found:
+        return found
+    samples = samples_of(dataset, task.features, extract(dataset, data, cache))
+    learnt, plain, paper = (fit(task, name, samples) for name in (FIXED_NAME, BASELINE, "tatml"))
     images = load_images(dataset, data).images
     pictures = [
         draw_distances(folder, stem, learnt),
@@ -123,18 +142,22 @@ def _pictures_of(dataset: Dataset, folder: Path, data: Any, cache: Path) -> list
         draw_matrices(folder, stem, learnt),
         draw_contact_sheet(folder, stem, plain, learnt, images),
     ]
-    entries = json.dumps([asdict(picture) for picture in pictures], ensure_ascii=False)
-    listed.write_text(entries, encoding="utf-8")
+    _write_list(listed, pictures)
     return pictures
 
 
-def fit(dataset: Dataset, features: str, method: str, samples: Samples) -> Fit:
-    """Fit a method to the first training half, as the first repeat does."""
-    place = (dataset.dataset, dataset.split, 0)
-    rows = split_in_halves(samples.y, samples.groups, seed_of("split", *place))
+def main_features(dataset: Dataset) -> str:
+    """The feature type that is drawn: all scales, or of tensors the vectors."""
+    return features_of(dataset)[-1 if dataset.pixel_features is None else 0]
+
+
+def fit(task: Task, method: str, samples: Samples) -> Fit:
+    """Fit a method to the training half of the task."""
+    seeds = task.seeds()
+    rows = split_in_halves(samples.y, samples.groups, seeds["split"])
     training, test = (samples.take(half) for half in rows)
-    fitted = choose_and_fit(METHODS[method], training, seed_of("fit", *place))
-    return Fit(dataset, features, fitted, training, test, rows)
+    fitted = choose_and_fit(METHODS[method], training, seeds["fit"])
+    return Fit(task.dataset, task.features, fitted, training, test, rows)
 
 
 def save(folder: Path, name: str, draw: Callable[[], Any], colours: int = 128) -> str:
@@ -172,7 +195,7 @@ def draw_distances(folder: Path, stem: str, fit: Fit) -> Picture:
     rates: list[float] = []
 
     def draw() -> Any:
-        figure, axes = new_figure(3.6, 1)
+        figure, axes = new_figure(3.8, 1)
         shown = PairDistanceDisplay.from_predictions(
             distances,
             labels,
@@ -183,13 +206,15 @@ def draw_distances(folder: Path, stem: str, fit: Fit) -> Picture:
             name=f"{fit.title}: pairs of the test half",
         )
         rates.extend(shown.error_rates)
-        axes[0, 0].legend(fontsize=7)
+        axes[0, 0].get_legend().remove()  # it would lie on the histograms
+        figure.legend(loc="outside lower center", fontsize=7, ncols=2, frameon=False)
         return figure
 
     name = save(folder, f"{stem}-distances.png", draw)
     missed, passed = rates
     return Picture(
         name,
+        fit.dataset.name,
         "Distances of pairs",
         f"Histograms of the distances of similar and dissimilar test pairs of {fit.title}; at the "
         f"threshold {learner.threshold_:.3g}, {missed:.1%} of the similar pairs lie above it and "
@@ -213,6 +238,7 @@ def draw_convergence(folder: Path, stem: str, fit: Fit) -> Picture:
     steps = f"{result.n_iter} steps to a duality gap of {result.gap:.1e}"
     return Picture(
         name,
+        fit.dataset.name,
         "Convergence",
         f"Primal, dual and duality gap by iteration and by seconds for {fit.title}: {steps}.",
         f"{fit.title}: {steps}, at an objective of {result.primal:.4g}.",
@@ -232,9 +258,10 @@ def draw_matrices(folder: Path, stem: str, fit: Fit) -> Picture:
         f"{stem}-matrices-{'vector' if whole else 'blocks'}.png",
         lambda: MetricDisplay.from_estimator(learner, names).figure_,
     )
-    title = METHODS["tatml_star" if whole else "tatml"].title
+    title = METHODS[FIXED_NAME if whole else "tatml"].title
     return Picture(
         name,
+        fit.dataset.name,
         "Learnt matrices",
         f"Heat map and spectrum of the matrices that {title} learnt on {fit.title}, {kind}; in "
         "units in which the prior's diagonal is 1.",
@@ -256,15 +283,15 @@ def draw_contact_sheet(
     train_rows, test_rows = learnt.rows
 
     def draw() -> Any:
-        figure, axes = new_figure(0.62 * len(queries) + 0.5, len(queries), 2 * NEIGHBOURS + 1)
+        figure, axes = new_figure(0.65 * len(queries) + 0.3, len(queries), 2 * NEIGHBOURS + 1)
         for row, query in zip(axes, queries, strict=True):
             show(row[0], images[test_rows[query]])
-            row[0].set_xlabel("query", fontsize=6, labelpad=1)
             for place, near in enumerate(np.concatenate([near[query] for near in found])):
                 ax = row[place + 1]
                 show(ax, images[train_rows[near]])
                 frame(ax, known[near] == asked[query])
-        axes[0, 2].set_title(METHODS["euc"].title + " distance", fontsize=8)
+        axes[0, 0].set_title("query", fontsize=8)
+        axes[0, 2].set_title(METHODS[BASELINE].title + " distance", fontsize=8)
         axes[0, 2 + NEIGHBOURS].set_title("learnt distance", fontsize=8)
         return figure
 
@@ -272,6 +299,7 @@ def draw_contact_sheet(
     tally = describe(right)
     return Picture(
         name,
+        learnt.dataset.name,
         "Queries and their nearest neighbours",
         f"Query images of {learnt.title}, each with its {NEIGHBOURS} nearest training images by "
         f"the plain and by the learnt distance, right ones with a tick, wrong ones with a cross. "
@@ -332,8 +360,12 @@ def show(ax: Any, image: NDArray) -> None:
 
 
 def frame(ax: Any, right: bool) -> None:
-    """Say by colour and by sign whether a neighbour is of the query's class."""
+    """Say by colour, line and sign whether a neighbour is of the query's class."""
     colour = RIGHT if right else WRONG
-    ax.set_xlabel("✓" if right else "✗", color=colour, fontsize=8, labelpad=0, fontweight="bold")
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    style = {"color": colour, "fontsize": 9, "fontweight": "bold", "bbox": box}
+    ax.text(
+        0.96, 0.94, "✓" if right else "✗", ha="right", va="top", transform=ax.transAxes, **style
+    )
     for spine in ax.spines.values():
         spine.set(color=colour, linewidth=2, linestyle="-" if right else ":")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from . import report_tables as tables
-from .pictures import MANIFEST
+from .pictures import MANIFEST, read_pictures
 from .report_data import (
     BASELINE,
     FIXED_NAME,
+    LEVEL,
+    Record,
     Results,
     Standing,
+    as_number,
     compare_with_method,
     compare_with_printed,
     dataset_title,
     method_title,
+    numbers_of,
     text,
 )
 from .report_html import (
@@ -37,8 +41,9 @@ from .report_html import (
     paragraphs,
 )
 from .report_plots import accuracy_figures, sensitivity_figures
+from .sensitivity_table import EXPLANATION
 from .settings import COMPETITORS
-from .store import FILE_NAME, read_records
+from .store import read_records
 
 __all__ = ["write_report"]
 
@@ -91,7 +96,7 @@ def make_page(results: Results, folder: Path) -> str:
         "made-by": ("Versions, seeds, time", provenance_html(results)),
     }
     lead = f'<div class="lead">\n{summary_html(results)}\n</div>'
-    return fill_page(TITLE, lead, sections, footer_html(folder))
+    return fill_page(TITLE, lead, sections, footer_html(results))
 
 
 def table_html(table: Table | None) -> str:
@@ -114,6 +119,7 @@ def summary_html(results: Results) -> str:
         if standings:
             lines.append(tally(standings, f"our own run of {method_title(method)}"))
     lines += [above_baseline(standing) for standing in object_standings(results)]
+    lines += [line for line in [reached_line(results)] if line]
     lines.append(completeness(results, len(printed)))
     name = method_title(FIXED_NAME)
     first = f"{name} is the one configuration that was fixed before a test half was scored."
@@ -121,13 +127,35 @@ def summary_html(results: Results) -> str:
 
 
 def tally(standings: list[Standing], rival: str) -> str:
-    """Cells won and lost, the lost ones by name."""
-    lost = [s for s in standings if not s.won]
-    line = f"Against {rival}: won {len(standings) - len(lost)} of {len(standings)} cells"
-    if not lost:
-        return line + "."
-    named = "; ".join(f"{s.cell.title} ({number(s.ours)} against {number(s.bar)})" for s in lost)
-    return f"{line}, lost {len(lost)}: {named}."
+    """Cells won, level and lost, those that were not won by name."""
+    line = f"Against {rival}: won {sum(s.won for s in standings)} of {len(standings)} cells"
+    for word, group in (
+        ("level in", [s for s in standings if s.level]),
+        ("lost", [s for s in standings if not s.won and not s.level]),
+    ):
+        if group:
+            named = (f"{s.cell.title} ({number(s.ours)} against {number(s.bar)})" for s in group)
+            line += f"; {word} {len(group)}: {', '.join(named)}"
+    return line + "."
+
+
+def reached_line(results: Results) -> str:
+    """Whether the paper's own method, run here, reaches what the paper prints for it."""
+    pairs = [
+        (cell, results.scores[cell]["tatml"], numbers_of(cell)["tatml"])
+        for cell in results.printed_cells
+        if "tatml" in results.scores[cell]
+    ]
+    if not pairs:
+        return ""
+    below = [
+        f"{cell.title} ({number(score.mean)} against {number(printed)})"
+        for cell, score, printed in pairs
+        if score.mean < printed and score.against_number(printed) < LEVEL
+    ]
+    reached = sum(round(score.mean, 2) >= printed for _, score, printed in pairs)
+    line = f"TATML as in the paper reaches its printed number in {reached} of {len(pairs)} cells"
+    return line + (f"; it is significantly below in {', '.join(below)}." if below else ".")
 
 
 def object_standings(results: Results) -> list[Standing]:
@@ -179,23 +207,52 @@ def plots_html(results: Results) -> str:
 
 def sensitivity_html(results: Results) -> str:
     """The paper's own study, then curves over the decades."""
+    if not results.sensitivity:
+        return ""
     many = sensitivity_figures(results.sensitivity)
-    parts = (table_html(tables.paper_grid(results)), figures(many) if many else "")
-    return "\n".join(part for part in parts if part)
+    table = table_html(tables.settings_table(results))
+    heading, *reasons = EXPLANATION.split("\n\n")
+    return "\n".join(
+        [
+            bullets(ranges(results)),
+            figures(many) if many else "",
+            table,
+            f"<h3>{escape(heading.removeprefix('## '))}</h3>",
+            paragraphs(reasons),
+        ]
+    )
+
+
+def ranges(results: Results) -> list[str]:
+    """How far accuracy and b0 move in each part of the study, method by method."""
+    groups: dict[str, list[Record]] = defaultdict(list)
+    for record in results.sensitivity:
+        setting = record.get("setting") or {}
+        moves = setting.get("moves")
+        part = f"values of {moves}" if moves else f"the paper's {setting.get('study')}"
+        groups[f"{method_title(text(record, 'method'))}, {part}"].append(record)
+    return [f"{name}: {spans(group)}." for name, group in groups.items()]
+
+
+def spans(records: list[Record]) -> str:
+    """From where to where the means over the repeats go."""
+    settings: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        settings[str(record.get("setting"))].append(record)
+    parts = []
+    for key, form, unit in (("accuracy", ".2f", " %"), ("b0", ".3g", "")):
+        means = [np.mean([as_number(r.get(key)) for r in group]) for group in settings.values()]
+        parts.append(f"{key} from {np.nanmin(means):{form}} to {np.nanmax(means):{form}}{unit}")
+    return ", ".join(parts)
 
 
 def pictures_html(folder: Path) -> str:
     """The pictures that were drawn, in the order of their list."""
-    manifest = folder / MANIFEST
-    if not manifest.exists():
-        return ""
     groups: dict[str, list[Figure]] = defaultdict(list)
-    for entry in json.loads(manifest.read_text(encoding="utf-8")):
-        path = manifest.parent / Path(entry["file"]).name
-        if path.exists():
-            source = embed(path.read_bytes(), "image/png")
-            figure = Figure(source, entry["alternative"], entry["caption"], entry["drawing"])
-            groups[entry["title"]].append(figure)
+    for picture in read_pictures(folder):
+        source = embed((folder / MANIFEST).with_name(picture.file).read_bytes(), "image/png")
+        figure = Figure(source, picture.alternative, picture.caption, picture.drawing)
+        groups[picture.title].append(figure)
     return "\n".join(f"<h3>{escape(t)}</h3>\n{figures(many)}" for t, many in groups.items())
 
 
@@ -231,7 +288,7 @@ def versions_table(results: Results) -> Table:
         for (name, version), count in sorted(used.items())
     ]
     columns = [Column("What"), Column("Version"), Column("Runs", numeric=True)]
-    return Table("versions", "Versions", columns, rows)
+    return Table("versions", "Versions", columns, rows, tools=False)
 
 
 def seeds_line(results: Results) -> str:
@@ -254,14 +311,10 @@ def time_line(results: Results) -> str:
     )
 
 
-def footer_html(folder: Path) -> str:
-    """When the results and the page were made."""
-    path = folder / FILE_NAME
-    lines = [f"Page written {_date(datetime.now(UTC))}."]
-    if path.exists():
-        lines.insert(0, f"Last result {_date(datetime.fromtimestamp(path.stat().st_mtime, UTC))}.")
-    return paragraphs([" ".join(lines)])
-
-
-def _date(moment: Any) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M UTC")
+def footer_html(results: Results) -> str:
+    """When the results and the page were made, and from which commits."""
+    dates = sorted(text(record, "date") for record in results.records if record.get("date"))
+    made = f"Results made from {dates[0]} to {dates[-1]}. " if dates else ""
+    commits = {(r.get("versions") or {}).get("commit") for r in results.records} - {None}
+    named = f"Commit {', '.join(sorted(map(str, commits)))}. " if commits else ""
+    return paragraphs([f"{made}{named}Page written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."])

@@ -9,10 +9,11 @@ from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
+from .comparison import printed_number
 from .methods import METHODS
-from .settings import DATASETS, PRINTED, PROTOCOL, SCALES
+from .settings import DATASETS, PRINTED, PROTOCOL
+from .statistics import deviation, mean, p_value
 from .store import current_records
 
 __all__ = [
@@ -83,38 +84,22 @@ class Score:
     by_repeat: dict[int, float]
 
     @property
-    def values(self) -> np.ndarray:
-        """The accuracies, shape (n_repeats,)."""
-        return np.array([self.by_repeat[key] for key in sorted(self.by_repeat)])
-
-    @property
     def mean(self) -> float:
         """Their mean."""
-        return float(self.values.mean())
+        return mean(self.by_repeat)
 
     @property
     def deviation(self) -> float:
         """Their standard deviation, NaN for a single one."""
-        return float(self.values.std(ddof=1)) if len(self.by_repeat) > 1 else nan
+        return deviation(self.by_repeat)
 
     def against(self, other: Score) -> float:
         """The p value of the differences by repeat, NaN where there are too few."""
-        both = sorted(self.by_repeat.keys() & other.by_repeat.keys())
-        gains = np.array([self.by_repeat[r] - other.by_repeat[r] for r in both])
-        return p_value(gains, 0.0)
+        return p_value(self.by_repeat, other.by_repeat)
 
     def against_number(self, printed: float) -> float:
         """The p value of a mean other than the printed number."""
-        return p_value(self.values, printed)
-
-
-def p_value(values: np.ndarray, expected: float) -> float:
-    """One-sample t-test, two sides; 0 or 1 where the values do not vary."""
-    if len(values) < 2 or not np.isfinite(expected):
-        return nan
-    if np.ptp(values) == 0:
-        return float(values[0] == expected)
-    return float(stats.ttest_1samp(values, expected).pvalue)
+        return p_value(self.by_repeat, printed)
 
 
 class Results:
@@ -201,11 +186,11 @@ def in_order(found: Iterable[Any], declared: Iterable[Any]) -> list[Any]:
 
 def numbers_of(cell: Cell) -> dict[str, float]:
     """The printed numbers of a cell by method; none for a split that the paper has not."""
-    places = [name for name, _ in SCALES]
-    if cell.by_object or cell.features not in places:
+    if cell.by_object:
         return {}
-    place = places.index(cell.features)
-    return {method: row[place] for method, row in PRINTED.get(cell.dataset, {}).items()}
+    methods = PRINTED.get(cell.dataset, ())
+    found = {m: printed_number(cell.dataset, cell.features, m) for m in methods}
+    return {method: printed for method, printed in found.items() if printed is not None}
 
 
 class Standing(NamedTuple):
@@ -218,8 +203,13 @@ class Standing(NamedTuple):
 
     @property
     def won(self) -> bool:
-        """Above the bar, not merely at it."""
-        return self.ours > self.bar
+        """Above the bar in what is shown, not merely at it."""
+        return round(self.ours, 2) > round(self.bar, 2)
+
+    @property
+    def level(self) -> bool:
+        """At the bar in what is shown."""
+        return round(self.ours, 2) == round(self.bar, 2)
 
 
 def compare_with_printed(results: Results) -> list[Standing]:

@@ -67,6 +67,8 @@ class Table:
         One value a column.
     marked : set of int
         The rows set apart, those of the fixed configuration.
+    tools : bool
+        Whether rows can be chosen; a short table needs no search.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Table:
     rows: Sequence[Sequence[Value]]
     remark: str = ""
     marked: frozenset[int] = frozenset()
+    tools: bool = True
 
     def html(self) -> str:
         """The table with its title, its place for filters and the box that it scrolls in."""
@@ -82,10 +85,13 @@ class Table:
         remark = f"<small>{escape(self.remark)}</small>" if self.remark else ""
         head = "".join(_header(column) for column in self.columns)
         body = "\n".join(self._row(place, row) for place, row in enumerate(self.rows))
-        return (
-            f'<p class="title" id="{self.name}-title">{title}{remark}</p>\n'
+        tools = (
             f'<div class="tools" data-for="{self.name}" role="group" '
             f'aria-label="Choose rows of: {title}" hidden></div>\n'
+        )
+        return (
+            f'<p class="title" id="{self.name}-title">{title}{remark}</p>\n'
+            f"{tools if self.tools else ''}"
             f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{self.name}-title">\n'
             f'<table class="data" id="{self.name}"><caption>{title}</caption>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
@@ -119,7 +125,7 @@ def _cell(value: Value, column: Column, *, first: bool) -> str:
     elif value.note:
         key = f' data-value="{escape(value.text)}"'
     text = escape(value.text)
-    marks = " ".join(mark for mark in ("best" * value.best, value.tone) if mark)
+    marks = " ".join(mark for mark in ("best" if value.best else "", value.tone) if mark)
     if marks:
         text = f'<span class="{marks}">{text}</span>'
     if value.note:
@@ -150,8 +156,8 @@ class Figure:
         """The figure with its caption."""
         kind = ' class="drawing"' if self.drawing else ""
         return (
-            f'<figure><img{kind} src="{escape(self.source)}" alt="{escape(self.alternative)}" '
-            f'decoding="async">\n<figcaption>{escape(self.caption)}</figcaption></figure>'
+            f'<figure><img{kind} src="{escape(self.source)}" alt="{escape(self.alternative)}">\n'
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
         )
 
 

@@ -31,7 +31,6 @@ STYLE = {
     "svg.hashsalt": "tatml",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "text.parse_math": False,
 }
 OURS, FIXED, PAPER = "#0072b2", "#d55e00", "#222222"
 # Told apart without colour: marker and line differ from one method to the next.
@@ -89,7 +88,7 @@ def _accuracy(scores: dict[str, Score], cell: Cell) -> Figure:
     ax.grid(axis="x", color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.set_xlabel("accuracy, %")
-    ax.set_title(cell.title, fontsize=10, loc="left")
+    ax.set_title(shorten(cell.title, 50), fontsize=10, loc="left")
     listed = "; ".join(
         f"{method_title(method)} {number(scores[method].mean)}"
         + (f" (paper {number(paper[method])})" if method in paper else "")
@@ -101,8 +100,8 @@ def _accuracy(scores: dict[str, Score], cell: Cell) -> Figure:
 
 
 def shorten(name: str, most: int = 28) -> str:
-    """A name that leaves room for the plot."""
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """A name that leaves room for the plot, without mathematics in it."""
+    return (name if len(name) <= most else name[: most - 1] + "…").replace("$", r"\$")
 
 
 # Sensitivity: one curve a method over the decades of one parameter
@@ -157,8 +156,8 @@ def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> Figure:
                 ax.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
     name = LABELS.get(parameter, parameter)
     axes[0].set(ylabel="accuracy, %")
-    axes[0].set_title(cell.title, fontsize=10, loc="left")
-    axes[1].set(ylabel="b0", xlabel=name, yscale="log", xscale="log")
+    axes[0].set_title(shorten(cell.title, 50), fontsize=10, loc="left")
+    axes[1].set(ylabel="b0", xlabel=shorten(name, 50), yscale="log", xscale="log")
     for ax in axes:
         ax.grid(color="#dddddd", linewidth=0.7)
     axes[0].legend(fontsize=8, frameon=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ __all__ = [
     "comparison",
     "failures",
     "overview",
-    "paper_grid",
+    "settings_table",
     "time_shares",
     "verification",
 ]
@@ -150,10 +151,9 @@ def comparison(results: Results, cells: Sequence[Cell]) -> Table:
 def _behind_fixed(scores: dict[str, Score], method: str) -> Value:
     if FIXED_NAME not in scores or method == FIXED_NAME:
         return Value("–")
-    gain = scores[FIXED_NAME].mean - scores[method].mean
-    star = mark(scores[FIXED_NAME].against(scores[method]))
-    tone = "" if not star else "up" if gain > 0 else "down"
-    return Value(number(gain, signed=True) + star, gain, tone=tone)
+    gain = _gain(scores[FIXED_NAME], scores[method])
+    tone = "" if "*" not in gain.text else "up" if gain.number > 0 else "down"
+    return replace(gain, tone=tone)
 
 
 def by_object(results: Results) -> Table | None:
@@ -230,37 +230,59 @@ def _checks(cell: Cell, mean: np.ndarray, means: dict[tuple[Cell, str], np.ndarr
     return [*values, Value(number(cost, signed=True), cost)]
 
 
-def paper_grid(results: Results) -> Table | None:
-    """The paper's grid of c0 and μ0 and its fixed thresholds, each against c0 = μ0 = 1."""
-    groups: dict[tuple[Cell, str, str], list[Record]] = {}
+STUDIES = {"grid": "the paper's grid", "threshold": "the paper's thresholds", "decades": "decades"}
+
+
+def settings_table(results: Results) -> Table | None:
+    """Each setting of the sensitivity study against the paper's c0 = μ0 = 1."""
+    groups: dict[tuple[Cell, str, str, str], list[Record]] = {}
     for record in results.sensitivity:
-        setting = record.get("setting") or {}
-        if setting.get("study") in ("grid", "threshold"):
-            shown = ", ".join(f"{k} = {v}" for k, v in setting.items() if k != "study")
-            groups.setdefault((cell_of(record), text(record, "method"), shown), []).append(record)
+        setting = dict(record.get("setting") or {})
+        study = str(setting.pop("study", ""))
+        setting.pop("moves", None)
+        key = cell_of(record), text(record, "method"), study, compact(setting)
+        groups.setdefault(key, []).append(record)
     scores = {key: score_of(group) for key, group in groups.items()}
     rows = []
-    for (cell, method, shown), score in scores.items():
-        centre = scores.get((cell, "tatml", "c0 = 1.0, mu0 = 1.0"), score)
-        gain = score.mean - centre.mean
-        b0 = float(np.mean([as_number(r.get("b0")) for r in groups[cell, method, shown]]))
+    for (cell, method, study, shown), score in scores.items():
+        centre = scores.get((cell, "tatml", "grid", "c0 = 1.0, mu0 = 1.0"))
+        group = groups[cell, method, study, shown]
         rows.append(
             [
                 Value(shown),
+                Value(STUDIES.get(study, study)),
                 *where(cell, method)[:3],
                 Value(with_deviation(score), score.mean),
-                Value(number(gain, signed=True) + mark(score.against(centre)), gain),
-                Value(f"{b0:.4g}", b0),
+                Value("–") if centre is None else _gain(score, centre),
+                *_thresholds(group),
             ]
         )
-    numeric = ("Accuracy", "Less c0 = μ0 = 1", "b0")
-    columns = [Column("Setting"), *WHERE[:3], *(Column(t, numeric=True) for t in numeric)]
-    title = "The paper's grid of c0 and μ0, and its fixed thresholds"
+    numeric = ("Accuracy", "Less c0 = μ0 = 1", "b0", "b0 / median", "Balanced")
+    columns = [Column("Setting"), Column("Study", choice=True), *WHERE[:3]]
+    columns += [Column(title, numeric=True) for title in numeric]
     remark = (
-        f"The paper prints {PRINTED_SENSITIVITY['grid']} for all twelve points of the grid. "
-        "* where the differences by repeat have a mean other than 0 (t-test at 5 %)."
+        f"The paper prints {PRINTED_SENSITIVITY['grid']} for all twelve points of its grid. "
+        "* where the differences by repeat have a mean other than 0 (t-test at 5 %). Median: of "
+        "the squared distances of the training pairs. Balanced: accuracy for same or different, "
+        "in per cent, at the threshold."
     )
-    return Table("grid", title, columns, rows, remark) if rows else None
+    return Table("settings", "All settings of the study", columns, rows, remark) if rows else None
+
+
+def _gain(score: Score, centre: Score) -> Value:
+    gain = score.mean - centre.mean
+    return Value(number(gain, signed=True) + mark(score.against(centre)), gain)
+
+
+def _thresholds(records: Sequence[Record]) -> list[Value]:
+    """Mean b0, its share of the median squared distance, balanced accuracy."""
+    b0, median, balanced = (
+        np.array([as_number(record.get(key)) for record in records])
+        for key in ("b0", "median_squared", "balanced_learnt")
+    )
+    means = [float(np.mean(values)) for values in (b0, b0 / median, balanced)]
+    forms = (".4g", ".3g", ".2f")
+    return [_plain(value, form) for value, form in zip(means, forms, strict=True)]
 
 
 def all_runs(results: Results) -> Table:
@@ -346,4 +368,4 @@ def time_shares(results: Results, key: str, title: str, show: Any = str) -> Tabl
     ]
     numeric = ("Share, %", "Seconds", "Runs", "Seconds a run")
     columns = [Column(title), *(Column(t, numeric=True) for t in numeric)]
-    return Table(f"time-{key}", f"Time by {title.lower()}", columns, rows)
+    return Table(f"time-{key}", f"Time by {title.lower()}", columns, rows, tools=False)

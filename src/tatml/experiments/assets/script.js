@@ -88,6 +88,7 @@
     }
 
     tools.addEventListener("input", filter);
+    tools.addEventListener("change", filter);
     tools.hidden = false;
     filter();
   }
