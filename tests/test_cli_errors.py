@@ -347,6 +347,15 @@ def test_what_is_unexpected_says_so(folder, capsys, monkeypatch):
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+def test_what_the_system_says_of_a_file(folder, capsys, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError(13, "Permission denied", "small.csv")
+
+    monkeypatch.setattr(_commands, "read_data", forbidden)
+    line = failure(capsys, "fit", "small.csv", "--out", "model.skops")
+    assert line == "tatml fit: error: small.csv: Permission denied"
+
+
 def test_interrupted(folder, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import signal
 import sys
 import traceback
 import warnings
@@ -23,6 +22,8 @@ from .saving import ESTIMATORS
 __all__ = ["main"]
 
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)
+UNEXPECTED = " (unexpected: run it with --traceback to see where)"
+INTERRUPTED, OUTPUT_CLOSED = 130, 141  # 128 and the number of the signal, as shells have it
 
 FIT_EXAMPLES = """\
 data:
@@ -104,26 +105,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
-        return 128 + signal.SIGPIPE
+        return OUTPUT_CLOSED
     except KeyboardInterrupt:
         again = "; the same command goes on where it stopped" if options.name == "reproduce" else ""
         print(f"tatml: interrupted{again}", file=sys.stderr)
-        return 128 + signal.SIGINT
+        return INTERRUPTED
+    except EXPECTED_ERRORS as error:
+        return _failed(options, error)
     except Exception as error:
-        if options.traceback:
-            traceback.print_exc()
-        print(f"tatml {options.name}: error: {_one_line(error)}", file=sys.stderr)
-        return 1
+        return _failed(options, error, f"{type(error).__name__}: ", UNEXPECTED)
     return 0
 
 
-def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
+def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint: str = "") -> int:
+    """Say in one line what went wrong."""
+    if options.traceback:
+        traceback.print_exc()
     text = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, EXPECTED_ERRORS):
-        return text
-    return f"{type(error).__name__}: {text} (unexpected: run it with --traceback to see where)"
+    if getattr(error, "strerror", None) and getattr(error, "filename", None):
+        text = f"{error.filename}: {error.strerror}"  # what the system says of a file
+    print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
+    return 1
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
