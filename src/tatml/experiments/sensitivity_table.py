@@ -25,9 +25,9 @@ paper's grid: see the column "b0 / median". Only over decades, where c0 reaches 
 does the threshold stay where μ0 says, and the dissimilar pairs begin to count. A fixed threshold
 (Maz) is a pull of infinite strength: there the choice of b0 matters.
 
-The good side is that accuracy is safe; the bad side is that a threshold which shrinks with c and
-with the number of pairs is a poor one for same or different: see the column "balanced". The
-library's default scales the pull with the data, c0 = ρ c K, so that neither turns the dial ρ."""
+So accuracy is safe, and the threshold is not: it moves with c and with the number of pairs, and
+with it what it is worth for same or different: see the column "balanced". The library's default
+scales the pull with the data, c0 = ρ c K, so that neither turns the dial ρ."""
 
 
 def sensitivity_text(records: Iterable[Record]) -> str:

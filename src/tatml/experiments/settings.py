@@ -94,12 +94,12 @@ DATASETS = _by_name(
 
 # The quick form: embedded data, and few of them.
 QUICK_DATASETS = _by_name(
-    Dataset("digits", "Digits", "digits", embedded=True, most_per_class=40, **DIGITS),
+    Dataset("digits", "Digits", "digits", embedded=True, most_per_class=30, **DIGITS),
     Dataset(
         "textures",
         "Textures",
         "textures",
-        options=(("n_classes", 6), ("n_per_class", 24), ("random_state", 0)),
+        options=(("n_classes", 5), ("n_per_class", 20), ("random_state", 0)),
         **TEXTURES,
     ),
 )

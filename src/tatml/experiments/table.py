@@ -176,15 +176,13 @@ def _timing(records: list[Record]) -> str:
     columns = list(dict.fromkeys(place for row in totals.values() for place in row))
     everything = sum(sum(row.values()) for row in totals.values())
     ordered = sorted(totals.items(), key=lambda item: -sum(item[1].values()))
-    rows = [
-        [_title(name), *(number(row.get(c), 1) for c in columns), number(sum(row.values()), 1)]
-        + [f"{100 * sum(row.values()) / everything:.0f} %"]
-        for name, row in ordered
-    ]
-    text = table(["seconds", *columns, "all", "share"], rows)
-    return (
-        f"Searching, fitting and scoring took {everything / 60:.1f} minutes of one core.\n\n{text}"
-    )
+    rows = []
+    for name, row in ordered:
+        total = sum(row.values())
+        parts = [number(row.get(column), 1) for column in columns]
+        rows.append([_title(name), *parts, number(total, 1), f"{100 * total / everything:.0f} %"])
+    text = f"Searching, fitting and scoring took {everything / 60:.1f} minutes of one core.\n\n"
+    return text + table(["seconds", *columns, "all", "share"], rows)
 
 
 def _methods(records: list[Record]) -> str:
