@@ -208,6 +208,8 @@ def test_what_is_no_model(folder, capsys):
     assert "got dict" in failure(capsys, "evaluate", "model.skops", "small.csv")
     skops.dump({"format": "tatml model 2"}, "model.skops")
     assert "a newer tatml may be needed" in failure(capsys, "evaluate", "model.skops", "small.csv")
+    skops.dump({"format": saving.FORMAT, "metadata": {}, "estimator": [1]}, "model.skops")
+    assert "got list" in failure(capsys, "evaluate", "model.skops", "small.csv")
     assert "got no such file" in failure(capsys, "evaluate", "none.skops", "small.csv")
 
 

@@ -146,7 +146,9 @@ def load_model(path: str | os.PathLike) -> Model:
         raise ValueError(
             f"{path}: expected a model saved by tatml ({FORMAT!r}), got {_described(content)}"
         )
-    metadata = content["metadata"]
+    metadata, kind = content.get("metadata"), type(content.get("estimator"))
+    if type(metadata) is not dict or kind not in ESTIMATORS.values():
+        raise ValueError(f"{path}: expected an estimator of tatml, got {kind.__name__}")
     if metadata.get("version", __version__) != __version__:
         warn_user(
             f"{path}: saved by tatml {metadata['version']}, and this is tatml {__version__}: "
