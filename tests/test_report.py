@@ -307,10 +307,12 @@ def test_the_study_says_how_far_accuracy_and_threshold_move():
     for record in records:
         if record["setting"].get("c0") == 0.01:
             record["b0"] = 0.125
+        if record["setting"].get("study") == "grid":
+            record["b0"] = None
     said = ranges(results_of(records))
     assert said == [
-        "TATML, the paper's grid: accuracy from 95.50 to 95.50 %, b0 from 0.5 to 0.5.",
-        "TATML, values of c0: accuracy from 95.50 to 95.50 %, b0 from 0.125 to 0.5.",
+        "TATML, the paper's grid: accuracy 95.50 %.",
+        "TATML, values of c0: accuracy 95.50 %, b0 from 0.125 to 0.5.",
     ]
 
 

@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from ..datasets._folder import FOLDER_VARIABLE
-from ..display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
+from ..display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
 from ..metric import row_distances
 from .data import Samples, digest_of, extract, load_images, samples_of
 from .methods import METHODS
@@ -37,7 +37,7 @@ WIDTH, DPI = 4.6, 130
 RIGHT, WRONG = "#00734d", "#b3340a"
 NEIGHBOURS = PROTOCOL["neighbours"]
 STYLE = {"font.size": 9}
-DRAWN_AS = 1  # raise it when the drawings change, so that old ones are not taken for new
+DRAWN_AS = 2  # raise it when the drawings change, so that old ones are not taken for new
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def _pictures_of(dataset: Dataset, folder: Path, data: Any, cache: Path) -> list
     pictures = [
         draw_distances(folder, stem, learnt),
         draw_convergence(folder, stem, learnt),
-        draw_matrices(folder, stem, paper),
-        draw_matrices(folder, stem, learnt),
+        *draw_matrices(folder, stem, paper, "tatml"),
+        *draw_matrices(folder, stem, learnt, FIXED_NAME),
         draw_contact_sheet(folder, stem, plain, learnt, images),
     ]
     _write_list(listed, pictures)
@@ -162,11 +162,10 @@ def fit(task: Task, method: str, samples: Samples) -> Fit:
 
 def save(folder: Path, name: str, draw: Callable[[], Any], colours: int = 128) -> str:
     """Save what is drawn with few colours, which is enough here and small."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-    from PIL import Image
+    plt = _pyplot()
+    from PIL import Image  # matplotlib has brought it along
 
-    with matplotlib.rc_context(STYLE):
+    with plt.rc_context(STYLE):
         figure = draw()
         content = io.BytesIO()
         figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
@@ -176,14 +175,10 @@ def save(folder: Path, name: str, draw: Callable[[], Any], colours: int = 128) -
     return name
 
 
-def new_figure(height: float, n_rows: int, n_columns: int = 1, **options: Any) -> tuple[Any, Any]:
+def new_figure(height: float, n_rows: int, n_columns: int = 1) -> tuple[Any, Any]:
     """A figure as wide as a phone, and its axes."""
-    import matplotlib.pyplot as plt
-
     size = (WIDTH, height)
-    return plt.subplots(
-        n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **options
-    )
+    return _pyplot().subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
 
 
 def draw_distances(folder: Path, stem: str, fit: Fit) -> Picture:
@@ -245,28 +240,31 @@ def draw_convergence(folder: Path, stem: str, fit: Fit) -> Picture:
     )
 
 
-def draw_matrices(folder: Path, stem: str, fit: Fit) -> Picture:
-    """The learnt matrices and their spectra."""
-    learner = learner_of(fit.fitted)
-    blocks = len(getattr(learner, "block_shapes_", [0]))
-    whole = hasattr(fit.fitted, "steps")
-    features = fit.dataset.pixel_features
-    names = None if whole or features is None else [list(features)] * blocks
-    kind = "all entries as one vector" if whole else "from the left of each matrix"
-    name = save(
-        folder,
-        f"{stem}-matrices-{'vector' if whole else 'blocks'}.png",
-        lambda: MetricDisplay.from_estimator(learner, names).figure_,
-    )
-    title = METHODS[FIXED_NAME if whole else "tatml"].title
-    return Picture(
-        name,
-        fit.dataset.name,
-        "Learnt matrices",
-        f"Heat map and spectrum of the matrices that {title} learnt on {fit.title}, {kind}; in "
-        "units in which the prior's diagonal is 1.",
-        f"{fit.title}: what {title} learnt ({kind}); 1 on the diagonal is as before learning.",
-    )
+def draw_matrices(folder: Path, stem: str, fit: Fit, method: str) -> list[Picture]:
+    """The learnt matrices and their spectra, one picture a block."""
+    shown = MetricDisplay.from_estimator(learner_of(fit.fitted))
+    _pyplot().close(shown.figure_)  # blocks side by side: too small to read on a phone
+    pictures = []
+    for block, matrix in enumerate(shown.matrices):
+        names = fit.dataset.pixel_features
+        names = [list(names)] if names is not None and len(names) == len(matrix) else None
+        whole = METHODS[method].title + (f", block {block}" if len(shown.matrices) > 1 else "")
+        display = MetricDisplay([matrix], names)
+
+        def draw(display: MetricDisplay = display, title: str = whole) -> Any:
+            return display.plot(name=title).figure_
+
+        pictures.append(
+            Picture(
+                save(folder, f"{stem}-{method}-{block}.png", draw),
+                fit.dataset.name,
+                "Learnt matrices",
+                f"Heat map and spectrum of the {len(matrix)} × {len(matrix)} matrix that {whole} "
+                f"learnt on {fit.title}, in units in which the prior's diagonal is 1.",
+                f"{fit.title}: what {whole} learnt; 1 on the diagonal is as before learning.",
+            )
+        )
+    return pictures
 
 
 # Contact sheets: queries and their neighbours

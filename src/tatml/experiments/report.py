@@ -242,7 +242,11 @@ def spans(records: list[Record]) -> str:
     parts = []
     for key, form, unit in (("accuracy", ".2f", " %"), ("b0", ".3g", "")):
         means = [np.mean([as_number(r.get(key)) for r in group]) for group in settings.values()]
-        parts.append(f"{key} from {np.nanmin(means):{form}} to {np.nanmax(means):{form}}{unit}")
+        means = [value for value in means if np.isfinite(value)]
+        if means:
+            ends = [f"{end:{form}}{unit}" for end in (min(means), max(means))]
+            span = f"from {' to '.join(ends)}" if len(set(ends)) > 1 else ends[0]
+            parts.append(f"{key} {span}")
     return ", ".join(parts)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..display import _pyplot
 from .report_data import (
     FIXED_NAME,
     Cell,
@@ -44,6 +45,11 @@ LOOKS = [
 ]
 
 
+def drawing_style() -> Any:
+    """A context in which drawings look alike."""
+    return _pyplot().rc_context(STYLE)
+
+
 def new_figure(height: float, n_rows: int = 1) -> tuple[Any, Any]:
     """A figure without a window, and its axes."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -63,9 +69,7 @@ def as_svg(figure: Any) -> str:
 
 def accuracy_figures(results: Results, cells: Iterable[Cell]) -> list[Figure]:
     """For each cell the methods with their means, error bars and printed numbers."""
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE):
+    with drawing_style():
         return [_accuracy(results.scores[cell], cell) for cell in cells]
 
 
@@ -117,14 +121,12 @@ LABELS = {
 
 def sensitivity_figures(records: Sequence[Record]) -> list[Figure]:
     """Accuracy and b0 over the values of each parameter that was moved alone."""
-    import matplotlib
-
     studies: dict[tuple[Cell, str], list[Record]] = {}
     for record in records:
         moved = (record.get("setting") or {}).get("moves")
         if moved:
             studies.setdefault((cell_of(record), str(moved)), []).append(record)
-    with matplotlib.rc_context(STYLE):
+    with drawing_style():
         return [_sensitivity(*study, group) for study, group in studies.items()]
 
 
