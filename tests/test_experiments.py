@@ -81,24 +81,30 @@ def test_halves_depend_on_data_set_split_and_repeat_only():
 # The test half is touched by nothing that chooses
 
 
-@pytest.mark.parametrize("by_object", [False, True])
-def test_nothing_of_the_test_half_changes_what_is_fitted(by_object):
+@pytest.mark.parametrize(
+    ("name", "by_object"),
+    [
+        ("tatml", False),
+        ("tatml", True),
+        ("maz", False),
+        ("gmml", True),
+        ("lda", False),
+        ("tatml_star", False),
+    ],
+)
+def test_nothing_of_the_test_half_changes_what_is_fitted(name, by_object):
     samples = make_samples(groups=by_object)
     seeds = {"split": 5, "fit": 6, "score": 7}
     _, test = split_in_halves(samples.y, samples.groups, seeds["split"])
     arrays = [array.copy() for array in samples.X.arrays]
     for array in arrays:
         array[test] = 1e6 * np.eye(array.shape[1])
-    y = samples.y.copy()
-    corrupted = Samples(Blocks(*arrays), y, samples.groups)
+    corrupted = Samples(Blocks(*arrays), samples.y, samples.groups)
     fitted_only = ("params", "b0", "threshold", "gap", "median_squared", "threshold_calibrated")
-    for name in ("tatml", "maz", "itml", "tatml_star", "gmml", "lda"):
-        honest = run_once(METHODS[name], samples, seeds)
-        spoilt = run_once(METHODS[name], corrupted, seeds)
-        assert {n: honest[n] for n in fitted_only if n in honest} == {
-            n: spoilt[n] for n in fitted_only if n in spoilt
-        }
-        assert spoilt["accuracy"] < honest["accuracy"]  # the corruption did arrive
+    honest = run_once(METHODS[name], samples, seeds)
+    spoilt = run_once(METHODS[name], corrupted, seeds)
+    assert [honest.get(n) for n in fitted_only] == [spoilt.get(n) for n in fitted_only]
+    assert spoilt["accuracy"] < honest["accuracy"]  # the corruption did arrive
 
 
 def test_the_test_labels_change_the_scores_alone():

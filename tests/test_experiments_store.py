@@ -75,12 +75,12 @@ def test_records_of_an_older_declaration_are_left_out():
 
 
 def test_the_same_numbers_for_one_job_and_for_two(tmp_path):
-    methods = ["euc", "tatml", "lda"]
+    methods = ["euc", "tatml"]
     one = run(methods=methods, out=tmp_path / "one", jobs=1, **QUICK)
     two = run(methods=methods, out=tmp_path / "two", jobs=2, **QUICK)
     assert numbers(one) == numbers(two)
     assert [r["key"] for r in one] == [r["key"] for r in two]
-    assert len(one) == 3 * 3 * 2
+    assert len(one) == 2 * 3 * 2
 
 
 def test_what_is_done_is_not_run_again(tmp_path, monkeypatch):
@@ -118,7 +118,7 @@ run(methods={methods}, datasets=["textures"], out=sys.argv[1], repeats=2, quick=
 
 
 def test_killed_in_the_middle_it_resumes_and_loses_one_run_at_most(tmp_path):
-    methods = ["euc", "tatml", "gmml", "lda"]
+    methods = ["euc", "tatml"]
     interrupted, undisturbed = tmp_path / "interrupted", tmp_path / "undisturbed"
     path = interrupted / "results.jsonl"
     process = subprocess.Popen(
@@ -127,7 +127,7 @@ def test_killed_in_the_middle_it_resumes_and_loses_one_run_at_most(tmp_path):
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
     )
     deadline = time.monotonic() + 120
-    while len(read_records(interrupted)) < 5 and time.monotonic() < deadline:
+    while len(read_records(interrupted)) < 4 and time.monotonic() < deadline:
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
@@ -135,13 +135,13 @@ def test_killed_in_the_middle_it_resumes_and_loses_one_run_at_most(tmp_path):
     with path.open("ab") as file:
         file.write(b'{"key": "torn')
     survived = read_records(interrupted)
-    assert 5 <= len(survived) < 24
+    assert 4 <= len(survived) < 12
     options = QUICK | {"methods": methods}
     resumed = run(out=interrupted, **options)
     assert numbers(resumed) == numbers(run(out=undisturbed, **options))
     stored = read_records(interrupted)
     assert stored[: len(survived)] == survived  # kept as they were
-    assert len(stored) == len({r["key"] for r in stored}) == 24
+    assert len(stored) == len({r["key"] for r in stored}) == 12
 
 
 def test_a_record_says_what_made_it(tmp_path):

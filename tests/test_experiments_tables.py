@@ -13,6 +13,7 @@ from tatml.experiments.sensitivity_table import sensitivity_text
 from tatml.experiments.settings import PRINTED, SCALES
 from tatml.experiments.statistics import not_worse, p_value
 from tatml.experiments.table import table_text
+from tatml.experiments.tasks import make_tasks
 
 FEATURES = [name for name, _ in SCALES]
 
@@ -194,6 +195,22 @@ def test_the_study_has_the_papers_grid_and_many_decades():
         moved = [s[name] for m, s in points if m == method and s.get("moves") == name]
         assert max(moved) / min(moved) >= 1e6
     assert {m for m, s in points if s.get("moves") == "n_pairs"} == {"tatml", "maz"}
+
+
+@pytest.mark.parametrize(
+    ("datasets", "quick", "expected"),
+    [
+        (["eth80", "textures"], False, "eth80"),
+        (["virus"], False, "eth80"),
+        (["digits", "textures"], False, "textures"),
+        (["digits"], True, "textures"),
+    ],
+)
+def test_the_study_is_on_eth80_or_on_embedded_data(datasets, quick, expected):
+    tasks = make_tasks(
+        ["sensitivity"], datasets=datasets, methods=None, features=None, repeats=1, quick=quick
+    )
+    assert {task.dataset.name for task in tasks} == {expected}
 
 
 def test_settings_reach_the_estimators():

@@ -182,7 +182,8 @@ _ENTRIES = (
         "ITML, full vector",
         "beyond",
         lambda seed: _vectors(
-            ITML(random_state=seed, n_pairs_per_class=100), gamma=(0.01, 0.1, 1.0, 10.0)
+            ITML(random_state=seed, n_pairs_per_class=100),
+            gamma=(1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0),
         ),
         "vectors",
         "no PCA; bounds from percentiles of squared distances, γ by cross-validation",
@@ -191,7 +192,7 @@ _ENTRIES = (
         "gmml",
         "GMML",
         "beyond",
-        lambda seed: _vectors(GMML(random_state=seed), t=(0.1, 0.3, 0.5, 0.7, 0.9)),
+        lambda seed: _vectors(GMML(random_state=seed), t=(0.01, 0.05, 0.1, 0.3, 0.5, 0.7)),
         "vectors",
         "t by cross-validation",
     ),

@@ -152,7 +152,7 @@ DECADES = tuple(10.0**exponent for exponent in range(-4, 5))
 SENSITIVITY = MappingProxyType(
     {
         "dataset": "eth80",
-        "quick_dataset": "textures",
+        "embedded_dataset": "textures",
         "features": "M=2;(1,.5)",
         "c0": (0.25, 0.5, 1.0),  # the paper's grid
         "mu0": (0.25, 0.5, 1.0, 2.0),
