@@ -331,7 +331,7 @@ def test_failures_are_listed_until_the_run_goes_well():
     table = failures(results_of([failed]))
     assert table.rows[0][-1].text == "ValueError: no"
     assert failures(results_of([failed, make_record("euc")])) is None
-    assert "1 runs failed" in completeness(results_of([failed, make_record("maz")]), 0)
+    assert "1 run failed" in completeness(results_of([failed, make_record("maz")]), 0)
 
 
 def test_all_runs_show_what_was_chosen_and_the_latest_record_of_a_run():
@@ -360,6 +360,7 @@ def test_methods_and_cells_are_in_the_declared_order_whatever_the_records():
 
 def test_numbers_have_a_true_minus_and_a_dash_where_there_is_none():
     assert number(-1.5) == "−1.50"
+    assert number(-0.001, signed=True) == "+0.00"
     assert number(float("nan")) == "–"
     assert number(float("inf")) == "–"
 

@@ -184,7 +184,7 @@ def completeness(results: Results, n_printed: int) -> str:
     if n_printed < 9:
         line += f"; of the paper's nine cells {n_printed} were run"
     if results.failed:
-        line += f"; {len(results.failed)} runs failed (see All runs)"
+        line += f"; {tables.count_runs(results.failed)} failed (see All runs)"
     return line + "."
 
 

@@ -176,6 +176,7 @@ def number(value: float, digits: int = 2, *, signed: bool = False) -> str:
     """
     if not isfinite(value):
         return "–"
+    value = round(value, digits) + 0.0  # no minus before a zero
     return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", MINUS)
 
 

@@ -348,7 +348,18 @@ def failures(results: Results) -> Table | None:
         for record in results.failed
     ]
     columns = [*WHERE, Column("Repeat", numeric=True), Column("Error", code=True)]
-    return Table("failures", f"{len(rows)} runs that failed", columns, rows)
+    return Table("failures", f"{count_runs(rows)} that failed", columns, rows)
+
+
+def count_runs(runs: Sequence[Any]) -> str:
+    """A number of runs in words.
+
+    Examples
+    --------
+    >>> count_runs([1]), count_runs([1, 2])
+    ('1 run', '2 runs')
+    """
+    return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
 def time_shares(results: Results, key: str, title: str, show: Any = str) -> Table:
