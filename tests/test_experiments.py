@@ -1,5 +1,7 @@
 """Protocol, methods and seeds: halves, no leakage, the same numbers on any number of jobs."""
 
+import os
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_curve
@@ -323,3 +325,11 @@ def test_choose_takes_one_name_too():
 def test_missing_data_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="virus"):
         run(datasets=["virus"], methods=["euc"], data=tmp_path, out=tmp_path, progress=False)
+
+
+@pytest.mark.skipif("TATML_DATA" not in os.environ, reason="TATML_DATA is not set")
+def test_the_real_data_are_halved_as_declared(tmp_path):
+    records = run(datasets=["virus"], methods=["euc"], out=tmp_path, repeats=1, progress=False)
+    assert [r["features"] for r in records] == list(features_of(DATASETS["virus"]))
+    assert {(r["n_train"], r["n_test"], r.get("error")) for r in records} == {(750, 750, None)}
+    assert len({r["seed"] for r in records}) == 1

@@ -137,6 +137,15 @@ def test_ours_stand_beside_the_printed_numbers(text):
     assert "– (66.80)" in line_of(text, "| Maz |", section)
 
 
+def test_printed_numbers_that_are_not_reached_are_named(text):
+    (line,) = [line for line in text.split("\n") if line.startswith("Printed numbers")]
+    assert line.endswith("Euc on virus M=2;(1,.5) (−0.13 °).")
+    assert "TATML on virus" not in line
+    far = table_text(records_of({"euc": [50.0, 50.1, 49.9]}))
+    assert "Euc on virus M=2;(1,.5) (−10.53)." in far
+    assert "are reached" in table_text(records_of({"euc": [61.0, 61.1, 61.2]}))
+
+
 def test_the_highest_is_bold_and_what_is_close_is_marked(text):
     section = "## All methods"
     assert "**67.40 ± 0.38**" in line_of(text, "| TATML\\* |", section)

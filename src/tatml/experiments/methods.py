@@ -129,7 +129,7 @@ def _logistic(seed: int) -> GridSearchCV:
 
 
 def _svm(seed: int) -> GridSearchCV:
-    grid = {"C": (1.0, 10.0, 100.0), "gamma": (0.003, 0.01, 0.03, 0.1)}
+    grid = {"C": (1.0, 10.0, 100.0, 1000.0), "gamma": (0.003, 0.01, 0.03, 0.1)}
     return _classifier(SVC(random_state=seed), grid)
 
 
