@@ -20,7 +20,7 @@ from tatml.experiments.protocol import (
     split_in_halves,
 )
 from tatml.experiments.search import MatchedPCA, embed, learner_of, matched_size
-from tatml.experiments.settings import QUICK_DATASETS, features_of
+from tatml.experiments.settings import PROTOCOL, QUICK_DATASETS, features_of
 from tatml.experiments.tasks import Task, choose, make_tasks
 
 ALL = list(METHODS)
@@ -295,6 +295,16 @@ def test_a_changed_setting_changes_the_key(monkeypatch):
     assert before["data_digest"] == after["data_digest"]
     other = Task("table1", DATASETS["textures"], "M=1;(1)", "lda", 0).identity()
     assert other["data_digest"] != after["data_digest"]
+
+
+def test_more_repeats_or_another_level_change_no_key(monkeypatch):
+    task = Task("table1", DATASETS["virus"], "M=1;(1)", "euc", 0)
+    before = task.identity()["key"]
+    other = dict(PROTOCOL) | {"repeats": 10, "significance": 0.01}
+    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other)
+    assert task.identity()["key"] == before
+    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other | {"neighbours": 1})
+    assert task.identity()["key"] != before
 
 
 def test_both_splits_of_eth80_share_their_samples():

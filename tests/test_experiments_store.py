@@ -12,7 +12,7 @@ import pytest
 from tatml.experiments import METHODS, read_records, run
 from tatml.experiments.methods import Method
 from tatml.experiments.progress import expected_seconds
-from tatml.experiments.store import Store, current_records
+from tatml.experiments.store import Store, current_records, failed_records
 
 QUICK = {"datasets": ["textures"], "repeats": 2, "quick": True, "progress": False}
 TIMES = {"seconds", "seconds_scoring", "date"}
@@ -72,6 +72,14 @@ def test_records_of_an_older_declaration_are_left_out():
     assert current_records(new, "sensitivity") == []
     again = record(1, accuracy=52.0)
     assert current_records([*new, again], "table1") == [new[0], again]
+
+
+def test_a_failure_counts_until_the_run_succeeds():
+    failed = record(0, error="no", digest="older")
+    assert failed_records([failed], "table1") == [failed]
+    assert failed_records([failed, record(1)], "table1") == [failed]
+    assert failed_records([failed, record(0)], "table1") == []
+    assert failed_records([failed], "sensitivity") == []
 
 
 def test_the_same_numbers_for_one_job_and_for_two(tmp_path):

@@ -18,7 +18,7 @@ try:
 except ImportError:  # not on Windows: there nothing keeps a second process away
     fcntl = None
 
-__all__ = ["Store", "current_records", "read_records"]
+__all__ = ["Store", "current_records", "failed_records", "read_records"]
 
 Record = dict[str, Any]
 FILE_NAME = "results.jsonl"
@@ -139,6 +139,12 @@ def current_records(records: Iterable[Record], experiment: str) -> list[Record]:
     method = {_row(r): r["digest"] for r in done}
     last = {r["key"]: r for r in done if r["digest"] == method[_row(r)]}
     return sorted(last.values(), key=lambda r: r["repeat"])
+
+
+def failed_records(records: Iterable[Record], experiment: str) -> list[Record]:
+    """The last record of each run that failed and has not succeeded since, however declared."""
+    last = {(*_row(r), r["repeat"]): r for r in records if r["experiment"] == experiment}
+    return [record for record in last.values() if record.get("error")]
 
 
 def _cell(record: Record) -> tuple:

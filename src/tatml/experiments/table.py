@@ -13,7 +13,7 @@ from .methods import METHODS
 from .sensitivity_table import sensitivity_text
 from .settings import DATASETS, Dataset, features_of
 from .statistics import as_cells, deviation, mean, not_worse
-from .store import Record, current_records, read_records
+from .store import Record, current_records, failed_records, read_records
 
 __all__ = ["table_text", "write_tables"]
 
@@ -195,9 +195,8 @@ def _methods(records: list[Record]) -> str:
 
 
 def _failures(records: list[Record]) -> str:
-    done = {r["key"] for r in records if not r.get("error")}
-    failed = {r["key"]: r for r in records if r.get("error") and r["key"] not in done}
+    failed = failed_records(records, "table1")
     if not failed:
         return ""
-    lines = [f"- `{key}`: {record['error']}" for key, record in failed.items()]
+    lines = [f"- `{record['key']}`: {record['error']}" for record in failed]
     return "## Runs that failed\n\n" + "\n".join(lines)
