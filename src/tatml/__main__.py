@@ -1,0 +1,8 @@
+"""`python -m tatml` is the command `tatml`."""
+
+import sys
+
+from .cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

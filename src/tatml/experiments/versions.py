@@ -1,0 +1,56 @@
+"""What made a record: versions of the libraries, and of this one to the commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+__all__ = ["versions"]
+
+
+def versions() -> dict[str, Any]:
+    """Names and versions; the commit is None where the source is not in a repository of its own.
+
+    Examples
+    --------
+    >>> sorted(versions())
+    ['commit', 'cores', 'machine', 'numpy', 'python', 'scikit-learn', 'scipy', 'tatml']
+    """
+    from .. import __version__
+
+    return {
+        "tatml": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+    }
+
+
+def _commit() -> str | None:
+    package = Path(__file__).resolve().parents[1]
+    root = _git(package, "rev-parse", "--show-toplevel")
+    if root is None or Path(root) / "src" / "tatml" != package:
+        return None
+    changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return f"{_git(package, 'rev-parse', 'HEAD')}{'-changed' if changed else ''}"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        finished = subprocess.run(
+            ["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return finished.stdout.strip() if finished.returncode == 0 else None

@@ -1,0 +1,285 @@
+"""The command on a user's files does what the estimators do in Python, to the last digits."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from cli_helpers import (
+    NAMES,
+    TEST,
+    TRAIN,
+    WINE,
+    run,
+    wine_pairs,
+    write_pairs,
+    write_table,
+    write_wine,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+
+import tatml
+from tatml import GMML, ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
+from tatml._measuring import equal_error_rate
+from tatml.inspection import error_rates
+from tatml.saving import load_model
+
+pytest.importorskip("skops")
+
+FEW = {"n_pairs_per_class": 40}
+FEW_ARGUMENTS = ["--set", "n_pairs_per_class=40"]
+
+
+@pytest.fixture
+def train(tmp_path):
+    return write_wine(tmp_path / "train.csv", TRAIN)
+
+
+@pytest.fixture
+def test(tmp_path):
+    return write_wine(tmp_path / "test.csv", TEST)
+
+
+@pytest.fixture
+def model(tmp_path):
+    return tmp_path / "model.skops"
+
+
+def printed_json(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def read_csv(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# The same as in Python
+
+
+@pytest.mark.parametrize(
+    ("arguments", "estimator"),
+    [
+        ([], TATML(random_state=0, **FEW)),
+        (["--C", 10, "--set", "prior=within"], TATML(C=10, prior="within", random_state=0, **FEW)),
+        (["--set", "c0=inf", "--random-state", 3], TATML(c0=np.inf, random_state=3, **FEW)),
+        (["--set", "margin=(0.4, 1.5)"], TATML(margin=(0.4, 1.5), random_state=0, **FEW)),
+        (
+            ["--estimator", "TATMLCV", "--set", "Cs=[1, 100]"],
+            TATMLCV(Cs=[1, 100], random_state=0, **FEW),
+        ),
+        (["--estimator", "Maz"], Maz(random_state=0, **FEW)),
+        (["--estimator", "ITML"], ITML(random_state=0, **FEW)),
+        (["--estimator", "GMML", "--set", "t=0.3"], GMML(t=0.3, random_state=0, **FEW)),
+        (["--estimator", "Euclidean"], Euclidean(random_state=0, **FEW)),
+    ],
+)
+def test_fit_and_evaluate_are_the_estimator(arguments, estimator, train, test, model, capsys):
+    assert run("fit", train, "--out", model, *FEW_ARGUMENTS, *arguments) == 0
+    capsys.readouterr()
+    assert run("evaluate", model, test, "--train", train, "--k", 5, "--json") == 0
+    facts = printed_json(capsys)
+    estimator.fit(WINE.data[TRAIN], WINE.target[TRAIN])
+    knn = KNeighborsClassifier(5).fit(estimator.transform(WINE.data[TRAIN]), WINE.target[TRAIN])
+    accuracy = knn.score(estimator.transform(WINE.data[TEST]), WINE.target[TEST])
+    assert_allclose(facts["threshold"], estimator.threshold_, rtol=1e-12)
+    assert_allclose(facts["knn"]["accuracy"], accuracy, rtol=1e-12)
+    assert facts["knn"]["low"] < accuracy <= facts["knn"]["high"]
+    assert facts["estimator"] == type(estimator).__name__
+
+
+def test_pairs_of_a_table_are_those_of_python(train, model, tmp_path, capsys):
+    index, similar = wine_pairs(TRAIN)
+    known = write_pairs(tmp_path / "known.csv", index, similar)
+    others = write_pairs(tmp_path / "others.csv", *wine_pairs(TRAIN, seed=2))
+    columns = ["--target", "cultivar"]
+    assert run("fit", train, "--pairs", known, "--out", model, *columns) == 0
+    capsys.readouterr()
+    assert run("evaluate", model, train, "--pairs", others, "--json") == 0
+    facts = printed_json(capsys)["pairs"]
+    X = WINE.data[TRAIN]
+    verifier = TATMLPairs(preprocessor=X, random_state=0).fit(index, np.where(similar, 1, -1))
+    index, similar = wine_pairs(TRAIN, seed=2)
+    y = np.where(similar, 1, -1)
+    expected = error_rates(verifier, index, y, X, random_state=0)
+    assert (facts["n_pairs"], facts["n_similar"]) == (300, similar.sum())
+    assert_allclose(facts["auc"], roc_auc_score(y, verifier.pair_score(index)), rtol=1e-12)
+    balanced = balanced_accuracy_score(y, verifier.predict(index))
+    assert_allclose(facts["balanced_accuracy"]["value"], balanced, rtol=1e-12)
+    for name in ("balanced_accuracy", "false_match", "false_non_match"):
+        for part in ("value", "low", "high"):
+            assert_allclose(facts[name][part], expected[name][part], rtol=1e-12)
+
+
+def test_a_model_of_pairs_keeps_no_samples(train, model, tmp_path):
+    known = write_pairs(tmp_path / "known.csv", *wine_pairs(TRAIN))
+    assert run("fit", train, "--pairs", known, "--out", model, "--target", "cultivar") == 0
+    assert load_model(model).estimator.preprocessor is None
+
+
+@pytest.mark.parametrize("name", ["TATMLPairs", "PairThreshold"])
+@pytest.mark.parametrize("labels", ["similar", "y", "0 and 1"])
+def test_pairs_in_arrays(name, labels, model, tmp_path, capsys):
+    index, similar = wine_pairs(TRAIN)
+    pairs = WINE.data[TRAIN][index]
+    y = np.where(similar, 1, -1)
+    given = {"similar": {"similar": similar}, "y": {"y": y}, "0 and 1": {"y": similar.astype(int)}}
+    np.savez(tmp_path / "pairs.npz", pairs=pairs, **given[labels])
+    assert run("fit", tmp_path / "pairs.npz", "--estimator", name, "--out", model) == 0
+    capsys.readouterr()
+    assert run("evaluate", model, tmp_path / "pairs.npz", "--json") == 0
+    facts = printed_json(capsys)
+    estimator = {"TATMLPairs": TATMLPairs(), "PairThreshold": PairThreshold()}[name].fit(pairs, y)
+    assert_allclose(facts["threshold"], estimator.threshold_, rtol=1e-12)
+    assert_allclose(facts["pairs"]["auc"], estimator.score(pairs, y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["matrices", "blocks"])
+def test_matrices(kind, model, tmp_path, capsys):
+    squares, rest = WINE.data[:, :12].reshape(-1, 4, 3), WINE.data[:, 12:]
+    arrays = {"X": squares} if kind == "matrices" else {"X0": squares, "X1": rest}
+    X = squares if kind == "matrices" else Blocks(squares, rest)
+    np.savez(tmp_path / "data.npz", y=WINE.target, **arrays)
+    assert run("fit", tmp_path / "data.npz", "--out", model, *FEW_ARGUMENTS) == 0
+    assert run("transform", model, tmp_path / "data.npz", "--out", tmp_path / "Z.npz") == 0
+    estimator = TATML(random_state=0, **FEW).fit(X, WINE.target)
+    with np.load(tmp_path / "Z.npz") as embedded:
+        assert_allclose(embedded["X"], estimator.transform(X), rtol=1e-12, atol=1e-12)
+        assert_array_equal(embedded["y"], WINE.target)
+    assert (
+        run("fit", tmp_path / "Z.npz", "--estimator", "Euclidean", "--out", model, "--force") == 0
+    )
+
+
+def test_index_pairs_into_blocks(model, tmp_path, capsys):
+    index, similar = wine_pairs(range(178))
+    X = Blocks(WINE.data[:, :12].reshape(-1, 4, 3), WINE.data[:, 12:])
+    data = {"X0": X.arrays[0], "X1": X.arrays[1], "pairs": index, "similar": similar}
+    np.savez(tmp_path / "data.npz", **data)
+    assert run("fit", tmp_path / "data.npz", "--out", model) == 0
+    capsys.readouterr()
+    assert run("predict", model, tmp_path / "data.npz", "--out", tmp_path / "answers.npz") == 0
+    verifier = TATMLPairs(preprocessor=X, random_state=0).fit(index, np.where(similar, 1, -1))
+    with np.load(tmp_path / "answers.npz") as answers:
+        assert_allclose(answers["distance"], verifier.pair_distance(index), rtol=1e-12)
+        assert_array_equal(answers["similar"] == "same", verifier.predict(index) > 0)
+
+
+def test_groups_make_no_pairs(model, tmp_path, capsys):
+    groups = np.arange(len(TRAIN)) // 4
+    rows = np.column_stack([WINE.data[TRAIN], groups, WINE.target[TRAIN]])
+    data = write_table(tmp_path / "data.csv", [*NAMES, "session", "y"], rows.tolist())
+    assert run("fit", data, "--groups", "session", "--out", model, *FEW_ARGUMENTS) == 0
+    saved = load_model(model)
+    assert not np.any(groups[saved.estimator.pairs_[:, 0]] == groups[saved.estimator.pairs_[:, 1]])
+    assert saved.metadata["feature_names"] == NAMES
+    capsys.readouterr()
+    assert run("evaluate", model, data, "--train", data) == 0
+    assert "23 groups are in both" in capsys.readouterr().err
+
+
+# Predictions and embeddings
+
+
+def test_answers_are_pairs_again(train, model, tmp_path):
+    index, similar = wine_pairs(TRAIN)
+    known = write_pairs(tmp_path / "known.csv", index, similar)
+    run("fit", train, "--pairs", known, "--out", model, "--target", "cultivar")
+    questions = write_table(tmp_path / "questions.csv", ["first", "second"], index.tolist())
+    answers = tmp_path / "answers.csv"
+    assert run("predict", model, train, "--pairs", questions, "--out", answers) == 0
+    rows = read_csv(answers)
+    distances = load_model(model).estimator.pair_distance(index, WINE.data[TRAIN])
+    assert_array_equal([float(row["distance"]) for row in rows], distances)
+    assert_array_equal([[int(row["first"]), int(row["second"])] for row in rows], index)
+    same = distances < load_model(model).estimator.threshold_
+    assert [row["similar"] for row in rows] == ["same" if flag else "different" for flag in same]
+    assert run("evaluate", model, train, "--pairs", answers, "--json") == 0
+
+
+def test_classes_by_neighbours(train, test, model, capsys):
+    run("fit", train, "--out", model, *FEW_ARGUMENTS)
+    capsys.readouterr()
+    assert run("predict", model, test, "--train", train) == 0
+    lines = capsys.readouterr().out.splitlines()
+    metric = TATML(random_state=0, **FEW).fit(WINE.data[TRAIN], WINE.target[TRAIN])
+    knn = KNeighborsClassifier(3).fit(metric.transform(WINE.data[TRAIN]), WINE.target[TRAIN])
+    predicted = WINE.target_names[knn.predict(metric.transform(WINE.data[TEST]))]
+    assert lines == ["y", *predicted]
+
+
+def test_columns_are_found_by_name(train, model, tmp_path, capsys):
+    run("fit", train, "--out", model, *FEW_ARGUMENTS)
+    order = [12, *range(12)]
+    rows = [["note", *WINE.data[i, order].tolist()] for i in TEST]
+    other = write_table(tmp_path / "other.csv", ["text", *(NAMES[i] for i in order)], rows)
+    capsys.readouterr()
+    assert run("transform", model, other) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    embedded = np.array([line.split(",") for line in lines], dtype=float)
+    assert header.split(",") == [f"tatml{i}" for i in range(13)]
+    expected = load_model(model).estimator.transform(WINE.data[TEST])
+    assert_array_equal(embedded, expected)
+
+
+def test_tables_with_semicolons_quotes_and_blank_lines(model, tmp_path):
+    text = 'a;"b;c";kind\n1.5;2;x\n\n2.5;4;y\n1;3;x\n2;"4.5";y\n'  # as spreadsheets write them
+    (tmp_path / "data.csv").write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b"\n", b"\r\n"))
+    assert run("fit", tmp_path / "data.csv", "--out", model) == 0
+    saved = load_model(model)
+    assert saved.metadata["feature_names"] == ["a", "b;c"]
+    expected = TATML(random_state=0).fit([[1.5, 2], [2.5, 4], [1, 3], [2, 4.5]], [0, 1, 0, 1])
+    assert_allclose(saved.estimator.threshold_, expected.threshold_, rtol=1e-12)
+
+
+# What is printed and kept
+
+
+def test_a_model_says_where_it_comes_from(train, model):
+    run("fit", train, "--out", model, "--C", "10")
+    metadata = load_model(model).metadata
+    assert metadata["version"] == tatml.__version__
+    assert metadata["command"] == f"tatml fit {train} --out {model} --C 10"
+    assert (metadata["estimator"], metadata["target"]) == ("TATML", "cultivar")
+
+
+def test_tables_are_aligned(train, test, model, capsys):
+    run("fit", train, "--out", model)
+    out = capsys.readouterr().out
+    assert "3 classes (column 'cultivar')" in out
+    assert f"Saved to {model}" in out
+    assert run("evaluate", model, test, "--train", train) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert len(lines) == 8
+    places = [line.index("[") for line in lines if "[" in line]
+    assert places == 4 * places[:1]
+    numbers = [line[: places[0]].rstrip() for line in lines]
+    assert {len(number) for number in numbers} == {places[0] - 2}  # flush right
+
+
+def test_fit_prints_json(train, model, capsys):
+    assert run("fit", train, "--out", model, "--estimator", "TATMLCV", "--json") == 0
+    facts = printed_json(capsys)
+    assert facts["converged"] is True
+    assert facts["chosen"]["C"] == load_model(model).estimator.C_
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_error_rate_is_where_both_errors_are_equal(seed):
+    rng = np.random.RandomState(seed)
+    labels = np.where(rng.rand(4000) < 0.3, 1, -1)
+    scores = rng.normal(size=4000) + 1.2 * labels
+    rate = equal_error_rate(labels, scores)
+    cuts = np.sort(scores)
+    missed = np.array([np.mean(scores[labels > 0] < cut) for cut in cuts])
+    passed = np.array([np.mean(scores[labels < 0] >= cut) for cut in cuts])
+    nearest = np.argmin(np.abs(missed - passed))
+    assert_allclose(rate, (missed[nearest] + passed[nearest]) / 2, atol=1e-3)
+
+
+@pytest.mark.parametrize(("separation", "expected"), [(1, 0.0), (-1, 1.0), (0, 0.5)])
+def test_equal_error_rate_of_extremes(separation, expected):
+    labels = np.array([1, 1, -1, -1])
+    assert equal_error_rate(labels, separation * labels.astype(float)) == expected

@@ -1,0 +1,120 @@
+"""`tatml reproduce` hands its options on, and names what was written."""
+
+from pathlib import Path
+
+import pytest
+from cli_helpers import run
+
+from tatml import experiments
+from tatml.experiments import pictures, report
+from tatml.experiments.settings import QUICK_DATASETS
+
+
+@pytest.fixture
+def called(tmp_path, monkeypatch):
+    """The experiments replaced by one that remembers what it was asked for."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TATML_DATA", raising=False)
+    calls = {"records": [{"accuracy": 90.0}]}
+
+    def stand_in(what, **options):
+        calls["run"] = {"what": what, **options}
+        if "raises" in calls:
+            raise calls["raises"]
+        return calls["records"]
+
+    def remember(name, result):
+        def remembered(*arguments, **options):
+            calls[name] = (*arguments, *options.values())
+            return result
+
+        return remembered
+
+    monkeypatch.setattr(experiments, "run", stand_in)
+    tables = [Path("results/table1.md")]
+    monkeypatch.setattr(experiments, "write_tables", remember("tables", tables), raising=False)
+    monkeypatch.setattr(report, "write_report", remember("report", Path("results/report.html")))
+    monkeypatch.setattr(pictures, "draw_pictures", remember("pictures", []))
+    return calls
+
+
+def test_options_are_handed_on(called, capsys):
+    options = ["--datasets", "digits", "textures", "--methods", "tatml", "euc", "--repeats", 3]
+    more = ["--features", "matrix", "--jobs", 2, "--out", "there"]
+    assert run("reproduce", "table1", *options, *more) == 0
+    assert called["run"] == {
+        "what": "table1",
+        "datasets": ["digits", "textures"],
+        "methods": ["tatml", "euc"],
+        "features": ["matrix"],
+        "data": None,
+        "out": "there",
+        "repeats": 3,
+        "jobs": 2,
+        "quick": False,
+    }
+    assert called["report"] == ("there",)
+    assert called["tables"] == ("there",)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["Table:   results/table1.md", "Report:  results/report.html"]
+
+
+def test_defaults_leave_the_choice_to_the_experiments(called):
+    assert run("reproduce", "all", "--quick") == 0
+    given = called["run"]
+    assert (given["datasets"], given["methods"], given["repeats"]) == (None, None, None)
+    assert given["quick"] is True
+    drawn = {dataset.name for dataset in called["pictures"][1]}
+    assert drawn == set(QUICK_DATASETS)
+
+
+def test_the_study_alone_draws_no_pictures(called):
+    assert run("reproduce", "sensitivity") == 0
+    assert "pictures" not in called
+
+
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_the_folder_of_the_data(called, tmp_path, monkeypatch, by_variable):
+    options = [] if by_variable else ["--data", tmp_path]
+    monkeypatch.setenv("TATML_DATA", str(tmp_path) if by_variable else "nowhere")
+    assert run("reproduce", "table1", "--datasets", "eth80", *options) == 0
+    assert called["run"]["data"] == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--data", "nowhere"], "--data: expected the folder of the data, got no folder nowhere"),
+        (["--datasets", "eth80"], "eth80 expects the folder of the data: name it with --data"),
+        (["--datasets", "eht80"], "got 'eht80'; did you mean 'eth80'?"),
+        (["--quick", "--datasets", "eth80"], "(with --quick), got 'eth80'"),
+        (["--methods", "tamtl"], "got 'tamtl'; did you mean 'tatml'?"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_runs(called, capsys, options, expected):
+    assert run("reproduce", "table1", *options) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tatml reproduce: error: ")
+    assert expected in line
+    assert "run" not in called
+
+
+def test_failed_runs_are_an_error_after_the_report(called, capsys):
+    called["records"] = [{"accuracy": 90.0}, {"error": "ValueError: X"}]
+    assert run("reproduce", "table1", "--quick") == 1
+    printed = capsys.readouterr()
+    assert "Report:  " in printed.out
+    assert "1 of 2 runs failed" in printed.err
+
+
+def test_interrupted_runs_can_go_on(called, capsys):
+    called["raises"] = KeyboardInterrupt()
+    assert run("reproduce", "table1", "--quick") == 130
+    assert "the same command goes on where it stopped" in capsys.readouterr().err
+
+
+def test_without_matplotlib_it_is_said_first(called, capsys, monkeypatch):
+    monkeypatch.setattr("tatml._reproduce.find_spec", lambda name: None)
+    assert run("reproduce", "table1", "--quick") == 1
+    assert 'pip install "tatml[plot]"' in capsys.readouterr().err
+    assert "run" not in called

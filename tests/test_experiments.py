@@ -1,0 +1,345 @@
+"""Protocol, methods and seeds: halves, no leakage, the same numbers on any number of jobs."""
+
+import os
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_curve
+
+from tatml import Blocks
+from tatml.experiments import DATASETS, METHODS, run
+from tatml.experiments.data import Samples, data_digest, extract, samples_of
+from tatml.experiments.protocol import (
+    choose_and_fit,
+    describe_fit,
+    equal_error_rate,
+    evaluate,
+    held_out_pairs,
+    run_once,
+    seed_of,
+    split_in_halves,
+)
+from tatml.experiments.search import MatchedPCA, embed, learner_of, matched_size
+from tatml.experiments.settings import PROTOCOL, QUICK_DATASETS, features_of
+from tatml.experiments.tasks import Task, choose, make_tasks
+
+ALL = list(METHODS)
+
+
+def make_samples(n_per_class=16, n_classes=3, n_objects=4, groups=False, seed=0):
+    """Symmetric matrices in two blocks, whose classes differ in their means."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), n_per_class)
+    arrays = []
+    for size in (3, 2):
+        centres = rng.normal(size=(n_classes, size, size))
+        matrices = centres[y] + 0.6 * rng.normal(size=(len(y), size, size))
+        arrays.append(matrices + np.swapaxes(matrices, 1, 2))
+    objects = y * n_objects + np.tile(np.arange(n_per_class) % n_objects, n_classes)
+    return Samples(Blocks(*arrays), y, objects if groups else None)
+
+
+# Halves
+
+
+def test_a_random_half_has_half_of_each_class():
+    y = np.repeat(np.arange(7), [10, 11, 12, 13, 4, 8, 20])
+    train, test = split_in_halves(y, None, seed=3)
+    assert sorted([*train, *test]) == list(range(len(y)))
+    counts = np.bincount(y[train]), np.bincount(y[test])
+    assert np.max(np.abs(counts[0] - counts[1])) <= 1
+
+
+def test_the_rows_of_a_half_are_in_random_order():
+    """Else folds without shuffling would hold neighbouring samples: views of the same object."""
+    y = np.repeat(np.arange(4), 100)
+    for groups in (None, np.repeat(np.arange(40), 10)):
+        train, _ = split_in_halves(y, groups, seed=0)
+        assert abs(np.corrcoef(np.arange(len(train)), train)[0, 1]) < 0.3
+
+
+def test_a_half_by_object_has_whole_objects_and_half_of_each_class():
+    y = np.repeat(np.arange(8), 10 * 5)
+    groups = np.repeat(np.arange(80), 5)
+    train, test = split_in_halves(y, groups, seed=1)
+    assert sorted([*train, *test]) == list(range(len(y)))
+    assert not set(groups[train]) & set(groups[test])
+    for label in range(8):
+        assert len(set(groups[train[y[train] == label]])) == 5
+
+
+def test_halves_depend_on_data_set_split_and_repeat_only():
+    seeds = {}
+    for method, features in (("euc", "M=1;(1)"), ("lda", "M=2;(1,.5)")):
+        for repeat in range(3):
+            task = Task("table1", DATASETS["virus"], features, method, repeat)
+            seeds.setdefault(repeat, set()).add(tuple(task.seeds().values()))
+    assert all(len(found) == 1 for found in seeds.values())
+    assert len(set.union(*seeds.values())) == 3
+    assert seed_of("split", "eth80", "halves", 0) != seed_of("split", "eth80", "objects", 0)
+    assert 0 <= seed_of("x") < 2**31
+
+
+# The test half is touched by nothing that chooses
+
+
+@pytest.mark.parametrize(
+    ("name", "by_object"),
+    [
+        ("tatml", False),
+        ("tatml", True),
+        ("maz", False),
+        ("gmml", True),
+        ("lda", False),
+        ("tatml_star", False),
+    ],
+)
+def test_nothing_of_the_test_half_changes_what_is_fitted(name, by_object):
+    samples = make_samples(groups=by_object)
+    seeds = {"split": 5, "fit": 6, "score": 7}
+    _, test = split_in_halves(samples.y, samples.groups, seeds["split"])
+    arrays = [array.copy() for array in samples.X.arrays]
+    for array in arrays:
+        array[test] = 1e6 * np.eye(array.shape[1])
+    corrupted = Samples(Blocks(*arrays), samples.y, samples.groups)
+    fitted_only = ("params", "b0", "threshold", "gap", "median_squared", "threshold_calibrated")
+    honest = run_once(METHODS[name], samples, seeds)
+    spoilt = run_once(METHODS[name], corrupted, seeds)
+    assert [honest.get(n) for n in fitted_only] == [spoilt.get(n) for n in fitted_only]
+    assert spoilt["accuracy"] < honest["accuracy"]  # the corruption did arrive
+
+
+def test_the_test_labels_change_the_scores_alone():
+    samples = make_samples()
+    train, test = split_in_halves(samples.y, None, 0)
+    training, rest = samples.take(train), samples.take(test)
+    fitted = choose_and_fit(METHODS["tatml"], training, 0)
+    wrong = Samples(rest.X, (rest.y + 1) % 3, None)
+    honest = evaluate(METHODS["tatml"], fitted, training, rest, 0)
+    spoilt = evaluate(METHODS["tatml"], fitted, training, wrong, 0)
+    assert honest["threshold_calibrated"] == spoilt["threshold_calibrated"]
+    assert honest["accuracy"] > 80 > 20 > spoilt["accuracy"]
+
+
+# Methods
+
+
+@pytest.fixture(scope="module")
+def tiny_textures(tmp_path_factory):
+    dataset = QUICK_DATASETS["textures"]
+    path = extract(dataset, None, tmp_path_factory.mktemp("features"))
+    return samples_of(dataset, "M=2;(1,.5)", path)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_method_runs_and_learns(name, tiny_textures):
+    seeds = {"split": 0, "fit": 1, "score": 2}
+    result = run_once(METHODS[name], tiny_textures, seeds)
+    assert 35 < result["accuracy"] <= 100  # of five classes: chance is 20
+    assert result["n_train"] == result["n_test"] == 50
+    assert result["seconds"] > 0
+    if METHODS[name].classifier:
+        assert result["auc"] is None
+        return
+    assert 0.5 < result["auc"] <= 1
+    assert 0 <= result["eer"] < 50
+    assert (result["balanced_learnt"] is not None) == METHODS[name].own_threshold
+    assert 50 <= result["balanced_calibrated"] <= 100
+
+
+@pytest.mark.parametrize("name", ["tatml", "maz", "itml", "tatml_star", "gmml", "lda", "nca"])
+def test_every_method_runs_by_object(name):
+    samples = make_samples(n_per_class=24, groups=True, n_objects=6)
+    result = run_once(METHODS[name], samples, {"split": 0, "fit": 0, "score": 0})
+    assert result["n_train"] == result["n_test"] == 36
+    assert result["accuracy"] > 50
+
+
+def test_by_object_no_pair_and_no_fold_joins_views_of_one_object():
+    samples = make_samples(n_per_class=24, groups=True, n_objects=6)
+    for name in ("tatml", "itml", "gmml", "tatml_star"):
+        learner = learner_of(choose_and_fit(METHODS[name], samples, 0))
+        first, second = learner.pairs_.T
+        assert np.all(samples.groups[first] != samples.groups[second])
+    pairs = held_out_pairs(samples.y, samples.groups, 0)
+    assert np.all(samples.groups[pairs.index[:, 0]] != samples.groups[pairs.index[:, 1]])
+    search = choose_and_fit(METHODS["lda"], samples, 0)
+    assert type(search.cv).__name__ == "StratifiedGroupKFold"
+
+
+def test_the_papers_settings_are_the_papers():
+    tatml = METHODS["tatml"].build(0).get_params()
+    assert (tatml["c0"], tatml["threshold_prior"], tatml["prior"]) == (1.0, 1.0, "identity")
+    assert (tatml["n_pairs_per_class"], tatml["reduction"]) == (10, "sum")
+    assert tuple(tatml["Cs"]) == (0.01, 0.1, 1.0, 10.0)
+    maz = METHODS["maz"].build(0)
+    assert np.square(maz.thresholds) == pytest.approx([0.25, 0.5, 1.0, 2.0])
+    grid = METHODS["itml"].build(0).param_grid
+    assert grid["metric__bounds"] == [(0.125, 0.5), (0.25, 1.0), (0.5, 2.0), (1.0, 4.0)]
+    assert grid["metric__gamma"] == [0.01, 0.1, 1.0, 10.0]
+    samples = make_samples()
+    learner = learner_of(choose_and_fit(METHODS["tatml"], samples, 0))
+    assert learner.similar_.sum() == 15  # five similar pairs a class
+
+
+def test_maz_takes_the_threshold_with_the_best_cross_validation():
+    samples = make_samples()
+    fitted = choose_and_fit(METHODS["maz"], samples, 0)
+    described = describe_fit(fitted, samples)
+    assert described["params"]["threshold"] == fitted.best_params_["threshold"]
+    assert described["b0"] == pytest.approx(described["params"]["threshold"] ** 2)
+    tried = [
+        METHODS["tatml"]
+        .build(0)
+        .set_params(c0=None, threshold_prior=None, threshold=threshold)
+        .fit(samples.X, samples.y)
+        .best_score_
+        for threshold in fitted.thresholds
+    ]
+    assert fitted.best_score_ == max(tried)
+
+
+def test_there_is_one_fixed_configuration():
+    assert [m.name for m in METHODS.values() if m.kind == "fixed"] == ["tatml_star"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([7, 7], 10), ([7], 7), ([5], 5), ([5, 5], 7), ([9, 9], 13), ([64], 64)]
+)
+def test_pca_keeps_the_degrees_of_freedom(sizes, expected):
+    p = matched_size(sizes)
+    assert p == expected
+    wanted = sum(n * (n + 1) for n in sizes)
+    assert abs(p * (p + 1) - wanted) == min(abs(q * (q + 1) - wanted) for q in range(1, 200))
+
+
+def test_matched_pca_gives_that_many_columns():
+    X = make_samples().X  # 3 × 3 and 2 × 2: 12 + 6 = 18, and 4 · 5 = 20 is nearest
+    assert MatchedPCA().fit_transform(X).shape == (48, 4)
+
+
+def test_the_embedding_of_a_search_stops_before_the_classifier():
+    samples = make_samples()
+    fitted = choose_and_fit(METHODS["gmml"], samples, 0)
+    learner = learner_of(fitted)
+    distances = np.linalg.norm(np.diff(embed(fitted, samples.X)[:2], axis=0))
+    vectors = fitted.best_estimator_[:1].transform(samples.X)
+    assert distances == pytest.approx(learner.pair_distance([[0, 1]], vectors)[0])
+
+
+# Scores
+
+
+def test_the_equal_error_rate_is_where_both_errors_meet():
+    rng = np.random.default_rng(0)
+    similar = np.arange(4000) < 2000
+    distances = rng.normal(size=4000) + 1.5 * ~similar
+    rate = equal_error_rate(distances, similar) / 100
+    fpr, tpr, _ = roc_curve(similar, -distances)
+    nearest = np.argmin(np.abs(fpr - (1 - tpr)))
+    assert rate == pytest.approx(fpr[nearest], abs=1e-3)
+    assert equal_error_rate(np.array([1.0, 2.0, 3.0]), np.array([True, True, False])) == 0
+    assert equal_error_rate(np.array([3.0, 1.0]), np.array([True, False])) == 100
+
+
+def test_pairs_to_verify_count_both_kinds_the_same():
+    y = np.repeat(np.arange(4), [3, 5, 9, 40])  # few similar pairs in the first
+    pairs = held_out_pairs(y, None, 0)
+    weights = pairs.weights
+    assert weights[pairs.similar].sum() == pytest.approx(weights[~pairs.similar].sum())
+    assert np.all((y[pairs.index[:, 0]] == y[pairs.index[:, 1]]) == pairs.similar)
+
+
+# Tasks and declared data
+
+
+def test_the_slow_methods_run_only_when_they_are_asked_for():
+    options = {"features": None, "repeats": 1, "quick": False}
+    default = make_tasks(["table1"], datasets=["virus"], methods=None, **options)
+    assert {t.method for t in default} == {m for m in METHODS if not METHODS[m].slow}
+    asked = make_tasks(["table1"], datasets=["virus"], methods=["svm"], **options)
+    assert [t.features for t in asked] == list(features_of(DATASETS["virus"]))
+
+
+def test_vectors_of_digits_are_not_run_three_times():
+    tasks = make_tasks(
+        ["table1"], datasets=["digits"], methods=None, features=None, repeats=1, quick=False
+    )
+    assert {t.features for t in tasks if t.method == "lda"} == {"vector"}
+    assert {t.features for t in tasks if t.method == "tatml"} == {"matrix", "unfoldings", "vector"}
+
+
+def test_keys_are_distinct_and_stable():
+    def keys():
+        tasks = make_tasks(
+            ["table1", "sensitivity"],
+            datasets=list(DATASETS),
+            methods=None,
+            features=None,
+            repeats=2,
+            quick=False,
+        )
+        return [task.identity()["key"] for task in tasks]
+
+    first = keys()
+    assert len(set(first)) == len(first)
+    assert first == keys()
+
+
+def test_a_changed_setting_changes_the_key(monkeypatch):
+    task = Task("table1", QUICK_DATASETS["textures"], "M=1;(1)", "lda", 0)
+    before = task.identity()
+    monkeypatch.setattr("tatml.experiments.methods.FOLDS", 4)
+    after = task.identity()
+    assert before["digest"] != after["digest"]
+    assert before["data_digest"] == after["data_digest"]
+    other = Task("table1", DATASETS["textures"], "M=1;(1)", "lda", 0).identity()
+    assert other["data_digest"] != after["data_digest"]
+
+
+def test_more_repeats_or_another_level_change_no_key(monkeypatch):
+    task = Task("table1", DATASETS["virus"], "M=1;(1)", "euc", 0)
+    before = task.identity()["key"]
+    other = dict(PROTOCOL) | {"repeats": 10, "significance": 0.01}
+    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other)
+    assert task.identity()["key"] == before
+    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other | {"neighbours": 1})
+    assert task.identity()["key"] != before
+
+
+def test_both_splits_of_eth80_share_their_samples():
+    assert data_digest(DATASETS["eth80"]) == data_digest(DATASETS["eth80-objects"])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"datasets": ["eth81"]}, "datasets: expected some of"),
+        ({"methods": ["knn"]}, "methods: expected some of"),
+        ({"features": ["M=3"]}, "features: expected some of"),
+        ({"names": "table2"}, "names: expected some of"),
+        ({"repeats": 0}, "repeats: expected"),
+    ],
+)
+def test_unknown_names_are_refused(options, named, tmp_path):
+    with pytest.raises(ValueError, match=named):
+        run(**{"out": tmp_path, "quick": True, "progress": False} | options)
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_choose_takes_one_name_too():
+    assert choose("methods", "euc", METHODS) == ["euc"]
+    assert choose("methods", None, METHODS) is None
+
+
+def test_missing_data_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="virus"):
+        run(datasets=["virus"], methods=["euc"], data=tmp_path, out=tmp_path, progress=False)
+
+
+@pytest.mark.skipif("TATML_DATA" not in os.environ, reason="TATML_DATA is not set")
+def test_the_real_data_are_halved_as_declared(tmp_path):
+    records = run(datasets=["virus"], methods=["euc"], out=tmp_path, repeats=1, progress=False)
+    assert [r["features"] for r in records] == list(features_of(DATASETS["virus"]))
+    assert {(r["n_train"], r["n_test"], r.get("error")) for r in records} == {(750, 750, None)}
+    assert len({r["seed"] for r in records}) == 1

@@ -1,0 +1,179 @@
+"""The store of records, and runs that are stopped and resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tatml.experiments import METHODS, read_records, run
+from tatml.experiments.methods import Method
+from tatml.experiments.progress import expected_seconds
+from tatml.experiments.store import Store, current_records, failed_records
+
+QUICK = {"datasets": ["textures"], "repeats": 2, "quick": True, "progress": False}
+TIMES = {"seconds", "seconds_scoring", "date"}
+
+
+def numbers(records):
+    """The records without what depends on the clock."""
+    return {r["key"]: {n: v for n, v in r.items() if n not in TIMES} for r in records}
+
+
+def test_what_is_appended_is_read(tmp_path):
+    with Store(tmp_path) as store:
+        store.append({"key": "a", "accuracy": 1.5, "text": "μ0\n|", "gap": float("nan")})
+        store.append({"key": "b", "params": {"bounds": (0.5, 2.0)}})
+        assert len(read_records(tmp_path)) == 2  # on the disk before the store is closed
+    first, second = read_records(tmp_path / "results.jsonl")
+    assert first == {"key": "a", "accuracy": 1.5, "text": "μ0\n|", "gap": None}
+    assert second["params"] == {"bounds": [0.5, 2.0]}
+
+
+@pytest.mark.parametrize("torn", [b'{"key": "c", "acc', b"{", b'{"key": "c"}', b"\xff\xfe"])
+def test_a_torn_line_is_cut_off(torn, tmp_path):
+    with Store(tmp_path) as store:
+        store.append({"key": "a"})
+    path = tmp_path / "results.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    assert read_records(tmp_path)[0] == {"key": "a"}
+    with Store(tmp_path) as store:
+        assert path.read_bytes() == whole
+        store.append({"key": "b"})
+    assert [r["key"] for r in read_records(tmp_path)] == ["a", "b"]
+
+
+def test_two_processes_do_not_write_to_one_file(tmp_path):
+    with Store(tmp_path), pytest.raises(RuntimeError, match="another process"), Store(tmp_path):
+        pass
+    with Store(tmp_path):  # free again
+        pass
+
+
+def record(repeat=0, **changes):
+    declared = {"experiment": "table1", "dataset": "virus", "split": "halves"}
+    declared |= {"features": "M=1;(1)", "method": "euc", "setting": {}, "repeat": repeat}
+    declared |= {"data_digest": "d", "digest": "m", "accuracy": 50.0} | changes
+    return declared | {"key": json.dumps([v for n, v in declared.items() if n != "accuracy"])}
+
+
+def test_records_of_an_older_declaration_are_left_out():
+    old = [record(repeat, data_digest="old") for repeat in range(5)]
+    assert current_records(old, "table1") == old
+    new = [record(0), record(1, accuracy=51.0)]
+    assert current_records([*old, *new], "table1") == new
+    other_method = [record(0, digest="older"), record(0, method="maz"), record(0)]
+    assert current_records(other_method, "table1") == other_method[1:]
+    assert current_records([*new, record(2, error="failed")], "table1") == new
+    assert current_records(new, "sensitivity") == []
+    again = record(1, accuracy=52.0)
+    assert current_records([*new, again], "table1") == [new[0], again]
+
+
+def test_a_failure_counts_until_the_run_succeeds():
+    failed = record(0, error="no", digest="older")
+    assert failed_records([failed], "table1") == [failed]
+    assert failed_records([failed, record(1)], "table1") == [failed]
+    assert failed_records([failed, record(0)], "table1") == []
+    assert failed_records([failed], "sensitivity") == []
+
+
+def test_the_same_numbers_for_one_job_and_for_two(tmp_path):
+    methods = ["euc", "tatml"]
+    one = run(methods=methods, out=tmp_path / "one", jobs=1, **QUICK)
+    two = run(methods=methods, out=tmp_path / "two", jobs=2, **QUICK)
+    assert numbers(one) == numbers(two)
+    assert [r["key"] for r in one] == [r["key"] for r in two]
+    assert len(one) == 2 * 3 * 2
+
+
+def test_what_is_done_is_not_run_again(tmp_path, monkeypatch):
+    first = run(methods=["euc"], out=tmp_path, **QUICK)
+    size = (tmp_path / "results.jsonl").stat().st_size
+    monkeypatch.setattr("tatml.experiments.runner.run_once", None)
+    assert run(methods=["euc"], out=tmp_path, **QUICK) == first
+    assert (tmp_path / "results.jsonl").stat().st_size == size
+
+
+def test_a_failed_run_is_recorded_and_tried_again(tmp_path, monkeypatch, capsys):
+    class Broken:
+        def get_params(self, deep=False):
+            return {}
+
+        def fit(self, X, y):
+            raise ValueError("it does not work")
+
+    broken = Method("broken", "Broken", "beyond", lambda seed: Broken(), "vectors", "broken")
+    monkeypatch.setitem(METHODS, "broken", broken)
+    options = QUICK | {"progress": True, "repeats": 1, "features": ["M=1;(1)"]}
+    records = run(methods=["broken", "euc"], out=tmp_path, **options)
+    assert [r.get("error") for r in records] == ["ValueError: it does not work", None]
+    assert records[0]["accuracy"] is None
+    assert "failed: textures" in capsys.readouterr().err
+    run(methods=["broken"], out=tmp_path, **options)
+    assert sum("error" in r for r in read_records(tmp_path)) == 2
+
+
+RUN = """
+import sys
+from tatml.experiments import run
+run(methods={methods}, datasets=["textures"], out=sys.argv[1], repeats=2, quick=True, jobs=1)
+"""
+
+
+def test_killed_in_the_middle_it_resumes_and_loses_one_run_at_most(tmp_path):
+    methods = ["euc", "tatml"]
+    interrupted, undisturbed = tmp_path / "interrupted", tmp_path / "undisturbed"
+    path = interrupted / "results.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN.format(methods=methods), interrupted],
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 120
+    while len(read_records(interrupted)) < 4 and time.monotonic() < deadline:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with path.open("ab") as file:
+        file.write(b'{"key": "torn')
+    survived = read_records(interrupted)
+    assert 4 <= len(survived) < 12
+    options = QUICK | {"methods": methods}
+    resumed = run(out=interrupted, **options)
+    assert numbers(resumed) == numbers(run(out=undisturbed, **options))
+    stored = read_records(interrupted)
+    assert stored[: len(survived)] == survived  # kept as they were
+    assert len(stored) == len({r["key"] for r in stored}) == 12
+
+
+def test_a_record_says_what_made_it(tmp_path):
+    (only,) = run(
+        methods=["tatml"], features=["M=1;(.5)"], out=tmp_path, **(QUICK | {"repeats": 1})
+    )
+    needed = {"experiment", "dataset", "features", "split", "method", "repeat", "accuracy"}
+    needed |= {"params", "b0", "threshold", "gap", "converged", "seconds", "auc", "eer"}
+    needed |= {"balanced_learnt", "balanced_calibrated", "n_train", "n_test", "n_pairs", "seed"}
+    needed |= {"versions", "setting", "key", "digest", "data_digest", "date"}
+    assert needed <= set(only)
+    assert only["converged"] is True
+    assert only["gap"] < 1e-4
+    assert only["params"]["C"] in (0.01, 0.1, 1.0, 10.0)
+    assert only["threshold"] == pytest.approx(only["b0"] ** 0.5)
+    assert {"tatml", "numpy", "scipy", "scikit-learn", "python", "commit"} <= set(only["versions"])
+
+
+def test_the_time_left_is_that_of_runs_alike():
+    timed = [
+        {"experiment": "table1", "dataset": d, "features": f, "method": m, "seconds": s}
+        for d, f, m, s in (("virus", "a", "euc", 1.0), ("virus", "a", "nca", 9.0))
+    ]
+    left = [dict(timed[0]), dict(timed[1]), {**timed[1], "features": "b"}]
+    left.append({**timed[0], "method": "lda"})  # nothing alike: the mean of all
+    assert expected_seconds(left, timed) == pytest.approx(1 + 9 + 9 + 5)
+    assert expected_seconds(left, []) == 0

@@ -1,0 +1,288 @@
+"""The t-test, the tables, the sensitivity study."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tatml import PAPER
+from tatml.experiments import METHODS, run, write_tables
+from tatml.experiments.comparison import best_printed, printed_number
+from tatml.experiments.markdown import number, signed, spread, table
+from tatml.experiments.sensitivity import sensitivity_method, sensitivity_settings
+from tatml.experiments.sensitivity_table import sensitivity_text
+from tatml.experiments.settings import PRINTED, SCALES
+from tatml.experiments.statistics import not_worse, p_value
+from tatml.experiments.table import table_text
+from tatml.experiments.tasks import make_tasks
+
+FEATURES = [name for name, _ in SCALES]
+
+
+# The t-test
+
+
+def test_the_t_test_is_that_of_the_paired_differences():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 5))
+    ours = p_value(dict(enumerate(first)), dict(enumerate(second)))
+    assert ours == pytest.approx(stats.ttest_rel(first, second).pvalue, rel=1e-12)
+    assert ours == pytest.approx(stats.ttest_1samp(first - second, 0).pvalue, rel=1e-12)
+    against = p_value(dict(enumerate(first)), 0.3)
+    assert against == pytest.approx(stats.ttest_1samp(first, 0.3).pvalue, rel=1e-12)
+
+
+def test_the_t_test_by_hand():
+    # differences 1, 2, 3: mean 2, deviation 1, t = 2√3 with 2 degrees of freedom
+    t = 2 * 3**0.5
+    by_hand = 1 - t / (2 + t**2) ** 0.5  # two sides, in closed form for 2 degrees of freedom
+    assert p_value({0: 1.0, 1: 2.0, 2: 3.0}, dict.fromkeys(range(3), 0.0)) == pytest.approx(by_hand)
+
+
+def test_only_repeats_of_both_count():
+    assert p_value({0: 1.0, 1: 2.0, 9: 50.0}, {0: 0.0, 1: 0.5, 7: 3.0}) == p_value(
+        {0: 1.0, 1: 2.0}, {0: 0.0, 1: 0.5}
+    )
+    assert np.isnan(p_value({0: 1.0}, {0: 2.0}))
+
+
+def test_equal_differences_need_no_test():
+    same = {0: 90.0, 1: 91.0}
+    assert p_value(same, same) == 1.0
+    assert p_value({0: 91.1, 1: 92.1}, {0: 90.1, 1: 91.1}) == 0.0
+
+
+def test_what_differs_from_the_highest_is_not_marked():
+    column = {
+        "low": dict(enumerate([80.0, 80.2, 79.9, 80.1, 80.0])),
+        "high": dict(enumerate([90.0, 90.1, 90.3, 89.9, 90.0])),
+        "close": dict(enumerate([90.1, 89.9, 90.2, 89.8, 90.1])),
+    }
+    assert not_worse(column) == ("high", {"close"})
+
+
+# Markdown
+
+
+def test_tables_are_aligned_and_escaped():
+    lines = table(["a|b", "c"], [["x\ny", "1"], ["z", "2"]]).split("\n")
+    assert lines == ["| a\\|b | c |", "|---|---:|", "| x y | 1 |", "| z | 2 |"]
+
+
+def test_numbers():
+    assert (number(1.005, 1), number(None), number(float("nan"))) == ("1.0", "–", "–")
+    assert (signed(-0.5), signed(0.25)) == ("−0.50", "+0.25")
+    assert (spread(90.0, 1.0), spread(90.0, float("nan"))) == ("90.00 ± 1.00", "90.00")
+
+
+# table1.md
+
+VERSIONS = {"tatml": "0", "commit": "abc", "python": "3", "numpy": "2", "scipy": "1"}
+
+
+def records_of(accuracies, dataset="virus", features="M=2;(1,.5)", split="halves", **more):
+    """Records of made-up accuracies: {method: [one a repeat]}."""
+    return [
+        {
+            "experiment": "table1",
+            "dataset": dataset,
+            "split": split,
+            "features": features,
+            "method": method,
+            "repeat": repeat,
+            "setting": {},
+            "accuracy": accuracy,
+            "auc": 0.75,
+            "eer": 30.0,
+            "balanced_learnt": 70.0 if METHODS[method].own_threshold else None,
+            "balanced_calibrated": 71.0,
+            "seconds": 2.0,
+            "seconds_scoring": 1.0,
+            "data_digest": "d",
+            "digest": "m",
+            "key": f"{dataset}/{split}/{features}/{method}/{repeat}",
+            "versions": VERSIONS,
+            "date": "2026-01-02T03:04:05+00:00",
+        }
+        | more
+        for method, values in accuracies.items()
+        for repeat, accuracy in enumerate(values)
+    ]
+
+
+@pytest.fixture(scope="module")
+def text():
+    accuracies = {
+        "tatml": [64.0, 65.0, 66.0, 65.0, 65.0],
+        "euc": [60.0, 60.5, 61.0, 60.2, 60.3],
+        "tatml_star": [67.0, 67.5, 68.0, 67.2, 67.3],
+        "lda": [67.1, 67.3, 68.1, 67.0, 67.4],
+        "tatml_vec": [66.0, 66.5, 67.0, 66.2, 66.3],
+    }
+    by_object = records_of(
+        {"euc": [70.0, 71.0], "tatml_star": [80.0, 81.5]}, "eth80", split="objects"
+    )
+    failed = records_of({"nca": [None]}, error="ValueError: no")
+    return table_text([*records_of(accuracies), *by_object, *failed])
+
+
+def line_of(text, start, after=""):
+    lines = text[text.index(after) :].split("\n")
+    return next(line for line in lines if line.startswith(start))
+
+
+def test_ours_stand_beside_the_printed_numbers(text):
+    section = "## The paper's methods under its protocol"
+    assert "**65.00 ± 0.71** (64.93; +0.07)" in line_of(text, "| TATML |", section)
+    assert "60.40 ± 0.38 (60.53; −0.13)" in line_of(text, "| Euc |", section)
+    assert "– (66.80)" in line_of(text, "| Maz |", section)
+
+
+def test_printed_numbers_that_are_not_reached_are_named(text):
+    (line,) = [line for line in text.split("\n") if line.startswith("Printed numbers")]
+    assert line.endswith("Euc on virus M=2;(1,.5) (−0.13 °).")
+    assert "TATML on virus" not in line
+    far = table_text(records_of({"euc": [50.0, 50.1, 49.9]}))
+    assert "Euc on virus M=2;(1,.5) (−10.53)." in far
+    assert "are reached" in table_text(records_of({"euc": [61.0, 61.1, 61.2]}))
+
+
+def test_the_highest_is_bold_and_what_is_close_is_marked(text):
+    section = "## All methods"
+    assert "**67.40 ± 0.38**" in line_of(text, "| TATML\\* |", section)
+    assert "67.38 ± 0.43 °" in line_of(text, "| LDA + 3-NN |", section)
+    assert "60.40 ± 0.38 |" in line_of(text, "| Euc |", section)
+    assert "(exploratory)" in line_of(text, "| TATML, defaults, vectors", section)
+
+
+def test_the_fixed_configuration_is_compared_with_everybody(text):
+    section = "## The fixed configuration"
+    assert "Above the best printed number in 1 of 1 cells." in text
+    assert line_of(text, "| virus", section).endswith("| 67.40 | 66.80 (Maz) | +0.60 | yes |")
+    rivals = text[text.index("Its lead over our own") :]
+    assert "+7.00" in line_of(rivals, "| virus")
+    assert "+0.02 °" in line_of(rivals, "| virus")
+    assert "+10.25" in line_of(rivals, "| eth80 by object")
+    assert "Of the paper's 1 cells it is above in: Euc 1, LDA + 3-NN 1." in text
+
+
+def test_verification_times_commit_and_failures_are_there(text):
+    section = "## Same or different?"
+    assert "0.750 / 30.0 / 70.0 / 71.0" in line_of(text, "| TATML |", section)
+    assert "0.750 / 30.0 / – / 71.0" in line_of(text, "| Euc |", section)
+    assert "ETH-80 by object" in text
+    assert "took 1.4 minutes of one core" in text  # 29 runs of 3 s
+    assert "commit abc, 2026-01-02" in text
+    assert "ValueError: no" in text[text.index("## Runs that failed") :]
+
+
+def test_without_records_there_is_no_table():
+    assert table_text([]) == ""
+    assert sensitivity_text([]) == ""
+
+
+def test_the_printed_table_is_that_of_the_paper():
+    best = {(d, f): best_printed(d, f)[1] for d in PRINTED for f in FEATURES}
+    assert [best["eth80", f] for f in FEATURES] == [96.07, 95.36, 95.56]
+    assert [best["brodatz", f] for f in FEATURES] == [86.42, 84.90, 79.05]
+    assert [best["virus", f] for f in FEATURES] == [66.80, 61.73, 51.20]
+    assert best_printed("virus", "M=2;(1,.5)")[0] == "maz"
+    assert printed_number("virus", "M=1;(.5)", "itml") == 41.20
+    assert printed_number("digits", "vector", "euc") is None
+
+
+# Sensitivity
+
+
+def test_the_study_has_the_papers_grid_and_many_decades():
+    points = sensitivity_settings()
+    grid = [s for m, s in points if s["study"] == "grid"]
+    assert {(s["c0"], s["mu0"]) for s in grid} == {
+        (c0, mu0) for c0 in (0.25, 0.5, 1.0) for mu0 in (0.25, 0.5, 1.0, 2.0)
+    }
+    assert [s["b0"] for _, s in points if s["study"] == "threshold"] == [0.25, 0.5, 1.0, 2.0]
+    for method, name in (("tatml", "c0"), ("tatml", "mu0"), ("tatml", "C"), ("maz", "C")):
+        moved = [s[name] for m, s in points if m == method and s.get("moves") == name]
+        assert max(moved) / min(moved) >= 1e6
+    assert {m for m, s in points if s.get("moves") == "n_pairs"} == {"tatml", "maz"}
+
+
+@pytest.mark.parametrize(
+    ("datasets", "quick", "expected"),
+    [
+        (["eth80", "textures"], False, "eth80"),
+        (["virus"], False, "eth80"),
+        (["digits", "textures"], False, "textures"),
+        (["digits"], True, "textures"),
+    ],
+)
+def test_the_study_is_on_eth80_or_on_embedded_data(datasets, quick, expected):
+    tasks = make_tasks(
+        ["sensitivity"], datasets=datasets, methods=None, features=None, repeats=1, quick=quick
+    )
+    assert {task.dataset.name for task in tasks} == {expected}
+
+
+def test_settings_reach_the_estimators():
+    tatml = sensitivity_method("tatml", {"study": "grid", "c0": 0.25, "mu0": 4.0}).build(0)
+    assert (tatml.c0, tatml.threshold_prior) == (0.25, 2.0)
+    assert tuple(tatml.Cs) == (0.01, 0.1, 1.0, 10.0)
+    moved = sensitivity_method("tatml", {"study": "decades", "moves": "C", "C": 100.0}).build(0)
+    assert (moved.C, moved.c0, moved.threshold_prior) == (100.0, 1.0, 1.0)
+    maz = sensitivity_method("maz", {"study": "threshold", "b0": 0.25}).build(0)
+    assert (maz.threshold, maz.c0) == (0.5, None)
+    many = sensitivity_method("maz", {"study": "decades", "moves": "n_pairs", "n_pairs": 30})
+    assert many.build(0).n_pairs_per_class == 30
+    assert many.build(0).prior == PAPER["prior"]
+
+
+@pytest.fixture(scope="module")
+def quick_study(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    records = run("sensitivity", out=out, quick=True, repeats=1, progress=False)
+    (path,) = write_tables(out)
+    return records, path.read_text(encoding="utf-8")
+
+
+def test_a_fixed_threshold_stays_where_it_is_put(quick_study):
+    records, _ = quick_study
+    fixed = [r for r in records if r["method"] == "maz" and "b0" in r["setting"]]
+    assert fixed
+    for r in fixed:
+        assert r["b0"] == pytest.approx(r["setting"]["b0"])
+
+
+def test_a_strong_pull_holds_the_learnt_threshold_and_a_weak_one_does_not(quick_study):
+    """maths of the threshold: b0 → μ0 as c0 → ∞, and with c0 small μ0 hardly matters."""
+    records, _ = quick_study
+    moved = {
+        r["setting"]["c0"]: r["b0"]
+        for r in records
+        if r["setting"].get("moves") == "c0" and r["repeat"] == 0
+    }
+    distance_from_mu0 = [abs(moved[c0] - 1.0) for c0 in sorted(moved)]
+    assert distance_from_mu0 == sorted(distance_from_mu0, reverse=True)
+    grid = [r for r in records if r["setting"]["study"] == "grid" and r["repeat"] == 0]
+    assert len({r["key"] for r in grid}) == 12
+
+
+def test_the_study_is_written(quick_study):
+    _, text = quick_study
+    assert text.count("\n| c0 = ") == 3
+    assert "| (0.5, 2) |" in text
+    assert "### TATML: μ0" in text
+    assert "### Maz: b0" in text
+    assert "## Why the paper saw no sensitivity" in text
+
+
+# The quick form, end to end
+
+
+def test_the_quick_form_ends_with_tables(tmp_path):
+    records = run(
+        "table1", quick=True, repeats=1, methods=["euc", "tatml", "gmml"], out=tmp_path, jobs=1
+    )
+    assert not [r for r in records if r.get("error")]
+    assert {r["dataset"] for r in records} == {"digits", "textures"}
+    (path,) = write_tables(tmp_path)
+    assert path.name == "table1.md"
+    assert "### Digits" in path.read_text(encoding="utf-8")

@@ -1,0 +1,382 @@
+"""The report: what it says, and that it is one well-formed page without any reference outside."""
+
+import base64
+import json
+import re
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report_helpers import (
+    ATTACK,
+    all_records,
+    make_record,
+    object_records,
+    sensitivity_records,
+    table_records,
+    write_records,
+)
+from scipy import stats
+
+from tatml.experiments.pictures import MANIFEST
+from tatml.experiments.report import (
+    completeness,
+    object_standings,
+    ranges,
+    summary_html,
+    write_report,
+)
+from tatml.experiments.report_data import (
+    Cell,
+    Results,
+    compare_with_method,
+    compare_with_printed,
+    numbers_of,
+)
+from tatml.experiments.report_html import Column, Figure, Table, Value, embed, fill_page, number
+from tatml.experiments.report_tables import (
+    all_runs,
+    by_object,
+    comparison,
+    failures,
+    overview,
+    settings_table,
+    time_shares,
+    verification,
+)
+
+VOID = {"meta", "link", "img", "br", "input", "hr"}
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+class Page(HTMLParser):
+    """Collects tags with their attributes, and checks that what is opened is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+    def attributes(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = write_records(tmp_path_factory.mktemp("report"), all_records())
+    (folder / MANIFEST).parent.mkdir()
+    picture = {
+        "file": "a.png",
+        "dataset": "digits",
+        "title": ATTACK,
+        "alternative": f"shows {ATTACK}",
+        "caption": "A pixel",
+        "drawing": False,
+    }
+    (folder / MANIFEST).with_name("a.png").write_bytes(PIXEL)
+    listed = [picture, {**picture, "file": "gone.png"}]
+    (folder / MANIFEST).write_text(json.dumps(listed), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    path = write_report(folder)
+    assert path == folder / "report.html"
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+# The page
+
+
+def test_nothing_is_fetched_from_elsewhere(text, page):
+    assert "://" not in text
+    assert not re.search(r"@import|url\s*\(|\bfetch\b|XMLHttpRequest|\bimport\b", text)
+    links = [a[k] for _, a in page.tags for k in ("src", "href", "srcset", "action") if k in a]
+    assert all(link.startswith(("data:", "#")) for link in links)
+
+
+def test_the_size_is_bounded(text):
+    assert len(text.encode()) < 5e6
+
+
+def test_images_are_data_with_words_for_those_who_do_not_see_them(page):
+    images = page.attributes("img")
+    kinds = [re.match(r"data:(image/[a-z+]+);base64,", image["src"])[1] for image in images]
+    # Nine cells, one by object, the hostile one; one curve; the picture that is there.
+    assert kinds.count("image/svg+xml") == 12
+    assert kinds.count("image/png") == 1
+    assert all(len(image["alt"]) > 10 for image in images)
+
+
+def test_data_uris_hold_what_was_drawn(page):
+    sources = [image["src"].partition(",")[2] for image in page.attributes("img")]
+    contents = [base64.b64decode(source, validate=True) for source in sources]
+    assert sum(content == PIXEL for content in contents) == 1
+    assert all(b"<svg" in content for content in contents if content != PIXEL)
+
+
+def test_given_text_stays_text(text, page):
+    assert ATTACK not in text
+    assert "onerror" not in {name for _, attributes in page.tags for name in attributes}
+    assert len(page.attributes("script")) == 1
+    shown = "".join(page.text)
+    assert shown.count(ATTACK) >= 4  # the method, its parameters, a version, an error, a title
+    assert f"ValueError: {ATTACK}" in shown
+
+
+def test_only_the_script_of_the_page_may_run(text, page):
+    policy = next(a["content"] for a in page.attributes("meta") if "http-equiv" in a)
+    script = re.search(r"<script>(.*)</script>", text, re.DOTALL)[1]
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page):
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert all(link["href"][1:] in ids for link in page.attributes("a"))
+    labels = [a["aria-labelledby"] for _, a in page.tags if "aria-labelledby" in a]
+    assert labels
+    assert set(labels) <= set(ids)
+
+
+def test_a_phone_and_a_screen_reader_are_told_what_they_need(page):
+    names = {a.get("name"): a.get("content") for a in page.attributes("meta")}
+    assert "width=device-width" in names["viewport"]
+    assert page.attributes("html")[0]["lang"] == "en"
+    tables = len(page.attributes("table"))
+    assert len(page.attributes("caption")) == tables >= 8
+    headers = [a for a in page.attributes("th") if a["scope"] == "col"]
+    assert all(a["aria-sort"] == "none" for a in headers)
+    assert sum(a.get("class") == "scroll" for a in page.attributes("div")) == tables
+
+
+def test_the_same_records_give_the_same_page(folder, text):
+    def without_date(page):
+        return re.sub(r"Page written [^.]+\.", "", page)
+
+    again = write_report(folder).read_text(encoding="utf-8")
+    assert without_date(again) == without_date(text)
+
+
+def test_a_folder_without_records_gives_a_page_that_says_so(tmp_path):
+    page = Page(write_report(tmp_path / "new").read_text(encoding="utf-8"))
+    assert "There are no results yet." in page.text
+    assert page.attributes("table") == []
+
+
+# What it says
+
+
+def results_of(records):
+    return Results(json.loads(json.dumps(records)))
+
+
+def test_cells_won_and_lost_against_the_printed_numbers():
+    star = {("virus", "M=2;(1,.5)"): -0.5, ("virus", "M=1;(.5)"): 0.0}
+    results = results_of(table_records(star))
+    standings = compare_with_printed(results)
+    assert len(standings) == 9
+    assert sum(s.won for s in standings) == 7
+    lost = [s for s in standings if not s.won and not s.level]
+    assert [(s.cell.title, s.bar, s.holder) for s in lost] == [("Virus, M=2;(1,.5)", 66.80, "maz")]
+    said = summary_html(results)
+    assert "won 7 of 9 cells; level in 1: Virus, M=1;(.5) (51.20 against 51.20)" in said
+    assert "lost 1: Virus, M=2;(1,.5) (66.30 against 66.80)" in said
+
+
+def test_competitors_are_compared_on_the_same_cells_only():
+    records = [r for r in table_records() if r["method"] != "euc" or r["dataset"] == "virus"]
+    results = results_of(records)
+    assert len(compare_with_method(results, "euc", results.printed_cells)) == 3
+    assert "our own run of Euc: won 3 of 3 cells." in summary_html(results)
+
+
+def test_printed_numbers_are_those_of_the_cell_and_none_for_another_split():
+    cell = Cell("eth80", "halves", "M=1;(1)")
+    assert numbers_of(cell) == {"tatml": 95.27, "euc": 93.49, "maz": 95.36, "itml": 93.93}
+    assert numbers_of(cell._replace(split="objects")) == {}
+    assert numbers_of(cell._replace(features="vector")) == {}
+
+
+def column(table, title):
+    place = [column.title for column in table.columns].index(title)
+    return [row[place] for row in table.rows]
+
+
+def test_the_list_holds_ours_the_papers_and_their_difference():
+    accuracies = [58.0, 59.0, 59.5]
+    records = [make_record("euc", r, a) for r, a in enumerate(accuracies)]
+    records += [make_record("tatml_star", r, a + 3 + r / 10) for r, a in enumerate(accuracies)]
+    results = results_of(records)
+    table = comparison(results, results.cells)
+    assert [value.text for value in column(table, "Method")] == ["Euc", "TATML*"]
+    assert column(table, "Accuracy")[0].number == pytest.approx(np.mean(accuracies))
+    assert column(table, "Deviation")[0].number == pytest.approx(np.std(accuracies, ddof=1))
+    assert column(table, "Paper")[0].number == 58.13
+    assert column(table, "Ours − paper")[0].number == pytest.approx(np.mean(accuracies) - 58.13)
+    assert stats.ttest_1samp(accuracies, 58.13).pvalue > 0.05
+    assert "*" not in column(table, "Ours − paper")[0].text
+    assert column(table, "Fixed − this")[0].text == "+3.10*"
+    assert [value.best for value in column(table, "Accuracy")] == [False, True]
+    assert table.marked == {1}
+
+
+def test_a_difference_to_the_paper_that_is_significant_has_a_star_and_its_sign():
+    results = results_of([make_record("euc", r, 50.0 + r / 10) for r in range(5)])
+    (value,) = column(comparison(results, results.cells), "Ours − paper")
+    assert value.text == "−7.93*"
+    assert value.tone == "down"
+
+
+def test_what_is_shown_as_equal_is_equally_bold():
+    records = [make_record("euc", 0, 90.001), make_record("maz", 0, 90.004)]
+    records.append(make_record("itml", 0, 89.9))
+    results = results_of(records)
+    table = overview(results, results.cells)
+    values = {row[0].text: row[1].best for row in table.rows}
+    assert values == {"Euc": True, "Maz": True, "ITML": False}
+
+
+def test_by_object_says_what_is_left_and_the_gain():
+    halves = {"dataset": "eth80", "features": "M=2;(1,.5)"}
+    records = [*object_records(), make_record("euc", accuracy=95.0, **halves)]
+    results = results_of(records)
+    table = by_object(results)
+    assert [value.number for value in column(table, "Above Euc")] == [0.0, 10.0]
+    assert column(table, "Loss")[0].number == -24.0
+    assert [s.ours - s.bar for s in object_standings(results)] == [10.0]
+    assert by_object(results_of(table_records())) is None
+
+
+def test_verification_prefers_low_errors_and_high_areas():
+    records = [make_record("euc", auc=0.8, eer=25.0), make_record("maz", auc=0.9, eer=10.0)]
+    table = verification(results_of(records))
+    assert [value.number for value in column(table, "AUC")] == [80.0, 90.0]
+    assert [value.best for value in column(table, "AUC")] == [False, True]
+    assert [value.best for value in column(table, "Equal error")] == [False, True]
+    assert column(table, "Cost of learnt")[1].number == 1.0
+    assert column(table, "Balanced, learnt")[0].text == "–"
+
+
+def test_settings_are_compared_with_the_papers_point():
+    records = sensitivity_records()
+    for record in records:
+        if record["setting"].get("c0") == 0.01:
+            record["accuracy"] -= 5.0
+            record["median_squared"] = 2.0
+    table = settings_table(results_of(records))
+    assert [value.text for value in column(table, "Setting")][:3] == [
+        "c0 = 0.5, mu0 = 1.0",
+        "c0 = 1.0, mu0 = 1.0",
+        "c0 = 0.01",
+    ]
+    gains = [value.text for value in column(table, "Less c0 = μ0 = 1")]
+    assert gains == ["+0.00", "+0.00", "−5.00*", *["+0.00"] * 4]
+    assert column(table, "b0 / median")[2].number == 0.25
+    assert column(table, "b0 / median")[0].text == "–"
+
+
+def test_the_study_says_how_far_accuracy_and_threshold_move():
+    records = sensitivity_records()
+    for record in records:
+        if record["setting"].get("c0") == 0.01:
+            record["b0"] = 0.125
+        if record["setting"].get("study") == "grid":
+            record["b0"] = None
+    said = ranges(results_of(records))
+    assert said == [
+        "TATML, the paper's grid: accuracy 95.50 %.",
+        "TATML, values of c0: accuracy 95.50 %, b0 from 0.125 to 0.5.",
+    ]
+
+
+def test_the_summary_says_where_a_printed_number_is_not_reached():
+    records = table_records()
+    for record in records:
+        if record["method"] == "tatml" and record["dataset"] == "virus":
+            record["accuracy"] -= 10.0
+    said = summary_html(results_of(records))
+    assert "reaches its printed number in 6 of 9 cells; it is significantly below in Virus" in said
+    assert "Virus, M=1;(1) (51.73 against 61.73)" in said
+
+
+def test_failures_are_listed_until_the_run_goes_well():
+    failed = make_record("euc", error="ValueError: no", accuracy=None)
+    table = failures(results_of([failed]))
+    assert table.rows[0][-1].text == "ValueError: no"
+    assert failures(results_of([failed, make_record("euc")])) is None
+    assert "1 run failed" in completeness(results_of([failed, make_record("maz")]), 0)
+
+
+def test_all_runs_show_what_was_chosen_and_the_latest_record_of_a_run():
+    results = results_of([make_record(accuracy=1.0), make_record(accuracy=2.0)])
+    table = all_runs(results)
+    assert [value.text for value in column(table, "Accuracy")] == ["2.00"]
+    assert column(table, "Chosen and set")[0].text == "C = 10.0"
+    assert column(table, "Gap")[0].text == "1.0e−09"
+
+
+def test_shares_of_time_sum_to_one_hundred():
+    records = [make_record("euc", seconds=1.0), make_record("maz", seconds=3.0)]
+    table = time_shares(results_of(records), "method", "Method")
+    assert [value.number for value in column(table, "Share, %")] == [75.0, 25.0]
+
+
+def test_methods_and_cells_are_in_the_declared_order_whatever_the_records():
+    records = table_records()
+    forward, backward = results_of(records), results_of(records[::-1])
+    assert forward.cells == backward.cells
+    assert forward.methods == backward.methods == ["tatml", "euc", "maz", "itml", "tatml_star"]
+
+
+# Pieces
+
+
+def test_numbers_have_a_true_minus_and_a_dash_where_there_is_none():
+    assert number(-1.5) == "−1.50"
+    assert number(-0.001, signed=True) == "+0.00"
+    assert number(float("nan")) == "–"
+    assert number(float("inf")) == "–"
+
+
+def test_a_row_of_another_length_is_refused():
+    table = Table("t", "T", [Column("a"), Column("b")], [[Value("1")]])
+    with pytest.raises(ValueError, match="zip"):
+        table.html()
+
+
+@pytest.mark.parametrize("hostile", [ATTACK, '"', "&amp;", "$style", "${title}"])
+def test_pieces_escape_what_they_are_given(hostile):
+    table = Table("t", hostile, [Column(hostile)], [[Value(hostile, note=hostile)]], hostile)
+    figure = Figure(embed(PIXEL, "image/png"), hostile, hostile)
+    section = table.html() + figure.html()
+    page = Page(fill_page(hostile, "", {"s": (hostile, section)}, ""))
+    assert page.attributes("img")[0]["alt"] == hostile
+    assert "".join(page.text).count(hostile) == 11
+    assert len(page.attributes("script")) == 1
