@@ -43,9 +43,9 @@ class TATMLCV(TATML):
     """TATML with its weight C chosen by cross-validation along warm-started paths.
 
     In each fold the pairs are drawn once, down to a quarter of those of the final fit (but not
-    below 1,000; neighbours are all taken), and the solutions for all C are found one from the other, to a gap of 1 % of the
-    objective: C weighs the mean over the pairs, so that the best one holds for all of them. The
-    best setting is then fitted to all samples.
+    below 1,000; neighbours are all taken), and the solutions for all C are found one from the
+    other, to a gap of 1 % of the objective: C weighs the mean over the pairs, so that the best one
+    holds for all of them. The best setting is then fitted to all samples.
 
     Parameters
     ----------
