@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ._array import foreign_kind
 from ._checks import check_magnitude, hint_at_raw_covariances
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks, as_host_array, as_real_array
@@ -60,6 +61,8 @@ def samples_of(estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: in
     block_shapes_), otherwise X must be of the same kind.
     """
     preprocessor = estimator.preprocessor
+    if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
+        X = as_host_array(X, "X")
     if preprocessor is not None and _n_dims(X) == 1:
         X = _looked_up(preprocessor, np.asarray(X))
     if isinstance(X, Blocks) or _n_dims(X) > 2:
@@ -72,7 +75,7 @@ def samples_of(estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: in
             dtype=[np.float64, np.float32],
             ensure_min_samples=min_samples,
         )
-        return _checked(estimator, Blocks(as_host_array(table, "X")), reset, "X")
+        return _checked(estimator, Blocks(table), reset, "X")
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = blocks.shape[1]
@@ -267,6 +270,8 @@ def _pair_array(pairs: Any) -> NDArray:
             f"pairs: expected a dense array of shape (n_pairs, 2, …), got {kind}; for pairs of "
             "Blocks give index pairs, and the Blocks as preprocessor"
         )
+    if foreign_kind(pairs) is not None:
+        return as_host_array(pairs, "pairs")
     try:
         return np.asarray(pairs)
     except ValueError as error:

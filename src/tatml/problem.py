@@ -366,7 +366,7 @@ class Point:
     def _excess_of_eigenvalues(self) -> float:
         """Σ e − log(1 + e) over the eigenvalues of the whitened gradient; ∞ where one is ≤ −1."""
         xp = self.problem.xp
-        if any(float(xp.min(e)) <= -1 for e in self.eigenvalues):
+        if not all(float(xp.min(e)) > -1 for e in self.eigenvalues):
             return inf
         return sum(float(xp.sum(e - xp.log1p(e))) for e in self.eigenvalues)
 
