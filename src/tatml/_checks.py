@@ -264,7 +264,7 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
 def _shape(values: Any) -> tuple[int, ...] | None:
     try:
         return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
-    except ValueError:
+    except (TypeError, ValueError):  # parts of several shapes, or on a GPU
         return None
 
 

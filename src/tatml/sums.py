@@ -12,7 +12,7 @@ pairs of few samples. Features are kept transposed, (n_rows, n', n): every produ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
@@ -25,6 +25,7 @@ GPU_CHUNK_BYTES = 2**29  # on a GPU: so much that starting its kernels costs not
 DENSE_SHARE = 0.7  # of the pairs of a chunk: below it, those that count are picked out first
 SVEC_BYTES = 2**25  # pairs up to this size keep their svec(A_k), which makes Hessians cheap
 WIDEST_SVEC = 300
+MOST_LAYOUTS = 64  # that are kept
 EAGER_BYTES = 2**28  # larger features are multiplied by a factor chunk by chunk, not at once
 GPU_EAGER_SHARE = 1 / 8  # the same on a GPU, of its free memory
 
@@ -287,9 +288,20 @@ def svec_congruence(G: Array) -> Array:
     return (both / xp.where(i == j, 2 * weight, weight)[:, None] * weight).T
 
 
-@lru_cache(maxsize=64)
+_LAYOUTS: dict[tuple[str, ...], tuple[Array, Array, Array]] = {}
+
+
 def _svec_layout(xp: Any, n: int, dtype: Any, device: Any) -> tuple[Array, Array, Array]:
     """Flat places of the upper triangle; of each matrix entry in svec; weights (1, off it √2)."""
+    key = (xp.__name__, str(n), str(dtype), str(device))  # CuPy's devices have no hash
+    if key not in _LAYOUTS:
+        if len(_LAYOUTS) >= MOST_LAYOUTS:
+            _LAYOUTS.clear()
+        _LAYOUTS[key] = _new_layout(xp, n, dtype, device)
+    return _LAYOUTS[key]
+
+
+def _new_layout(xp: Any, n: int, dtype: Any, device: Any) -> tuple[Array, Array, Array]:
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
     place = {pair: k for k, pair in enumerate(pairs)}
     position = [place[min(i, j), max(i, j)] for i in range(n) for j in range(n)]
