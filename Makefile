@@ -6,9 +6,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 CODE := $(wildcard src tests benchmarks examples)
-BENCHMARKS := $(wildcard benchmarks/*.py)
+# The benchmarks of one machine; those of GPUs, metric-learn and clusters are run by hand.
+BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,$(wildcard benchmarks/*.py))
 
-.PHONY: help demo test test-metric-learn test-oldest lint format bench clean
+.PHONY: help demo test test-metric-learn test-torch test-oldest lint format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -16,6 +17,7 @@ help:
 	@echo "make demo     learn a metric and show it"
 	@echo "make test     run the tests"
 	@echo "make test-metric-learn  run metric-learn's own tests on our estimators"
+	@echo "make test-torch         run the tests of PyTorch tensors, on the CPU and a GPU if there is one"
 	@echo "make test-oldest        run the tests with the oldest versions that we allow"
 	@echo "make lint     check style and formatting"
 	@echo "make format   repair style and formatting"
@@ -24,12 +26,16 @@ help:
 
 demo: $(VENV)/.with-plot
 	$(BIN)/python -m tatml.demo
+	$(BIN)/tatml reproduce all --quick --jobs 2 --out build/demo/experiments
 
 test: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
 
 test-metric-learn: .venv-metric-learn/.with-metric-learn
 	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn
+
+test-torch: .venv-torch/.with-torch
+	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -q tests/test_torch.py tests/test_strict.py tests/test_scaling.py
 
 test-oldest: build/oldest.txt
 	PIP_CONSTRAINT=$(CURDIR)/$< $(MAKE) test VENV=.venv-oldest
@@ -46,7 +52,7 @@ bench: $(VENV)/.with-test
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) .venv-metric-learn .venv-oldest build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: each says that what it names is installed for this pyproject.toml.
@@ -68,6 +74,12 @@ $(VENV)/.with-test: $(VENV)/.created pyproject.toml
 build/oldest.txt: pyproject.toml tests/external/oldest_versions.py
 	@mkdir -p $(@D)
 	$(PYTHON) tests/external/oldest_versions.py > $@
+
+.venv-torch/.with-torch: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-torch
+	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]' \
+	    pytest hypothesis array-api-strict
+	@touch $@
 
 .venv-metric-learn/.with-metric-learn: pyproject.toml tests/external/metric-learn-environment.txt
 	$(PYTHON) -m venv --clear .venv-metric-learn
