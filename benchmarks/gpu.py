@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import product
 from time import perf_counter
 
 import numpy as np
@@ -23,6 +24,7 @@ from tatml import Blocks, learn_metric
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SETTINGS = {"random_state": 0, "tol": 1e-6}
+LONGEST_GROWTH = 12.0  # seconds: after such a fit, no larger one is tried
 
 
 def embeddings(n_samples: int, n_identities: int, n: int, seed: int = 0):
@@ -137,17 +139,16 @@ def measure_huge(quick: bool, found: dict) -> None:
     n, K, n_samples = (32, 200_000, 5_000) if quick else (768, 10_000_000, 200_000)
     X, y = embeddings(n_samples, n_samples // 20, n)
     pairs, similar = draw_pairs(y, K)
-    results = []
 
     def fit():
-        results.append(learn_metric(X, pairs, similar, C=1e3 / K, c0=100.0, **SETTINGS))
+        return learn_metric(X, pairs, similar, C=1e3 / K, c0=100.0, **SETTINGS)
 
-    start = perf_counter()
-    memory = peak_memory(fit)
-    wait()
-    spent = perf_counter() - start
-    found["huge"] = {"n": n, "K": K, "seconds": spent, "gibibytes": memory}
-    print(f"n = {n}, K = {K:,}: {spent:.2f} s, {describe_fit(results[0])}, {memory:.1f} GiB")
+    spent, result = timed(fit, repeats=1)
+    memory, done = peak_memory(fit), flops_of(fit)
+    share = done / spent / found["matmul_flops"]
+    found["huge"] = {"n": n, "K": K, "seconds": spent, "gibibytes": memory, "flops": done}
+    print(f"n = {n}, K = {K:,}: {spent:.2f} s, {describe_fit(result)}, {memory:.1f} GiB")
+    print(f"  {done:.2e} operations: {share:.0%} of the rate of a matrix product", flush=True)
 
 
 def measure_small_matrices(quick: bool, found: dict) -> None:
@@ -175,25 +176,62 @@ GROWTH = {
 
 
 def measure_growth(quick: bool, found: dict) -> None:
+    """On the device and with NumPy, whose row ends before a fit takes too long."""
     found["growth"] = {}
-    for name, shapes in GROWTH.items():
+    for place, (name, shapes) in product((DEVICE, "NumPy"), GROWTH.items()):
         if quick:
-            shapes = [(min(n, 32), min(M, 8), min(K, 50_000)) for n, M, K in shapes[:2]]
-        values = [shape["nMK".index(name)] for shape in shapes]
-        times = [growth_seconds(*shape) for shape in shapes]
-        # The first half is overhead: the slope is that of the last three.
+            shapes = [(min(n, 32), min(M, 8), min(K, 50_000)) for n, M, K in shapes[:3]]
+        values, times = [], []
+        for shape in shapes:
+            if times and times[-1] > LONGEST_GROWTH:
+                break
+            values.append(shape["nMK".index(name)])
+            times.append(growth_seconds(*shape, place))
+        # The first ones are overhead: the slope is that of the last three.
         slope = np.polyfit(np.log(values[-3:]), np.log(times[-3:]), 1)[0]
-        found["growth"][name] = {"values": values, "seconds": times, "exponent": float(slope)}
+        row = {"values": values, "seconds": times, "exponent": float(slope)}
+        found["growth"][f"{place} {name}"] = row
         shown = ", ".join(f"{v:,}: {t:.3f} s" for v, t in zip(values, times, strict=True))
-        print(f"{name}: {shown}; exponent {slope:.2f}", flush=True)
+        print(f"{place}, {name}: {shown}; exponent {slope:.2f}", flush=True)
 
 
-def growth_seconds(n: int, M: int, K: int) -> float:
+def growth_seconds(n: int, M: int, K: int, place: str) -> float:
     X, y = make_classes(4_000, (n, 1), M, spread=1.0)
     pairs, similar = draw_pairs(y, K)
-    placed = Blocks(*(torch.asarray(array, device=DEVICE) for array in X.arrays))
+    if place != "NumPy":
+        X = Blocks(*(torch.asarray(array, device=DEVICE) for array in X.arrays))
     settings = SETTINGS | {"C": 1e3 / K, "c0": 100.0}
-    return timed(lambda: learn_metric(placed, pairs, similar, **settings), repeats=1)[0]
+    start = perf_counter()
+    learn_metric(X, pairs, similar, **settings)
+    first = perf_counter() - start
+    if first > 1:  # nothing to warm up
+        return first
+    return timed(lambda: learn_metric(X, pairs, similar, **settings), repeats=1)[0]
+
+
+def draw_growth(found: dict, path: str) -> None:
+    """Seconds against K, n and M, on both places."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
+    titles = {
+        "K": "pairs K (n = 64)",
+        "n": "dimension n (K = 200,000)",
+        "M": "blocks M (n = 16, K = 100,000)",
+    }
+    for name, row in found["growth"].items():
+        place, letter = name.rsplit(" ", 1)
+        axis = axes["KnM".index(letter)]
+        label = f"{found['device'] if place == 'cuda' else place}: {letter}^{row['exponent']:.2f}"
+        axis.loglog(row["values"], row["seconds"], marker="o", label=label)
+        axis.set(xlabel=titles[letter])
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+    axes[0].set(ylabel="seconds of a fit")
+    figure.savefig(path, dpi=110)
 
 
 PARTS = {
@@ -211,7 +249,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small, for a CPU")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--json", help="where to keep the figures")
+    parser.add_argument("--plot", help="draw the growth that --json holds, and measure nothing")
     options = parser.parse_args()
+    if options.plot:
+        with open(options.json, encoding="utf-8") as file:
+            return draw_growth(json.load(file), options.plot)
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
     print(f"{describe_machine()}, PyTorch {torch.__version__}, {name}")
     if DEVICE == "cpu" and not options.quick:

@@ -158,7 +158,7 @@ class PairSums:
         for part, rows in self.chunks():
             inner = self._inner(rows, _apply(rows, V))
             parts.append(weights[part] * (inner + shift[part]))
-            total = self._add_scatter(total, rows, parts[-1])
+            total = self._add_scatter(total, rows, parts[-1], whole=True)
         return self._joined(parts), [symmetrised(S) for S in total]
 
     def held(self) -> PairSums:
@@ -194,10 +194,13 @@ class PairSums:
     def _zeros(self) -> list[Array]:
         return [zeros((n, n), like=self.features[0]) for n in self.sizes]
 
-    def _add_scatter(self, total: Sequence[Array], rows: Sequence[Array], s: Array) -> list[Array]:
+    def _add_scatter(
+        self, total: Sequence[Array], rows: Sequence[Array], s: Array, whole: bool = False
+    ) -> list[Array]:
+        """Add Σ_k s_k A_k; `whole` where hardly any s_k is zero, and a GPU need not be asked."""
         xp = self.xp  # theory (D)
-        used = xp.nonzero(s)[0]
-        if used.shape[0] < DENSE_SHARE * s.shape[0]:
+        used = None if whole else xp.nonzero(s)[0]
+        if used is not None and used.shape[0] < DENSE_SHARE * s.shape[0]:
             rows, s = [xp.take(block, used, axis=0) for block in rows], xp.take(s, used, axis=0)
         scale = s[:, None, None] / self.n_blocks
         pairs = zip(total, rows, strict=True)

@@ -181,7 +181,7 @@ _ENTRIES = (
         "fixed",
         fixed_configuration,
         "vectors",
-        "the one fixed configuration: TATMLCV over C, prior and pairs on the vectorised descriptors",
+        "the one fixed configuration: C, prior and pairs by cross-validation, on vectors",
         own_threshold=True,
     ),
     Method(

@@ -24,7 +24,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, eye, linalg_errors, namespace
+from .._array import Array, eye, linalg_errors, namespace, on_gpu
 from ..problem import LogDetProblem, Point
 from .linear import FIRST_PRODUCTS, Direction, dimension
 from .monitor import Monitor
@@ -45,6 +45,7 @@ ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense
 FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # pairs of the smallest rehearsal
+GPU_SAMPLE = 100_000  # the same on a GPU, where a step takes its time however few pairs there are
 REHEARSAL_TOL = 1e-4
 NEAR = 1e-3  # of F: a gap below it should fall fast
 SLOW = 0.5  # of the gap: where a step leaves more, the next Hessian is that of all pairs
@@ -126,9 +127,10 @@ def _first_guess(
 ) -> Start:
     """The prior with its best threshold; for many pairs, the solution of a random sample."""
     n_pairs = problem.n_pairs
-    if random_state is None or n_pairs <= 4 * SAMPLE:
+    least = GPU_SAMPLE if on_gpu(problem.prior_factors[0]) else SAMPLE
+    if random_state is None or n_pairs <= 4 * least:
         return _scaled_prior(problem)
-    size = min(max(SAMPLE, n_pairs // 8), problem.largest_sample)
+    size = min(max(least, n_pairs // 8), problem.largest_sample)
     sample = problem.sample(size, random_state)
     rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
