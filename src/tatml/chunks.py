@@ -319,4 +319,5 @@ def _look_at(problem: LogDetProblem, index: int) -> tuple:
 
 def _set_largest_sample(executor: Executor, layout: Layout, memory: int) -> None:
     numbers = sum(n * width for n, width in zip(layout.sizes, layout.widths, strict=True))
-    executor.largest_sample = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
+    fits = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
+    executor.largest_sample = min(executor.largest_sample, fits)

@@ -36,7 +36,7 @@ class DaskExecutor:
         None: the one that was made last.
     """
 
-    largest_sample = 1_000_000
+    largest_sample = 50_000  # what it rehearses on, while the workers wait
 
     def __init__(self, shards: Sequence[Shard], common: Any, client: Any = None):
         self.shards, self.common = shards, common

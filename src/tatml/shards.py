@@ -99,7 +99,7 @@ class SerialExecutor:
 
     shards: Sequence[Shard]
     common: Any = None
-    largest_sample: int = 1_000_000
+    largest_sample: int = 10_000_000
     n_passes: int = 0
 
     def _results(self, function: Callable, setting: Setting, args: tuple) -> Iterator:
