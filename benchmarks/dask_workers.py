@@ -11,16 +11,16 @@ from __future__ import annotations
 import argparse
 import logging
 import pickle
+import warnings
 
 import dask
 import dask.array as da
 import numpy as np
 from common import describe_machine, draw_pairs, make_classes, timed
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 
 import tatml.cluster
 from tatml import learn_metric
-
 
 # dask has workers give memory back to the system at once, and then every temporary array costs page
 # faults. With these the allocator keeps it.
@@ -53,11 +53,19 @@ class Wire:
         tatml.cluster.DaskExecutor.total = self._total
 
 
-def fit(X, pairs, similar, n_chunks: int):
+def on_workers(pairs, similar, n_chunks: int):
+    """The pairs as dask arrays whose chunks are in the memory of the workers."""
     size = -(-len(pairs) // n_chunks)
     arrays = da.from_array(pairs, chunks=(size, 2)), da.from_array(similar, chunks=size)
-    K = len(pairs)
-    return learn_metric(X, *arrays, C=1e4 / K, c0=1e3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        arrays = dask.persist(*arrays)
+        wait(arrays)
+    return arrays
+
+
+def fit(X, pairs, similar):
+    return learn_metric(X, pairs, similar, C=1e4 / len(pairs), c0=1e3, random_state=0)
 
 
 def main() -> None:
@@ -76,13 +84,14 @@ def main() -> None:
     order = np.random.default_rng(2).permutation(len(pairs))
     pairs, similar, seconds = pairs[order], similar[order], {}
     for n_workers in (1, 2):
-        settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+        settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
         with (
             LocalCluster(n_workers=n_workers, silence_logs=logging.ERROR, **settings) as cluster,
             Client(cluster),
         ):
-            fit(X, pairs[:20_000], similar[:20_000], options.chunks)  # imports
-            spent, result = timed(fit, X, pairs, similar, options.chunks, repeats=options.repeats)
+            fit(X, *on_workers(pairs[:20_000], similar[:20_000], options.chunks))  # imports
+            arrays = on_workers(pairs, similar, options.chunks)
+            spent, result = timed(fit, X, *arrays, repeats=options.repeats)
             seconds[n_workers] = spent
             print(
                 f"{n_workers} workers, {len(pairs):,} pairs: {spent:.2f} s, {result.n_iter} steps, "
@@ -93,7 +102,7 @@ def main() -> None:
                 print(f"{'pairs':>12}{'rounds':>8}{'bytes out':>12}{'bytes back':>12}  (a round)")
                 for K in (len(pairs) // 100, len(pairs) // 10, len(pairs)):
                     with Wire() as wire:
-                        fit(X, pairs[:K], similar[:K], options.chunks)
+                        fit(X, *on_workers(pairs[:K], similar[:K], options.chunks))
                     print(
                         f"{K:12,}{len(wire.sent):8d}{max(wire.sent):12,}{max(wire.received):12,}",
                         flush=True,

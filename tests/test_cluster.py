@@ -2,11 +2,13 @@
 
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
 from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
 from tatml import learn_metric
 from tatml.chunks import PairChunks
@@ -28,7 +30,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
@@ -52,6 +54,14 @@ def assert_same(found, expected):
     assert largest_difference(found.W, expected.W) < 1e-8
     assert_allclose(found.b0, expected.b0, rtol=1e-8)
     assert_allclose(found.primal, expected.primal, rtol=1e-10)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case)
+    with pytest.raises(ImportError, match=r'pip install "tatml\[dask\]"'):
+        learn_metric(case.blocks, pairs, similar)
 
 
 def test_dask_arrays_need_a_cluster():
@@ -127,11 +137,48 @@ def test_a_worker_that_dies_costs_its_chunks_not_the_fit(client):
     client.wait_for_workers(2, timeout=20)
 
 
+def test_a_cluster_that_lost_everything_is_given_it_again():
+    """With one worker, what was sent to it and not computed there is gone when it dies."""
+    case = vectors()
+    pairs, similar, weights = dask_arrays(case)
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(n_workers=1, processes=True, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as alone,
+    ):
+
+        def kill(iterate):
+            if iterate.n_iter == 1:
+                os.kill(next(iter(alone.run(os.getpid).values())), signal.SIGKILL)
+
+        options = case.options() | {"weights": weights, "callback": kill, "client": alone}
+        found = learn_metric(case.blocks, pairs, similar, tol=TIGHT, **options)
+    assert_same(found, case.learn(tol=TIGHT))
+
+
+def test_an_interrupt_returns_the_best_point_and_leaves_the_cluster_usable(client):
+    case = vectors()
+    pairs, similar, weights = dask_arrays(case)
+
+    def interrupt(iterate):
+        if iterate.n_iter == 2:
+            raise KeyboardInterrupt
+
+    options = case.options() | {"weights": weights, "tol": TIGHT}
+    with pytest.warns(ConvergenceWarning, match="The user interrupted"):
+        stopped = learn_metric(
+            case.blocks, pairs, similar, callback=interrupt, on_interrupt="return", **options
+        )
+    assert str(stopped.status) == "interrupted"
+    resumed = learn_metric(case.blocks, pairs, similar, init=stopped, **options)
+    assert_same(resumed, case.learn(tol=TIGHT))
+
+
 def test_the_answer_does_not_depend_on_who_computes_it(client):
     """The sums are taken in the same order whichever worker is faster."""
     case = vectors()
     pairs, similar, _ = dask_arrays(case, (6,) * 10)
-    results = [learn_metric(case.blocks, pairs, similar) for _ in range(2)]
+    results = [learn_metric(case.blocks, pairs, similar, max_iter=3, tol=1e-2) for _ in range(2)]
     assert_allclose(results[0].W[0], results[1].W[0], rtol=0, atol=0)
     assert results[0].b0 == results[1].b0
 

@@ -100,10 +100,8 @@ class SerialExecutor:
     shards: Sequence[Shard]
     common: Any = None
     largest_sample: int = 10_000_000
-    n_passes: int = 0
 
     def _results(self, function: Callable, setting: Setting, args: tuple) -> Iterator:
-        self.n_passes += 1
         for index, shard in enumerate(self.shards):
             yield function(shard.load(self.common).problem(setting), index, *args)
 
