@@ -4,13 +4,15 @@ import os
 import signal
 import sys
 
+import joblib
 import numpy as np
 import pytest
 from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import learn_metric
+from tatml import TATMLCV, learn_metric
 from tatml.chunks import PairChunks
 from tatml.cluster import aligned_chunks
 from tatml.tiles import AllPairs
@@ -202,3 +204,21 @@ def test_chunks_that_do_not_align():
         learn_metric(case.blocks, pairs, case.similar[:-1])
     with pytest.raises(ValueError, match=r"^pairs: expected known chunks"):
         aligned_chunks({"pairs": pairs[pairs[:, 0] > 3], "similar": similar}, tuple)
+
+
+def count_transitions(dask_scheduler):
+    return dask_scheduler.transition_counter
+
+
+def test_a_search_runs_on_the_same_cluster(client):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.normal(size=(60, 3)) + 2 * np.eye(3)[y]
+    search = TATMLCV([1.0, 100.0], cv=2, n_jobs=2, random_state=0)
+    expected = clone(search).set_params(n_jobs=None).fit(X, y)
+    before = client.run_on_scheduler(count_transitions)
+    with joblib.parallel_config(backend="dask"):
+        found = search.fit(X, y)
+    assert client.run_on_scheduler(count_transitions) > before + 4
+    assert found.C_ == expected.C_
+    assert_allclose(found.components_, expected.components_, rtol=1e-9)
