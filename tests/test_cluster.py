@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+import tatml.chunks
 from tatml import TATMLCV, learn_metric
 from tatml.chunks import PairChunks
 from tatml.cluster import aligned_chunks
@@ -107,7 +108,8 @@ def test_delayed_chunks(client):
     assert_same(found, case.learn(tol=TIGHT))
 
 
-def test_pairs_and_tiles_on_a_given_client(client):
+def test_pairs_and_tiles_on_a_given_client(client, monkeypatch):
+    monkeypatch.setattr(tatml.chunks, "LEAST_SENT", 1)
     case = vectors()
     options = case.options()
     found = learn_metric(case.blocks, case.pairs, case.similar, client=client, tol=TIGHT, **options)
