@@ -207,7 +207,10 @@ def sharded_problem(
     layout = describe(executor, setting)
     _set_largest_sample(executor, layout, memory)
     problem = ShardedProblem.over(executor, layout, setting)
-    return problem if prior is None else problem.with_prior(check_prior(prior, layout))
+    if prior is None:
+        return problem
+    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in layout.block_shapes))
+    return problem.with_prior(check_prior(prior, one_sample))
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:
@@ -322,6 +325,6 @@ def _look_at(problem: LogDetProblem, index: int) -> tuple:
 
 
 def _set_largest_sample(executor: Executor, layout: Layout, memory: int) -> None:
-    numbers = sum(n * width for n, width in zip(layout.sizes, layout.widths, strict=True))
+    numbers = sum(n * width for n, width in layout.block_shapes)
     fits = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
     executor.largest_sample = min(executor.largest_sample, fits)

@@ -141,11 +141,6 @@ class Layout:
         """(n_m, n'_m) of each block."""
         return tuple(zip(self.sizes, self.widths, strict=True))
 
-    @property
-    def n_blocks(self) -> int:
-        """M."""
-        return len(self.sizes)
-
 
 @dataclass(frozen=True)
 class ShardedProblem(LogDetProblem):
