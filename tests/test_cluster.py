@@ -2,13 +2,18 @@
 
 import os
 import signal
+import sys
 
+import joblib
 import numpy as np
 import pytest
 from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from tatml import learn_metric
+import tatml.chunks
+from tatml import TATMLCV, learn_metric
 from tatml.chunks import PairChunks
 from tatml.cluster import aligned_chunks
 from tatml.tiles import AllPairs
@@ -28,7 +33,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
@@ -52,6 +57,14 @@ def assert_same(found, expected):
     assert largest_difference(found.W, expected.W) < 1e-8
     assert_allclose(found.b0, expected.b0, rtol=1e-8)
     assert_allclose(found.primal, expected.primal, rtol=1e-10)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case)
+    with pytest.raises(ImportError, match=r'pip install "tatml\[dask\]"'):
+        learn_metric(case.blocks, pairs, similar)
 
 
 def test_dask_arrays_need_a_cluster():
@@ -95,7 +108,8 @@ def test_delayed_chunks(client):
     assert_same(found, case.learn(tol=TIGHT))
 
 
-def test_pairs_and_tiles_on_a_given_client(client):
+def test_pairs_and_tiles_on_a_given_client(client, monkeypatch):
+    monkeypatch.setattr(tatml.chunks, "LEAST_SENT", 1)
     case = vectors()
     options = case.options()
     found = learn_metric(case.blocks, case.pairs, case.similar, client=client, tol=TIGHT, **options)
@@ -127,11 +141,48 @@ def test_a_worker_that_dies_costs_its_chunks_not_the_fit(client):
     client.wait_for_workers(2, timeout=20)
 
 
+def test_a_cluster_that_lost_everything_is_given_it_again():
+    """With one worker, what was sent to it and not computed there is gone when it dies."""
+    case = vectors()
+    pairs, similar, weights = dask_arrays(case)
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(n_workers=1, processes=True, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as alone,
+    ):
+
+        def kill(iterate):
+            if iterate.n_iter == 1:
+                os.kill(next(iter(alone.run(os.getpid).values())), signal.SIGKILL)
+
+        options = case.options() | {"weights": weights, "callback": kill, "client": alone}
+        found = learn_metric(case.blocks, pairs, similar, tol=TIGHT, **options)
+    assert_same(found, case.learn(tol=TIGHT))
+
+
+def test_an_interrupt_returns_the_best_point_and_leaves_the_cluster_usable(client):
+    case = vectors()
+    pairs, similar, weights = dask_arrays(case)
+
+    def interrupt(iterate):
+        if iterate.n_iter == 2:
+            raise KeyboardInterrupt
+
+    options = case.options() | {"weights": weights, "tol": TIGHT}
+    with pytest.warns(ConvergenceWarning, match="The user interrupted"):
+        stopped = learn_metric(
+            case.blocks, pairs, similar, callback=interrupt, on_interrupt="return", **options
+        )
+    assert str(stopped.status) == "interrupted"
+    resumed = learn_metric(case.blocks, pairs, similar, init=stopped, **options)
+    assert_same(resumed, case.learn(tol=TIGHT))
+
+
 def test_the_answer_does_not_depend_on_who_computes_it(client):
     """The sums are taken in the same order whichever worker is faster."""
     case = vectors()
     pairs, similar, _ = dask_arrays(case, (6,) * 10)
-    results = [learn_metric(case.blocks, pairs, similar) for _ in range(2)]
+    results = [learn_metric(case.blocks, pairs, similar, max_iter=3, tol=1e-2) for _ in range(2)]
     assert_allclose(results[0].W[0], results[1].W[0], rtol=0, atol=0)
     assert results[0].b0 == results[1].b0
 
@@ -155,3 +206,21 @@ def test_chunks_that_do_not_align():
         learn_metric(case.blocks, pairs, case.similar[:-1])
     with pytest.raises(ValueError, match=r"^pairs: expected known chunks"):
         aligned_chunks({"pairs": pairs[pairs[:, 0] > 3], "similar": similar}, tuple)
+
+
+def count_transitions(dask_scheduler):
+    return dask_scheduler.transition_counter
+
+
+def test_a_search_runs_on_the_same_cluster(client):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.normal(size=(60, 3)) + 2 * np.eye(3)[y]
+    search = TATMLCV([1.0, 100.0], cv=2, n_jobs=2, random_state=0)
+    expected = clone(search).set_params(n_jobs=None).fit(X, y)
+    before = client.run_on_scheduler(count_transitions)
+    with joblib.parallel_config(backend="dask"):
+        found = search.fit(X, y)
+    assert client.run_on_scheduler(count_transitions) > before + 4
+    assert found.C_ == expected.C_
+    assert_allclose(found.components_, expected.components_, rtol=1e-9)

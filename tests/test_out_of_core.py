@@ -1,5 +1,6 @@
 """Pairs and samples that stay on disk: the same answer, in memory that an argument sets."""
 
+import pickle
 import tracemalloc
 from functools import partial
 
@@ -273,9 +274,18 @@ def test_errors_of_chunks():
         PairChunks.from_arrays(np.zeros((3, 2)), (np.zeros((3, 2)),) * 2, np.ones(3, dtype=bool))
 
 
-def test_mapped_files_travel_by_name(tmp_path):
-    import pickle
+def test_a_chunk_travels_without_the_others():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 1000, 8))
+    chunks = PairChunks.from_arrays(first, second, np.ones(1000, dtype=bool), chunk_size=10)
+    assert len(pickle.dumps(chunks.chunks[3])) < 5_000 < first.nbytes / 10
+    X, pairs, similar = chunks.chunks[3]()
+    assert pairs is None
+    assert len(similar) == 10
+    assert_allclose(X.arrays[0][:, :, 0], (first - second)[30:40])
 
+
+def test_mapped_files_travel_by_name(tmp_path):
     array = mapped(tmp_path / "X", np.arange(100_000.0).reshape(-1, 4))
     message = pickle.dumps(sendable(array))
     assert len(message) < 1000

@@ -1,5 +1,6 @@
 """A problem in shards is the problem in memory: the same sums, steps, solution and certificate."""
 
+import sys
 from importlib import import_module
 from math import inf
 
@@ -14,7 +15,7 @@ from helpers import (
     random_point,
 )
 from numpy.testing import assert_allclose
-from shards_helpers import sharded
+from shards_helpers import held_shards, sharded
 
 import tatml.shards
 from tatml.core import solve
@@ -173,3 +174,10 @@ def test_results_are_added_part_by_part():
     total = add(a, add(a, a))
     assert total[:2] == (3, 7.5)
     assert_allclose(total[2][0], [3, 3])
+
+
+def test_a_piece_knows_how_large_it_is():
+    piece = held_shards(many_pairs(), [])[0].load(None)
+    arrays = (*piece.sums.features, piece.sums.first, piece.sums.second, piece.similar)
+    held = sum(array.nbytes for array in arrays)
+    assert held <= sys.getsizeof(piece) < 3 * held

@@ -2,9 +2,12 @@
 
 from . import datasets, display, features, inspection
 from .blocks import Blocks
+from .checkpoint import Checkpoint
+from .chunks import PairChunks
 from .core import learn_metric
 from .estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
 from .solvers import Result, Status
+from .tiles import AllPairs
 
 __all__ = [
     "GMML",
@@ -12,9 +15,12 @@ __all__ = [
     "PAPER",
     "TATML",
     "TATMLCV",
+    "AllPairs",
     "Blocks",
+    "Checkpoint",
     "Euclidean",
     "Maz",
+    "PairChunks",
     "PairThreshold",
     "Result",
     "Status",

@@ -5,7 +5,7 @@ This is an edge: the code here looks at types and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -26,6 +26,7 @@ __all__ = ["PairChunks", "in_parts", "sharded_problem"]
 DEFAULT_MEMORY = 2**28
 WORKSPACE = 2**24  # bytes that the solver needs whatever the chunks are
 LEAST_PAIRS = 256  # of a chunk
+LEAST_SENT, MOST_SENT = 10_000, 200_000  # of one that goes to a worker
 VECTORS = 300  # bytes a pair: indices, flags, and the vectors that a pass computes
 COPIES = 9  # of the two samples of a pair while a chunk is laid out: what was measured
 SAMPLE_COPIES = 6
@@ -97,23 +98,14 @@ class PairChunks:
             from .cluster import aligned_chunks
 
             return cls(aligned_chunks(arrays, partial(_differences, len(first))))
-        n_pairs = _common_length(arrays)
-        stored = [sendable(array) for array in arrays.values()]
-        starts = range(0, n_pairs, chunk_size)
-        return cls(
-            partial(_difference_slice, len(first), stored, start, start + chunk_size)
-            for start in starts
-        )
+        parts = _parts(list(arrays.values()), chunk_size, _common_length(arrays))
+        return cls(partial(_read, partial(_differences, len(first)), part) for part in parts)
 
     def __len__(self) -> int:
         return len(self.chunks)
 
     def __repr__(self) -> str:
         return f"PairChunks({len(self)} chunks)"
-
-
-def _difference_slice(n_blocks: int, arrays: Sequence[Any], start: int, stop: int) -> tuple:
-    return _differences(n_blocks, *(np.asarray(array[start:stop]) for array in arrays))
 
 
 def _differences(n_blocks: int, *arrays: Any) -> tuple:
@@ -210,12 +202,15 @@ def sharded_problem(
                 "second, similar)"
             )
         common = as_samples(X, read_in_parts=max_memory is not None, memory=memory)
-        shards = _shards(common, pairs, similar, weights, memory)
+        shards = _shards(common, pairs, similar, weights, memory, on_cluster=client is not None)
     executor = _executor(shards, common, client)
     layout = describe(executor, setting)
     _set_largest_sample(executor, layout, memory)
     problem = ShardedProblem.over(executor, layout, setting)
-    return problem if prior is None else problem.with_prior(check_prior(prior, layout))
+    if prior is None:
+        return problem
+    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in layout.block_shapes))
+    return problem.with_prior(check_prior(prior, one_sample))
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:
@@ -224,7 +219,7 @@ def _check_none(names: str, kind: str, *values: Any) -> None:
 
 
 def _shards(
-    common: Samples, pairs: Any, similar: Any, weights: Any, memory: int
+    common: Samples, pairs: Any, similar: Any, weights: Any, memory: int, *, on_cluster: bool
 ) -> Sequence[Shard]:
     if isinstance(pairs, AllPairs):
         _check_none("similar, weights", "AllPairs", similar, weights)
@@ -243,11 +238,12 @@ def _shards(
         name: array if hasattr(array, "shape") else np.asarray(array)
         for name, array in arrays.items()
     }
-    n_pairs, stored = _common_length(arrays), [sendable(array) for array in arrays.values()]
-    step = _pairs_at_a_time(common, memory)
+    n_pairs, step = _common_length(arrays), _pairs_at_a_time(common, memory)
+    if on_cluster:  # enough chunks for some workers, whatever their number
+        step = min(step, max(LEAST_SENT, -(-n_pairs // 16)), MOST_SENT)
+    parts = _parts(list(arrays.values()), step, n_pairs)
     return [
-        ChunkShard(partial(_slice_of, stored, start, min(start + step, n_pairs)), offset=start)
-        for start in range(0, n_pairs, step)
+        ChunkShard(partial(_read, _indexed, part), offset=k * step) for k, part in enumerate(parts)
     ]
 
 
@@ -266,8 +262,19 @@ def _pairs_at_a_time(common: Samples, memory: int) -> int:
     return step
 
 
-def _slice_of(arrays: Sequence[Any], start: int, stop: int) -> tuple:
-    return _indexed(*(np.asarray(array[start:stop]) for array in arrays))
+def _parts(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
+    """For each chunk a list of (array, slice); of what is in memory, only the rows of the chunk."""
+    arrays = [sendable(array) for array in arrays]
+    for start in range(0, n_pairs, step):
+        part = slice(start, min(start + step, n_pairs))
+        yield [
+            (array[part], slice(None)) if isinstance(array, np.ndarray) else (array, part)
+            for array in arrays
+        ]
+
+
+def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
+    return combine(*(np.asarray(array[part]) for array, part in parts))
 
 
 def _indexed(*arrays: Any) -> tuple:
@@ -318,5 +325,6 @@ def _look_at(problem: LogDetProblem, index: int) -> tuple:
 
 
 def _set_largest_sample(executor: Executor, layout: Layout, memory: int) -> None:
-    numbers = sum(n * width for n, width in zip(layout.sizes, layout.widths, strict=True))
-    executor.largest_sample = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
+    numbers = sum(n * width for n, width in layout.block_shapes)
+    fits = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
+    executor.largest_sample = min(executor.largest_sample, fits)

@@ -36,7 +36,7 @@ class DaskExecutor:
         None: the one that was made last.
     """
 
-    largest_sample = 1_000_000
+    largest_sample = 50_000  # what it rehearses on, while the workers wait
 
     def __init__(self, shards: Sequence[Shard], common: Any, client: Any = None):
         self.shards, self.common = shards, common
@@ -94,15 +94,15 @@ class DaskExecutor:
         common = None
         if self.common is not None:
             common = self.client.scatter(self.common, broadcast=True, hash=False)
-        futures = []
-        for shard in self.shards:
-            chunk = getattr(shard, "chunk", None)
-            if hasattr(chunk, "__dask_graph__"):
-                values = self.client.compute(chunk, retries=RETRIES)
-                futures.append(self._task(_piece, replace(shard, chunk=None), common, values))
-            else:
-                futures.append(self._task(_load, shard, common))
-        return futures
+        chunks = [getattr(shard, "chunk", None) for shard in self.shards]
+        delayed = [chunk for chunk in chunks if hasattr(chunk, "__dask_graph__")]
+        values = iter(self.client.compute(delayed, retries=RETRIES))  # their graph goes out once
+        return [
+            self._task(_piece, replace(shard, chunk=None), common, next(values))
+            if hasattr(chunk, "__dask_graph__")
+            else self._task(_load, shard, common)
+            for shard, chunk in zip(self.shards, chunks, strict=True)
+        ]
 
     def _task(self, function: Callable, *args: Any) -> Any:
         return self.client.submit(function, *args, pure=False, retries=RETRIES)

@@ -115,6 +115,7 @@ def learn_metric(
         Dykstra starts from multipliers: those of the result, or those that the point implies.
     callback : callable, optional
         Called with an `Iterate` after each step or certified epoch; a true return value stops.
+        `Checkpoint` is one that keeps the fit on disk.
     random_state : int, RandomState, Generator or None
         For the random sample of pairs that starts a large problem, and for Dykstra's order. The
         solution does not depend on it beyond the tolerance.

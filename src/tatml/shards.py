@@ -58,6 +58,11 @@ class Piece:
     def __len__(self) -> int:
         return self.sums.n_pairs
 
+    def __sizeof__(self) -> int:
+        """Bytes, so that dask knows what it would cost to move a piece."""
+        vectors = 40 * self.sums.n_pairs
+        return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
+
     def problem(self, setting: Setting) -> LogDetProblem:
         """The sums of this piece, in the user's coordinates."""
         loss = squared_hinge(self, setting.C, setting.margin)
@@ -99,11 +104,9 @@ class SerialExecutor:
 
     shards: Sequence[Shard]
     common: Any = None
-    largest_sample: int = 1_000_000
-    n_passes: int = 0
+    largest_sample: int = 10_000_000
 
     def _results(self, function: Callable, setting: Setting, args: tuple) -> Iterator:
-        self.n_passes += 1
         for index, shard in enumerate(self.shards):
             yield function(shard.load(self.common).problem(setting), index, *args)
 
@@ -137,11 +140,6 @@ class Layout:
     def block_shapes(self) -> tuple[tuple[int, int], ...]:
         """(n_m, n'_m) of each block."""
         return tuple(zip(self.sizes, self.widths, strict=True))
-
-    @property
-    def n_blocks(self) -> int:
-        """M."""
-        return len(self.sizes)
 
 
 @dataclass(frozen=True)

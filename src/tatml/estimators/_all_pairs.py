@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_choice, check_margin, check_positive
+from .._checks import check_margin, check_positive
 from .._inputs import class_labels, group_labels
 from ..blocks import Blocks
 from ..chunks import sharded_problem
-from ..drawing import STRATEGIES
 from ..metric import one_or_list
 from ..problem import LogDetProblem
 from ..shards import Setting
@@ -27,7 +26,6 @@ LISTED = 2_000_000  # pairs: more are not listed
 
 def has_very_many_pairs(learner: Any, n_samples: int) -> bool:
     """Whether all pairs are asked for, they are many, and nothing needs a list of them."""
-    check_choice("pairs", learner.pairs, STRATEGIES)
     if learner.pairs != "all" or learner.solver != "newton" or learner.n_components is not None:
         return False
     return n_samples * (n_samples - 1) // 2 > LISTED
