@@ -16,6 +16,8 @@ import tatml.chunks
 from tatml import TATMLCV, learn_metric
 from tatml.chunks import PairChunks
 from tatml.cluster import aligned_chunks
+from tatml.datasets import make_textures
+from tatml.features import CovarianceDescriptor
 from tatml.tiles import AllPairs
 
 distributed = pytest.importorskip("distributed")
@@ -224,3 +226,12 @@ def test_a_search_runs_on_the_same_cluster(client):
     assert client.run_on_scheduler(count_transitions) > before + 4
     assert found.C_ == expected.C_
     assert_allclose(found.components_, expected.components_, rtol=1e-9)
+
+
+def test_descriptors_are_extracted_on_the_same_cluster(client):
+    images = make_textures(n_classes=2, n_per_class=6, random_state=0).images
+    descriptor = CovarianceDescriptor(scales=(1.0,))
+    parts = [images[start : start + 4] for start in range(0, len(images), 4)]
+    with joblib.parallel_config(backend="dask"):
+        found = joblib.Parallel()(joblib.delayed(descriptor.fit_transform)(part) for part in parts)
+    assert_allclose(np.concatenate(found), descriptor.fit_transform(images), rtol=1e-12)

@@ -170,8 +170,7 @@ class AllPairs:
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from tatml import learn_metric
-    >>> from tatml.tiles import AllPairs
+    >>> from tatml import AllPairs, learn_metric
     >>> X, y = load_iris(return_X_y=True)
     >>> result = learn_metric(X, AllPairs(y), C=1e-3)
     >>> result.converged
