@@ -236,7 +236,7 @@ def _add_reproduce(commands: Any) -> None:
         "--datasets",
         nargs="+",
         metavar="NAME",
-        help="eth80, brodatz, virus, eth80-objects (need --data), digits, textures",
+        help="eth80, brodatz, virus, virus-gabor, eth80-objects (need --data), digits, textures",
     )
     parser.add_argument("--data", metavar="DIR", help="folder of the data (default: $TATML_DATA)")
     parser.add_argument("--out", metavar="DIR", default="results", help="default: results")
