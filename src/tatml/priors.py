@@ -86,7 +86,7 @@ def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Ma
     Along an axis with the ratio λ of the scatter between and within classes the weight is
     λ/(1 + λ), in units of the scatter within: nothing where the classes agree.
     """
-    between = _mean_square(around_mean) - _mean_square(deviations)
+    between = _mean_square(around_mean) - _mean_square(deviations)  # theory (Disc)
     ratio, axes = scipy.linalg.eigh(between, within + LEAST_WITHIN * np.eye(len(within)))
     ratio = np.maximum(ratio, 0.0)  # from pairs alone, "between" need not be a scatter
     half = axes * np.sqrt(ratio / (1 + ratio) + BESIDE)
