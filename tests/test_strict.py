@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from placed_helpers import assert_same_solution, learn_placed, learnt
 
 from tatml import learn_metric
+from tatml.checkpoint import Checkpoint
 from tatml.solvers import Monitor, newton
 
 xp = pytest.importorskip("array_api_strict")
@@ -59,6 +60,15 @@ def test_everything_stays_on_the_device_of_the_samples():
     result = learn_placed(case, elsewhere)
     assert all(W.device == xp.Device("device1") for W in result.W)
     assert_same_solution(result, learnt(case), 1e-8)
+
+
+def test_a_checkpoint_resumes_where_the_samples_are(tmp_path):
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=5.0, weights=True, prior=True)
+    elsewhere, path = partial(xp.asarray, device=xp.Device("device1")), tmp_path / "fit.npz"
+    first = learn_placed(case, elsewhere, callback=Checkpoint(path, every=0))
+    again = learn_placed(case, elsewhere, init=Checkpoint.load(path))
+    assert again.n_iter <= 1 < first.n_iter
+    assert all(W.device == xp.Device("device1") for W in again.W)
 
 
 def test_two_devices_are_refused():

@@ -257,7 +257,7 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
         ) from error
     if not isfinite(b0):
         raise ValueError(f"init: expected a finite b0, got {b0}")
-    _check_metric(W, sizes, "init", like)
+    _check_metric(W, sizes, "init", like, from_host=True)  # such as those from a file
     return init
 
 
@@ -268,12 +268,14 @@ def _shape(values: Any) -> tuple[int, ...] | None:
         return None
 
 
-def _check_metric(matrices: Any, sizes: Sequence[int], name: str, like: Array) -> list[Array]:
+def _check_metric(
+    matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool = False
+) -> list[Array]:
     try:
         matrices = list(matrices)
     except TypeError as error:
         raise TypeError(f"{name}: expected a list of matrices, got {matrices!r}") from error
-    arrays = [as_array_like(matrix, name, "X", like) for matrix in matrices]
+    arrays = [as_array_like(matrix, name, "X", like, from_host) for matrix in matrices]
     shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
     if shapes != expected:
         raise ValueError(f"{name}: expected matrices of shapes {expected}, got {shapes}")
