@@ -89,6 +89,13 @@ def test_float32_is_near_and_says_its_tolerance(linear_solver):
         assert_same_solution(result, learnt(case), 1e-4)
 
 
+def test_in_float32_it_does_not_matter_where_the_samples_lie():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
+    X = case.arrays[0] + 1e6
+    result = learn_metric(X, case.pairs, case.similar, dtype="float32")
+    assert_same_solution(result, learn_metric(X, case.pairs, case.similar, tol=1e-12), 1e-4)
+
+
 def test_float32_asks_for_no_more_than_it_can_certify():
     case = random_case(SHAPES["vectors"], n_pairs=40)
     assert case.learn(dtype="float32", tol=1e-2).tol == 1e-2
