@@ -180,6 +180,19 @@ def test_what_is_refused():
         learn_metric(PairChunks([(X, None, [True] * 5)]), AllPairs(labels))
 
 
+@pytest.mark.parametrize("name", ["labels", "groups"])
+def test_missing_and_mixed_labels_are_refused(name):
+    X, labels = np.eye(4), [0, 1, 0, 1]
+    for wrong, message in (([0, 1, np.nan, np.nan], "missing"), ([0, "a", None, 1], "one kind")):
+        with pytest.raises((TypeError, ValueError), match=f"^AllPairs: {name}: .*{message}"):
+            learn_metric(X, AllPairs(**{"labels": labels} | {name: np.array(wrong, object)}))
+
+
+def test_one_group_has_no_pairs():
+    with pytest.raises(ValueError, match=r"^AllPairs: groups: expected at least two groups"):
+        learn_metric(np.eye(4), AllPairs([0, 1, 0, 1], groups=np.ones(4)))
+
+
 def test_samples_of_one_tile_are_centred_together():
     """Each run of samples around a mean of its own would move them against each other."""
     X = np.arange(12.0).reshape(6, 2)

@@ -206,6 +206,8 @@ class AllPairs:
         groups = None
         if self.groups is not None:
             groups = _codes(self.groups, n_samples, "AllPairs: groups")
+            if not groups.any():
+                raise ValueError("AllPairs: groups: expected at least two groups, got one")
         weights = tuple(as_weights(self.weights, 2, "AllPairs: weights").tolist())
         room = max(memory, 0)
         side = min(DEFAULT_SIDE, int((room / (2 * TILE_BYTES)) ** 0.5), room // (128 * numbers))
@@ -228,7 +230,14 @@ def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
         raise ValueError(f"{name}: expected shape ({n_samples},), got shape {values.shape}")
     if n_samples < 2:
         raise ValueError(f"{name}: expected at least two samples, got {n_samples}")
-    return np.unique(values, return_inverse=True)[1]
+    try:
+        different = np.any(values != values)  # so is NaN, whatever the type
+        codes = np.unique(values, return_inverse=True)[1]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected values of one kind, got a mixture") from error
+    if different:
+        raise ValueError(f"{name}: expected no missing values, got NaN")
+    return codes
 
 
 def _cut(labels: NDArray, groups: NDArray | None, I: slice, J: slice) -> tuple:
