@@ -291,6 +291,16 @@ def test_a_wrong_size_of_chunks_is_named(chunk_size):
         PairChunks.from_arrays(*arrays, chunk_size=chunk_size)
 
 
+def test_arguments_are_checked_before_the_pairs_are_read():
+    def read():
+        raise AssertionError("read")
+
+    wrong = {"tol": 0, "max_iter": 0, "callback": 1, "random_state": "x"}
+    for name, value in wrong.items():
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+            learn_metric(PairChunks([read]), **{name: value})
+
+
 @pytest.mark.parametrize("options", [{}, {"max_memory": "100MB"}])
 def test_sparse_samples_are_refused_by_name(options):
     case = vectors()
