@@ -112,6 +112,16 @@ def test_tensors_that_require_a_gradient_are_read_without_one():
     assert_same_solution(result, learn_metric(case.arrays[0], case.pairs, case.similar), 1e-8)
 
 
+def test_in_parts_tensors_are_read_as_numpys():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0, weights=True, prior=True)
+    weights = torch.asarray(case.weights, requires_grad=True)
+    result = learn_placed(case, torch.asarray, weights=weights, max_memory="100MB")
+    assert_same_solution(result, learnt(case), 1e-8)
+    assert type(result.W[0]) is np.ndarray
+    first = learn_placed(case, torch.asarray)
+    assert learn_placed(case, torch.asarray, init=first, max_memory="100MB").n_iter <= 1
+
+
 def test_blocks_of_tensors_are_selected_like_others(place):
     case = random_case(SHAPES["two ragged"], n_pairs=10)
     blocks = Blocks(*map(place, case.arrays))

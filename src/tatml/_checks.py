@@ -226,12 +226,15 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
     return None
 
 
-def check_prior(prior: Any, blocks: Blocks) -> list[Array]:
-    """M positive definite matrices; for one block, the matrix itself will do."""
+def check_prior(prior: Any, blocks: Blocks, from_host: bool = False) -> list[Array]:
+    """M positive definite matrices; for one block, the matrix itself will do.
+
+    With `from_host`, of any kind: where X itself is brought into the memory of the host.
+    """
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
         prior = [prior]
-    return _check_metric(prior, sizes, "prior", blocks.arrays[0])
+    return _check_metric(prior, sizes, "prior", blocks.arrays[0], from_host)
 
 
 def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:

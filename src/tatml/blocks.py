@@ -235,8 +235,10 @@ def as_array_like(
 ) -> Array:
     """Real numbers as float64 of the kind and device of another array, which owns the say.
 
-    Lists of numbers are taken there; with `from_host`, NumPy arrays too.
+    Lists of numbers are taken there; with `from_host`, whatever is in the memory of the host.
     """
+    if from_host and foreign_kind(like) is None and foreign_kind(values) is not None:
+        values = as_host_array(values, name)
     if foreign_kind(values) is None and (from_host or not hasattr(values, "__array__")):
         return asarray(as_real_array(values, name), like, namespace(like).float64)
     if foreign_kind(like) is None and foreign_kind(values) is None:

@@ -225,7 +225,7 @@ def sharded_problem(
     if prior is None:
         return problem
     one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in layout.block_shapes))
-    return problem.with_prior(check_prior(prior, one_sample))
+    return problem.with_prior(check_prior(prior, one_sample, from_host=True))
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:
