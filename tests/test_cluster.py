@@ -199,6 +199,23 @@ def test_errors_reach_the_user(client):
         learn_metric(da.from_array(case.arrays[0][:, :, 0]), pairs, similar)
 
 
+def test_arrays_on_disk_are_cut_as_the_dask_arrays_are(client, tmp_path):
+    case = vectors()
+    pairs, similar, _ = dask_arrays(case)
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.create_array(tmp_path / "p", shape=case.pairs.shape, chunks=(7, 2), dtype="i4")
+    stored[:] = case.pairs
+    expected = learn_metric(case.blocks, pairs, similar, tol=TIGHT)
+    assert_same(learn_metric(case.blocks, stored, similar, tol=TIGHT), expected)
+
+
+def test_what_is_no_dask_array():
+    case = vectors()
+    for wrong in (dask.delayed(case.pairs), da.asarray(3)):
+        with pytest.raises(TypeError, match=r"^pairs: expected a dask array with rows, got"):
+            learn_metric(case.blocks, wrong, case.similar)
+
+
 def test_chunks_that_do_not_align():
     case = vectors()
     pairs, similar, _ = dask_arrays(case)

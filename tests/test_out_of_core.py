@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse
 from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
 
@@ -251,6 +252,8 @@ def test_errors_of_shapes_and_kinds():
         ValueError, "^linear_solver: expected 'auto', 'dense' or 'cg'", linear_solver="woodbury"
     )
     refused(ValueError, "^prior: expected matrices of shapes", prior=np.eye(3))
+    refused(ValueError, "^pairs: expected an array with rows of equal", pairs=[[0, 1], [2]])
+    refused(TypeError, "^client: expected a distributed.Client, got 'here'", client="here")
 
 
 def test_errors_of_chunks():
@@ -272,6 +275,38 @@ def test_errors_of_chunks():
         learn_metric(case.blocks)
     with pytest.raises(ValueError, match=r"^second: expected 1 arrays"):
         PairChunks.from_arrays(np.zeros((3, 2)), (np.zeros((3, 2)),) * 2, np.ones(3, dtype=bool))
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (3, 2, 1), (3, 3)])
+def test_aligned_samples_are_not_broadcast(shape):
+    message = r"^second\[0\]: expected samples of the shape of those of first\[0\], \(2,\), got"
+    with pytest.raises(ValueError, match=message):
+        PairChunks.from_arrays(np.ones((3, 2)), np.zeros(shape), np.ones(3, dtype=bool))
+
+
+@pytest.mark.parametrize("chunk_size", [0, -1, 2.5, "many"])
+def test_a_wrong_size_of_chunks_is_named(chunk_size):
+    arrays = np.ones((3, 2)), np.zeros((3, 2)), np.ones(3, dtype=bool)
+    with pytest.raises((TypeError, ValueError), match=r"^chunk_size: expected"):
+        PairChunks.from_arrays(*arrays, chunk_size=chunk_size)
+
+
+def test_arguments_are_checked_before_the_pairs_are_read():
+    def read():
+        raise AssertionError("read")
+
+    wrong = {"tol": 0, "max_iter": 0, "callback": 1, "random_state": "x"}
+    for name, value in wrong.items():
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+            learn_metric(PairChunks([read]), **{name: value})
+
+
+@pytest.mark.parametrize("options", [{}, {"max_memory": "100MB"}])
+def test_sparse_samples_are_refused_by_name(options):
+    case = vectors()
+    X = scipy.sparse.csr_array(case.arrays[0][:, :, 0])
+    with pytest.raises(TypeError, match=r"^X: expected a dense array, .* \.toarray\(\)"):
+        learn_metric(X, case.pairs, case.similar, **options)
 
 
 def test_a_chunk_travels_without_the_others():

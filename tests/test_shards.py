@@ -158,6 +158,17 @@ def test_a_sample_stands_for_all_pairs():
     assert_allclose(some.n_active / 600, whole.n_active / 3000, atol=0.1)
 
 
+def test_a_sample_does_not_grow_with_the_number_of_shards():
+    case = many_pairs()
+    n_pairs = len(case.pairs)
+    problem = sharded(case, range(1, n_pairs))  # one pair each
+    sample = problem.sample(n_pairs // 10, np.random.default_rng(0))
+    assert 0.8 < sample.n_pairs / (n_pairs // 10) < 1.2
+    weight = np.sum(case.problem().loss.weight)
+    assert np.sum(sample.loss.weight) == pytest.approx(weight, rel=0.2)
+    assert problem.sample(1, np.random.default_rng(0)).n_pairs >= 1
+
+
 def test_a_sampled_hessian_stands_for_all_pairs(monkeypatch):
     monkeypatch.setattr(tatml.shards, "PAIRS_PER_DIMENSION", 40)
     case = many_pairs()

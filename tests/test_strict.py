@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from placed_helpers import assert_same_solution, learn_placed, learnt
 
 from tatml import learn_metric
+from tatml.checkpoint import Checkpoint
 from tatml.solvers import Monitor, newton
 
 xp = pytest.importorskip("array_api_strict")
@@ -61,6 +62,15 @@ def test_everything_stays_on_the_device_of_the_samples():
     assert_same_solution(result, learnt(case), 1e-8)
 
 
+def test_a_checkpoint_resumes_where_the_samples_are(tmp_path):
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=5.0, weights=True, prior=True)
+    elsewhere, path = partial(xp.asarray, device=xp.Device("device1")), tmp_path / "fit.npz"
+    first = learn_placed(case, elsewhere, callback=Checkpoint(path, every=0))
+    again = learn_placed(case, elsewhere, init=Checkpoint.load(path))
+    assert again.n_iter <= 1 < first.n_iter
+    assert all(W.device == xp.Device("device1") for W in again.W)
+
+
 def test_two_devices_are_refused():
     case = random_case(SHAPES["vectors"], n_pairs=10)
     X = xp.asarray(case.arrays[0], device=xp.Device("device1"))
@@ -77,6 +87,13 @@ def test_float32_is_near_and_says_its_tolerance(linear_solver):
         assert result.tol == 1e-5
         assert all(W.dtype == dtype for W in result.W)
         assert_same_solution(result, learnt(case), 1e-4)
+
+
+def test_in_float32_it_does_not_matter_where_the_samples_lie():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
+    X = case.arrays[0] + 1e6
+    result = learn_metric(X, case.pairs, case.similar, dtype="float32")
+    assert_same_solution(result, learn_metric(X, case.pairs, case.similar, tol=1e-12), 1e-4)
 
 
 def test_float32_asks_for_no_more_than_it_can_certify():

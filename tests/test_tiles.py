@@ -77,6 +77,37 @@ def test_distances_of_near_copies_do_not_cancel():
     assert_allclose(tile.distances(), exact, rtol=1e-9)
 
 
+def far_classes():
+    """Classes that lie 10⁸ times as far from each other as their samples."""
+    labels = np.arange(N_SAMPLES) % 2
+    X = np.random.default_rng(0).normal(size=(N_SAMPLES, 3))
+    X[:, 0] += 1e8 * labels
+    return X, labels
+
+
+@pytest.mark.parametrize("n_first", [N_SAMPLES, 9], ids=["diagonal", "beside"])
+def test_sums_over_near_pairs_of_far_classes_do_not_cancel(n_first):
+    X, labels = far_classes()
+    tile = TileSums([(X - X.mean(axis=0))[:, None, :]], n_first)
+    plain = PairSums(tile.features, tile.first, tile.second)
+    V = [np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])]
+    s = np.where(labels[tile.first] == labels[tile.second], 1.0, 0.0)  # active: similar pairs
+    assert_allclose(tile.quadratic(V), plain.quadratic(V), rtol=1e-9)
+    assert_allclose(tile.scatter(s)[0], plain.scatter(s)[0], rtol=1e-9)
+    found = tile.product(V, s, np.zeros_like(s))[1]
+    assert_allclose(found[0], plain.product(V, s, np.zeros_like(s))[1][0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("way", ["auto", "cg"])
+def test_far_classes_have_the_certificate_of_the_explicit_list(way):
+    X, labels = far_classes()
+    result = learn_metric(X, AllPairs(labels), tol=1e-8, linear_solver=way)
+    pairs, similar = every_pair(labels)
+    exact = learn_metric(X, pairs, similar, tol=1e-2, init=result)
+    assert exact.history["gap"][0] < 1e-7 * exact.primal
+    assert result.primal == pytest.approx(exact.history["primal"][0], rel=1e-8)
+
+
 @pytest.mark.parametrize("way", ["auto", "cg"])
 def test_all_pairs_are_the_explicit_list(arrays, way):
     X, labels = Blocks(*arrays), np.arange(N_SAMPLES) % 4
@@ -147,6 +178,19 @@ def test_what_is_refused():
         learn_metric(X, AllPairs(labels), max_memory=1000)
     with pytest.raises(ValueError, match=r"expected None with PairChunks"):
         learn_metric(PairChunks([(X, None, [True] * 5)]), AllPairs(labels))
+
+
+@pytest.mark.parametrize("name", ["labels", "groups"])
+def test_missing_and_mixed_labels_are_refused(name):
+    X, labels = np.eye(4), [0, 1, 0, 1]
+    for wrong, message in (([0, 1, np.nan, np.nan], "missing"), ([0, "a", None, 1], "one kind")):
+        with pytest.raises((TypeError, ValueError), match=f"^AllPairs: {name}: .*{message}"):
+            learn_metric(X, AllPairs(**{"labels": labels} | {name: np.array(wrong, object)}))
+
+
+def test_one_group_has_no_pairs():
+    with pytest.raises(ValueError, match=r"^AllPairs: groups: expected at least two groups"):
+        learn_metric(np.eye(4), AllPairs([0, 1, 0, 1], groups=np.ones(4)))
 
 
 def test_samples_of_one_tile_are_centred_together():

@@ -14,6 +14,7 @@ from sklearn.datasets import load_wine
 
 from tatml import TATML, Blocks, learn_metric
 from tatml._array import namespace
+from tatml.checkpoint import Checkpoint
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
@@ -81,6 +82,12 @@ def test_an_earlier_result_is_a_start(place):
     assert learn_placed(case, place, init=first).n_iter <= 1
 
 
+def test_a_checkpoint_resumes_where_the_samples_are(place, tmp_path):
+    case, path = random_case(SHAPES["two ragged"], n_pairs=40, C=5.0), tmp_path / "fit.npz"
+    learn_placed(case, place, callback=Checkpoint(path, every=0))
+    assert learn_placed(case, place, init=Checkpoint.load(path)).n_iter <= 1
+
+
 def test_integers_and_gradients_are_taken(place):
     case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
     rounded = np.round(10 * case.arrays[0])
@@ -89,12 +96,30 @@ def test_integers_and_gradients_are_taken(place):
     assert_same_solution(whole, expected, 1e-8)
 
 
+def test_pairs_may_be_read_only(place):
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
+    pairs = np.asfortranarray(case.pairs)  # as a data frame gives them
+    pairs.flags.writeable = False
+    result = learn_metric(place(case.arrays[0]), pairs, case.similar)  # warnings are errors
+    assert_same_solution(result, learn_metric(case.arrays[0], pairs, case.similar), 1e-8)
+
+
 def test_tensors_that_require_a_gradient_are_read_without_one():
     case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
     X = torch.asarray(case.arrays[0], requires_grad=True)
     result = learn_metric(X, case.pairs, case.similar)
     assert not result.W[0].requires_grad
     assert_same_solution(result, learn_metric(case.arrays[0], case.pairs, case.similar), 1e-8)
+
+
+def test_in_parts_tensors_are_read_as_numpys():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0, weights=True, prior=True)
+    weights = torch.asarray(case.weights, requires_grad=True)
+    result = learn_placed(case, torch.asarray, weights=weights, max_memory="100MB")
+    assert_same_solution(result, learnt(case), 1e-8)
+    assert type(result.W[0]) is np.ndarray
+    first = learn_placed(case, torch.asarray)
+    assert learn_placed(case, torch.asarray, init=first, max_memory="100MB").n_iter <= 1
 
 
 def test_blocks_of_tensors_are_selected_like_others(place):

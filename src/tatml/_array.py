@@ -105,6 +105,8 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     xp = namespace(like)
     if xp is np:
         return np.asarray(values, dtype=dtype)
+    if type(values) is np.ndarray and not values.flags.writeable:  # PyTorch would warn
+        values = values.copy()
     return xp.asarray(values, dtype=dtype, device=like.device)
 
 

@@ -226,12 +226,15 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
     return None
 
 
-def check_prior(prior: Any, blocks: Blocks) -> list[Array]:
-    """M positive definite matrices; for one block, the matrix itself will do."""
+def check_prior(prior: Any, blocks: Blocks, from_host: bool = False) -> list[Array]:
+    """M positive definite matrices; for one block, the matrix itself will do.
+
+    With `from_host`, of any kind: where X itself is brought into the memory of the host.
+    """
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
         prior = [prior]
-    return _check_metric(prior, sizes, "prior", blocks.arrays[0])
+    return _check_metric(prior, sizes, "prior", blocks.arrays[0], from_host)
 
 
 def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:
@@ -257,7 +260,7 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
         ) from error
     if not isfinite(b0):
         raise ValueError(f"init: expected a finite b0, got {b0}")
-    _check_metric(W, sizes, "init", like)
+    _check_metric(W, sizes, "init", like, from_host=True)  # such as those from a file
     return init
 
 
@@ -268,12 +271,14 @@ def _shape(values: Any) -> tuple[int, ...] | None:
         return None
 
 
-def _check_metric(matrices: Any, sizes: Sequence[int], name: str, like: Array) -> list[Array]:
+def _check_metric(
+    matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool = False
+) -> list[Array]:
     try:
         matrices = list(matrices)
     except TypeError as error:
         raise TypeError(f"{name}: expected a list of matrices, got {matrices!r}") from error
-    arrays = [as_array_like(matrix, name, "X", like) for matrix in matrices]
+    arrays = [as_array_like(matrix, name, "X", like, from_host) for matrix in matrices]
     shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
     if shapes != expected:
         raise ValueError(f"{name}: expected matrices of shapes {expected}, got {shapes}")

@@ -198,12 +198,13 @@ def _learn(estimator: Any, data: Data) -> None:
 
 def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
     """What there is to say about a fit."""
+    pairs = data.pairs if data.pairs is not None else estimator.pairs_
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "threshold": float(estimator.threshold_),
         "b0": float(estimator.b0_),
         "n_features": estimator.n_features_in_,
-        "n_pairs": len(data.pairs if data.pairs is not None else estimator.pairs_),
+        "n_pairs": None if pairs is None else len(pairs),  # None: all pairs, which were not listed
     }
     if hasattr(estimator, "best_params_"):
         facts["chosen"] = estimator.best_params_
@@ -218,7 +219,7 @@ def _learnt_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows = [(name, number(value), "chosen") for name, value in chosen.items()]
     rows += [
         ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
-        ("pairs", str(facts["n_pairs"]), ""),
+        ("pairs", "all" if facts["n_pairs"] is None else str(facts["n_pairs"]), ""),
     ]
     if "gap" in facts:
         word = "converged" if facts["converged"] else "not converged"

@@ -230,9 +230,16 @@ def as_host_array(values: Any, name: str) -> np.ndarray:
         ) from error
 
 
-def as_array_like(values: ArrayLike, name: str, owner: str, like: Array) -> Array:
-    """Real numbers as float64 of the kind and device of another array, which owns the say."""
-    if foreign_kind(values) is None and not hasattr(values, "__array__"):  # lists of numbers
+def as_array_like(
+    values: ArrayLike, name: str, owner: str, like: Array, from_host: bool = False
+) -> Array:
+    """Real numbers as float64 of the kind and device of another array, which owns the say.
+
+    Lists of numbers are taken there; with `from_host`, whatever is in the memory of the host.
+    """
+    if from_host and foreign_kind(like) is None and foreign_kind(values) is not None:
+        values = as_host_array(values, name)
+    if foreign_kind(values) is None and (from_host or not hasattr(values, "__array__")):
         return asarray(as_real_array(values, name), like, namespace(like).float64)
     if foreign_kind(like) is None and foreign_kind(values) is None:
         return as_real_array(values, name).astype(np.float64)

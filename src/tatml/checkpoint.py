@@ -11,6 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from ._array import to_numpy
 from ._checks import check_not_negative
 from .solvers import Iterate
 
@@ -81,7 +82,7 @@ class Checkpoint:
 
     def save(self, iterate: Iterate) -> None:
         """Replace the file by one that holds this point."""
-        arrays = {f"W{m}": np.asarray(matrix) for m, matrix in enumerate(iterate.W)}
+        arrays = {f"W{m}": to_numpy(matrix) for m, matrix in enumerate(iterate.W)}
         numbers = {name: getattr(iterate, name) for name in NUMBERS}
         # In the same folder, so that the file system can rename it in one go.
         with NamedTemporaryFile(dir=self.path.parent, suffix=".tmp", delete=False) as file:

@@ -12,9 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ._checks import check_magnitude, check_prior
+from ._array import to_numpy
+from ._checks import check_count, check_magnitude, check_prior
 from .blocks import Blocks, as_blocks
-from .pairs import as_index, as_similar, as_some_weights
+from .pairs import _to_array, as_index, as_similar, as_some_weights
 from .problem import LogDetProblem
 from .shards import Executor, Layout, Piece, SerialExecutor, Setting, Shard, ShardedProblem
 from .stored import Samples, as_samples, is_stored, laid_out, length_of, parse_bytes, sendable
@@ -94,18 +95,32 @@ class PairChunks:
         arrays = dict(zip(names, (*first, *second), strict=True)) | {"similar": similar}
         if weights is not None:
             arrays["weights"] = weights
+        combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
         if any(_is_dask(array) for array in arrays.values()):
             from .cluster import aligned_chunks
 
-            return cls(aligned_chunks(arrays, partial(_differences, len(first))))
-        parts = _parts(list(arrays.values()), chunk_size, _common_length(arrays))
-        return cls(partial(_read, partial(_differences, len(first)), part) for part in parts)
+            chunks = aligned_chunks(arrays, combine)
+        else:
+            parts = _parts(list(arrays.values()), step, _common_length(arrays))
+            chunks = [partial(_read, combine, part) for part in parts]
+        _check_same_shapes(first, second)
+        return cls(chunks)
 
     def __len__(self) -> int:
         return len(self.chunks)
 
     def __repr__(self) -> str:
         return f"PairChunks({len(self)} chunks)"
+
+
+def _check_same_shapes(first: tuple, second: tuple) -> None:
+    """A shape that merely can be broadcast is a mistake."""
+    for m, (a, b) in enumerate(zip(first, second, strict=True)):
+        if np.shape(a)[1:] != np.shape(b)[1:]:
+            raise ValueError(
+                f"second[{m}]: expected samples of the shape of those of first[{m}], "
+                f"{np.shape(a)[1:]}, got {np.shape(b)[1:]}"
+            )
 
 
 def _differences(n_blocks: int, *arrays: Any) -> tuple:
@@ -210,7 +225,7 @@ def sharded_problem(
     if prior is None:
         return problem
     one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in layout.block_shapes))
-    return problem.with_prior(check_prior(prior, one_sample))
+    return problem.with_prior(check_prior(prior, one_sample, from_host=True))
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:
@@ -235,7 +250,7 @@ def _shards(
         chunks = aligned_chunks(arrays, _indexed)
         return [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(chunks)]
     arrays = {
-        name: array if hasattr(array, "shape") else np.asarray(array)
+        name: array if hasattr(array, "shape") else _to_array(array, name)
         for name, array in arrays.items()
     }
     n_pairs, step = _common_length(arrays), _pairs_at_a_time(common, memory)
@@ -274,7 +289,7 @@ def _parts(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
 
 
 def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
-    return combine(*(np.asarray(array[part]) for array, part in parts))
+    return combine(*(to_numpy(array[part]) for array, part in parts))
 
 
 def _indexed(*arrays: Any) -> tuple:

@@ -40,7 +40,7 @@ class DaskExecutor:
 
     def __init__(self, shards: Sequence[Shard], common: Any, client: Any = None):
         self.shards, self.common = shards, common
-        self.client = _current_client() if client is None else client
+        self.client = _current_client() if client is None else _checked(client)
         self._pieces: list | None = None
 
     def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
@@ -108,6 +108,12 @@ class DaskExecutor:
         return self.client.submit(function, *args, pure=False, retries=RETRIES)
 
 
+def _checked(client: Any) -> Any:
+    if not (hasattr(client, "submit") and hasattr(client, "scatter")):
+        raise TypeError(f"client: expected a distributed.Client, got {client!r}")
+    return client
+
+
 def _current_client() -> Any:
     try:
         from distributed import get_client
@@ -129,7 +135,15 @@ def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
     import dask
     import dask.array
 
-    rows = {name: array.chunks[0] for name, array in arrays.items() if hasattr(array, "chunks")}
+    # Arrays on disk have chunks too, of another kind: they are cut as those in memory are.
+    on_cluster = {name: a for name, a in arrays.items() if hasattr(a, "__dask_graph__")}
+    for name, array in on_cluster.items():
+        if not hasattr(type(array), "chunks") or not array.shape:
+            raise TypeError(
+                f"{name}: expected a dask array with rows, got {type(array).__name__}; chunks that "
+                "are Delayed go into PairChunks"
+            )
+    rows = {name: array.chunks[0] for name, array in on_cluster.items()}
     name, expected = next(iter(rows.items()))
     if any(size != size for size in expected):
         raise ValueError(f"{name}: expected known chunks, got unknown; call compute_chunk_sizes()")

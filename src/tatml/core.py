@@ -181,6 +181,12 @@ def learn_metric(
         check_positive("c0", c0, or_infinite=True),
         check_positive("mu0", mu0),
     )
+    checked = {  # before the first pass over the pairs, which may take long
+        "tol": max(check_positive("tol", tol), SMALLEST_TOL[dtype]),
+        "max_iter": None if max_iter is None else check_count("max_iter", max_iter),
+        "callback": check_callable("callback", callback),
+        "random_state": check_random(random_state),
+    }
     if in_parts(X, pairs, similar, weights, max_memory=max_memory, client=client):
         check_for_shards(solver, linear_solver, dtype)
         problem = sharded_problem(
@@ -192,13 +198,10 @@ def learn_metric(
     result = solve(
         problem,
         solver=solver,
-        tol=max(check_positive("tol", tol), SMALLEST_TOL[dtype]),
-        max_iter=None if max_iter is None else check_count("max_iter", max_iter),
         init=init if init is None else check_init(init, problem.sizes, problem.prior_factors[0]),
-        callback=check_callable("callback", callback),
-        random_state=check_random(random_state),
         verbose=bool(verbose),
         on_interrupt=on_interrupt,
+        **checked,
         **options,
     )
     warn_unless_converged(result)

@@ -435,11 +435,15 @@ class Along:
 
 def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Lay the features out for sums over pairs."""
-    xp = blocks.xp
-    # Distances see only differences; centred features make these accurate.
-    arrays = [xp.astype(block, getattr(xp, dtype), copy=False) for block in blocks.arrays]
+    xp, precision = blocks.xp, getattr(blocks.xp, dtype)
+    # Distances see only differences; centred features make these accurate. So nothing is rounded
+    # to float32 before.
+    arrays = blocks.arrays
+    if precision == xp.float64:
+        arrays = [xp.astype(block, precision, copy=False) for block in arrays]
     centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
-    features = [contiguous(xp.matrix_transpose(block)) for block in centred]
+    rounded = [xp.astype(block, precision, copy=False) for block in centred]
+    features = [contiguous(xp.matrix_transpose(block)) for block in rounded]
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
     return PairSums.from_samples(features, first, second)
 

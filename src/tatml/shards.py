@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil
+from math import ceil, floor
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -362,8 +362,10 @@ def along(problem: LogDetProblem, index: int, L, b0: float, V, b: float, t: floa
 
 def draw(problem: LogDetProblem, index: int, share: float, seed: int) -> tuple:
     """Differences and loss of a random share of the pairs, which stand for the others."""
-    size = min(problem.n_pairs, ceil(share * problem.n_pairs))
     rng = np.random.default_rng([seed, index])
+    # Rounded at random: one pair of each of very many shards would be more than was asked for.
+    size = min(problem.n_pairs, floor(share * problem.n_pairs + rng.random()))
+    size = max(size, int(index == 0))  # so that there is one
     some = np.sort(rng.choice(problem.n_pairs, size, replace=False))
-    chosen, loss = problem.sums.take(some), problem.loss.take(some, problem.n_pairs / size)
+    chosen, loss = problem.sums.take(some), problem.loss.take(some, 1 / share)
     return chosen.rows(slice(0, size)), (loss.sign, loss.weight, loss.gamma)

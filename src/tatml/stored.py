@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from ._array import Array, contiguous
@@ -45,6 +46,8 @@ def parse_bytes(name: str, value: int | str) -> int:
 def is_stored(values: Any) -> bool:
     """Whether this is an array that is not in memory, and not a `numpy.memmap`."""
     if isinstance(values, np.ndarray | Blocks) or hasattr(values, "__dlpack__"):
+        return False
+    if scipy.sparse.issparse(values):  # in memory, and refused there
         return False
     sliceable = all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__"))
     return sliceable and (hasattr(values, "chunks") or not hasattr(values, "__array__"))

@@ -25,7 +25,7 @@ __all__ = ["AllPairs", "TileShard", "TileSums"]
 
 TILE_BYTES = 200  # a pair of a tile: what was measured
 DEFAULT_SIDE = 512
-TINY = 1e-5  # of the squared norms: smaller distances are computed from the differences
+TINY = 1e-5  # of the squared norms: pairs with smaller distances are summed by their differences
 
 
 class TileSums(PairSums):
@@ -84,12 +84,17 @@ class TileSums(PairSums):
 
     def distances(self) -> Array:
         """D_k, shape (n_pairs,)."""
+        return self._distances_and_near[0]
+
+    @cached_property
+    def _distances_and_near(self) -> tuple[Array, NDArray[np.intp]]:
+        """D, and the pairs that are so near that a difference of inner products would cancel."""
         squares = [np.einsum("kij,kij->k", block, block) for block in self.features]
         total, norms = self._inner_form(self.features, squares)
-        tiny = np.flatnonzero(total <= TINY * norms)  # where the difference of norms cancels
-        if len(tiny):
-            total[tiny] = self.take(tiny).distances()
-        return total
+        near = np.flatnonzero(total <= TINY * norms)
+        if len(near):
+            total[near] = self.take(near).distances()
+        return total, near
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
@@ -97,7 +102,10 @@ class TileSums(PairSums):
         squares = [
             np.einsum("kij,kij->k", a, b) for a, b in zip(self.features, images, strict=True)
         ]
-        return self._inner_form(images, squares)[0]
+        total, near = self._inner_form(images, squares)[0], self._distances_and_near[1]
+        if len(near):
+            total[near] = self.take(near).quadratic(V)
+        return total
 
     def _inner_form(self, images: Sequence[Array], squares: Sequence[Array]) -> tuple:
         """(1/M) Σ (x_i V x_i + x_j V x_j − 2 x_i V x_j), and the first two terms alone."""
@@ -113,6 +121,17 @@ class TileSums(PairSums):
 
     def scatter(self, s: Array) -> list[Array]:
         """S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) a block."""
+        near = self._distances_and_near[1]
+        near = near[s[near] != 0]
+        if not len(near):
+            return self._laplacian(s)
+        others = s.copy()
+        others[near] = 0.0
+        direct = self.take(near).scatter(s[near])
+        return [a + b for a, b in zip(self._laplacian(others), direct, strict=True)]
+
+    def _laplacian(self, s: Array) -> list[Array]:
+        """The same by inner products, for pairs whose distance these know well."""
         matrix = self._matrix(s)
         rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
         total = []
@@ -187,6 +206,8 @@ class AllPairs:
         groups = None
         if self.groups is not None:
             groups = _codes(self.groups, n_samples, "AllPairs: groups")
+            if not groups.any():
+                raise ValueError("AllPairs: groups: expected at least two groups, got one")
         weights = tuple(as_weights(self.weights, 2, "AllPairs: weights").tolist())
         room = max(memory, 0)
         side = min(DEFAULT_SIDE, int((room / (2 * TILE_BYTES)) ** 0.5), room // (128 * numbers))
@@ -209,7 +230,14 @@ def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
         raise ValueError(f"{name}: expected shape ({n_samples},), got shape {values.shape}")
     if n_samples < 2:
         raise ValueError(f"{name}: expected at least two samples, got {n_samples}")
-    return np.unique(values, return_inverse=True)[1]
+    try:
+        different = np.any(values != values)  # so is NaN, whatever the type
+        codes = np.unique(values, return_inverse=True)[1]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected values of one kind, got a mixture") from error
+    if different:
+        raise ValueError(f"{name}: expected no missing values, got NaN")
+    return codes
 
 
 def _cut(labels: NDArray, groups: NDArray | None, I: slice, J: slice) -> tuple:
