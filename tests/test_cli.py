@@ -283,3 +283,71 @@ def test_equal_error_rate_is_where_both_errors_are_equal(seed):
 def test_equal_error_rate_of_extremes(separation, expected):
     labels = np.array([1, 1, -1, -1])
     assert equal_error_rate(labels, separation * labels.astype(float)) == expected
+
+
+# What tables hold
+
+
+def fitted_table(model, path, names, labels, *options):
+    """The model of the first four measurements of some wines, under the given names and labels."""
+    cells = [
+        [*row[:4], label] for row, label in zip(WINE.data[TRAIN].tolist(), labels, strict=True)
+    ]
+    data = write_table(path, [*names, "label"], cells)
+    assert run("fit", data, "--out", model, *FEW_ARGUMENTS, *options) == 0
+    return data, load_model(model)
+
+
+def test_with_a_target_a_column_named_y_is_a_feature(model, tmp_path):
+    labels = WINE.target[TRAIN]
+    _, saved = fitted_table(
+        model, tmp_path / "points.csv", ["x", "y", "z", "t"], labels, "--target", "label"
+    )
+    assert saved.metadata["feature_names"] == ["x", "y", "z", "t"]
+    plain = TATML(**FEW, random_state=0).fit(WINE.data[TRAIN][:, :4], labels)
+    assert saved.estimator.threshold_ == plain.threshold_
+
+
+@pytest.mark.parametrize("words", [["01", "1", "2"], [str(10**25 + i) for i in range(3)]])
+def test_codes_are_classes_of_their_own(model, tmp_path, capsys, words):
+    labels = np.array(words)[WINE.target[TRAIN]]
+    data, _ = fitted_table(model, tmp_path / "codes.csv", "abcd", labels)
+    out = tmp_path / "classes.csv"
+    assert run("predict", model, data, "--train", data, "--k", 1, "--out", out) == 0
+    assert_array_equal([row["y"] for row in read_csv(out)], labels)
+
+
+def test_words_in_one_file_and_numbers_in_the_other(model, tmp_path, capsys):
+    labels = np.array(["09", "10", "11"])[WINE.target[TRAIN]]
+    data, _ = fitted_table(model, tmp_path / "train.csv", "abcd", labels)
+    known = labels != "09"
+    rows = [
+        [*WINE.data[i, :4], label] for i, label in zip(TRAIN[known], labels[known], strict=True)
+    ]
+    some = write_table(tmp_path / "some.csv", [*"abcd", "label"], rows)
+    capsys.readouterr()
+    assert run("evaluate", model, some, "--train", data, "--k", 1, "--json") == 0
+    assert printed_json(capsys)["knn"]["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\ufeff"])
+def test_the_delimiter_is_found_behind_quotes_and_empty_lines(model, tmp_path, start):
+    lines = ['"size, cm, old";"b";"label"'] + [
+        f"{row[0]};{row[1]};{label}"
+        for row, label in zip(WINE.data[TRAIN], WINE.target[TRAIN], strict=True)
+    ]
+    data = tmp_path / "quoted.csv"
+    data.write_text(start + "\r\n".join(lines), encoding="utf-8")
+    assert run("fit", data, "--out", model, *FEW_ARGUMENTS) == 0
+    assert load_model(model).metadata["feature_names"] == ["size, cm, old", "b"]
+
+
+def test_a_given_prior_and_very_many_pairs_are_named(train, model, capsys, monkeypatch):
+    monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 1000)
+    prior = np.diag(1 / WINE.data.var(axis=0)).tolist()
+    options = ["--set", "Cs=[10]", "--set", f"prior={prior}", "--set", "pairs=all"]
+    assert run("fit", train, "--estimator", "TATMLCV", "--out", model, *options) == 0
+    rows = [line.split()[:-1] for line in capsys.readouterr().out.splitlines()]
+    assert ["prior", "as", "given"] in rows
+    assert ["number", "of", "pairs"] in rows  # and then: all
+    assert load_model(model).estimator.pairs_ is None

@@ -203,7 +203,7 @@ def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
         "threshold": float(estimator.threshold_),
         "b0": float(estimator.b0_),
         "n_features": estimator.n_features_in_,
-        "n_pairs": len(data.pairs if data.pairs is not None else estimator.pairs_),
+        "n_pairs": _count_of(estimator.pairs_ if data.pairs is None else data.pairs),
     }
     if hasattr(estimator, "best_params_"):
         facts["chosen"] = estimator.best_params_
@@ -213,12 +213,21 @@ def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
     return facts
 
 
+def _count_of(pairs: NDArray | None) -> int | None:
+    """None where all pairs were taken and they were too many to be listed."""
+    return None if pairs is None else len(pairs)
+
+
+def _or_all(count: int | None) -> str:
+    return "all" if count is None else str(count)
+
+
 def _learnt_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     chosen = facts.get("chosen", {})
     rows = [(name, number(value), "chosen") for name, value in chosen.items()]
     rows += [
         ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
-        ("pairs", str(facts["n_pairs"]), ""),
+        ("number of pairs", _or_all(facts["n_pairs"]), ""),
     ]
     if "gap" in facts:
         word = "converged" if facts["converged"] else "not converged"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ def embedded(estimator: Any, data: Data) -> NDArray[np.float64]:
 
 def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str, Any]:
     """The accuracy of the nearest neighbours among the training samples, with a 95 % interval."""
+    train, test = _in_one_kind(train, test)
     knn = neighbours(estimator, train, k)
     _check_comparable(train, test)
     correct = int(np.sum(knn.predict(embedded(estimator, test)) == test.y))
@@ -74,6 +76,14 @@ def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str
         "n_train": len(train.y),
         "n_test": len(test.y),
     }
+
+
+def _in_one_kind(train: Data, test: Data) -> tuple[Data, Data]:
+    """The classes of both as words, where one file has words and the other only numbers."""
+    kinds = {train.y.dtype.kind, test.y.dtype.kind}
+    if len(kinds) < 2 or "U" not in kinds:
+        return train, test
+    return replace(train, y=train.y.astype(str)), replace(test, y=test.y.astype(str))
 
 
 def _check_comparable(train: Data, test: Data) -> None:
@@ -178,8 +188,14 @@ def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
 
 
 def number(value: Any) -> str:
-    """A number to six digits; words stay as they are."""
-    return value if isinstance(value, str) else f"{value:.6g}"
+    """A number to six digits; words stay as they are, and matrices are only named.
+
+    >>> number(0.123456789), number("within"), number([[1.0, 0.0], [0.0, 1.0]])
+    ('0.123457', 'within', 'as given')
+    """
+    if hasattr(value, "__len__"):
+        return value if isinstance(value, str) else "as given"
+    return f"{value:.6g}"
 
 
 def _rate(value: float) -> str:
