@@ -22,9 +22,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import tatml
 from tatml import GMML, ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._measuring import equal_error_rate
 from tatml.inspection import error_rates
-from tatml.saving import load_model
+from tatml.saving import load_model, save_model
+from tatml.thresholds import equal_error_rate
 
 pytest.importorskip("skops")
 
@@ -271,7 +271,7 @@ def test_equal_error_rate_is_where_both_errors_are_equal(seed):
     rng = np.random.RandomState(seed)
     labels = np.where(rng.rand(4000) < 0.3, 1, -1)
     scores = rng.normal(size=4000) + 1.2 * labels
-    rate = equal_error_rate(labels, scores)
+    rate = equal_error_rate(-scores, labels > 0)
     cuts = np.sort(scores)
     missed = np.array([np.mean(scores[labels > 0] < cut) for cut in cuts])
     passed = np.array([np.mean(scores[labels < 0] >= cut) for cut in cuts])
@@ -282,7 +282,7 @@ def test_equal_error_rate_is_where_both_errors_are_equal(seed):
 @pytest.mark.parametrize(("separation", "expected"), [(1, 0.0), (-1, 1.0), (0, 0.5)])
 def test_equal_error_rate_of_extremes(separation, expected):
     labels = np.array([1, 1, -1, -1])
-    assert equal_error_rate(labels, separation * labels.astype(float)) == expected
+    assert equal_error_rate(-separation * labels.astype(float), labels > 0) == expected
 
 
 # What tables hold
@@ -351,3 +351,15 @@ def test_a_given_prior_and_very_many_pairs_are_named(train, model, capsys, monke
     assert ["prior", "as", "given"] in rows
     assert ["number", "of", "pairs"] in rows  # and then: all
     assert load_model(model).estimator.pairs_ is None
+
+
+def test_a_model_that_gives_frames_embeds_all_the_same(model, tmp_path):
+    pytest.importorskip("pandas")
+    X, y = WINE.data[TRAIN], WINE.target[TRAIN]
+    metric = TATML(**FEW, random_state=0).set_output(transform="pandas").fit(X, y)
+    save_model(metric, model)
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    out = tmp_path / "embedded.csv"
+    assert run("transform", model, tmp_path / "data.npz", "--out", out) == 0
+    first = [float(row[metric.get_feature_names_out()[0]]) for row in read_csv(out)]
+    assert_allclose(first, np.asarray(metric.transform(X))[:, 0], rtol=1e-12)
