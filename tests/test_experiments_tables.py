@@ -228,6 +228,8 @@ def test_the_study_has_the_papers_grid_and_many_decades():
         (["virus"], False, "eth80"),
         (["digits", "textures"], False, "textures"),
         (["digits"], True, "textures"),
+        (["digits"], False, "textures"),
+        (["digits", "eth80-objects"], False, "eth80"),
     ],
 )
 def test_the_study_is_on_eth80_or_on_embedded_data(datasets, quick, expected):
