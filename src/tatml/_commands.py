@@ -207,10 +207,16 @@ def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
     }
     if hasattr(estimator, "best_params_"):
         facts["chosen"] = estimator.best_params_
+        facts["searched"] = _searched(estimator.cv_results_["params"])
     if hasattr(estimator, "result_"):
         result = estimator.result_
         facts |= {"converged": result.converged, "gap": float(result.gap), "n_iter": result.n_iter}
     return facts
+
+
+def _searched(params: Sequence[dict[str, Any]]) -> list[str]:
+    """The parameters of a search that had more than one value to choose from."""
+    return [name for name in params[0] if len({repr(tried[name]) for tried in params}) > 1]
 
 
 def _count_of(pairs: NDArray | None) -> int | None:
@@ -224,7 +230,8 @@ def _or_all(count: int | None) -> str:
 
 def _learnt_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     chosen = facts.get("chosen", {})
-    rows = [(name, number(value), "chosen") for name, value in chosen.items()]
+    notes = {name: "chosen" for name in facts.get("searched", ())}
+    rows = [(name, number(value), notes.get(name, "")) for name, value in chosen.items()]
     rows += [
         ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
         ("number of pairs", _or_all(facts["n_pairs"]), ""),
