@@ -364,3 +364,12 @@ def test_a_model_that_gives_frames_embeds_all_the_same(model, tmp_path):
     assert run("transform", model, tmp_path / "data.npz", "--out", out) == 0
     first = [float(row[metric.get_feature_names_out()[0]]) for row in read_csv(out)]
     assert_allclose(first, np.asarray(metric.transform(X))[:, 0], rtol=1e-12)
+
+
+def test_an_extension_in_capitals_is_kept(train, model, tmp_path):
+    assert run("fit", train, "--out", model, *FEW_ARGUMENTS) == 0
+    for command in (["transform"], ["predict", "--train", train]):
+        out = tmp_path / f"{command[0]}.NPZ"
+        assert run(command[0], model, train, *command[1:], "--out", out) == 0
+        with np.load(out) as saved:
+            assert len(saved["y"]) == len(TRAIN)

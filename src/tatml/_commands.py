@@ -116,7 +116,7 @@ def transform(options: Namespace) -> None:
         if values is not None
     }
     if out is not None and out.suffix.lower() == ".npz":
-        np.savez(out, X=Z, **labels)
+        _save_arrays(out, {"X": Z, **labels})
         print(f"Saved to {out}: X of shape {Z.shape}")
         return
     names = model.estimator.get_feature_names_out()
@@ -307,13 +307,18 @@ def _free_path(path: str | None, force: bool, extensions: Sequence[str]) -> Path
 
 def _write_columns(out: Path | None, table: dict[str, NDArray]) -> None:
     if out is not None and out.suffix.lower() == ".npz":
-        np.savez(out, **table)
+        _save_arrays(out, table)
     else:
         columns = [values.tolist() for values in table.values()]
         write_csv(out, table, zip(*columns, strict=True))
     if out is not None:
         count = len(next(iter(table.values())))
         print(f"Saved to {out}: {count} rows of {quoted(table).replace(chr(39), '')}")
+
+
+def _save_arrays(out: Path, arrays: dict[str, NDArray]) -> None:
+    with open(out, "wb") as file:  # by name, numpy would add another extension to .NPZ
+        np.savez(file, **arrays)
 
 
 def _what(data: Data) -> str:
