@@ -22,9 +22,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import tatml
 from tatml import GMML, ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._measuring import equal_error_rate
 from tatml.inspection import error_rates
-from tatml.saving import load_model
+from tatml.saving import load_model, save_model
+from tatml.thresholds import equal_error_rate
 
 pytest.importorskip("skops")
 
@@ -273,6 +273,7 @@ def test_fit_prints_json(train, model, capsys):
     facts = printed_json(capsys)
     assert facts["converged"] is True
     assert facts["chosen"]["C"] == load_model(model).estimator.C_
+    assert facts["searched"] == ["C"]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -280,7 +281,7 @@ def test_equal_error_rate_is_where_both_errors_are_equal(seed):
     rng = np.random.RandomState(seed)
     labels = np.where(rng.rand(4000) < 0.3, 1, -1)
     scores = rng.normal(size=4000) + 1.2 * labels
-    rate = equal_error_rate(labels, scores)
+    rate = equal_error_rate(-scores, labels > 0)
     cuts = np.sort(scores)
     missed = np.array([np.mean(scores[labels > 0] < cut) for cut in cuts])
     passed = np.array([np.mean(scores[labels < 0] >= cut) for cut in cuts])
@@ -291,4 +292,93 @@ def test_equal_error_rate_is_where_both_errors_are_equal(seed):
 @pytest.mark.parametrize(("separation", "expected"), [(1, 0.0), (-1, 1.0), (0, 0.5)])
 def test_equal_error_rate_of_extremes(separation, expected):
     labels = np.array([1, 1, -1, -1])
-    assert equal_error_rate(labels, separation * labels.astype(float)) == expected
+    assert equal_error_rate(-separation * labels.astype(float), labels > 0) == expected
+
+
+# What tables hold
+
+
+def fitted_table(model, path, names, labels, *options):
+    """The model of the first four measurements of some wines, under the given names and labels."""
+    cells = [
+        [*row[:4], label] for row, label in zip(WINE.data[TRAIN].tolist(), labels, strict=True)
+    ]
+    data = write_table(path, [*names, "label"], cells)
+    assert run("fit", data, "--out", model, *FEW_ARGUMENTS, *options) == 0
+    return data, load_model(model)
+
+
+def test_with_a_target_a_column_named_y_is_a_feature(model, tmp_path):
+    labels = WINE.target[TRAIN]
+    _, saved = fitted_table(
+        model, tmp_path / "points.csv", ["x", "y", "z", "t"], labels, "--target", "label"
+    )
+    assert saved.metadata["feature_names"] == ["x", "y", "z", "t"]
+    plain = TATML(**FEW, random_state=0).fit(WINE.data[TRAIN][:, :4], labels)
+    assert saved.estimator.threshold_ == plain.threshold_
+
+
+@pytest.mark.parametrize("words", [["01", "1", "2"], [str(10**25 + i) for i in range(3)]])
+def test_codes_are_classes_of_their_own(model, tmp_path, capsys, words):
+    labels = np.array(words)[WINE.target[TRAIN]]
+    data, _ = fitted_table(model, tmp_path / "codes.csv", "abcd", labels)
+    out = tmp_path / "classes.csv"
+    assert run("predict", model, data, "--train", data, "--k", 1, "--out", out) == 0
+    assert_array_equal([row["y"] for row in read_csv(out)], labels)
+
+
+def test_words_in_one_file_and_numbers_in_the_other(model, tmp_path, capsys):
+    labels = np.array(["09", "10", "11"])[WINE.target[TRAIN]]
+    data, _ = fitted_table(model, tmp_path / "train.csv", "abcd", labels)
+    known = labels != "09"
+    rows = [
+        [*WINE.data[i, :4], label] for i, label in zip(TRAIN[known], labels[known], strict=True)
+    ]
+    some = write_table(tmp_path / "some.csv", [*"abcd", "label"], rows)
+    capsys.readouterr()
+    assert run("evaluate", model, some, "--train", data, "--k", 1, "--json") == 0
+    assert printed_json(capsys)["knn"]["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\ufeff"])
+def test_the_delimiter_is_found_behind_quotes_and_empty_lines(model, tmp_path, start):
+    lines = ['"size, cm, old";"b";"label"'] + [
+        f"{row[0]};{row[1]};{label}"
+        for row, label in zip(WINE.data[TRAIN], WINE.target[TRAIN], strict=True)
+    ]
+    data = tmp_path / "quoted.csv"
+    data.write_text(start + "\r\n".join(lines), encoding="utf-8")
+    assert run("fit", data, "--out", model, *FEW_ARGUMENTS) == 0
+    assert load_model(model).metadata["feature_names"] == ["size, cm, old", "b"]
+
+
+def test_a_given_prior_and_very_many_pairs_are_named(train, model, capsys, monkeypatch):
+    monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 1000)
+    prior = np.diag(1 / WINE.data.var(axis=0)).tolist()
+    options = ["--set", "Cs=[10]", "--set", f"prior={prior}", "--set", "pairs=all"]
+    assert run("fit", train, "--estimator", "TATMLCV", "--out", model, *options) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "prior as given" in rows
+    assert "number of pairs all" in rows
+    assert load_model(model).estimator.pairs_ is None
+
+
+def test_a_model_that_gives_frames_embeds_all_the_same(model, tmp_path):
+    pytest.importorskip("pandas")
+    X, y = WINE.data[TRAIN], WINE.target[TRAIN]
+    metric = TATML(**FEW, random_state=0).set_output(transform="pandas").fit(X, y)
+    save_model(metric, model)
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    out = tmp_path / "embedded.csv"
+    assert run("transform", model, tmp_path / "data.npz", "--out", out) == 0
+    first = [float(row[metric.get_feature_names_out()[0]]) for row in read_csv(out)]
+    assert_allclose(first, np.asarray(metric.transform(X))[:, 0], rtol=1e-12)
+
+
+def test_an_extension_in_capitals_is_kept(train, model, tmp_path):
+    assert run("fit", train, "--out", model, *FEW_ARGUMENTS) == 0
+    for command in (["transform"], ["predict", "--train", train]):
+        out = tmp_path / f"{command[0]}.NPZ"
+        assert run(command[0], model, train, *command[1:], "--out", out) == 0
+        with np.load(out) as saved:
+            assert len(saved["y"]) == len(TRAIN)

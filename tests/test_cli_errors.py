@@ -60,6 +60,7 @@ def failure(capsys, *arguments, status=1):
         ('a,b,y\n1,"2,0\n', "expected a table in UTF-8, got unexpected end of data"),
         ("a,b,kind\n1,2,0.5\n2,3,1.25\n", "expected classes in the column 'kind'"),
         ("a,b,y\n1,2,0\n2,3,0\n", "got 1 class only"),
+        (",a,y\n0,2,0\n1,3,1\n", "expected a name for each column, got none for number 1"),
     ],
 )
 def test_wrong_tables(folder, capsys, text, expected):
@@ -114,6 +115,25 @@ def test_wrong_pairs(folder, capsys, text, expected):
     assert expected in line
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--groups", "session"], "expected an array 'session', got 'X', 'y'"),
+        (["--target", "kind"], "expected an array 'kind', got 'X', 'y'"),
+        (["--drop", "a"], "expected a table for --drop"),
+    ],
+)
+def test_what_an_archive_does_not_have(folder, capsys, options, expected):
+    np.savez("data.npz", X=ROWS, y=CLASSES)
+    assert expected in failure(capsys, "fit", "data.npz", "--out", "model.skops", *options)
+
+
+def test_a_sample_without_a_group_is_named(folder, capsys):
+    Path("data.csv").write_text("a,g,y\n1,u,0\n2,,0\n3,v,1\n", encoding="utf-8")
+    line = failure(capsys, "fit", "data.csv", "--groups", "g", "--out", "model.skops")
+    assert "line 3, column 'g': expected a group, got an empty cell" in line
+
+
 # Archives
 
 
@@ -133,6 +153,7 @@ CLASSES = np.array([0, 1, 0, 1])
         ({"X": ROWS.astype(str), "y": CLASSES}, "X: expected"),
         ({"X": ROWS, "X0": ROWS, "y": CLASSES}, "expected either X or X0"),
         ({"X0": ROWS, "X2": ROWS, "y": CLASSES}, "expected X0, X1, … without gaps"),
+        ({"X0": ROWS, "X9": ROWS, "y": CLASSES}, "without gaps, got 'X0', 'X9'"),
         ({"X0": ROWS, "X1": ROWS[:3], "y": CLASSES}, "got {'X0': 4, 'X1': 3}"),
         ({"X": ROWS, "y": np.array([{}, 1, 2, 3], dtype=object)}, "expected arrays of numbers"),
         ({"pairs": ROWS.astype(int)[:, :2], "y": CLASSES}, "or index pairs (n_pairs, 2) together"),

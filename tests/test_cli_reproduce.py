@@ -26,6 +26,9 @@ def called(tmp_path, monkeypatch):
     def remember(name, result):
         def remembered(*arguments, **options):
             calls[name] = (*arguments, *options.values())
+            calls.setdefault("order", []).append(name)
+            if f"{name} raises" in calls:
+                raise calls[f"{name} raises"]
             return result
 
         return remembered
@@ -71,6 +74,25 @@ def test_defaults_leave_the_choice_to_the_experiments(called):
 def test_the_study_alone_draws_no_pictures(called):
     assert run("reproduce", "sensitivity") == 0
     assert "pictures" not in called
+
+
+def test_the_report_is_there_before_the_pictures_and_with_them(called):
+    assert run("reproduce", "table1", "--quick") == 0
+    assert called["order"] == ["tables", "report", "pictures", "report"]
+
+
+def test_pictures_can_be_left_out(called):
+    assert run("reproduce", "table1", "--quick", "--no-pictures") == 0
+    assert called["order"] == ["tables", "report"]
+
+
+def test_pictures_that_fail_leave_the_report(called, capsys):
+    called["pictures raises"] = RuntimeError("no font")
+    assert run("reproduce", "table1", "--quick") == 1
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1] == "Report:  results/report.html"
+    assert "not all pictures are drawn: RuntimeError('no font')" in printed.err
+    assert "unexpected" not in printed.err
 
 
 @pytest.mark.parametrize("by_variable", [True, False])

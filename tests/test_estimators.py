@@ -398,6 +398,34 @@ def test_the_threshold_of_neighbours_is_that_of_random_pairs(kind):
     assert_allclose(fixed.threshold_, 0.9)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_an_absolute_strength_counts_for_the_threshold_of_neighbours_too(reduction):
+    X, y = labelled("vectors")
+    options = FEW | {"pairs": "neighbors", "threshold_prior": 2.0, "reduction": reduction}
+    model = TATML(3.0, c0=0.7, **options).fit(X, y)
+    random = clone(model).set_params(pairs="random").fit(X, y)
+    weight = 1.0 if reduction == "mean" else len(random.pairs_)
+    relative = FEW | {"threshold_prior": 2.0, "threshold_strength": 0.7 / (3.0 * weight)}
+    plain = Euclidean(**relative).fit(model.transform(X), y)
+    assert_allclose(model.threshold_, plain.threshold_, rtol=1e-9)
+    fixed = TATML(3.0, c0=inf, **options).fit(X, y)
+    assert_allclose(fixed.threshold_, 2.0)
+
+
+def test_neighbours_need_no_copy_of_what_reads_the_samples():
+    X, y = labelled("vectors")
+
+    class Reader:
+        def __call__(self, rows):
+            return X[np.asarray(rows)]
+
+        def __deepcopy__(self, memory):
+            raise TypeError("an open file cannot be copied")
+
+    model = TATML(pairs="neighbors", preprocessor=Reader(), **FEW).fit(np.arange(len(y)), y)
+    assert model.threshold_ == TATML(pairs="neighbors", **FEW).fit(X, y).threshold_
+
+
 @pytest.mark.parametrize("prior", ["identity", "within", "discriminant", "covariance", "given"])
 @pytest.mark.parametrize("kind", ["vectors", "two blocks"])
 def test_neighbours_are_those_of_the_prior(kind, prior):

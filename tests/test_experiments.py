@@ -4,7 +4,6 @@ import os
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_curve
 
 from tatml import Blocks
 from tatml.experiments import DATASETS, METHODS, run
@@ -12,7 +11,6 @@ from tatml.experiments.data import Samples, data_digest, extract, samples_of
 from tatml.experiments.protocol import (
     choose_and_fit,
     describe_fit,
-    equal_error_rate,
     evaluate,
     held_out_pairs,
     run_once,
@@ -228,18 +226,6 @@ def test_the_embedding_of_a_search_stops_before_the_classifier():
 
 
 # Scores
-
-
-def test_the_equal_error_rate_is_where_both_errors_meet():
-    rng = np.random.default_rng(0)
-    similar = np.arange(4000) < 2000
-    distances = rng.normal(size=4000) + 1.5 * ~similar
-    rate = equal_error_rate(distances, similar) / 100
-    fpr, tpr, _ = roc_curve(similar, -distances)
-    nearest = np.argmin(np.abs(fpr - (1 - tpr)))
-    assert rate == pytest.approx(fpr[nearest], abs=1e-3)
-    assert equal_error_rate(np.array([1.0, 2.0, 3.0]), np.array([True, True, False])) == 0
-    assert equal_error_rate(np.array([3.0, 1.0]), np.array([True, False])) == 100
 
 
 def test_pairs_to_verify_count_both_kinds_the_same():

@@ -1,5 +1,6 @@
 """The store of records, and runs that are stopped and resumed."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ import pytest
 from tatml.experiments import METHODS, read_records, run
 from tatml.experiments.methods import Method
 from tatml.experiments.progress import expected_seconds
+from tatml.experiments.runner import _at_hand
+from tatml.experiments.settings import DATASETS, QUICK_DATASETS
 from tatml.experiments.store import Store, current_records, failed_records
 
 QUICK = {"datasets": ["textures"], "repeats": 2, "quick": True, "progress": False}
@@ -48,7 +51,8 @@ def test_a_torn_line_is_cut_off(torn, tmp_path):
 
 
 def test_two_processes_do_not_write_to_one_file(tmp_path):
-    with Store(tmp_path), pytest.raises(RuntimeError, match="another process"), Store(tmp_path):
+    busy = pytest.raises(OSError, match="another process")
+    with Store(tmp_path), busy, Store(tmp_path):
         pass
     with Store(tmp_path):  # free again
         pass
@@ -97,6 +101,37 @@ def test_what_is_done_is_not_run_again(tmp_path, monkeypatch):
     monkeypatch.setattr("tatml.experiments.runner.run_once", None)
     assert run(methods=["euc"], out=tmp_path, **QUICK) == first
     assert (tmp_path / "results.jsonl").stat().st_size == size
+
+
+def test_what_is_asked_for_again_is_shown_again(tmp_path, monkeypatch):
+    options = QUICK | {"repeats": 1, "features": ["M=1;(1)"], "methods": ["euc"], "out": tmp_path}
+    (first,) = run(**options)
+    shorter = dataclasses.replace(QUICK_DATASETS["textures"], most_per_class=10)
+    with monkeypatch.context() as patch:
+        patch.setattr("tatml.experiments.tasks.QUICK_DATASETS", {"textures": shorter})
+        (second,) = run(**options)
+    assert second["n_train"] < first["n_train"]
+    assert current_records(read_records(tmp_path), "table1") == [second]
+    monkeypatch.setattr("tatml.experiments.runner.run_once", None)
+    assert run(**options) == [first]
+    assert current_records(read_records(tmp_path), "table1") == [first]
+    assert len(read_records(tmp_path)) == 3
+
+
+def test_nothing_to_run_is_an_error(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"on textures, got methods None and features \['vector'\]"
+    ):
+        run(out=tmp_path, features=["vector"], **QUICK)
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_an_empty_variable_names_no_folder(monkeypatch):
+    monkeypatch.setenv("TATML_DATA", "")
+    assert _at_hand(DATASETS, None) == ["digits", "textures"]
+    assert "eth80" in _at_hand(DATASETS, "folder")
+    monkeypatch.setenv("TATML_DATA", "folder")
+    assert "eth80" in _at_hand(DATASETS, None)
 
 
 def test_a_failed_run_is_recorded_and_tried_again(tmp_path, monkeypatch, capsys):

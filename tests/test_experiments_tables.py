@@ -162,7 +162,22 @@ def test_the_fixed_configuration_is_compared_with_everybody(text):
     assert "+7.00" in line_of(rivals, "| virus")
     assert "+0.02 °" in line_of(rivals, "| virus")
     assert "+10.25" in line_of(rivals, "| eth80 by object")
-    assert "Of the paper's 1 cells it is above in: Euc 1, LDA + 3-NN 1." in text
+    assert "it is above Euc in 1 of 1, LDA + 3-NN in 1 of 1." in text
+
+
+def test_a_lead_is_that_on_the_halves_of_both():
+    accuracies = {"tatml_star": [70.0, 60.0, 50.0], "nca": [71.0]}
+    other = records_of({"tatml_star": [70.0], "euc": [60.0]}, features="M=1;(1)")
+    text = table_text([*records_of(accuracies), *other])
+    assert "−1.00 °" in line_of(text, "| virus | M=2", "Its lead over")
+    assert "it is above Euc in 1 of 1, NCA in 0 of 1." in text
+    assert "1–3 repeats a cell and method" in text
+
+
+def test_classifiers_alone_have_no_verification():
+    only = records_of({"svm": [90.0, 91.0]}, auc=None, eer=None)
+    text = table_text(only)
+    assert "### Virus" not in text[text.index("## Same or different?") :]
 
 
 def test_verification_times_commit_and_failures_are_there(text):
@@ -213,6 +228,8 @@ def test_the_study_has_the_papers_grid_and_many_decades():
         (["virus"], False, "eth80"),
         (["digits", "textures"], False, "textures"),
         (["digits"], True, "textures"),
+        (["digits"], False, "textures"),
+        (["digits", "eth80-objects"], False, "eth80"),
     ],
 )
 def test_the_study_is_on_eth80_or_on_embedded_data(datasets, quick, expected):
@@ -263,6 +280,21 @@ def test_a_strong_pull_holds_the_learnt_threshold_and_a_weak_one_does_not(quick_
     assert distance_from_mu0 == sorted(distance_from_mu0, reverse=True)
     grid = [r for r in records if r["setting"]["study"] == "grid" and r["repeat"] == 0]
     assert len({r["key"] for r in grid}) == 12
+
+
+def test_two_data_sets_of_the_study_are_not_mixed(quick_study):
+    records, alone = quick_study
+    others = [
+        r | {"dataset": "eth80", "accuracy": 1.0, "key": f"other {r['key']}"} for r in records
+    ]
+    text = sensitivity_text([*records, *others])
+    first, second = text.index("On eth80"), text.index("On textures")
+    own = alone[alone.index("On textures") :]
+    assert first < second
+    assert text[second:] == own
+    assert "| 1 | 1.00 |" in text[first:second]
+    assert "too few repeats to say" in own
+    assert "nan" not in own
 
 
 def test_the_study_is_written(quick_study):

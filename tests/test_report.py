@@ -217,6 +217,30 @@ def test_competitors_are_compared_on_the_same_cells_only():
     assert "our own run of Euc: won 3 of 3 cells." in summary_html(results)
 
 
+def test_methods_are_compared_on_the_same_halves_only():
+    ours = [make_record("tatml_star", repeat, 90.0 - 10.0 * repeat) for repeat in range(3)]
+    theirs = [make_record("nca", 0, 91.0), make_record("nca", 7, 20.0)]
+    results = results_of([*ours, *theirs])
+    (standing,) = compare_with_method(results, "nca", results.cells)
+    assert (standing.ours, standing.bar) == (90.0, 91.0)
+    behind = column(comparison(results, results.cells), "Fixed − this")
+    assert sorted(value.text for value in behind) == ["–", "−1.00"]
+    apart = results_of([make_record("tatml_star", 0, 90.0), make_record("nca", 1, 80.0)])
+    assert compare_with_method(apart, "nca", apart.cells) == []
+
+
+def test_other_features_of_a_data_set_are_no_more_cells_of_the_paper():
+    records = [r for r in table_records() if r["dataset"] == "virus"]
+    again = [
+        make_record(
+            r["method"], r["repeat"], r["accuracy"], features=r["features"], dataset="virus-gabor"
+        )
+        for r in records
+    ]
+    said = summary_html(results_of([*records, *again]))
+    assert "nine cells 3 were run" in said
+
+
 def test_printed_numbers_are_those_of_the_cell_and_none_for_another_split():
     cell = Cell("eth80", "halves", "M=1;(1)")
     assert numbers_of(cell) == {"tatml": 95.27, "euc": 93.49, "maz": 95.36, "itml": 93.93}
@@ -316,6 +340,25 @@ def test_the_study_says_how_far_accuracy_and_threshold_move():
     ]
 
 
+def test_two_data_sets_of_the_study_are_not_mixed():
+    records = sensitivity_records()
+    others = [
+        make_record(
+            "tatml",
+            r["repeat"],
+            50.0,
+            setting=r["setting"],
+            experiment="sensitivity",
+            dataset="textures",
+            features=r["features"],
+        )
+        for r in records
+    ]
+    said = ranges(results_of([*records, *others]))
+    assert said[0] == "ETH-80, M=2;(1,.5): TATML, the paper's grid: accuracy 95.50 %, b0 0.5."
+    assert "Textures, M=2;(1,.5): TATML, the paper's grid: accuracy 50.00 %, b0 0.5." in said
+
+
 def test_the_summary_says_where_a_printed_number_is_not_reached():
     records = table_records()
     for record in records:
@@ -331,6 +374,8 @@ def test_failures_are_listed_until_the_run_goes_well():
     table = failures(results_of([failed]))
     assert table.rows[0][-1].text == "ValueError: no"
     assert failures(results_of([failed, make_record("euc")])) is None
+    anew = make_record("euc") | {"key": "declared anew", "digest": "other"}
+    assert failures(results_of([failed, anew])) is None
     assert "1 run failed" in completeness(results_of([failed, make_record("maz")]), 0)
 
 

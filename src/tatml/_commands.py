@@ -116,7 +116,7 @@ def transform(options: Namespace) -> None:
         if values is not None
     }
     if out is not None and out.suffix.lower() == ".npz":
-        np.savez(out, X=Z, **labels)
+        _save_arrays(out, {"X": Z, **labels})
         print(f"Saved to {out}: X of shape {Z.shape}")
         return
     names = model.estimator.get_feature_names_out()
@@ -198,28 +198,43 @@ def _learn(estimator: Any, data: Data) -> None:
 
 def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
     """What there is to say about a fit."""
-    pairs = data.pairs if data.pairs is not None else estimator.pairs_
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "threshold": float(estimator.threshold_),
         "b0": float(estimator.b0_),
         "n_features": estimator.n_features_in_,
-        "n_pairs": None if pairs is None else len(pairs),  # None: all pairs, which were not listed
+        "n_pairs": _count_of(estimator.pairs_ if data.pairs is None else data.pairs),
     }
     if hasattr(estimator, "best_params_"):
         facts["chosen"] = estimator.best_params_
+        facts["searched"] = _searched(estimator.cv_results_["params"])
     if hasattr(estimator, "result_"):
         result = estimator.result_
         facts |= {"converged": result.converged, "gap": float(result.gap), "n_iter": result.n_iter}
     return facts
 
 
+def _searched(params: Sequence[dict[str, Any]]) -> list[str]:
+    """The parameters of a search that had more than one value to choose from."""
+    return [name for name in params[0] if len({repr(tried[name]) for tried in params}) > 1]
+
+
+def _count_of(pairs: NDArray | None) -> int | None:
+    """None where all pairs were taken and they were too many to be listed."""
+    return None if pairs is None else len(pairs)
+
+
+def _or_all(count: int | None) -> str:
+    return "all" if count is None else str(count)
+
+
 def _learnt_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     chosen = facts.get("chosen", {})
-    rows = [(name, number(value), "chosen") for name, value in chosen.items()]
+    notes = {name: "chosen" for name in facts.get("searched", ())}
+    rows = [(name, number(value), notes.get(name, "")) for name, value in chosen.items()]
     rows += [
         ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
-        ("pairs", "all" if facts["n_pairs"] is None else str(facts["n_pairs"]), ""),
+        ("number of pairs", _or_all(facts["n_pairs"]), ""),
     ]
     if "gap" in facts:
         word = "converged" if facts["converged"] else "not converged"
@@ -292,13 +307,18 @@ def _free_path(path: str | None, force: bool, extensions: Sequence[str]) -> Path
 
 def _write_columns(out: Path | None, table: dict[str, NDArray]) -> None:
     if out is not None and out.suffix.lower() == ".npz":
-        np.savez(out, **table)
+        _save_arrays(out, table)
     else:
         columns = [values.tolist() for values in table.values()]
         write_csv(out, table, zip(*columns, strict=True))
     if out is not None:
         count = len(next(iter(table.values())))
         print(f"Saved to {out}: {count} rows of {quoted(table).replace(chr(39), '')}")
+
+
+def _save_arrays(out: Path, arrays: dict[str, NDArray]) -> None:
+    with open(out, "wb") as file:  # by name, numpy would add another extension to .NPZ
+        np.savez(file, **arrays)
 
 
 def _what(data: Data) -> str:

@@ -5,6 +5,7 @@ Every error is one line that names the file and the place in it.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -112,14 +113,20 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> Data:
     taken = {*columns.drop, target, groups}
     names = columns.features
     if names is None:
-        names = [n for n in table.names if n not in taken and n.lower() not in TARGET_NAMES]
+        kept_out = () if columns.target is not None else TARGET_NAMES
+        names = [n for n in table.names if n not in taken and n.lower() not in kept_out]
+        if "" in names:
+            raise ValueError(
+                f"{path}: expected a name for each column, got none for number "
+                f"{table.place('') + 1}; if it holds row numbers, leave it out with --drop ''"
+            )
     if not names:
         raise ValueError(f"{path}: expected columns of numbers besides {quoted(table.names)}")
     return Data(
         path,
         X=table.numbers(names),
         y=None if target is None else table.labels(target, "--target"),
-        groups=None if groups is None else np.array(table.column(groups, "--groups")),
+        groups=None if groups is None else table.groups(groups, "--groups"),
         feature_names=tuple(names),
         target=target,
         groups_name=groups,
@@ -175,6 +182,8 @@ def _same(cell: str, where: str) -> bool:
 
 
 def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> Data:
+    if columns.drop:
+        raise ValueError(f"{path}: expected a table for --drop, got an archive of arrays")
     arrays = _arrays(path)
     X = _samples(path, arrays)
     n_samples = None if X is None else len(X)
@@ -189,6 +198,8 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> Data:
         if columns.target and y is None:
             raise ValueError(f"{path}: expected an array {columns.target!r}, got {quoted(arrays)}")
         groups = _one_each(path, "groups", arrays.get(columns.groups or "groups"), n_samples)
+        if columns.groups and groups is None:
+            raise ValueError(f"{path}: expected an array {columns.groups!r}, got {quoted(arrays)}")
         return Data(path, X, y, groups)
     pairs = _checked_pairs(path, pairs, n_samples)
     name = "similar" if "similar" in arrays else "y"
@@ -212,7 +223,8 @@ def _arrays(path: Path) -> dict[str, NDArray]:
 
 
 def _samples(path: Path, arrays: dict[str, NDArray]) -> Any:
-    several = [f"X{m}" for m in range(len(arrays)) if f"X{m}" in arrays]
+    numbers = sorted(int(name[1:]) for name in arrays if re.fullmatch(r"X(0|[1-9]\d*)", name))
+    several = [f"X{m}" for m in numbers]
     if "X" in arrays and several:
         raise ValueError(f"{path}: expected either X or {several[0]}, …, got both")
     if several != [f"X{m}" for m in range(len(several))]:

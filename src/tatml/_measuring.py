@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
-from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from ._files import Data
@@ -15,10 +16,10 @@ from ._warnings import warn_user
 from .blocks import as_blocks
 from .drawing import draw_pairs
 from .inspection import error_rates
+from .thresholds import equal_error_rate
 
 __all__ = [
     "embedded",
-    "equal_error_rate",
     "evaluation_rows",
     "labelled",
     "neighbour_facts",
@@ -57,11 +58,12 @@ def embedded(estimator: Any, data: Data) -> NDArray[np.float64]:
             f"{type(estimator).__name__}: learns a threshold for a given distance; it embeds no "
             "samples, expected a model that learns a metric"
         )
-    return estimator.transform(data.X)
+    return np.asarray(estimator.transform(data.X))  # a frame, where the model was told so
 
 
 def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str, Any]:
     """The accuracy of the nearest neighbours among the training samples, with a 95 % interval."""
+    train, test = _in_one_kind(train, test)
     knn = neighbours(estimator, train, k)
     _check_comparable(train, test)
     correct = int(np.sum(knn.predict(embedded(estimator, test)) == test.y))
@@ -74,6 +76,14 @@ def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str
         "n_train": len(train.y),
         "n_test": len(test.y),
     }
+
+
+def _in_one_kind(train: Data, test: Data) -> tuple[Data, Data]:
+    """The classes of both as words, where one file has words and the other only numbers."""
+    kinds = {train.y.dtype.kind, test.y.dtype.kind}
+    if len(kinds) < 2 or "U" not in kinds:
+        return train, test
+    return replace(train, y=train.y.astype(str)), replace(test, y=test.y.astype(str))
 
 
 def _check_comparable(train: Data, test: Data) -> None:
@@ -132,27 +142,12 @@ def pair_facts(
         "n_pairs": len(labels),
         "n_similar": int(np.sum(labels > 0)),
         "auc": float(roc_auc_score(labels, scores)),
-        "equal_error_rate": equal_error_rate(labels, scores),
+        "equal_error_rate": equal_error_rate(-scores, labels > 0),
     }
     for name in ("balanced_accuracy", "false_match", "false_non_match"):
         rate = rates[name]
         facts[name] = {"value": rate.value, "low": rate.low, "high": rate.high}
     return facts
-
-
-def equal_error_rate(labels: NDArray, scores: NDArray) -> float:
-    """Where as many different pairs pass as similar ones are missed, on the line between two steps.
-
-    >>> import numpy as np
-    >>> equal_error_rate(np.array([1, 1, -1, -1]), np.array([4.0, 2.0, 3.0, 1.0]))
-    0.5
-    """
-    passed, found, _ = roc_curve(labels, scores, drop_intermediate=False)
-    excess = passed + found - 1  # of passes over misses: from −1 to 1, never falling
-    after = int(np.argmax(excess >= 0))
-    step = excess[after] - excess[after - 1]
-    share = -excess[after - 1] / step
-    return float(passed[after - 1] + share * (passed[after] - passed[after - 1]))
 
 
 def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
@@ -178,8 +173,14 @@ def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
 
 
 def number(value: Any) -> str:
-    """A number to six digits; words stay as they are."""
-    return value if isinstance(value, str) else f"{value:.6g}"
+    """A number to six digits; words stay as they are, and matrices are only named.
+
+    >>> number(0.123456789), number("within"), number([[1.0, 0.0], [0.0, 1.0]])
+    ('0.123457', 'within', 'as given')
+    """
+    if hasattr(value, "__len__"):
+        return value if isinstance(value, str) else "as given"
+    return f"{value:.6g}"
 
 
 def _rate(value: float) -> str:

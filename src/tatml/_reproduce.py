@@ -18,7 +18,6 @@ __all__ = ["reproduce"]
 def reproduce(options: Namespace) -> None:
     """Run experiments, or go on with them, and end by naming what was written."""
     from . import experiments  # here, because the other commands need nothing of it
-    from .experiments.pictures import draw_pictures
     from .experiments.report import write_report
     from .experiments.settings import DATASETS, QUICK_DATASETS
 
@@ -39,12 +38,13 @@ def reproduce(options: Namespace) -> None:
         jobs=options.jobs,
         quick=options.quick,
     )
-    if options.what != "sensitivity":
-        print("drawing pictures", file=sys.stderr)
-        names = dict.fromkeys(chosen or declared)
-        draw_pictures(options.out, [declared[name] for name in names], data=data)
     tables = experiments.write_tables(options.out)
-    report = write_report(options.out)
+    report = write_report(options.out)  # before the pictures: nothing that they do can lose it
+    problem = None
+    if options.what != "sensitivity" and not options.no_pictures:
+        drawn = [declared[name] for name in dict.fromkeys(chosen or declared)]
+        problem = _pictures_problem(options.out, drawn, data)
+        report = write_report(options.out)
     print(f"Records: {Path(options.out) / 'results.jsonl'}")
     for table in tables:
         print(f"Table:   {table}")
@@ -52,6 +52,23 @@ def reproduce(options: Namespace) -> None:
     failed = [record for record in records if record.get("error")]
     if failed:
         raise ValueError(f"{len(failed)} of {len(records)} runs failed; the report names them")
+    if problem is not None:
+        raise ValueError(
+            f"the report is written, but not all pictures are drawn: {problem!r}; --no-pictures "
+            "leaves them out"
+        ) from problem
+
+
+def _pictures_problem(out: str, datasets: list[Any], data: str | None) -> Exception | None:
+    """Draw the pictures; what went wrong, or None."""
+    from .experiments.pictures import draw_pictures
+
+    print("drawing pictures", file=sys.stderr)
+    try:
+        draw_pictures(out, datasets, data=data)
+    except Exception as error:  # whatever it is, the tables and the report stand
+        return error
+    return None
 
 
 def _data_folder(given: str | None) -> str | None:

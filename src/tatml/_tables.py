@@ -61,11 +61,20 @@ class Table:
                     f"{self.path}, line {line}, column {name!r}: expected a label, got "
                     f"{cell or 'an empty cell'}"
                 )
-        for kind in (int, float):
-            try:
-                return np.array([kind(cell) for cell in cells])
-            except (ValueError, OverflowError):
-                continue
+        for values in (_whole_numbers(cells), _as_floats(cells)):
+            if values is not None:
+                return values
+        return np.array(cells)
+
+    def groups(self, name: str, option: str) -> NDArray:
+        """A column of groups, as words; what has no group would be one group with all such."""
+        cells = self.column(name, option)
+        for line, cell in zip(self.lines, cells, strict=True):
+            if not cell:
+                raise ValueError(
+                    f"{self.path}, line {line}, column {name!r}: expected a group, got an empty "
+                    "cell"
+                )
         return np.array(cells)
 
     def _first_wrong(self, places: Sequence[int]) -> str:
@@ -81,6 +90,25 @@ class Table:
         return f"{self.path}: expected finite numbers"
 
 
+def _whole_numbers(cells: Sequence[str]) -> NDArray[np.int64] | None:
+    """The cells as whole numbers; None where some are none, or are codes such as 007."""
+    try:
+        values = np.array([int(cell) for cell in cells], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+    return values if values.astype(str).tolist() == list(cells) else None
+
+
+def _as_floats(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    """The cells as numbers; None where some are words, or whole numbers that stay words."""
+    if all(cell.lstrip("+-").isdecimal() for cell in cells):
+        return None
+    try:
+        return np.array([float(cell) for cell in cells])
+    except ValueError:
+        return None
+
+
 def _is_finite(cell: str) -> bool:
     try:
         return isfinite(float(cell))
@@ -94,9 +122,9 @@ def read_table(path: Path) -> Table:
     rows, lines = [], []
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            header = file.readline()
+            header = next((line for line in file if line.strip()), "")
             file.seek(0)
-            reader = csv.reader(file, delimiter=max(",;\t", key=header.count), strict=True)
+            reader = csv.reader(file, delimiter=_delimiter(header), strict=True)
             for row in reader:
                 if any(cell.strip() for cell in row):
                     rows.append(row)
@@ -109,6 +137,11 @@ def read_table(path: Path) -> Table:
     table = Table(path, names, rows[1:], lines[1:])
     _check_table(table)
     return table
+
+
+def _delimiter(header: str) -> str:
+    """Names in quotes may hold any of them: those do not count."""
+    return max(",;\t", key="".join(header.split('"')[::2]).count)
 
 
 def _check_table(table: Table) -> None:

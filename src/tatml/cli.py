@@ -247,6 +247,9 @@ def _add_reproduce(commands: Any) -> None:
     )
     parser.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (1)")
     parser.add_argument("--quick", action="store_true", help="a small form, in minutes")
+    parser.add_argument(
+        "--no-pictures", action="store_true", help="tables and the report's plots only"
+    )
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "b0_of",
     "calibrated_threshold",
     "check_target",
+    "equal_error_rate",
     "learnt_b0",
     "threshold_of",
 ]
@@ -116,6 +117,24 @@ def calibrated_threshold(
     best = np.flatnonzero(quality == quality.max())
     # Of equals, that with more similar pairs found; for the others, that with fewer false matches.
     return _between(-scores, int(best[-1] if strategy == "max_tnr" else best[0]))
+
+
+def equal_error_rate(distances: Numbers, similar: NDArray[np.bool_]) -> float:
+    """The share of dissimilar pairs that pass where as many similar ones are refused.
+
+    Between two steps of the curve it is on the line that joins them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> equal_error_rate(np.array([1.0, 3.0, 2.0, 4.0]), np.array([True, True, False, False]))
+    0.5
+    """
+    passed, found, _ = roc_curve(similar, -distances, drop_intermediate=False)
+    excess = passed - (1 - found)  # rises from −1 to 1
+    after = int(np.argmax(excess >= 0))
+    share = -excess[after - 1] / (excess[after] - excess[after - 1])
+    return float(passed[after - 1] + share * (passed[after] - passed[after - 1]))
 
 
 _ROUNDING = 1e-12

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
 from .._checks import (
@@ -58,29 +58,32 @@ Matrices = Sequence[NDArray[np.float64]]
 class LabelPairsMixin:
     """Draws pairs from labels by the parameters of a label estimator."""
 
-    def _draw(self, blocks: Blocks, y, groups) -> tuple[Pairs, NDArray[np.intp]]:
-        """The pairs, and the class numbers of the samples."""
+    def _draw(
+        self, blocks: Blocks, y, groups, strategy: str | None = None
+    ) -> tuple[Pairs, NDArray[np.intp]]:
+        """The pairs, by the model's strategy if not by another, and the samples' class numbers."""
         _, labels = class_labels(self, y, len(blocks))
         check_choice("pairs", self.pairs, STRATEGIES)
+        strategy = self.pairs if strategy is None else strategy
         n_pairs = self.n_pairs_per_class
         if n_pairs is not None:
             n_pairs = check_count("n_pairs_per_class", n_pairs, least=2)
         pairs = draw_pairs(
-            self.pairs,
+            strategy,
             blocks,
             labels,
             group_labels(groups, len(blocks)),
             n_pairs_per_class=n_pairs,
             n_neighbors=check_count("n_neighbors", self.n_neighbors),
             random_state=check_random(self.random_state),
-            space=self._neighbor_space(blocks, labels) if self.pairs == "neighbors" else None,
+            space=self._neighbor_space(blocks, labels) if strategy == "neighbors" else None,
         )
         return pairs, labels
 
     def _random_pairs(self, blocks: Blocks, y, groups) -> Pairs:
         """Pairs as they come, for what must not depend on how a metric was taught."""
         kind = "all" if self.pairs == "all" else "random"
-        return balanced(clone(self).set_params(pairs=kind)._draw(blocks, y, groups)[0])
+        return balanced(self._draw(blocks, y, groups, kind)[0])
 
     def _neighbor_space(self, blocks: Blocks, labels: NDArray[np.intp]) -> NDArray | None:
         """Where neighbours are sought: in the metric of the prior, where there is one."""
@@ -126,10 +129,16 @@ class ThresholdMixin:
         self.pair_weights_ = pairs.weights
 
 
-def best_b0(model: Any, distances: NDArray[np.float64], pairs: Pairs) -> float:
-    """The b0 of distances that stay as they are, by the threshold's parameters of a model."""
+def best_b0(
+    model: Any, distances: NDArray[np.float64], pairs: Pairs, strength: float | None = None
+) -> float:
+    """The b0 of distances that stay as they are, by the threshold's parameters of a model.
+
+    A strength ρ that is given is taken in the place of the model's.
+    """
     margin, mu0 = check_margin(model.margin), None
-    strength = check_positive("threshold_strength", model.threshold_strength)
+    if strength is None:
+        strength = check_positive("threshold_strength", model.threshold_strength)
     if model.threshold_prior is not None:
         mu0 = b0_of(check_positive("threshold_prior", model.threshold_prior), margin)
     return learnt_b0(distances**2, pairs, margin, strength, mu0)
@@ -231,6 +240,13 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         if problem.learns_threshold and self.c0 is None:
             return c, self.threshold_strength * c * total  # theory (Rho)
         return c, problem.c0
+
+    def _relative_strength(self, pairs: Pairs) -> float | None:
+        """ρ = c0/(c Σw) of a given c0, for pairs that are no part of the problem."""
+        if self.c0 is None:
+            return None
+        total = float(np.sum(pair_weights(pairs)))
+        return self.c0 / (self.C if self.reduction == "mean" else self.C * total)
 
     def _prior(self, blocks: Blocks, scatter: Matrices, within: Matrices) -> list[NDArray]:
         if isinstance(self.prior, str):

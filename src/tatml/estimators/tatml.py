@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..drawing import balanced
 from ..metric import row_distances
+from ..pairs import Pairs
 from ..solvers import Result
 from ..thresholds import threshold_of
 from ._all_pairs import has_very_many_pairs, learn_from_all_pairs
@@ -240,8 +242,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         if self.reduction == "mean":
             pairs = balanced(pairs)
         result = self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
-        if self.pairs == "neighbors" and threshold is None:
-            others = self._random_pairs(blocks, y, groups)
-            self.b0_ = best_b0(self, row_distances(self._embedded(blocks), others.index), others)
-            self.threshold_ = threshold_of(self.b0_, check_margin(self.margin))
+        if self.pairs == "neighbors" and threshold is None and self.c0 != inf:
+            self._learn_threshold_of(self._random_pairs(blocks, y, groups), blocks)
         return result
+
+    def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
+        """Learn the threshold anew from other pairs, for the metric that is there."""
+        distances = row_distances(self._embedded(blocks), pairs.index)
+        self.b0_ = best_b0(self, distances, pairs, self._relative_strength(pairs))
+        self.threshold_ = threshold_of(self.b0_, check_margin(self.margin))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .markdown import number, signed, spread, table
 from .methods import METHODS
 from .settings import COMPETITORS, PRINTED, PROTOCOL, SCALES, Dataset
-from .statistics import Scores, as_cells, deviation, mean, not_worse, p_value
+from .statistics import Scores, as_cells, deviation, mean, not_worse, on_same_halves, p_value
 from .store import Record
 
 __all__ = ["comparison_section", "printed_section", "printed_number"]
@@ -45,7 +45,8 @@ def printed_section(records: list[Record], datasets: Iterable[Dataset]) -> str:
         return ""
     head = (
         "## The paper's methods under its protocol\n\nOurs (printed; difference). Marks as the "
-        "paper has them, among these four: **bold** the highest, ° not significantly different."
+        "paper has them, among these four: **bold** the highest, ° not significantly different, or "
+        "too few repeats to say."
     )
     tables = [_printed_table(dataset, records) for dataset in wanted]
     return "\n\n".join([head, *tables, _not_reached(as_cells(records))])
@@ -62,7 +63,10 @@ def _not_reached(cells: dict[tuple, Scores]) -> str:
             below.append(f"{METHODS[method].title} on {dataset} {features} ({gap}{mark})")
     if not below:
         return "All printed numbers that were run are reached."
-    about = "°: by no more than the repeats vary, one-sample t-test against the printed number"
+    about = (
+        "°: by no more than the repeats vary, one-sample t-test against the printed number, or too "
+        "few repeats to say"
+    )
     return f"Printed numbers that are not reached ({about}): {'; '.join(below)}."
 
 
@@ -128,22 +132,26 @@ def _against_printed(fixed: dict[tuple, Scores]) -> str:
 def _against_methods(fixed: dict[tuple, Scores], cells: dict[tuple, Scores]) -> str:
     """Differences to each competitor, and in how many of the paper's cells all are beaten."""
     present = [m for m in COMPETITORS if any(key[3] == m for key in cells)]
-    rows, beaten, n_cells = [], dict.fromkeys(present, 0), 0
+    rows, met, beaten = [], dict.fromkeys(present, 0), dict.fromkeys(present, 0)
     for place, scores in fixed.items():
         others = {m: cells[(*place, m)] for m in present if (*place, m) in cells}
         counts = place[0] in PRINTED and place[1] == "halves"
-        n_cells += counts
         row = [f"{place[0]}{' by object' * (place[1] == 'objects')}", place[2]]
         for method in present:
             if method not in others:
                 row.append("–")
                 continue
-            gain = mean(scores) - mean(others[method])
+            ours, theirs = on_same_halves(scores, others[method])
+            gain = mean(ours) - mean(theirs)
+            met[method] += counts and bool(ours)
             beaten[method] += counts and gain > 0
             row.append(signed(gain) + " °" * (not p_value(scores, others[method]) < LEVEL))
         rows.append(row)
     header = ["data", "features", *(METHODS[m].title for m in present)]
-    text = "Its lead over our own competitors in points (°: not significant).\n\n"
-    counted = ", ".join(f"{METHODS[m].title} {beaten[m]}" for m in present)
-    total = f"\n\nOf the paper's {n_cells} cells it is above in: {counted}." if n_cells else ""
+    text = (
+        "Its lead over our own competitors in points, on the halves that both were run on (°: not "
+        "significant).\n\n"
+    )
+    counted = ", ".join(f"{METHODS[m].title} in {beaten[m]} of {met[m]}" for m in present if met[m])
+    total = f"\n\nOf the cells with printed numbers it is above {counted}." if counted else ""
     return text + table(header, rows) + total

@@ -16,10 +16,19 @@ from sklearn.pipeline import make_pipeline
 
 from .. import datasets
 from ..blocks import Blocks
+from ..datasets._folder import FOLDER_VARIABLE
 from ..features import CovarianceDescriptor, LogEuclidean, Unfold
 from .settings import Dataset
 
-__all__ = ["Samples", "data_digest", "digest_of", "extract", "load_images", "samples_of"]
+__all__ = [
+    "Samples",
+    "data_digest",
+    "digest_of",
+    "extract",
+    "has_folder",
+    "load_images",
+    "samples_of",
+]
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,11 @@ def data_digest(dataset: Dataset) -> str:
     for name in ("name", "title", "split", "features"):
         declared.pop(name)
     return digest_of(declared)
+
+
+def has_folder(given: Any) -> bool:
+    """Whether a folder of data is given, or named by TATML_DATA; an empty name is none."""
+    return given is not None or bool(os.environ.get(FOLDER_VARIABLE))
 
 
 def load_images(dataset: Dataset, folder: str | os.PathLike[str] | None) -> Any:

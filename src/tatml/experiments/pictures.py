@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from ..datasets._folder import FOLDER_VARIABLE
 from ..display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
 from ..metric import row_distances
-from .data import Samples, digest_of, extract, load_images, samples_of
+from .data import Samples, digest_of, extract, has_folder, load_images, samples_of
 from .methods import METHODS
 from .protocol import choose_and_fit, held_out_pairs, split_in_halves
 from .report_data import BASELINE, FIXED_NAME
@@ -97,14 +96,15 @@ def draw_pictures(
     """
     folder = (Path(out) / MANIFEST).parent
     folder.mkdir(parents=True, exist_ok=True)
-    has_folder = data is not None or FOLDER_VARIABLE in os.environ
     pictures = []
     for dataset in datasets:
-        if dataset.embedded or has_folder:
+        if dataset.embedded or has_folder(data):
             with threadpool_limits(1):  # as in the runs: small matrices are slower on many
                 pictures += _pictures_of(dataset, folder, data, Path(out) / "features")
-    kept = [p for p in read_pictures(out) if p.dataset not in {new.dataset for new in pictures}]
-    _write_list(Path(out) / MANIFEST, pictures + kept)
+            # At once: what fails or stops a later one does not lose these.
+            drawn = {picture.dataset for picture in pictures}
+            kept = [picture for picture in read_pictures(out) if picture.dataset not in drawn]
+            _write_list(Path(out) / MANIFEST, pictures + kept)
     return pictures
 
 
@@ -122,7 +122,11 @@ def _read_list(path: Path) -> list[Picture]:
 
 def _write_list(path: Path, pictures: Sequence[Picture]) -> None:
     entries = [asdict(picture) for picture in pictures]
-    path.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.write_text(
+        json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    os.replace(unfinished, path)  # a list of that name is always whole
 
 
 def _pictures_of(dataset: Dataset, folder: Path, data: Any, cache: Path) -> list[Picture]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score, roc_curve
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -21,7 +21,7 @@ from ..blocks import Blocks
 from ..drawing import balanced, draw_pairs
 from ..metric import row_distances
 from ..pairs import Pairs
-from ..thresholds import calibrated_threshold
+from ..thresholds import calibrated_threshold, equal_error_rate
 from .data import Samples
 from .methods import Method
 from .search import chosen_parameters, embed, fit_in_training_half, learner_of
@@ -30,7 +30,6 @@ from .settings import PROTOCOL
 __all__ = [
     "choose_and_fit",
     "describe_fit",
-    "equal_error_rate",
     "evaluate",
     "held_out_pairs",
     "run_once",
@@ -134,27 +133,11 @@ def _verification(
 
     return {
         "auc": float(roc_auc_score(similar, -distances)),
-        "eer": equal_error_rate(distances, similar),
+        "eer": 100 * equal_error_rate(distances, similar),
         "balanced_learnt": None if learnt is None else judged(learnt),
         "balanced_calibrated": judged(calibrated),
         "threshold_calibrated": calibrated,
     }
-
-
-def equal_error_rate(distances: NDArray[np.float64], similar: NDArray[np.bool_]) -> float:
-    """In per cent, where as many similar pairs are refused as dissimilar ones pass.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> equal_error_rate(np.array([1.0, 3.0, 2.0, 4.0]), np.array([True, True, False, False]))
-    50.0
-    """
-    passed, found, _ = roc_curve(similar, -distances, drop_intermediate=False)
-    excess = passed - (1 - found)  # rises from −1 to 1
-    after = int(np.argmax(excess >= 0))
-    share = -excess[after - 1] / (excess[after] - excess[after - 1])
-    return 100 * float(passed[after - 1] + share * (passed[after] - passed[after - 1]))
 
 
 def run_once(method: Method, samples: Samples, seeds: dict[str, int]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from .report_data import (
     Results,
     Standing,
     as_number,
+    cell_of,
     compare_with_method,
     compare_with_printed,
     dataset_title,
@@ -120,7 +121,7 @@ def summary_html(results: Results) -> str:
             lines.append(tally(standings, f"our own run of {method_title(method)}"))
     lines += [above_baseline(standing) for standing in object_standings(results)]
     lines += [line for line in [reached_line(results)] if line]
-    lines.append(completeness(results, len(printed)))
+    lines.append(completeness(results, count_papers_cells(printed)))
     name = method_title(FIXED_NAME)
     first = f"{name} is the one configuration that was fixed before a test half was scored."
     return paragraphs([first]) + bullets(lines)
@@ -172,6 +173,11 @@ def above_baseline(standing: Standing) -> str:
         f"{standing.cell.title}: {number(standing.ours)}, {gain} points against "
         f"{method_title(BASELINE)} ({number(standing.bar)})."
     )
+
+
+def count_papers_cells(standings: list[Standing]) -> int:
+    """How many of the paper's cells they are: the same numbers with other features are one."""
+    return len({tuple(numbers_of(standing.cell).values()) for standing in standings})
 
 
 def completeness(results: Results, n_printed: int) -> str:
@@ -226,11 +232,13 @@ def sensitivity_html(results: Results) -> str:
 def ranges(results: Results) -> list[str]:
     """How far accuracy and b0 move in each part of the study, method by method."""
     groups: dict[str, list[Record]] = defaultdict(list)
+    several = len({cell_of(record) for record in results.sensitivity}) > 1
     for record in results.sensitivity:
         setting = record.get("setting") or {}
         moves = setting.get("moves")
         part = f"values of {moves}" if moves else f"the paper's {setting.get('study')}"
-        groups[f"{method_title(text(record, 'method'))}, {part}"].append(record)
+        place = f"{cell_of(record).title}: " if several else ""
+        groups[f"{place}{method_title(text(record, 'method'))}, {part}"].append(record)
     return [f"{name}: {spans(group)}." for name, group in groups.items()]
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from .comparison import printed_number
 from .methods import METHODS
 from .settings import DATASETS, PRINTED, PROTOCOL
-from .statistics import deviation, mean, p_value
-from .store import current_records
+from .statistics import deviation, mean, on_same_halves, p_value
+from .store import current_records, failed_records
 
 __all__ = [
     "BASELINE",
@@ -97,6 +97,11 @@ class Score:
         """The p value of the differences by repeat, NaN where there are too few."""
         return p_value(self.by_repeat, other.by_repeat)
 
+    def on_same_halves(self, other: Score) -> tuple[Score, Score]:
+        """Both, with the repeats that both have."""
+        ours, theirs = on_same_halves(self.by_repeat, other.by_repeat)
+        return Score(ours), Score(theirs)
+
     def against_number(self, printed: float) -> float:
         """The p value of a mean other than the printed number."""
         return p_value(self.by_repeat, printed)
@@ -127,9 +132,8 @@ class Results:
         self.table1 = current_records(every, "table1")
         self.sensitivity = current_records(every, "sensitivity")
         self.records = [*self.table1, *self.sensitivity]
-        done = {record["key"] for record in every if not record.get("error")}
-        lost = {r["key"]: r for r in every if r.get("error") and r["key"] not in done}
-        self.failed = list(lost.values())
+        names = ("table1", "sensitivity")
+        self.failed = [record for name in names for record in failed_records(every, name)]
         self.scores = _scores(self.table1)
         self.cells = list(self.scores)
         self.methods = in_order({text(r, "method") for r in self.table1}, METHODS)
@@ -225,10 +229,12 @@ def compare_with_printed(results: Results) -> list[Standing]:
 
 
 def compare_with_method(results: Results, method: str, cells: Sequence[Cell]) -> list[Standing]:
-    """The fixed configuration against our own run of another method, where both have run."""
-    return [
-        Standing(cell, scores[FIXED_NAME].mean, scores[method].mean, method)
-        for cell in cells
-        for scores in [results.scores[cell]]
-        if FIXED_NAME in scores and method in scores
-    ]
+    """The fixed configuration against our own run of another method, on halves of both."""
+    standings = []
+    for cell in cells:
+        scores = results.scores[cell]
+        if FIXED_NAME in scores and method in scores:
+            ours, theirs = scores[FIXED_NAME].on_same_halves(scores[method])
+            if ours.by_repeat:
+                standings.append(Standing(cell, ours.mean, theirs.mean, method))
+    return standings

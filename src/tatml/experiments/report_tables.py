@@ -270,7 +270,8 @@ def settings_table(results: Results) -> Table | None:
 
 
 def _gain(score: Score, centre: Score) -> Value:
-    gain = score.mean - centre.mean
+    ours, theirs = score.on_same_halves(centre)
+    gain = ours.mean - theirs.mean
     return Value(number(gain, signed=True) + mark(score.against(centre)), gain)
 
 

@@ -18,13 +18,12 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from .._checks import check_count
-from ..datasets._folder import FOLDER_VARIABLE
-from .data import data_digest, extract, samples_of
+from .data import data_digest, extract, has_folder, samples_of
 from .methods import METHODS
 from .progress import Progress
 from .protocol import run_once
 from .settings import DATASETS, PROTOCOL, QUICK_DATASETS, Dataset, features_of
-from .store import Record, Store, read_records
+from .store import Record, Store, current_records, read_records
 from .tasks import EXPERIMENTS, Task, choose, make_tasks
 from .versions import versions
 
@@ -55,7 +54,7 @@ def run(
         "table1", "sensitivity", or "all" of them.
     datasets : sequence of str, optional
         Names of `DATASETS`. None: all whose data are at hand. The sensitivity study is on "eth80";
-        on "textures" where that is named and "eth80" is not.
+        on "textures" where that is named and "eth80" is not, or only embedded ones are.
     methods : sequence of str, optional
         Names of `METHODS`. None: all but the slow ones.
     features : sequence of str, optional
@@ -108,13 +107,18 @@ def run(
         repeats=check_count("repeats", repeats),
         quick=quick,
     )
+    if not tasks:
+        raise ValueError(
+            f"methods, features: expected some that {' and '.join(names)} can be run with on "
+            f"{', '.join(datasets)}, got methods {methods} and features {features}"
+        )
     return _run_tasks(tasks, data, Path(out), effective_n_jobs(jobs), progress)
 
 
 def _at_hand(declared: Mapping[str, Dataset], data: Any) -> list[str]:
     """Without a folder of data only the embedded ones."""
-    has_folder = data is not None or FOLDER_VARIABLE in os.environ
-    return [name for name, dataset in declared.items() if dataset.embedded or has_folder]
+    everything = has_folder(data)
+    return [name for name, dataset in declared.items() if dataset.embedded or everything]
 
 
 def _run_tasks(tasks: list[Task], data: Any, out: Path, jobs: int, progress: bool) -> list[Record]:
@@ -127,6 +131,7 @@ def _run_tasks(tasks: list[Task], data: Any, out: Path, jobs: int, progress: boo
             for task, identity in zip(tasks, identities, strict=True)
             if identity["key"] not in done
         ]
+        _bring_back(store, known, [done[i["key"]] for i in identities if i["key"] in done])
         say = Progress(len(tasks), jobs, known, sys.stderr if progress else None)
         say.start(len(todo))
         paths = _extract_all([task for task, _ in todo], data, out / "features", jobs, say)
@@ -138,6 +143,17 @@ def _run_tasks(tasks: list[Task], data: Any, out: Path, jobs: int, progress: boo
             say.finished(record, [identity for _, identity in todo], done)
         say.end(done)
         return [done[identity["key"]] for identity in identities]
+
+
+def _bring_back(store: Store, known: list[Record], asked: list[Record]) -> None:
+    """Append records once more that others have taken the place of: the last ones are shown.
+
+    So it is after a quick form in the same folder, or a setting that was changed and changed back.
+    """
+    shown = {r["key"] for name in EXPERIMENTS for r in current_records(known, name)}
+    for record in asked:
+        if record["key"] not in shown:
+            store.append(record)
 
 
 def _extract_all(

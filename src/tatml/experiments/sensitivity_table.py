@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isnan
 from typing import Any
 
 from .markdown import number, signed, spread, table
@@ -35,17 +36,26 @@ def sensitivity_text(records: Iterable[Record]) -> str:
     records = current_records(records, "sensitivity")
     if not records:
         return ""
-    places = sorted({f"{r['dataset']}, {r['features']}" for r in records})
-    parts = [
-        "# Sensitivity",
-        f"On {'; '.join(places)}. Accuracy of 3-NN in per cent, mean ± standard deviation over "
+    places: dict[str, list[Record]] = {}
+    for record in records:
+        places.setdefault(f"{record['dataset']}, {record['features']}", []).append(record)
+    parts = [part for place, own in sorted(places.items()) for part in _place_parts(place, own)]
+    return "\n\n".join(part for part in ["# Sensitivity", *parts, EXPLANATION] if part) + "\n"
+
+
+def _place_parts(place: str, records: list[Record]) -> list[str]:
+    """All of the study on one data set."""
+    by_study = {
+        name: [r for r in records if r["setting"]["study"] == name]
+        for name in ("grid", "threshold", "decades")
+    }
+    return [
+        f"On {place}. Accuracy of 3-NN in per cent, mean ± standard deviation over "
         f"{len({r['repeat'] for r in records})} repeats.",
-        _grid([r for r in records if r["setting"]["study"] == "grid"]),
-        _thresholds([r for r in records if r["setting"]["study"] == "threshold"]),
-        _decades([r for r in records if r["setting"]["study"] == "decades"]),
-        EXPLANATION,
+        _grid(by_study["grid"]),
+        _thresholds(by_study["threshold"]),
+        _decades(by_study["decades"]),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _by(records: Iterable[Record], *names: str) -> dict[tuple, list[Record]]:
@@ -94,7 +104,7 @@ def _thresholds(records: list[Record]) -> str:
     rows = []
     for b0, values in scores.items():
         p = p_value(scores[best], values)
-        verdict = "highest" if b0 == best else f"{'lower' if p < LEVEL else 'no'} (p = {p:.3f})"
+        verdict = "highest" if b0 == best else _verdict(p)
         accuracy = spread(mean(values), deviation(values), 3)
         loss = signed(mean(values) - mean(scores[best]))
         rows.append([f"({b0 / 2:g}, {2 * b0:g})", accuracy, loss, verdict])
@@ -105,6 +115,12 @@ def _thresholds(records: list[Record]) -> str:
     )
     header = ["(b_ub, b_lb)", "accuracy", "difference", "significantly lower?"]
     return text + "\n\n" + table(header, rows)
+
+
+def _verdict(p: float) -> str:
+    if isnan(p):
+        return "too few repeats to say"
+    return f"{'lower' if p < LEVEL else 'no'} (p = {p:.3f})"
 
 
 def _decades(records: list[Record]) -> str:

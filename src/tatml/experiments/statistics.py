@@ -11,7 +11,7 @@ from scipy import stats
 
 from .settings import PROTOCOL
 
-__all__ = ["Scores", "as_cells", "not_worse", "p_value"]
+__all__ = ["Scores", "as_cells", "not_worse", "on_same_halves", "p_value"]
 
 Scores = dict[int, float]
 """A number of a method in a cell, by repeat."""
@@ -49,6 +49,18 @@ def p_value(first: Mapping[int, float], second: Mapping[int, float] | float) -> 
         return 1.0 if abs(differences[0]) <= 1e-9 else 0.0
     statistic = abs(float(differences.mean())) / (spread / sqrt(n))
     return 2 * float(stats.t.sf(statistic, n - 1))
+
+
+def on_same_halves(first: Scores, second: Scores) -> tuple[Scores, Scores]:
+    """Both, with the repeats that both have: means over other halves are not comparable.
+
+    Examples
+    --------
+    >>> on_same_halves({0: 90.0, 1: 80.0}, {1: 81.0, 2: 95.0})
+    ({1: 80.0}, {1: 81.0})
+    """
+    both = sorted(first.keys() & second.keys())
+    return {repeat: first[repeat] for repeat in both}, {repeat: second[repeat] for repeat in both}
 
 
 def mean(scores: Mapping[int, float]) -> float:

@@ -103,7 +103,7 @@ class Store:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise RuntimeError(
+            raise BlockingIOError(
                 f"{self.path}: expected to be alone, got another process that writes to it; wait "
                 "for it or choose another folder"
             ) from error

@@ -18,7 +18,8 @@ from .store import Record, current_records, failed_records, read_records
 __all__ = ["table_text", "write_tables"]
 
 TEST = """Accuracy of 3-NN on the test half in per cent, mean ± standard deviation over the repeats.
-**Bold**: the highest of the column; ° : not significantly different from it. The test is a
+**Bold**: the highest of the column; ° : not significantly different from it, or too few repeats to
+say. The test is a
 two-sided one-sample t-test, at 5 %, of the differences between the highest and the other method,
 repeat by repeat (both see the same halves), against zero. The paper names a one-sample t-test at
 5 % and no more: it could also have been one-sided, or of the accuracies themselves against the
@@ -104,8 +105,12 @@ def _provenance(records: list[Record]) -> str:
     known = records[-1]["versions"]
     names = ("tatml", "python", "numpy", "scipy", "scikit-learn")
     versions = ", ".join(f"{name} {known.get(name)}" for name in names)
-    repeats = len({r["repeat"] for r in records})
-    return f"{len(records)} runs, {repeats} repeats. Made by {commits}, with {versions}."
+    counts = [len(scores) for scores in as_cells(records).values()] or [0]
+    repeats = "–".join(str(count) for count in sorted({min(counts), max(counts)}))
+    return (
+        f"{len(records)} runs, {repeats} repeats a cell and method. Made by {commits}, with "
+        f"{versions}."
+    )
 
 
 def _columns(dataset: Dataset, records: list[Record]) -> list[str]:
@@ -144,7 +149,7 @@ def _method_table(
     return table(["", *columns], rows)
 
 
-VERIFICATION = """Pairs of the test half, half of them of one class (by object: never two views of
+VERIFICATION = """Pairs of the test half, of one class and of two (by object: never two views of
 one object). Area under the ROC curve / equal error rate in per cent / balanced accuracy in per cent
 at the threshold that was learnt with the metric / at one calibrated afterwards for the best
 accuracy on pairs of the training half. Methods that learn no threshold have the last only."""
@@ -153,6 +158,8 @@ accuracy on pairs of the training half. Methods that learn no threshold have the
 def _verification_table(dataset: Dataset, records: list[Record]) -> str:
     quantities = ("auc", "eer", "balanced_learnt", "balanced_calibrated")
     own = [r for r in records if _is_of(r, dataset) and r.get("auc") is not None]
+    if not own:
+        return ""
     cells = {quantity: as_cells(own, quantity) for quantity in quantities}
 
     def cell(features: str, method: str) -> str:
@@ -198,5 +205,5 @@ def _failures(records: list[Record]) -> str:
     failed = failed_records(records, "table1")
     if not failed:
         return ""
-    lines = [f"- `{record['key']}`: {record['error']}" for record in failed]
+    lines = [f"- `{record['key']}`: {' '.join(record['error'].split())}" for record in failed]
     return "## Runs that failed\n\n" + "\n".join(lines)

@@ -116,9 +116,12 @@ def _makes_sense(dataset: Dataset, features: str, method: Method) -> bool:
 
 
 def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
-    """The paper's, unless only the embedded one is asked for or at hand."""
+    """The paper's, unless the embedded one, or embedded ones alone, are asked for or at hand."""
     real, embedded = SENSITIVITY["dataset"], SENSITIVITY["embedded_dataset"]
-    return embedded if quick or (embedded in datasets and real not in datasets) else real
+    if real in datasets and not quick:
+        return real
+    needs_no_files = quick or all(DATASETS[name].embedded for name in datasets)
+    return embedded if embedded in datasets or needs_no_files else real
 
 
 def _sensitivity_tasks(
