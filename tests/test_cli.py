@@ -63,7 +63,10 @@ def test_all_pairs_that_were_not_listed(train, model, capsys, monkeypatch):
     monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 100)
     arguments = ["fit", train, "--set", "pairs=all", "--out"]
     assert run(*arguments, model) == 0
-    assert any(line.split() == ["pairs", "all"] for line in capsys.readouterr().out.splitlines())
+    assert any(
+        line.split() == ["number", "of", "pairs", "all"]
+        for line in capsys.readouterr().out.splitlines()
+    )
     assert run(*arguments, model.with_stem("again"), "--json") == 0
     assert printed_json(capsys)["n_pairs"] is None
 
