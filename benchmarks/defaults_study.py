@@ -34,7 +34,7 @@ FACTORS = {
     "C": [{"C": C} for C in (1, 10, 30, 100, 300, 1e3, 1e4)],
     "strength": [{"threshold_strength": rho} for rho in (0.01, 0.1, 10)]
     + [{"threshold": 1.0}, {"c0": 1.0}],
-    "prior": [{"prior": name} for name in ("within", "auto", "scaled", "covariance")]
+    "prior": [{"prior": name} for name in ("within", "auto", "scaled")]
     + [BEFORE, BEFORE | {"c0": 1.0}, BEFORE | {"threshold_strength": 0.1}],
     "pairs": [{"n_pairs_per_class": n} for n in (10, 50, 2000)]
     + [{"pairs": "neighbors"}, {"pairs": "neighbors", "prior": "within"}],
