@@ -17,7 +17,7 @@ from study_data import load
 
 from tatml import TATML, TATMLCV
 
-CS = np.logspace(1, 5, 9)
+CS = np.logspace(0, 4, 9)
 
 
 def main() -> None:
@@ -30,9 +30,9 @@ def main() -> None:
         )
         pipeline = Pipeline([("tatml", TATML(random_state=0)), ("knn", KNeighborsClassifier(3))])
         grid = GridSearchCV(pipeline, {"tatml__C": CS}, cv=5)
-        grid_seconds, _ = timed(grid.fit, train, y_train, repeats=1)
+        grid_seconds, _ = timed(grid.fit, train, y_train, repeats=2)
         path = TATMLCV(Cs=CS, random_state=0)
-        path_seconds, _ = timed(path.fit, train, y_train, repeats=1)
+        path_seconds, _ = timed(path.fit, train, y_train, repeats=2)
         knn = KNeighborsClassifier(3).fit(path.transform(train), y_train)
         ratios.append(path_seconds / grid_seconds)
         print(

@@ -115,6 +115,13 @@ def test_conjugate_is_zero_at_zero(loss_and_zeta):
     assert_array_equal(loss.conjugate(0 * zeta), 0)
 
 
+def test_a_quadratic_conjugate_goes_with_the_square(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    s = loss.slope(zeta)
+    square = np.allclose(loss.conjugate(0.3 * s), 0.09 * loss.conjugate(s), rtol=1e-12)
+    assert square == loss.quadratic
+
+
 def test_increase_is_what_the_tangent_leaves(loss_and_zeta):
     loss, zeta = loss_and_zeta
     target = elsewhere(loss, zeta)

@@ -12,7 +12,7 @@ nothing else of it (Dykstra needs its exact projection as well).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ._array import Array, namespace, placed
 
@@ -21,6 +21,9 @@ __all__ = ["BurgLoss", "PairLoss", "SquaredHinge"]
 
 class PairLoss(Protocol):
     """What the problem asks of a loss φ ≥ 0, convex, C¹ and piecewise C², with minimum 0."""
+
+    quadratic: ClassVar[bool]
+    """Whether φ*_k(θ s) = θ² φ*_k(s)."""
 
     @property
     def gamma(self) -> Array:
@@ -71,6 +74,8 @@ class SquaredHinge:
     sign: Array
     weight: Array
     gamma: Array
+
+    quadratic: ClassVar[bool] = True
 
     def value(self, zeta: Array) -> Array:  # theory (P)
         return 0.5 * self.weight * _positive(self.sign * zeta) ** 2
@@ -126,6 +131,8 @@ class BurgLoss:
     sign: Array
     weight: Array
     bound: Array
+
+    quadratic: ClassVar[bool] = False
 
     @property
     def gamma(self) -> Array:

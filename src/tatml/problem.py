@@ -326,7 +326,13 @@ class Point:
 
     def conjugate(self, theta: float) -> float:
         """Σ_k φ*_k(θ s_k)."""
+        if self.problem.loss.quadratic:
+            return theta**2 * self._conjugate_sum
         return float(self.problem.xp.sum(self.problem.loss.conjugate(theta * self.slope)))
+
+    @cached_property
+    def _conjugate_sum(self) -> float:
+        return float(self.problem.xp.sum(self.problem.loss.conjugate(self.slope)))
 
     @property
     def scatter(self) -> list[Array]:
