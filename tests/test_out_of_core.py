@@ -1,6 +1,7 @@
 """Pairs and samples that stay on disk: the same answer, in memory that an argument sets."""
 
 import pickle
+import sys
 import tracemalloc
 from functools import partial
 
@@ -327,3 +328,10 @@ def test_mapped_files_travel_by_name(tmp_path):
     assert_allclose(pickle.loads(message)[5:7], array[5:7])
     assert sendable(array[3:]) is not None  # a view has another offset: it travels whole
     assert_allclose(pickle.loads(pickle.dumps(sendable(array[3:])))[0], array[3])
+
+
+def test_a_device_without_pytorch_is_a_missing_extra(monkeypatch):
+    case = random_case([(3, 1)], n_pairs=20)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r'device needs PyTorch: pip install "tatml\[torch\]"'):
+        learn_metric(case.blocks, case.pairs, case.similar, device="cuda")

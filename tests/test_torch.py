@@ -12,7 +12,7 @@ from placed_helpers import assert_same_solution, learn_placed, learnt
 from sklearn import config_context
 from sklearn.datasets import load_wine
 
-from tatml import TATML, Blocks, learn_metric
+from tatml import TATML, Blocks, PairChunks, learn_metric, streaming
 from tatml._array import namespace
 from tatml.checkpoint import Checkpoint
 
@@ -222,3 +222,53 @@ def test_estimators_do_not_fetch_from_a_gpu():
     X, y = load_wine(return_X_y=True)
     with pytest.raises(TypeError, match="X: expected values in the memory of the host"):
         TATML().fit(Blocks(torch.asarray(X, device="cuda")), y)
+
+
+# Pairs that pass through a device
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("linear_solver", ["dense", "cg"])
+@pytest.mark.parametrize("c0", [1.0, inf])
+@pytest.mark.parametrize("shape", ["vectors", "two ragged"])
+def test_pairs_of_the_host_pass_through_a_device(device, shape, c0, linear_solver, monkeypatch):
+    """In several parts, rehearsed on a sample that lies there too."""
+    for name in ("SAMPLE", "GPU_SAMPLE"):
+        monkeypatch.setattr(sys.modules["tatml.solvers.newton"], name, 50)
+    case = random_case(
+        SHAPES[shape], n_pairs=400, n_samples=30, C=0.5, c0=c0, weights=True, prior=True
+    )
+    pairs = case.pairs
+    chunks = PairChunks(
+        [
+            (case.blocks, pairs[start : start + 90], case.similar[start : start + 90], weights)
+            for start in range(0, len(pairs), 90)
+            for weights in [case.weights[start : start + 90]]
+        ]
+    )
+    options = {"C": 0.5, "c0": c0, "prior": case.prior, "random_state": 0, "tol": 1e-14}
+    result = learn_metric(chunks, device=device, linear_solver=linear_solver, **options)
+    expected = learn_metric(case.blocks, pairs, case.similar, weights=case.weights, **options)
+    assert_same_solution(result, expected, 1e-7)
+    assert all(type(W) is np.ndarray for W in result.W)
+    assert result.active is None
+
+
+def test_samples_that_shards_share_are_sent_once(monkeypatch):
+    case = random_case([(4, 1)], n_pairs=400, n_samples=30, C=0.5)
+    sent, placed = [], streaming.placed
+    monkeypatch.setattr(
+        streaming, "placed", lambda array, like: sent.append(array.shape) or placed(array, like)
+    )
+    result = learn_metric(
+        case.blocks, case.pairs, case.similar, C=0.5, device="cpu", max_memory="17MB"
+    )
+    assert result.converged
+    assert sent.count((30, 1, 4)) == 1
+
+
+@pytest.mark.parametrize("device", ["tpu9", "cuda:99", 3.5])
+def test_a_device_that_is_not_there_is_named(device):
+    case = random_case([(4, 1)], n_pairs=20)
+    with pytest.raises(ValueError, match="device: expected one that PyTorch has here"):
+        learn_metric(case.blocks, case.pairs, case.similar, device=device)

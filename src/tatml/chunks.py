@@ -19,6 +19,7 @@ from .pairs import _to_array, as_index, as_similar, as_some_weights
 from .problem import LogDetProblem
 from .shards import Executor, Layout, Piece, SerialExecutor, Setting, Shard, ShardedProblem
 from .stored import Samples, as_samples, is_stored, laid_out, length_of, parse_bytes, sendable
+from .streaming import DeviceExecutor, array_on
 from .sums import PairSums
 from .tiles import AllPairs
 
@@ -184,9 +185,9 @@ def _sums_of(blocks: Blocks, pairs: Any) -> PairSums:
     return PairSums.from_samples(laid_out(blocks), first, second)
 
 
-def in_parts(*values: Any, max_memory: Any = None, client: Any = None) -> bool:
+def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: Any = None) -> bool:
     """Whether these arguments ask for a problem in shards."""
-    if max_memory is not None or client is not None:
+    if max_memory is not None or client is not None or device is not None:
         return True
     return any(isinstance(value, PairChunks | AllPairs) or is_stored(value) for value in values)
 
@@ -201,6 +202,7 @@ def sharded_problem(
     prior: Any = None,
     max_memory: int | str | None = None,
     client: Any = None,
+    device: str | None = None,
 ) -> ShardedProblem:
     """Check the pairs in a first pass, and lay the problem over them."""
     memory = DEFAULT_MEMORY if max_memory is None else parse_bytes("max_memory", max_memory)
@@ -218,7 +220,7 @@ def sharded_problem(
             )
         common = as_samples(X, read_in_parts=max_memory is not None, memory=memory)
         shards = _shards(common, pairs, similar, weights, memory, on_cluster=client is not None)
-    executor = _executor(shards, common, client)
+    executor = _executor(shards, common, client, device)
     layout = describe(executor, setting)
     _set_largest_sample(executor, layout, memory)
     problem = ShardedProblem.over(executor, layout, setting)
@@ -311,7 +313,13 @@ def _is_dask(value: Any) -> bool:
     return hasattr(value, "__dask_graph__")
 
 
-def _executor(shards: Sequence[Shard], common: Samples | None, client: Any) -> Executor:
+def _executor(
+    shards: Sequence[Shard], common: Samples | None, client: Any, device: str | None
+) -> Executor:
+    if device is not None:
+        if client is not None or any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
+            raise ValueError(f"device: expected None with a dask cluster, got {device!r}")
+        return DeviceExecutor(shards, common, like=array_on(device))
     if client is None and not any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
         return SerialExecutor(shards, common)
     from .cluster import DaskExecutor

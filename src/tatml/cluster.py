@@ -37,6 +37,7 @@ class DaskExecutor:
     """
 
     largest_sample = 50_000  # what it rehearses on, while the workers wait
+    like = None
 
     def __init__(self, shards: Sequence[Shard], common: Any, client: Any = None):
         self.shards, self.common = shards, common

@@ -68,6 +68,7 @@ def learn_metric(
     dtype: str = "float64",
     max_memory: int | str | None = None,
     client: Any = None,
+    device: str | None = None,
 ) -> Result:
     """Learn one positive definite matrix per block, and the distance threshold, from pairs.
 
@@ -138,6 +139,9 @@ def learn_metric(
         the peak does not depend on their number. X counts only where it is on disk as well.
     client : distributed.Client, optional
         A dask cluster on which the sums over pairs are to be made.
+    device : str, optional
+        A device of PyTorch, such as "cuda", through which pairs of the host or of a disk are to
+        pass, in parts of `max_memory`, when they do not fit there; ``W`` is NumPy's.
 
     Returns
     -------
@@ -187,11 +191,10 @@ def learn_metric(
         "callback": check_callable("callback", callback),
         "random_state": check_random(random_state),
     }
-    if in_parts(X, pairs, similar, weights, max_memory=max_memory, client=client):
+    where = {"max_memory": max_memory, "client": client, "device": device}
+    if in_parts(X, pairs, similar, weights, **where):
         check_for_shards(solver, linear_solver, dtype)
-        problem = sharded_problem(
-            X, pairs, similar, weights, setting, prior=prior, max_memory=max_memory, client=client
-        )
+        problem = sharded_problem(X, pairs, similar, weights, setting, prior=prior, **where)
     else:
         problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, dtype)
     check_solver_kind(solver, problem.prior_factors[0], dtype)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ._array import Array
+from ._array import Array, asarray, eye, placed, to_numpy
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, dimension
 from .losses import SquaredHinge
 from .problem import LogDetProblem, Point, squared_hinge
@@ -36,6 +36,7 @@ __all__ = [
     "ShardedPoint",
     "ShardedProblem",
     "add",
+    "on_device",
 ]
 
 START_SAMPLE = 2_000  # pairs that say where to start
@@ -90,6 +91,8 @@ class Executor(Protocol):
 
     largest_sample: int
     """How many pairs a sample in memory may have."""
+    like: Array | None
+    """An array on the device where sums are made; None: NumPy's."""
 
     def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
         """The results, in the order of the shards."""
@@ -105,6 +108,7 @@ class SerialExecutor:
     shards: Sequence[Shard]
     common: Any = None
     largest_sample: int = 10_000_000
+    like: Array | None = None
 
     def _results(self, function: Callable, setting: Setting, args: tuple) -> Iterator:
         for index, shard in enumerate(self.shards):
@@ -120,6 +124,17 @@ class SerialExecutor:
         for result in self._results(function, setting, args):
             total = result if total is None else add(total, result)
         return total
+
+
+def on_device(problem: LogDetProblem, like: Array, features: Any = None) -> LogDetProblem:
+    """The same problem with its arrays on the device of another array; features may be there."""
+    sums = problem.sums
+    if features is None:
+        features = [placed(block, like) for block in sums.features]
+    rows = [None if rows is None else asarray(rows, like) for rows in (sums.first, sums.second)]
+    factors = tuple(placed(C, like) for C in problem.prior_factors)
+    moved, loss = PairSums(features, *rows), problem.loss.placed(like)
+    return LogDetProblem(moved, loss, problem.c0, problem.mu0, factors)
 
 
 def add(a: Any, b: Any) -> Any:
@@ -187,7 +202,7 @@ class ShardedProblem(LogDetProblem):
 
     def at(self, L: Sequence[Array], b0: float) -> ShardedPoint:
         """Look at W_m = L_m L_mᵀ and b0; nothing is computed before it is asked for."""
-        return ShardedPoint(self, tuple(L), float(b0))
+        return ShardedPoint(self, tuple(map(to_numpy, L)), float(b0))
 
     def total(self, function: Callable, *args: Any) -> Any:
         """Σ over the shards."""
@@ -212,7 +227,8 @@ class ShardedProblem(LogDetProblem):
         loss = SquaredHinge(*(np.concatenate(part) for part in zip(*losses, strict=True)))
         sums = sums.transformed(self.prior_factors)
         sums.keeps_svec = False  # the memory of a sample is counted
-        return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
+        sample = LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
+        return sample if self.executor.like is None else on_device(sample, self.executor.like)
 
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """t ≤ 1 for which the mean distance at W = t W0 is about `longest` at most, and a good b0.
@@ -336,8 +352,9 @@ def _hessian(point: Point, index: int, share: float | None) -> tuple[Array, int]
         return np.zeros((d, d)), 0
     enough = k if share is None else ceil(share * point.problem.n_pairs)
     if 2 * enough < k:
-        some, scale = np.random.default_rng(index).choice(k, enough, replace=False), k / enough
-    eyes = [np.eye(n) for n in point.problem.sizes]
+        chosen = np.random.default_rng(index).choice(k, enough, replace=False)
+        some, scale = asarray(chosen, like=point.active), k / enough
+    eyes = [eye(n, like=point.L[0]) for n in point.problem.sizes]
     pairs = ActivePairs(*point.active_pairs(eyes, some, scale))
     return pairs.gram(), int(some is not None)
 
@@ -346,7 +363,7 @@ def product(problem: LogDetProblem, index: int, L, b0: float, V, b: float) -> tu
     """Σ h z zᵀ (V, b)."""
     point = problem.at(L, b0)
     if point.n_active == 0:
-        return [np.zeros_like(block) for block in V], 0.0
+        return [0.0 * block for block in V], 0.0
     sums, curvature, gamma = point.sums, point.curvature, problem.loss.gamma
     if not sums.whole_is_cheap:
         sums = sums.take(point.active)
