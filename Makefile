@@ -5,6 +5,7 @@ VENV ?= .venv
 
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+DEMO := build/demo/experiments
 CODE := $(wildcard src tests benchmarks examples)
 # The benchmarks of one machine; those of GPUs, metric-learn and clusters are run by hand.
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,$(wildcard benchmarks/*.py))
@@ -26,7 +27,9 @@ help:
 
 demo: $(VENV)/.with-plot
 	$(BIN)/python -m tatml.demo
-	$(BIN)/tatml reproduce all --quick --jobs 2 --out build/demo/experiments
+	$(BIN)/tatml reproduce all --quick --jobs 2 --out $(DEMO)
+	@awk '/^## / { shown = /^## All methods/ } shown' $(DEMO)/table1.md
+	@echo 'The report, with pictures: $(DEMO)/report.html'
 
 test: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
