@@ -5,8 +5,8 @@ import pytest
 from helpers import random_case, random_factors, random_matrices, random_spd, symmetric
 from numpy.testing import assert_allclose
 
-from tatml import problem as problem_module
-from tatml.problem import excess
+from tatml import points as points_module
+from tatml.points import excess
 from tatml.solvers import scaling as scaling_module
 from tatml.solvers.scaling import Scaling
 from tatml.sums import PairSums
@@ -90,7 +90,7 @@ def test_the_gap_is_the_same_by_cholesky_and_by_eigenvalues(monkeypatch, size):
     result = case.learn(tol=1e-13)
     moved = [W * (1 + size) for W in result.W]
     expected = case.at(moved, result.b0).gap
-    monkeypatch.setattr(problem_module, "LARGE", 1)
+    monkeypatch.setattr(points_module, "LARGE", 1)
     assert_allclose(case.at(moved, result.b0).gap, expected, rtol=1e-6)
     assert expected > 0
 

@@ -23,7 +23,8 @@ import numpy as np
 from ._array import Array, asarray, eye, placed, to_numpy
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, dimension
 from .losses import SquaredHinge
-from .problem import LogDetProblem, Point, squared_hinge
+from .points import Point
+from .problem import LogDetProblem, squared_hinge
 from .sums import PairSums
 
 __all__ = [

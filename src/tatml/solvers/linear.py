@@ -18,7 +18,7 @@ from typing import Any
 
 from .._array import Array, asarray, draw, eye, factor_posdef, namespace, zeros
 from ..hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, congruent, dimension
-from ..problem import Point
+from ..points import Point
 from ..sums import PairSums, chunk_bytes, svec, svec_size, unsvec
 
 __all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system"]

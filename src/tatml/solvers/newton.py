@@ -25,7 +25,8 @@ from typing import Any
 from scipy.optimize import brentq
 
 from .._array import Array, eye, linalg_errors, namespace, on_gpu
-from ..problem import LogDetProblem, Point
+from ..points import Point
+from ..problem import LogDetProblem
 from .linear import FIRST_PRODUCTS, Direction, dimension
 from .monitor import Monitor
 from .result import Result, Status, is_converged

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._array import Array, factor_posdef
 from ..hessian import congruent
-from ..problem import Point
+from ..points import Point
 from ..shards import ShardedPoint
 from .linear import (
     FIRST_PRODUCTS,
