@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.optimize import minimize_scalar
 
 from tatml import Blocks
@@ -86,3 +87,12 @@ def best_b0(squared, labels, *, weights=None, margin=(0.5, 2.0), strength=1.0, c
 def balanced_weights(similar):
     """Weights that give both kinds of pairs the same total, and a mean of 1."""
     return np.where(similar, 0.5 / np.mean(similar), 0.5 / np.mean(~similar))
+
+
+def refused(model, X, y, message):
+    """The fit raises an error that says so, and changes nothing that was fitted before."""
+    before = dict(vars(model))
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.fit(X, y)
+    assert vars(model).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(model).items())

@@ -13,6 +13,7 @@ from estimators_helpers import (
     balanced_weights,
     best_b0,
     labelled,
+    refused,
     squared_distances,
     times,
 )
@@ -354,15 +355,6 @@ WRONG = {
     "threshold_strength": [0, None],
     "pairs": ["some"],
 }
-
-
-def refused(model, X, y, message):
-    """The fit raises an error that says so, and changes nothing that was fitted before."""
-    before = dict(vars(model))
-    with pytest.raises((TypeError, ValueError), match=message):
-        model.fit(X, y)
-    assert vars(model).keys() == before.keys()
-    assert all(value is before[name] for name, value in vars(model).items())
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from estimators_helpers import as_list, labelled
+from estimators_helpers import as_list, labelled, refused
 from joblib import parallel_backend
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -364,15 +364,6 @@ def test_the_final_fit_says_that_it_has_not_converged():
 
 
 # Errors
-
-
-def refused(model, X, y, message):
-    """The fit raises an error that says so, and changes nothing that was fitted before."""
-    before = dict(vars(model))
-    with pytest.raises((TypeError, ValueError), match=message):
-        model.fit(X, y)
-    assert vars(model).keys() == before.keys()
-    assert all(value is before[name] for name, value in vars(model).items())
 
 
 WRONG = {
