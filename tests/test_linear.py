@@ -69,6 +69,16 @@ def test_a_solve_inverts_the_explicit_matrix(case, name, coordinates):
     assert_allclose(flat(*solution), expected, rtol=1e-8, atol=1e-10)
 
 
+def test_a_second_right_hand_side_has_its_own_solution(case, name):
+    """Also where the first was solved loosely, and what it left is where the second starts."""
+    point, (V, b), (other, c) = at(case), random_direction(case), random_direction(case, seed=1)
+    system = newton_system(point, case.eyes, name)
+    system.solve(V, b, 0.3)
+    near = [v + 0.1 * w for v, w in zip(V, other, strict=True)], b + 0.1 * c
+    expected = np.linalg.solve(explicit_matrix(case, point, case.eyes), flat(*near))
+    assert_allclose(flat(*system.solve(*near, RTOL)), expected, rtol=1e-8, atol=1e-10)
+
+
 def test_the_three_ways_agree(case):
     point, (V, b) = at(case, seed=1), random_direction(case, seed=1)
     solutions = [

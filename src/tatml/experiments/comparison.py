@@ -99,7 +99,7 @@ def comparison_section(records: list[Record]) -> str:
         return ""
     parts = [
         f"## The fixed configuration, {METHODS[FIXED].title.replace('*', chr(92) + '*')}",
-        "One configuration for all cells, set before any test half was scored.",
+        "One configuration for all cells, set before any test half of this table was scored.",
         _against_printed(fixed),
         _against_methods(fixed, cells),
     ]

@@ -123,7 +123,7 @@ def summary_html(results: Results) -> str:
     lines += [line for line in [reached_line(results)] if line]
     lines.append(completeness(results, count_papers_cells(printed)))
     name = method_title(FIXED_NAME)
-    first = f"{name} is the one configuration that was fixed before a test half was scored."
+    first = f"{name} is the one configuration that was fixed before any test half here was scored."
     return paragraphs([first]) + bullets(lines)
 
 
