@@ -71,7 +71,7 @@ class Case:
     def at(self, W, b0):
         """The library's view of the point (W, b0)."""
         problem = self.problem()
-        return problem.at(problem.factors_of(W), b0)
+        return problem.at(factors_of(problem, W), b0)
 
     @property
     def eyes(self):
@@ -160,6 +160,16 @@ class Case:
             for W0, S in zip(self.W0, self.scatter(s), strict=True)
         ]
         return W, self.mu0 + self.gamma @ s / self.c0
+
+
+def factors_of(problem, W):
+    """Factors in the problem's coordinates, of matrices in the user's."""
+    return problem.whitened([problem.xp.linalg.cholesky(matrix) for matrix in W])
+
+
+def metric_of(problem, L):
+    """W in the user's coordinates, of factors in the problem's."""
+    return [factor @ factor.T for factor in problem.returned(L)[0]]
 
 
 def divergence(W, V):
@@ -262,4 +272,5 @@ def strict_problem(plain):
     )
     loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.loss).values()))
     factors = tuple(xp.asarray(C) for C in plain.prior_factors)
-    return LogDetProblem(sums, loss, plain.c0, plain.mu0, factors)
+    prior = None if plain.prior is None else tuple(xp.asarray(W0) for W0 in plain.prior)
+    return LogDetProblem(sums, loss, plain.c0, plain.mu0, factors, prior)

@@ -63,22 +63,22 @@ def test_what_is_no_source_of_random_numbers_is_named(case, solver, value):
 
 
 BAD_STARTS = {
-    "NaN in W": ([np.nan * np.eye(3), np.eye(2)], 1.0, ValueError, "init: block 0: .*finite"),
-    "not definite": ([np.eye(3), -np.eye(2)], 1.0, ValueError, "init: block 1: .*definite"),
-    "asymmetric": ([UPPER, np.eye(2)], 1.0, ValueError, "init: block 0: .*symmetric"),
+    "NaN in L": ([np.nan * np.eye(3), np.eye(2)], 1.0, ValueError, "init: block 0: .*finite"),
+    "singular": ([np.eye(3), np.ones((2, 2))], 1.0, ValueError, "init: block 1: .*invertible"),
+    "wrong shape": ([np.eye(2), np.eye(2)], 1.0, ValueError, "init: expected matrices of shapes"),
     "NaN b0": (EYES, np.nan, ValueError, "init: expected a finite b0, got nan"),
     "infinite b0": (EYES, inf, ValueError, "init: expected a finite b0, got inf"),
     "text b0": (EYES, "one", TypeError, "init: expected an earlier result"),
-    "no W": (None, 1.0, TypeError, "init: expected a list of matrices, got None"),
-    "text W": ("ab", 1.0, TypeError, "init: expected real numbers"),
+    "no L": (None, 1.0, TypeError, "init: expected a list of matrices, got None"),
+    "text L": ("ab", 1.0, TypeError, "init: expected real numbers"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_STARTS)
 def test_a_bad_start_is_named(case, solver, kind):
-    W, b0, error, message = BAD_STARTS[kind]
+    L, b0, error, message = BAD_STARTS[kind]
     with pytest.raises(error, match=message):
-        case.learn(solver=solver, init=SimpleNamespace(W=W, b0=b0))
+        case.learn(solver=solver, init=SimpleNamespace(L=L, b0=b0))
 
 
 # The prior

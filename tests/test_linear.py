@@ -4,7 +4,15 @@ from math import inf, sqrt
 
 import numpy as np
 import pytest
-from helpers import SHAPES, random_case, random_factors, random_matrices, random_point, symmetric
+from helpers import (
+    SHAPES,
+    metric_of,
+    random_case,
+    random_factors,
+    random_matrices,
+    random_point,
+    symmetric,
+)
 from numpy.testing import assert_allclose
 
 import tatml.solvers.linear
@@ -50,7 +58,7 @@ def flat(V, b):
 def explicit_matrix(case, point, factors):
     """I + Σ_k h_k z_k z_kᵀ over vec (not svec), by loops over the active pairs, (N)."""
     T, M = whitening(point, factors), len(case.arrays)
-    W, b0 = point.problem.metric(point.L), point.b0
+    W, b0 = metric_of(point.problem, point.L), point.b0
     total = np.eye(sum(n * n for n in case.sizes) + 1)
     for k in np.flatnonzero(case.violation(W, b0)):
         blocks = [t.T @ A[k] @ t / M for t, A in zip(T, case.A, strict=True)]
@@ -93,7 +101,7 @@ def test_a_solve_inverts_the_hessian_of_the_primal(case, name):
     """H p from differences of the gradient, which loops compute, gives p back."""
     point, (V, b) = at(case), random_direction(case)
     T, h = whitening(point, case.eyes), 1e-5
-    W, scale = point.problem.metric(point.L), 1.0 if case.c0 == inf else sqrt(case.c0)
+    W, scale = metric_of(point.problem, point.L), 1.0 if case.c0 == inf else sqrt(case.c0)
 
     def gradient(t):
         moved = [w + t * f @ v @ f.T for w, f, v in zip(W, T, V, strict=True)]
@@ -112,7 +120,7 @@ def test_a_solve_inverts_the_hessian_of_the_primal(case, name):
 def test_second_differences_of_the_primal_are_the_quadratic_form(case):
     point, (V, b) = at(case), random_direction(case)
     T, h = whitening(point, case.eyes), 1e-3
-    W, scale = point.problem.metric(point.L), 1.0 if case.c0 == inf else sqrt(case.c0)
+    W, scale = metric_of(point.problem, point.L), 1.0 if case.c0 == inf else sqrt(case.c0)
     values = [
         case.primal(
             [w + t * f @ v @ f.T for w, f, v in zip(W, T, V, strict=True)], point.b0 + t * b / scale

@@ -8,6 +8,8 @@ import pytest
 from helpers import (
     SHAPES,
     divergence,
+    factors_of,
+    metric_of,
     random_case,
     random_dual_point,
     random_matrices,
@@ -60,7 +62,7 @@ def test_primal_and_multipliers_are_the_definition(case):
 def test_factors_and_metric_are_inverse_to_each_other(case):
     W, _ = random_point(case)
     problem = case.problem()
-    for got, expected in zip(problem.metric(problem.factors_of(W)), W, strict=True):
+    for got, expected in zip(metric_of(problem, factors_of(problem, W)), W, strict=True):
         assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
         assert_array_equal(got, got.T)
 
@@ -251,7 +253,7 @@ def test_a_subset_is_the_problem_of_these_pairs(case):
     )
     W, b0 = random_point(case)
     problem = case.problem().subset(chosen, 2.5)
-    point = problem.at(problem.factors_of(W), b0)
+    point = problem.at(factors_of(problem, W), b0)
     assert_allclose(point.primal, some.primal(W, b0), rtol=1e-11)
     s = random_dual_point(some)
     assert_allclose(problem.dual(s), some.dual(s), rtol=1e-10, atol=1e-12)
@@ -270,7 +272,7 @@ def test_the_certificate_holds_for_another_loss():
     """(GapN) with BurgLoss: F − g by its own definition, at s = φ'."""
     case, problem = burg_problem()
     W, _ = random_point(case)
-    point = problem.at(problem.factors_of(W), 0.0)
+    point = problem.at(factors_of(problem, W), 0.0)
     theta = scale_to_domain(case, point.slope)
     s = theta * point.slope
     logdet = sum(
@@ -293,7 +295,7 @@ def test_the_problem_works_on_strict_arrays(c0, distance):
     if distance == "near":
         result = case.learn(tol=1e-4)
         W, b0 = result.W, result.b0
-    L, s = plain.factors_of(W), random_dual_point(case)
+    L, s = factors_of(plain, W), random_dual_point(case)
     strict = strict_problem(plain)
     ours, theirs = plain.at(L, b0), strict.at([xp.asarray(l) for l in L], b0)
     for name in ("primal", "gap", "threshold_slope", "n_active"):
@@ -305,7 +307,7 @@ def test_the_problem_works_on_strict_arrays(c0, distance):
         assert_allclose(getattr(theirs.kkt(xp.asarray(s)), name), expected, rtol=1e-10, atol=1e-13)
     D = case.distances(W)
     assert_allclose(strict.best_threshold(xp.asarray(D)), plain.best_threshold(D), rtol=1e-12)
-    metric = strict.metric(strict.factors_of([xp.asarray(matrix) for matrix in W]))
+    metric = metric_of(strict, factors_of(strict, [xp.asarray(matrix) for matrix in W]))
     for got, expected in zip(metric, W, strict=True):
         assert_allclose(np.asarray(got), expected, rtol=1e-11, atol=1e-12)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import (
     SHAPES,
+    factors_of,
     largest_difference,
     random_case,
     random_factors,
@@ -42,7 +43,7 @@ def both(case, seed=0):
     """The same point of the problem in memory and in shards."""
     W, b0 = random_point(case, seed)
     problems = case.problem(), sharded(case)
-    return [problem.at(problem.factors_of(W), b0) for problem in problems]
+    return [problem.at(factors_of(problem, W), b0) for problem in problems]
 
 
 def test_values_gradient_and_certificate_agree(case):
@@ -152,7 +153,7 @@ def test_a_sample_stands_for_all_pairs():
     sample = problem.sample(600, np.random.RandomState(0))
     assert sample.n_pairs == 600
     W, b0 = random_point(case)
-    L = problem.factors_of(W)
+    L = factors_of(problem, W)
     whole, some = problem.at(L, b0), sample.at(L, b0)
     assert_allclose(some.loss_value, whole.loss_value, rtol=0.3)
     assert_allclose(some.n_active / 600, whole.n_active / 3000, atol=0.1)

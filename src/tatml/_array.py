@@ -19,6 +19,7 @@ from numpy.linalg import LinAlgError
 __all__ = [
     "Array",
     "LinAlgError",
+    "as_double",
     "asarray",
     "contiguous",
     "draw",
@@ -27,6 +28,7 @@ __all__ = [
     "foreign_kind",
     "free_bytes",
     "linalg_errors",
+    "lower_triangular",
     "namespace",
     "on_gpu",
     "place_of",
@@ -110,6 +112,12 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=dtype, device=like.device)
 
 
+def as_double(array: Array) -> Array:
+    """The same array in float64."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
 def eye(n: int, like: Array) -> Array:
     """The n × n identity of the kind, dtype and device of another array."""
     return namespace(like).eye(n, dtype=like.dtype, device=like.device)
@@ -155,6 +163,15 @@ def contiguous(array: Array) -> Array:
 def symmetrised(matrix: Array) -> Array:
     """(V + Vᵀ)/2, which takes away what rounding has added."""
     return (matrix + matrix.T) / 2
+
+
+def lower_triangular(factor: Array) -> Array:
+    """The lower triangular L with a positive diagonal for which L Lᵀ is that of the factor."""
+    xp = namespace(factor)
+    upper = xp.linalg.qr(factor.T)[1]
+    diagonal = xp.linalg.diagonal(upper)
+    one = xp.ones_like(diagonal)
+    return (xp.where(diagonal < 0, -one, one)[:, None] * upper).T
 
 
 def factor_posdef(matrix: Array):

@@ -234,7 +234,10 @@ def check_prior(prior: Any, blocks: Blocks, from_host: bool = False) -> list[Arr
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
         prior = [prior]
-    return _check_metric(prior, sizes, "prior", blocks.arrays[0], from_host)
+    matrices = _as_square(prior, sizes, "prior", blocks.arrays[0], from_host)
+    for m, matrix in enumerate(matrices):
+        _check_posdef(matrix, f"prior: block {m}")
+    return matrices
 
 
 def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:
@@ -251,16 +254,21 @@ def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:
 
 
 def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
-    """An earlier result with W and b0 that fit."""
+    """An earlier result with L and b0 that fit."""
     try:
-        W, b0 = init.W, float(init.b0)
+        L, b0 = init.L, float(init.b0)
     except (AttributeError, TypeError, ValueError) as error:
         raise TypeError(
-            f"init: expected an earlier result, with W and b0, got {type(init).__name__}"
+            f"init: expected an earlier result, with L and b0, got {type(init).__name__}"
         ) from error
     if not isfinite(b0):
         raise ValueError(f"init: expected a finite b0, got {b0}")
-    _check_metric(W, sizes, "init", like, from_host=True)  # such as those from a file
+    for m, factor in enumerate(_as_square(L, sizes, "init", like, from_host=True)):
+        xp = namespace(factor)
+        if not bool(xp.all(xp.isfinite(factor))):
+            raise ValueError(f"init: block {m}: expected finite numbers, got NaN or infinity")
+        if not isfinite(float(xp.linalg.slogdet(factor)[1])):
+            raise ValueError(f"init: block {m}: expected an invertible L, got a singular one")
     return init
 
 
@@ -271,9 +279,10 @@ def _shape(values: Any) -> tuple[int, ...] | None:
         return None
 
 
-def _check_metric(
-    matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool = False
+def _as_square(
+    matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool
 ) -> list[Array]:
+    """One array of shape (n_m, n_m) per block."""
     try:
         matrices = list(matrices)
     except TypeError as error:
@@ -282,8 +291,6 @@ def _check_metric(
     shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
     if shapes != expected:
         raise ValueError(f"{name}: expected matrices of shapes {expected}, got {shapes}")
-    for m, array in enumerate(arrays):
-        _check_posdef(array, f"{name}: block {m}")
     return arrays
 
 

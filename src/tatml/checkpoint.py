@@ -82,7 +82,7 @@ class Checkpoint:
 
     def save(self, iterate: Iterate) -> None:
         """Replace the file by one that holds this point."""
-        arrays = {f"W{m}": to_numpy(matrix) for m, matrix in enumerate(iterate.W)}
+        arrays = {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
         numbers = {name: getattr(iterate, name) for name in NUMBERS}
         # In the same folder, so that the file system can rename it in one go.
         with NamedTemporaryFile(dir=self.path.parent, suffix=".tmp", delete=False) as file:
@@ -100,9 +100,9 @@ class Checkpoint:
         """The point in a file, for ``init=``; None, the usual start, where there is no file."""
         try:
             with np.load(path, allow_pickle=False) as stored:
-                W = [stored[f"W{m}"] for m in range(sum(name[0] == "W" for name in stored))]
+                L = [stored[f"L{m}"] for m in range(sum(name[0] == "L" for name in stored))]
                 numbers = {name: kind(stored[name]) for name, kind in NUMBERS.items()}
-                return Iterate(W=W, **numbers)
+                return Iterate(L=L, **numbers)
         except FileNotFoundError:
             return None
         except (KeyError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:

@@ -146,8 +146,9 @@ def learn_metric(
     Returns
     -------
     Result
-        ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
+        ``L``, ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
         ``history``, and the multipliers of the active pairs (None where pairs were read in parts).
+        The certificate is that of ``L``, rounding errors included.
 
     Raises
     ------
@@ -273,7 +274,7 @@ def solve(
 def _start_from(init: Result | Iterate, problem: LogDetProblem, solver: str) -> dict[str, Any]:
     """What a solver takes from an earlier result."""
     b0 = init.b0 if problem.learns_threshold else problem.mu0
-    start = {"start": (problem.factors_of(init.W), float(b0))}
+    start = {"start": (problem.whitened(init.L), float(b0))}
     if solver == "dykstra":
         start["multipliers"] = _multipliers_from(init, problem)
     return start

@@ -44,6 +44,9 @@ class PairLoss(Protocol):
     def gap(self, zeta: Array, s: Array) -> Array:
         """φ(ζ) + φ*(s) − s ζ ≥ 0 for s in the domain of φ*, free of cancellation."""
 
+    def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
+        """The largest gap for any ζ' with |ζ' − ζ| ≤ error, rounding included."""
+
     def increase(self, zeta: Array, change: Array) -> Array:
         """φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0, free of cancellation."""
 
@@ -93,6 +96,9 @@ class SquaredHinge:
         violation, alpha = self.sign * zeta, self.sign * s
         slack = alpha / _nonzero(self.weight) - _positive(violation)
         return 0.5 * self.weight * slack**2 + alpha * _positive(-violation)
+
+    def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
+        return _largest_gap(self, zeta, s, error)
 
     def increase(self, zeta: Array, change: Array) -> Array:  # theory (LS)
         xp = namespace(zeta)
@@ -167,6 +173,13 @@ class BurgLoss:
         excess = (reached - self.bound) / self.bound - s * reached / _nonzero(self.weight)
         return self.weight * _minus_log1p(excess) + s * (reached - zeta)
 
+    def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
+        xp = namespace(zeta)
+        reached = xp.where(self._violated(zeta), zeta, self.bound)
+        terms = reached / self.bound + xp.abs(s) * reached / _nonzero(self.weight)
+        rounding = 4 * float(xp.finfo(zeta.dtype).eps) * reached * (1 + terms)
+        return _largest_gap(self, zeta, s, error + rounding)
+
     def increase(self, zeta: Array, change: Array) -> Array:
         xp = namespace(zeta)
         both = self._violated(zeta) & self._violated(zeta + change)
@@ -206,8 +219,18 @@ def _positive(values: Array) -> Array:
 
 
 def _minus_log1p(x: Array) -> Array:
-    """x − log(1 + x) ≥ 0."""
-    return x - namespace(x).log1p(x)
+    """x − log(1 + x) ≥ 0, which cancels near zero: there its series is summed."""
+    xp = namespace(x)
+    near = xp.abs(x) < 1e-3
+    small = _where(near, x)
+    series = small * small * (0.5 - small * (1 / 3 - small * (0.25 - small * (0.2 - small / 6))))
+    return xp.where(near, series, x - xp.log1p(x))
+
+
+def _largest_gap(loss: PairLoss, zeta: Array, s: Array, error: Array) -> Array:
+    """The gap is convex in ζ: the largest is at one end."""
+    low, high = loss.gap(zeta - error, s), loss.gap(zeta + error, s)
+    return namespace(zeta).where(low > high, low, high)
 
 
 def _take(pairs: Array, *arrays: Array) -> list[Array]:

@@ -293,13 +293,13 @@ def row_distances(rows: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray
 
 
 def components_of(
-    W: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
+    L: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
 ) -> list[NDArray[np.float64]]:
-    """A_m with A_mᵀ A_m = W_m/M; of `n_components` rows, along which the samples vary most."""
-    counts = check_components(n_components, [len(matrix) for matrix in W])
+    """A_m = L_mᵀ/√M; of `n_components` rows, along which the samples vary most."""
+    counts = check_components(n_components, [len(factor) for factor in L])
     components = []
-    for matrix, array, count in zip(W, blocks.arrays, counts, strict=True):
-        factor = np.linalg.cholesky(matrix).T / np.sqrt(len(W))
+    for lower, array, count in zip(L, blocks.arrays, counts, strict=True):
+        factor = np.ascontiguousarray(lower.T) / np.sqrt(len(L))
         components.append(factor if count is None else _principal(factor, array, count))
     return components
 

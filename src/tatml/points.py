@@ -59,10 +59,15 @@ class Point:
 
         return self.sums.distances_and_scatter(slope)
 
+    @property
+    def distances(self) -> Array:
+        """D_k, shape (n_pairs,)."""
+        return self._pass[0]
+
     @cached_property
     def zeta(self) -> Array:
         """ζ_k = D_k − γ_k b0, shape (n_pairs,)."""
-        return self._pass[0] - self.problem.loss.gamma * self.b0
+        return self.distances - self.problem.loss.gamma * self.b0
 
     @cached_property
     def slope(self) -> Array:

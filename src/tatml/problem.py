@@ -14,14 +14,15 @@ Certificate: g(s) ≤ min F ≤ F(W, b0) for all W, b0, s, so that gap = F − g
 Stopping rule: gap ≤ tol · max(1, |F|).
 
 The prior is the identity here. A general prior W0 = C Cᵀ is the same problem for the features CᵀΦ,
-and its solution is C W Cᵀ: `LogDetProblem.build` goes in, `metric` comes back out. c0 = ∞ fixes the
-threshold: b0 = μ0, and the terms with c0 vanish.
+and its solution is C W Cᵀ: `LogDetProblem.build` goes in, `returned` comes back out. c0 = ∞ fixes
+the threshold: b0 = μ0, and the terms with c0 vanish.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf, isinf, sqrt
 from typing import Any, ClassVar
 
@@ -30,21 +31,23 @@ from scipy.optimize import minimize_scalar
 
 from ._array import (
     Array,
+    as_double,
     asarray,
     contiguous,
     draw,
     eye,
+    lower_triangular,
     namespace,
     placed,
-    symmetrised,
 )
 from .blocks import Blocks
+from .certificate import PairTotals, accumulated, pair_totals, unit_roundoff
 from .losses import PairLoss, SquaredHinge
 from .pairs import Pairs
 from .points import Point
 from .sums import PairSums
 
-__all__ = ["LogDetProblem", "best_threshold", "pair_sums", "squared_hinge"]
+__all__ = ["LogDetProblem", "best_threshold", "pair_sums", "squared_hinge", "totals_at"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,10 @@ class LogDetProblem:
         Strength (∞: the threshold is fixed) and centre of the threshold's own term.
     prior_factors : tuple of M arrays of shape (n_m, n_m)
         C_m with W0_m = C_m C_mᵀ.
+    prior : tuple of M arrays of shape (n_m, n_m), or None
+        W0_m as it was given; None for the identity.
+    given_sums : PairSums or None
+        The pair differences in the user's coordinates; None where they are `sums`.
     """
 
     sums: PairSums
@@ -70,6 +77,8 @@ class LogDetProblem:
     c0: float
     mu0: float
     prior_factors: tuple[Array, ...] = field(repr=False)
+    prior: tuple[Array, ...] | None = field(default=None, repr=False)
+    given_sums: PairSums | None = field(default=None, repr=False)
 
     in_shards: ClassVar[bool] = False  # whether the pairs are elsewhere: see shards.py
 
@@ -94,7 +103,13 @@ class LogDetProblem:
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
         """The same problem for another prior, given that this one's is the identity."""
         factors = tuple(placed(self.xp.linalg.cholesky(W0), self.loss.gamma) for W0 in prior)
-        return replace(self, sums=self.sums.transformed(factors), prior_factors=factors)
+        return replace(
+            self,
+            sums=self.sums.transformed(factors),
+            prior_factors=factors,
+            prior=tuple(prior),
+            given_sums=self.sums,
+        )
 
     @property
     def xp(self) -> Any:
@@ -121,21 +136,73 @@ class LogDetProblem:
         """Whether b0 is a variable."""
         return not isinf(self.c0)
 
-    def metric(self, L: Sequence[Array]) -> list[Array]:
-        """W = (C L)(C L)ᵀ in the user's coordinates, from factors in this problem's."""
-        factors = [C @ factor for C, factor in zip(self.prior_factors, L, strict=True)]
-        return [symmetrised(factor @ factor.T) for factor in factors]
+    @property
+    def allows_quick_certificates(self) -> bool:
+        """Whether the sums of a point are at hand, and precise enough to certify it."""
+        return self.prior_factors[0].dtype == self.xp.float64
 
-    def factors_of(self, W: Sequence[Array]) -> list[Array]:
-        """L in this problem's coordinates with W = (C L)(C L)ᵀ in the user's."""
-        xp = self.xp
-        pairs = zip(self.prior_factors, W, strict=True)
-        return [xp.linalg.solve(C, xp.linalg.cholesky(placed(matrix, C))) for C, matrix in pairs]
+    @property
+    def quadratic(self) -> bool:
+        """Whether φ*(θ s) = θ² φ*(s)."""
+        return self.loss.quadratic
+
+    def returned(self, L: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """C L in the user's coordinates, lower triangular, and L, made lower triangular too."""
+        triangular = [lower_triangular(factor) for factor in L]
+        if self.prior is None:
+            return triangular, triangular
+        factors = zip(self.prior_factors, triangular, strict=True)
+        return [C @ factor for C, factor in factors], triangular
+
+    def whitened(self, L: Sequence[Array]) -> list[Array]:
+        """C⁻¹L: factors in this problem's coordinates, from those in the user's."""
+        factors = zip(self.prior_factors, L, strict=True)
+        return [self.xp.linalg.solve(C, placed(factor, C)) for C, factor in factors]
+
+    @cached_property
+    def prior_rounding(self) -> tuple[float, float]:
+        """‖|C⁻¹||C|‖_F, and a bound of ‖Cᵀ W0⁻¹ C − I‖_F: C is W0's factor up to rounding."""
+        if self.prior is None:
+            return 1.0, 0.0
+        xp, condition, error = self.xp, 1.0, 0.0  # theory (Round)
+        for C in self._exact_prior_factors:
+            size = float(xp.linalg.matrix_norm(xp.abs(xp.linalg.inv(C)) @ xp.abs(C)))
+            condition = max(condition, size)
+            error = max(error, accumulated(C.shape[0] + 2, unit_roundoff(C)) * size**2)
+        return condition, error / (1 - error) if error < 1 else inf
+
+    @property
+    def _exact_prior_factors(self) -> list[Array]:
+        """C in float64."""
+        return [self.xp.linalg.cholesky(as_double(W0)) for W0 in self.prior]
+
+    def whitened_exactly(
+        self, L: Sequence[Array], guess: Sequence[Array]
+    ) -> tuple[list[Array], float, float]:
+        """C⁻¹L in float64, a bound of its error, and that of C itself; `guess` may be it."""
+        if self.prior is None:
+            return list(L), 0.0, 0.0
+        xp, found, square = self.xp, [], 0.0  # theory (Round)
+        for C, factor, near in zip(self._exact_prior_factors, L, guess, strict=True):
+            inverse = xp.linalg.inv(C)
+            exact = near.dtype == C.dtype
+            B = near if exact else xp.tril(inverse @ factor)
+            rounding = accumulated(C.shape[0] + 2, unit_roundoff(C))
+            residual = xp.abs(C @ B - factor) + rounding * (xp.abs(C) @ xp.abs(B) + xp.abs(factor))
+            square += float(xp.linalg.matrix_norm(xp.abs(inverse) @ residual)) ** 2
+            found.append(B)
+        return found, 1.01 * sqrt(square), self.prior_rounding[1]
+
+    def exact_totals(self, L: Sequence[Array], b0: float, s: Array | None) -> PairTotals:
+        """Sums over the pairs as they were given, in float64, at factors in their coordinates."""
+        given = self.sums if self.given_sums is None else self.given_sums
+        return totals_at(given, self.loss.placed(L[0]), L, b0, self.n_pairs, s)
 
     def subset(self, pairs: Array, scale: float) -> LogDetProblem:
         """The problem of some of the pairs, their losses multiplied by `scale`."""
+        given = None if self.given_sums is None else self.given_sums.take(pairs)
         sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
-        return LogDetProblem(sums, loss, self.c0, self.mu0, self.prior_factors)
+        return replace(self, sums=sums, loss=loss, given_sums=given)
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
         """The problem of `size` random pairs, which stand for all."""
@@ -239,19 +306,54 @@ class LogDetProblem:
         return t, self.best_threshold(t * distances)
 
 
+def totals_at(
+    given: PairSums,
+    loss: PairLoss,
+    L: Sequence[Array],
+    b0: float,
+    n_pairs: int,
+    s: Array | None = None,
+) -> PairTotals:
+    """Sums over some of `n_pairs` pairs at (L, b0), with the rounding error of each pair."""
+    sums = given.in_double().transformed(L)
+    if s is None:
+
+        def slope(part: slice, distances: Array) -> Array:
+            some = loss[part]
+            return some.slope(distances - some.gamma * b0)
+
+        distances, scatter = sums.distances_and_scatter(slope)
+    else:
+        s = placed(s, L[0])
+        distances, scatter = sums.distances(), sums.scatter(s)
+    return pair_totals(
+        loss,
+        b0,
+        distances,
+        scatter,
+        reach=sums.reach(distances),
+        moved=given.rounding(L),
+        terms=n_pairs + sums.numbers_per_pair + 8,
+        s=s,
+    )
+
+
 def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Lay the features out for sums over pairs."""
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
-    # Distances see only differences; centred features make these accurate. So nothing is rounded
-    # to float32 before.
     arrays = blocks.arrays
     if precision == xp.float64:
         arrays = [xp.astype(block, precision, copy=False) for block in arrays]
-    centred = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
-    rounded = [xp.astype(block, precision, copy=False) for block in centred]
-    features = [contiguous(xp.matrix_transpose(block)) for block in rounded]
+    if len(pairs) > len(blocks):
+        # Distances see only differences; centred features make these accurate. Few pairs are
+        # subtracted from each other as they were given, which is more accurate still. Either way
+        # nothing is rounded to float32 before.
+        arrays = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
+    features = [contiguous(xp.matrix_transpose(block)) for block in arrays]
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
-    return PairSums.from_samples(features, first, second)
+    sums = PairSums.from_samples(features, first, second)
+    rounded = [xp.astype(block, precision, copy=False) for block in sums.features]
+    return PairSums(rounded, sums.first, sums.second)
 
 
 def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:

@@ -21,10 +21,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from ._array import Array, asarray, eye, placed, to_numpy
+from .certificate import PairTotals
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, dimension
 from .losses import SquaredHinge
 from .points import Point
-from .problem import LogDetProblem, squared_hinge
+from .problem import LogDetProblem, squared_hinge, totals_at
 from .sums import PairSums
 
 __all__ = [
@@ -178,6 +179,8 @@ class ShardedProblem(LogDetProblem):
     setting: Setting = field(kw_only=True)
 
     in_shards: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = True
+    allows_quick_certificates: ClassVar[bool] = False
 
     @classmethod
     def over(cls, executor: Executor, layout: Layout, setting: Setting) -> ShardedProblem:
@@ -195,7 +198,8 @@ class ShardedProblem(LogDetProblem):
 
     def with_prior(self, prior: Sequence[Array]) -> ShardedProblem:
         """The same problem for another prior, given that this one's is the identity."""
-        return replace(self, prior_factors=tuple(np.linalg.cholesky(W0) for W0 in prior))
+        factors = tuple(np.linalg.cholesky(W0) for W0 in prior)
+        return replace(self, prior_factors=factors, prior=tuple(prior))
 
     def with_setting(self, setting: Setting) -> ShardedProblem:
         """The same pairs with other numbers."""
@@ -204,6 +208,10 @@ class ShardedProblem(LogDetProblem):
     def at(self, L: Sequence[Array], b0: float) -> ShardedPoint:
         """Look at W_m = L_m L_mᵀ and b0; nothing is computed before it is asked for."""
         return ShardedPoint(self, tuple(map(to_numpy, L)), float(b0))
+
+    def exact_totals(self, L: Sequence[Array], b0: float, s: Array | None) -> PairTotals:
+        """Sums over the pairs at factors in the user's coordinates, with their rounding errors."""
+        return PairTotals(*self.total(certify, list(L), b0, self.n_pairs))
 
     def total(self, function: Callable, *args: Any) -> Any:
         """Σ over the shards."""
@@ -339,6 +347,11 @@ def evaluate(problem: LogDetProblem, index: int, L, b0: float, share: float | No
     point = problem.at(L, b0)
     totals = (point.loss_value, point.force, point.conjugate(1.0), point.n_active, point.scatter)
     return totals if share is None else totals + _hessian(point, index, share)
+
+
+def certify(problem: LogDetProblem, index: int, L, b0: float, n_pairs: int) -> tuple:
+    """The `PairTotals` of a shard."""
+    return totals_at(problem.sums, problem.loss, L, b0, n_pairs).values()
 
 
 def hessian(problem: LogDetProblem, index: int, L, b0: float, share: float | None) -> tuple:

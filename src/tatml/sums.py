@@ -16,7 +16,7 @@ from functools import cached_property
 from math import sqrt
 from typing import Any
 
-from ._array import Array, free_bytes, namespace, on_gpu, symmetrised, zeros
+from ._array import Array, as_double, free_bytes, namespace, on_gpu, symmetrised, zeros
 
 __all__ = ["PairSums", "svec", "svec_congruence", "svec_outer", "svec_size", "unsvec"]
 
@@ -126,6 +126,48 @@ class PairSums:
             take, i, j = self.xp.take, self.first[part], self.second[part]
             rows = [take(block, i, axis=0) - take(block, j, axis=0) for block in self.features]
         return rows if self.factors is None else _apply(rows, self.factors)
+
+    def longest_difference(self) -> float:
+        """A bound of ‖Δ_k‖_F/√M over all pairs, which needs no pass over them."""
+        xp, total = self.xp, 0.0
+        for m, block in enumerate(self.features):
+            scale = 1.0 if self.factors is None else float(xp.sum(self.factors[m] ** 2))
+            total += scale * float(xp.max(_dot(block, block)))
+        return (1 if self.first is None else 2) * sqrt(total / self.n_blocks)
+
+    def rounding(self, factors: Sequence[Array]) -> Array:
+        """How far rounding can move each LᵀΔ_k/√M, L the factors: a bound of the norm, (n_pairs,).
+
+        The features are samples as they were given or centred, or their differences.
+        """
+        xp, u = self.xp, float(self.xp.finfo(factors[0].dtype).eps) / 2  # theory (Round)
+        stored = float(xp.finfo(self.features[0].dtype).eps) / 2
+        total = 0.0
+        for block, factor in zip(self.features, factors, strict=True):
+            relative = (factor.shape[0] + 8) * u + (stored if stored > u else 0.0)
+            step = max(1, chunk_bytes(block) // (8 * block.shape[1] * block.shape[2]))
+            squares = []
+            for start in range(0, block.shape[0], step):
+                stop = min(start + step, block.shape[0])
+                size = xp.abs(block[start:stop, ...])
+                size = xp.astype(size, factor.dtype, copy=False)
+                (image,) = _apply([size], [xp.abs(factor)])
+                squares.append(_dot(image, image))
+            total = total + relative**2 * self._joined(squares)
+        moved = xp.sqrt(total / self.n_blocks)
+        if self.first is None:
+            return moved
+        return xp.take(moved, self.first, axis=0) + xp.take(moved, self.second, axis=0)
+
+    def reach(self, distances: Array) -> Array:
+        """The size of what a distance is computed from: here itself, as nothing cancels."""
+        return self.xp.sqrt(distances)
+
+    def in_double(self) -> PairSums:
+        """The same pairs with float64 features."""
+        double = [as_double(block) for block in self.features]
+        factors = None if self.factors is None else [as_double(factor) for factor in self.factors]
+        return PairSums(double, self.first, self.second, factors)
 
     def chunks(self, numbers_per_pair: int = 0) -> Iterator[tuple[slice, list[Array]]]:
         """Yield (pairs, differences), fewer at a time for work that needs more room a pair."""

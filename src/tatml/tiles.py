@@ -82,6 +82,18 @@ class TileSums(PairSums):
         """The same pairs of the features GᵀΦ."""
         return TileSums(_apply(self.features, factors), self.n_first)
 
+    def in_double(self) -> TileSums:
+        """Itself: tiles are computed in float64."""
+        return self
+
+    def reach(self, distances: Array) -> Array:
+        """The size of what distances are computed from: the norms of both samples, unless near."""
+        squares = sum(np.einsum("kij,kij->k", block, block) for block in self.features)
+        norms = np.sqrt(squares / self.n_blocks)
+        size, near = norms[self.first] + norms[self.second], self._distances_and_near[1]
+        size[near] = np.sqrt(distances[near])
+        return size
+
     def distances(self) -> Array:
         """D_k, shape (n_pairs,)."""
         return self._distances_and_near[0]

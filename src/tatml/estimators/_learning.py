@@ -89,14 +89,14 @@ class LabelPairsMixin:
         """Where neighbours are sought: in the metric of the prior, where there is one."""
         prior = getattr(self, "prior", "auto")
         if not isinstance(prior, str):
-            return embedded(components_of(check_prior(prior, blocks), blocks, None), blocks)
+            return _embedded_by(check_prior(prior, blocks), blocks)
         check_choice("prior", prior, PRIORS)
         if prior == "auto":
             return None
         around_mean = [rows_of(array - array.mean(axis=0)) for array in blocks.arrays]
         scatter = [rows.T @ rows / len(blocks) for rows in around_mean]
         W0 = make_prior(prior, blocks, scatter, within_classes(blocks, labels))
-        return embedded(components_of(W0, blocks, None), blocks)
+        return _embedded_by(W0, blocks)
 
     def __sklearn_tags__(self):
         """Needs labels, and takes matrices too."""
@@ -104,6 +104,12 @@ class LabelPairsMixin:
         tags.target_tags.required = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _embedded_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
+    """The samples in the coordinates of given matrices."""
+    L = [np.linalg.cholesky(matrix) for matrix in W]
+    return embedded(components_of(L, blocks, None), blocks)
 
 
 def folds_of(cv: Any, labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> list:
@@ -185,7 +191,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             **options,
         )
         self.n_iter_ = max(1, self.result_.n_iter)
-        self.components_ = one_or_list(components_of(self.result_.W, blocks, self.n_components))
+        self.components_ = one_or_list(components_of(self.result_.L, blocks, self.n_components))
 
     def _given_threshold(self) -> float | None:
         """None where it is learnt."""
@@ -268,7 +274,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
 
     def _start(self, problem: LogDetProblem) -> Result | None:
         earlier = getattr(self, "result_", None) if self.warm_start else None
-        if earlier is None or tuple(len(W) for W in earlier.W) != problem.sizes:
+        if earlier is None or tuple(len(L) for L in earlier.L) != problem.sizes:
             return None
         return earlier
 

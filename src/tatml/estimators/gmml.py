@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._array import symmetrised
+from .._array import lower_triangular, symmetrised
 from .._checks import check_choice, check_positive, check_share
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
@@ -117,12 +117,15 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
             prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
-            W = [
-                _metric(S, D, W0, t, regularization)
+            L = [
+                _factor(S, D, W0, t, regularization)
                 for S, D, W0 in zip(similar, dissimilar, prior, strict=True)
             ]
-            W = [matrix / np.sum(matrix * S) for matrix, S in zip(W, both, strict=True)]
-            self.components_ = one_or_list(components_of(W, blocks, self.n_components))
+            L = [
+                lower / np.sqrt(np.sum(lower * (S @ lower)))
+                for lower, S in zip(L, both, strict=True)
+            ]
+            self.components_ = one_or_list(components_of(L, blocks, self.n_components))
             self.prior_ = one_or_list(prior)
             self._learn_from(blocks, pairs)
         return self
@@ -137,14 +140,14 @@ def _check_spread(scatter: Sequence[NDArray]) -> None:
             )
 
 
-def _metric(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
-    """S⁻¹ #_t D of the regularised scatters, computed where the prior is the identity."""
+def _factor(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
+    """A triangular factor of S⁻¹ #_t D, regularised, computed where the prior is the identity."""
     C = np.linalg.cholesky(W0)
     S, D = C.T @ S @ C, C.T @ D @ C
     ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))
     root, inverse_root = _powers(S + ridge, 0.5, -0.5)
-    (middle,) = _powers(root @ (D + ridge) @ root, t)
-    return symmetrised(C @ inverse_root @ middle @ inverse_root @ C.T)
+    (half,) = _powers(root @ (D + ridge) @ root, t / 2)
+    return lower_triangular(C @ inverse_root @ half)
 
 
 def _powers(matrix: NDArray, *exponents: float) -> list[NDArray]:

@@ -295,7 +295,7 @@ def _score_path(
             random_state=0,
         )
         model.block_shapes_ = known.block_shapes
-        model.components_ = one_or_list(components_of(result.W, known, model.n_components))
+        model.components_ = one_or_list(components_of(result.L, known, model.n_components))
         scores[C] = score()
     return [scores[C] for C in Cs]
 

@@ -27,7 +27,7 @@ import numpy as np
 from .._array import Array, LinAlgError
 from ..losses import BurgLoss, SquaredHinge
 from ..problem import LogDetProblem
-from .monitor import CertifiedPoint, Monitor
+from .monitor import FoundPoint, Monitor
 from .projection import (
     InverseBlock,
     closed_root,
@@ -158,7 +158,7 @@ class _State:
         self.before = alpha
         return Status.PRECISION if status is None and self.quiet >= QUIET else status
 
-    def _drift_from(self, point: CertifiedPoint) -> float:
+    def _drift_from(self, point: FoundPoint) -> float:
         """How far W has come from what α says, relative to its size."""
         drift = 0.0
         for block, L in zip(self.blocks, point.L, strict=True):
@@ -239,7 +239,7 @@ def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
     return RULES[loss](problem, projection)
 
 
-def dual_point(problem: LogDetProblem, s: Array) -> CertifiedPoint:
+def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
     """W(s), factorised, and b0(s), with their gap; LinAlgError outside the domain of g."""
     active = np.nonzero(s)[0]  # theory (Map)
     scatter = problem.sums.take(active).scatter(s[active])
@@ -248,7 +248,7 @@ def dual_point(problem: LogDetProblem, s: Array) -> CertifiedPoint:
     zeta = problem.sums.transformed(L).distances() - problem.loss.gamma * b0
     gap = float(np.sum(problem.loss.gap(zeta, s)))  # theory (GapD)
     primal = problem.primal(L, b0, zeta)
-    return CertifiedPoint(tuple(L), b0, primal, gap, s, active.shape[0])
+    return FoundPoint(tuple(L), b0, primal, gap, s, active.shape[0])
 
 
 def _inverse_factor(P: Array) -> Array:

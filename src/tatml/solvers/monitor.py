@@ -11,18 +11,20 @@ from typing import Protocol
 import numpy as np
 
 from .._array import Array
+from ..certificate import Certificate, full_certificate, quick_certificate
+from ..points import Point
 from ..problem import LogDetProblem
 from .result import Iterate, Result, Status, is_converged
 
-__all__ = ["Certified", "CertifiedPoint", "Monitor"]
+__all__ = ["Found", "FoundPoint", "Monitor"]
 
 _HEADER = (
     f"{'iter':>5} {'primal':>15} {'dual':>15} {'gap':>9} {'b0':>11} {'active':>9} {'seconds':>8}"
 )
 
 
-class Certified(Protocol):
-    """A point with its certificate, as `Monitor.record` takes it; a problem's `Point` is one."""
+class Found(Protocol):
+    """A point as `Monitor.record` takes it; a problem's `Point` is one."""
 
     L: Sequence[Array]
     b0: float
@@ -33,8 +35,8 @@ class Certified(Protocol):
 
 
 @dataclass(frozen=True)
-class CertifiedPoint:
-    """The same as plain numbers, without what they were computed from."""
+class FoundPoint:
+    """A point as plain numbers, without what they were computed from."""
 
     L: tuple[Array, ...]
     b0: float
@@ -44,9 +46,19 @@ class CertifiedPoint:
     n_active: int
 
     @classmethod
-    def copy_of(cls, point: Certified) -> CertifiedPoint:
+    def copy_of(cls, point: Found) -> FoundPoint:
         """Keep the numbers of a point and let go of the rest."""
         return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
+
+
+@dataclass(frozen=True)
+class ProvenPoint:
+    """A point in the form in which it is returned, with the certificate of that form."""
+
+    L: list[Array]
+    b0: float
+    slope: Array | None
+    certificate: Certificate
 
 
 class Monitor:
@@ -78,10 +90,11 @@ class Monitor:
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.verbose, self.callback = verbose, callback
         self.records: list[dict[str, object]] = []
-        self.best: CertifiedPoint | None = None  # the recorded point with the smallest gap
+        self.best: FoundPoint | None = None  # the recorded point with the smallest gap
+        self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
         self._start = perf_counter()
 
-    def record(self, n_iter: int, point: Certified, **extra: object) -> Status | None:
+    def record(self, n_iter: int, point: Found, **extra: object) -> Status | None:
         """Take note of a point; return a status when it is time to stop."""
         if self.best is None and not isfinite(point.primal):
             raise OverflowError("the objective is not finite at the start")
@@ -96,38 +109,63 @@ class Monitor:
         }
         self.records.append(row | extra)
         if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
-            self.best = CertifiedPoint.copy_of(point)
+            self.best = FoundPoint.copy_of(point)
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
+        status = Status.MAX_ITER if n_iter >= self.max_iter else None
         if is_converged(point.gap, point.primal, self.tol):
+            return self._prove(point) or status
+        return status
+
+    def _prove(self, point: Found) -> Status | None:
+        """Certify a point that seems to be a solution; None where a better one might be proved."""
+        L, triangular = self.problem.returned(point.L)
+        certificate = None
+        if isinstance(point, Point) and self.problem.allows_quick_certificates:
+            certificate = quick_certificate(point, triangular)
+        if certificate is None or not self._accepts(certificate):
+            slope = None if isinstance(point, Point) else point.slope  # φ' is computed anew
+            certificate = full_certificate(self.problem, L, triangular, point.b0, slope)
+        if self._proven is None or certificate.gap < self._proven.certificate.gap:
+            self._proven = ProvenPoint(L, point.b0, point.slope, certificate)
+        if self._accepts(certificate):
             return Status.CONVERGED
-        return Status.MAX_ITER if n_iter >= self.max_iter else None
+        hopeless = not is_converged(certificate.floor, certificate.primal, self.tol)
+        return Status.PRECISION if hopeless else None
+
+    def _accepts(self, certificate: Certificate) -> bool:
+        return is_converged(certificate.gap, certificate.primal, self.tol)
 
     def note(self, text: str) -> None:
         """Say something that is not an iteration, where iterations are printed."""
         if self.verbose:
             print(text, flush=True)
 
-    def _iterate(self, point: Certified, row: dict) -> Iterate:
-        W = self.problem.metric(point.L)
+    def _iterate(self, point: Found, row: dict) -> Iterate:
+        L, _ = self.problem.returned(point.L)
         return Iterate(
-            row["iteration"], W, point.b0, point.primal, point.gap, point.n_active, row["seconds"]
+            row["iteration"], L, point.b0, point.primal, point.gap, point.n_active, row["seconds"]
         )
 
     def result(self, status: Status) -> Result:
         """The best recorded point, with everything known about the run."""
-        best, xp, active, multipliers = self.best, self.problem.xp, None, None
-        if best.slope is not None:
-            active = xp.nonzero(best.slope)[0]
-            multipliers = xp.abs(xp.take(best.slope, active, axis=0))
+        if status is not Status.CONVERGED:
+            proved = self._prove(self.best)
+            if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:
+                status = proved
+        proven, xp, active, multipliers = self._proven, self.problem.xp, None, None
+        if proven.slope is not None:
+            active = xp.nonzero(proven.slope)[0]
+            multipliers = xp.abs(xp.take(proven.slope, active, axis=0))
         names = self.records[-1]
         return Result(
-            W=self.problem.metric(best.L),
-            b0=best.b0,
-            primal=best.primal,
-            gap=best.gap,
+            L=proven.L,
+            b0=proven.b0,
+            primal=proven.certificate.primal,
+            dual=proven.certificate.dual,
+            gap=proven.certificate.gap,
             status=status,
             n_iter=self.records[-1]["iteration"],
             tol=self.tol,

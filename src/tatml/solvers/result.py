@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isfinite
 
 import numpy as np
 
-from .._array import Array
+from .._array import Array, symmetrised
 
-__all__ = ["Iterate", "Result", "Status", "is_converged"]
+__all__ = ["Iterate", "Result", "Status", "is_converged", "metrics_of"]
 
 
 class Status(Enum):
@@ -35,10 +36,13 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A point on the way, as the callback sees it; given back as `init=`, it resumes from here."""
+    """A point on the way, as the callback sees it; given back as `init=`, it resumes from here.
+
+    Its numbers are as computed: only those of a `Result` include bounds of their rounding errors.
+    """
 
     n_iter: int
-    W: list[Array] = field(repr=False)
+    L: list[Array] = field(repr=False)
     b0: float
     primal: float
     gap: float
@@ -46,8 +50,13 @@ class Iterate:
     seconds: float
 
     @property
+    def W(self) -> list[Array]:  # noqa: N802
+        """L Lᵀ, rounded."""
+        return metrics_of(self.L)
+
+    @property
     def dual(self) -> float:
-        """A lower bound of the optimal value."""
+        """A lower bound of the optimal value, up to rounding."""
         return self.primal - self.gap
 
 
@@ -57,13 +66,22 @@ class Result:
 
     Attributes
     ----------
+    L : list of M arrays of shape (n_m, n_m)
+        Lower triangular factors of the learnt matrices, with a positive diagonal: W_m = L_m L_mᵀ.
+        The certificate is that of L and b0, and ``Lᵀx`` is the embedding (over √M).
     W : list of M arrays of shape (n_m, n_m)
-        The learnt positive definite matrices.
+        The learnt positive definite matrices. They are formed from L on access and rounded:
+        eigenvalues below 1e-16 of the largest are lost, so that W may not even be positive definite
+        where features are very large. Compute distances from L.
     b0 : float
         The threshold, in squared units.
-    primal, dual, gap : float
-        F(W, b0), a lower bound of min F, and how far they are apart: absolute, and never computed
-        as a difference near the solution.
+    primal : float
+        F(L, b0), as computed.
+    dual : float
+        A proved lower bound of min F. It allows for the rounding errors of `primal`, and is
+        therefore a little below ``primal - gap``.
+    gap : float
+        A proved upper bound of F(L, b0) − min F, absolute. Rounding errors are included.
     converged : bool
         Whether gap ≤ tol · max(1, |primal|), and nothing else.
     status : Status
@@ -74,7 +92,7 @@ class Result:
         The tolerance that was asked for.
     history : dict of str to array of shape (n_records,)
         ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and what
-        the solver adds.
+        the solver adds; as computed, without bounds of rounding errors.
     active : integer array of shape (n_active,), or None
         The pairs whose multiplier is not zero. None where the pairs were not all in memory (out of
         core, a cluster, all pairs): ``history["n_active"]`` counts them.
@@ -92,9 +110,10 @@ class Result:
     'The duality gap is within the tolerance.'
     """
 
-    W: list[Array] = field(repr=False)
+    L: list[Array] = field(repr=False)
     b0: float
     primal: float
+    dual: float
     gap: float
     status: Status
     n_iter: int
@@ -104,9 +123,9 @@ class Result:
     multipliers: Array | None = field(repr=False)
 
     @property
-    def dual(self) -> float:
-        """A lower bound of the optimal value."""
-        return self.primal - self.gap
+    def W(self) -> list[Array]:  # noqa: N802
+        """L Lᵀ, rounded: see `Result`."""
+        return metrics_of(self.L)
 
     def __getstate__(self) -> dict[str, object]:
         """The status by its name: not every way of saving knows enumerations."""
@@ -119,6 +138,11 @@ class Result:
     def converged(self) -> bool:
         """Whether gap ≤ tol · max(1, |primal|), and nothing else."""
         return is_converged(self.gap, self.primal, self.tol)
+
+
+def metrics_of(L: Sequence[Array]) -> list[Array]:
+    """L Lᵀ of each block."""
+    return [symmetrised(factor @ factor.T) for factor in L]
 
 
 def is_converged(gap: float, primal: float, tol: float) -> bool:
