@@ -92,7 +92,7 @@ def random_problem(seed):
     arrays, sizes = zip(
         *(_random_array(rng, n_samples, shape, labels, low, high) for shape in shapes), strict=True
     )
-    n_pairs = int(rng.integers(1, 41))
+    n_pairs = int(rng.integers(1, 41)) if rng.random() < 0.5 else int(_log_uniform(rng, 1, 41))
     first = rng.integers(n_samples, size=n_pairs)
     second = (first + rng.integers(1, n_samples, size=n_pairs)) % n_samples
     square = _squared_distances(arrays, first, second)
@@ -102,7 +102,6 @@ def random_problem(seed):
     weights = rng.uniform(0, 3, size=n_pairs) if rng.random() < 0.25 else None
     if weights is not None:
         weights[1:][rng.random(n_pairs - 1) < 0.2] = 0.0
-    prior = _random_prior(rng, shapes, square)
     return Problem(
         arrays=list(arrays),
         pairs=np.stack([first, second], axis=1),
@@ -112,7 +111,7 @@ def random_problem(seed):
         c0=_random_c0(rng, C * n_pairs),
         mu0=float(rng.choice([1.0, 1.0, 1.0, _log_uniform(rng, 1e-2, 1e2), _typical(square)])),
         margin=(0.5, 2.0) if rng.random() < 0.7 else _random_margin(rng),
-        prior=prior,
+        prior=_random_prior(rng, shapes, square),
         tol=float(rng.choice([1e-6, 1e-8, 1e-10], p=[0.7, 0.15, 0.15])),
         solver=solver,
         max_iter=300 if solver == "dykstra" else None,
@@ -132,7 +131,7 @@ def _random_shapes(rng):
 
 
 def _random_array(rng, n_samples, shape, labels, low, high):
-    """Samples (n_samples, n, width), and the sizes of their columns: without the shift, and with."""
+    """Samples (n_samples, n, width), and the sizes of their columns, without and with the shift."""
     X = rng.normal(size=(n_samples, *shape))
     if rng.random() < 0.4:
         X = X * rng.choice([0.3, 0.01]) + rng.normal(size=(3, *shape))[labels]
@@ -182,10 +181,10 @@ def _random_margin(rng):
 
 def _random_prior(rng, shapes, square):
     kind = rng.random()
-    if kind < 0.5:
+    if kind < 0.6:
         return None
     scale = 1 / _typical(square) if kind < 0.9 else 1.0
-    return [scale * (np.eye(n) if kind < 0.75 else _random_spd(rng, n)) for n, _ in shapes]
+    return [scale * (np.eye(n) if kind < 0.8 else _random_spd(rng, n)) for n, _ in shapes]
 
 
 def _random_spd(rng, n):
@@ -254,8 +253,8 @@ def exact_optimum(problem, start=None):
         bounds = None
         if start is not None and start.active is not None:
             bounds = dual.polish(dual.multipliers_of(start))
-        if bounds is None:
-            bounds = dual.solve()
+        for distance in (2, 1e4, 1e8):  # the farther, the safer and the slower
+            bounds = bounds or dual.solve(distance)
         if bounds is None:
             raise ArithmeticError("no certified optimum was found")
         return tuple(mpmath.mpf(str(value)) for value in bounds)
@@ -462,9 +461,9 @@ class _Dual:
 
     # From nowhere near the optimum
 
-    def solve(self, steps=300):
+    def solve(self, distance, steps=120):
         """Bounds of the optimum, or None."""
-        point, wanted = self.start(), 0.1
+        point, wanted = self.start(distance), 0.1
         for _ in range(steps):
             lower, upper = self.bounds(point)
             accuracy = float((upper - lower) / max(1, abs(upper)))
@@ -475,7 +474,10 @@ class _Dual:
                 if bounds is not None:
                     return bounds
                 wanted = accuracy / 100
-            point = point.next()
+            try:
+                point = point.next()
+            except ArithmeticError:
+                return None
         return None
 
     def bounds(self, point):
@@ -486,9 +488,10 @@ class _Dual:
             return _number(-inf), upper
         return self.value(point.alpha, factors), upper
 
-    def start(self):
-        """A point with W P = ζI and αv = ζ, and ζ so large that nothing starts near a boundary."""
-        sizes = [self.mu0 / max(np.trace(A, axis1=1, axis2=2).max(), self.mu0) for A in self.A]
+    def start(self, distance):
+        """A point with W P = ζI and αv = ζ, and ζ so large that the residuals are small to it."""
+        largest = [np.trace(A, axis1=1, axis2=2).max() for A in self.A]
+        sizes = [self.mu0 / square if square else _number(1) for square in largest]
         eyes = [_numbers(np.eye(A.shape[1])) for A in self.A]
         W = [size * eye for size, eye in zip(sizes, eyes, strict=True)]
         D = self.distances(W)
@@ -497,7 +500,7 @@ class _Dual:
             alpha = np.minimum(alpha, self.mu0 / (self.softness * len(D) * self.gamma))
         pull = max(alpha * (D + abs(self.xi(alpha))))
         largest = (size * abs(P).max() for size, P in zip(sizes, self.P(alpha), strict=True))
-        zeta = 2 * max([_number(1), pull, *largest])
+        zeta = _number(distance) * max([_number(1), pull, *largest])
         P = [zeta / size * eye for size, eye in zip(sizes, eyes, strict=True)]
         return _InteriorPoint(self, alpha, zeta / alpha, W, P)
 
@@ -707,9 +710,12 @@ def main(arguments=None):
     parser.add_argument("--json", help="a file for one line a seed")
     options = parser.parse_args(arguments)
     seeds = range(*map(int, options.seeds.split(":")))
-    with Pool(options.processes) as pool:
-        work = partial(examine, baseline=options.baseline)
-        lines = list(pool.imap(work, seeds, chunksize=4))
+    work = partial(examine, baseline=options.baseline)
+    if options.processes == 1:
+        lines = list(map(work, seeds))
+    else:
+        with Pool(options.processes) as pool:
+            lines = list(pool.imap(work, seeds, chunksize=4))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({line["seed"]: line for line in lines}, file, indent=1)
