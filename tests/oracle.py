@@ -1,0 +1,731 @@
+"""Judge what `learn_metric` returns with 60 digits.
+
+`random_problem` draws hostile problems, `exact_optimum` encloses the least value of each between
+a primal and a dual value, and `judge` lists the promises that a result breaks. No code of tatml
+is used but the function that is judged. The formulas are those of docs/theory.md.
+
+    python tests/oracle.py --seeds 0:2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import ceil, inf, isfinite, log2
+from multiprocessing import Pool
+
+import mpmath
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+import tatml
+
+try:  # ten times as fast as mpmath's numbers, and not needed
+    import gmpy2
+except ImportError:
+    gmpy2 = None
+
+DIGITS = 60  # of the value of F
+WORKING_DIGITS = 110  # of the search for its least value: W may span 36 orders, and its inverse
+ACCURACY = 1e-32  # how close the bounds of the least value are, relative to max(1, |F|)
+MODERATE_FEATURES = (1e-3, 1e3)
+MODERATE_C = (1e-6, 1e6)
+
+
+# The problems
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The arguments of `learn_metric`, and whether it has to converge on them."""
+
+    arrays: list[np.ndarray]
+    pairs: np.ndarray
+    similar: np.ndarray
+    weights: np.ndarray | None = None
+    C: float = 1.0
+    c0: float = 1.0
+    mu0: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: list[np.ndarray] | None = None
+    tol: float = 1e-6
+    solver: str = "newton"
+    max_iter: int | None = None
+    regime: str = "moderate"
+
+    @property
+    def W0(self):
+        return self.prior or [np.eye(array.shape[1]) for array in self.arrays]
+
+    def learn(self, **options):
+        """What `learn_metric` says, without its warning."""
+        names = ["weights", "C", "c0", "mu0", "margin", "prior", "tol", "solver", "max_iter"]
+        if self.solver == "dykstra":
+            options = {"random_state": 0} | options
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return tatml.learn_metric(
+                tatml.Blocks(*self.arrays),
+                self.pairs,
+                self.similar,
+                **{name: getattr(self, name) for name in names} | options,
+            )
+
+
+def random_problem(seed):
+    """A problem that may have any scale, from features of 1e-3 to 1e9 and C of 1e-12 to 1e12."""
+    rng = np.random.default_rng(seed)
+    tame = rng.random() < 0.4  # so that the moderate regime has many of the problems
+    solver = "dykstra" if rng.random() < 0.1 else "newton"
+    low, high = MODERATE_FEATURES if tame else (1e-3, 1e9)
+    shapes, n_samples = _random_shapes(rng), int(rng.integers(2, 13))
+    labels = rng.integers(int(rng.integers(1, 4)), size=n_samples)
+    if solver == "dykstra":
+        low, high = 0.1, 10.0
+    arrays, sizes = zip(
+        *(_random_array(rng, n_samples, shape, labels, low, high) for shape in shapes), strict=True
+    )
+    n_pairs = int(rng.integers(1, 41)) if rng.random() < 0.5 else int(_log_uniform(rng, 1, 41))
+    first = rng.integers(n_samples, size=n_pairs)
+    second = (first + rng.integers(1, n_samples, size=n_pairs)) % n_samples
+    square = _squared_distances(arrays, first, second)
+    C = _log_uniform(rng, *(MODERATE_C if tame else (1e-12, 1e12)))
+    if solver == "dykstra":
+        C = _log_uniform(rng, 1e-4, 1)
+    weights = rng.uniform(0, 3, size=n_pairs) if rng.random() < 0.25 else None
+    if weights is not None:
+        weights[1:][rng.random(n_pairs - 1) < 0.2] = 0.0
+    return Problem(
+        arrays=list(arrays),
+        pairs=np.stack([first, second], axis=1),
+        similar=_random_similar(rng, square, labels[first] == labels[second]),
+        weights=weights,
+        C=C,
+        c0=_random_c0(rng, C * n_pairs),
+        mu0=float(rng.choice([1.0, 1.0, 1.0, _log_uniform(rng, 1e-2, 1e2), _typical(square)])),
+        margin=(0.5, 2.0) if rng.random() < 0.7 else _random_margin(rng),
+        prior=_random_prior(rng, shapes, square),
+        tol=float(rng.choice([1e-6, 1e-8, 1e-10], p=[0.7, 0.15, 0.15])),
+        solver=solver,
+        max_iter=300 if solver == "dykstra" else None,
+        regime=_regime(np.concatenate(sizes), C),
+    )
+
+
+def _log_uniform(rng, low, high):
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def _random_shapes(rng):
+    n_blocks = int(rng.choice([1, 2, 3], p=[0.6, 0.25, 0.15]))
+    if rng.random() < 0.6:
+        return [(int(rng.integers(1, 13)), 1) for _ in range(n_blocks)]
+    return [tuple(map(int, rng.integers(1, 6, size=2))) for _ in range(n_blocks)]
+
+
+def _random_array(rng, n_samples, shape, labels, low, high):
+    """Samples (n_samples, n, width), and the sizes of their columns, without and with the shift."""
+    X = rng.normal(size=(n_samples, *shape))
+    if rng.random() < 0.4:
+        X = X * rng.choice([0.3, 0.01]) + rng.normal(size=(3, *shape))[labels]
+    spread = np.full(shape[0], _log_uniform(rng, low, high))
+    if rng.random() < 0.3:
+        spread = np.array([_log_uniform(rng, low, high) for _ in range(shape[0])])
+    shift = 0.0
+    if rng.random() < 0.2:
+        shift = _log_uniform(rng, 1, 1e6)
+    X = (X + shift) * spread[:, None]
+    if rng.random() < 0.2:  # duplicates, which make distances of exactly zero
+        X = X[rng.integers(int(rng.integers(1, n_samples + 1)), size=n_samples)]
+    return X, np.concatenate([spread, spread * max(1.0, shift)])
+
+
+def _squared_distances(arrays, first, second):
+    squares = (np.sum((array[first] - array[second]) ** 2, axis=(1, 2)) for array in arrays)
+    return sum(squares) / len(arrays)
+
+
+def _typical(square):
+    return float(np.mean(square)) or 1.0
+
+
+def _random_similar(rng, square, same_label):
+    kind = rng.random()
+    if kind < 0.4:
+        return square <= np.median(square)
+    if kind < 0.6:
+        return same_label
+    if kind < 0.9:
+        return rng.random(len(square)) < 0.5
+    return np.full(len(square), kind < 0.95)
+
+
+def _random_c0(rng, data_term):
+    kind = rng.random()
+    if kind < 0.4:
+        return inf
+    return _log_uniform(rng, 1e-2, 1e2) if kind < 0.75 else _log_uniform(rng, 0.1, 10) * data_term
+
+
+def _random_margin(rng):
+    low = float(rng.uniform(0.05, 1.5))
+    return low, low + float(rng.uniform(0.05, 3))
+
+
+def _random_prior(rng, shapes, square):
+    kind = rng.random()
+    if kind < 0.6:
+        return None
+    scale = 1 / _typical(square) if kind < 0.9 else 1.0
+    return [scale * (np.eye(n) if kind < 0.8 else _random_spd(rng, n)) for n, _ in shapes]
+
+
+def _random_spd(rng, n):
+    """With a condition of up to 1e6, and symmetric to the last bit."""
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    matrix = (Q * 10.0 ** rng.uniform(-3, 3, size=n)) @ Q.T
+    return (matrix + matrix.T) / 2
+
+
+def _regime(sizes, C):
+    tame_features = MODERATE_FEATURES[0] <= min(sizes) and max(sizes) <= MODERATE_FEATURES[1]
+    tame_C = MODERATE_C[0] <= C <= MODERATE_C[1]
+    if tame_features:
+        return "moderate" if tame_C else "wild C"
+    return "wild features" if tame_C else "both wild"
+
+
+# The value at a point, with mpmath
+
+
+def exact_value(problem, L, b0):
+    """F at W = L Lᵀ and b0, every number taken as exact; infinite where L is not invertible."""
+    if not all(isfinite(value) for block in L for value in np.ravel(block)) or not isfinite(b0):
+        return mpmath.inf
+    with mpmath.workdps(DIGITS):
+        L, b0 = [_exact(block) for block in L], mpmath.mpf(b0)
+        determinants = [mpmath.det(mpmath.matrix(block.tolist())) for block in L]
+        if 0 in determinants:
+            return mpmath.inf
+        value = mpmath.mpf(0)
+        for factor, determinant, W0 in zip(L, determinants, problem.W0, strict=True):
+            C0 = _cholesky(_exact(W0))
+            whitened = _forward(C0, factor)
+            logdet = mpmath.log(abs(determinant) / mpmath.fprod(np.diag(C0)))
+            value += mpmath.fsum(whitened.ravel(), squared=True) - 2 * logdet - len(factor)
+        for k, (i, j) in enumerate(problem.pairs):
+            differences = [_exact(array[i]) - _exact(array[j]) for array in problem.arrays]
+            images = [factor.T.dot(D) for factor, D in zip(L, differences, strict=True)]
+            squares = (mpmath.fsum(image.ravel(), squared=True) for image in images)
+            y, gamma = (1, problem.margin[0]) if problem.similar[k] else (-1, problem.margin[1])
+            violation = max(y * (mpmath.fsum(squares) / len(L) - gamma * b0), 0)
+            weight = 1.0 if problem.weights is None else problem.weights[k]
+            value += mpmath.mpf(problem.C) * weight / 2 * violation**2
+        if problem.c0 < inf:
+            return value + mpmath.mpf(problem.c0) / 2 * (b0 - problem.mu0) ** 2
+        return value if b0 == problem.mu0 else mpmath.inf
+
+
+def _exact(array):
+    """The numbers of an array as those of mpmath."""
+    return np.frompyfunc(mpmath.mpf, 1, 1)(np.asarray(array, dtype=object))
+
+
+# The least value: arrays of numbers of 110 digits
+
+
+def exact_optimum(problem, start=None):
+    """Two numbers of mpmath, a dual and a primal value, between which min F is.
+
+    `start` may be a result whose multipliers are near the optimal ones: then a few Newton steps
+    for the dual problem suffice. Without, or where it misleads, an interior-point method goes all
+    the way from the prior.
+    """
+    with _digits():
+        dual = _Dual(problem)
+        bounds = None
+        if start is not None and start.active is not None:
+            bounds = dual.polish(dual.multipliers_of(start))
+        for distance in (2, 1e4, 1e8):  # the farther, the safer and the slower
+            bounds = bounds or dual.solve(distance)
+        if bounds is None:
+            raise ArithmeticError("no certified optimum was found")
+        return tuple(mpmath.mpf(str(value)) for value in bounds)
+
+
+@contextmanager
+def _digits():
+    with mpmath.workdps(WORKING_DIGITS):
+        if gmpy2 is None:
+            yield
+        else:
+            with gmpy2.context(gmpy2.get_context(), precision=ceil(WORKING_DIGITS * log2(10))):
+                yield
+
+
+if gmpy2 is None:
+    _number, _log = mpmath.mpf, mpmath.log
+else:
+    _number, _log = gmpy2.mpfr, gmpy2.log
+
+
+def _numbers(array):
+    return np.frompyfunc(_number, 1, 1)(np.asarray(array, dtype=object))
+
+
+class _NotPositiveDefiniteError(ArithmeticError):
+    pass
+
+
+def _cholesky(A):
+    """The lower triangular factor of a matrix of numbers."""
+    L = A * 0
+    for j in range(len(A)):
+        pivot = A[j, j] - L[j, :j].dot(L[j, :j])
+        if not pivot > 0:
+            raise _NotPositiveDefiniteError
+        L[j, j] = pivot**0.5
+        L[j + 1 :, j] = (A[j + 1 :, j] - L[j + 1 :, :j].dot(L[j, :j])) / L[j, j]
+    return L
+
+
+def _forward(L, B):
+    """L⁻¹ B."""
+    X = B * 0
+    for i in range(len(L)):
+        X[i] = (B[i] - L[i, :i].dot(X[:i])) / L[i, i]
+    return X
+
+
+def _solve(L, b):
+    """(L Lᵀ)⁻¹ b."""
+    return _forward(L[::-1, ::-1].T, _forward(L, b)[::-1])[::-1]
+
+
+def _inverse(L):
+    """(L Lᵀ)⁻¹."""
+    half = _forward(L, _numbers(np.eye(len(L))))
+    return half.T.dot(half)
+
+
+def _logdet(L):
+    return 2 * sum(_log(value) for value in np.diag(L))
+
+
+def _inner(A, B):
+    return (A * B).sum()
+
+
+def _symmetric(A):
+    return (A + A.T) / 2
+
+
+def _step_to_boundary(L, step):
+    """About the largest a for which L Lᵀ + a·step is positive definite; double precision does."""
+    scaled = _forward(L, _forward(L, step).T)
+    lowest = np.linalg.eigvalsh(scaled.astype(float))[0]
+    return inf if lowest >= 0 else -1 / lowest
+
+
+class _Dual:
+    """The dual problem over α ≥ 0, in coordinates in which the prior is the identity.
+
+    With s = yα: P_m(α) = I + Σ_k s_k A_mk, W = P⁻¹, b0 = μ0 + γᵀs/c0 and ξ = γ b0 + s/c.
+    """
+
+    def __init__(self, problem):
+        weights = np.ones(len(problem.pairs)) if problem.weights is None else problem.weights
+        self.n_pairs = len(weights)
+        self.kept = np.flatnonzero(weights)  # a pair of weight zero is none
+        first, second = problem.pairs[self.kept].T
+        similar = problem.similar[self.kept]
+        self.y = _numbers(np.where(similar, 1, -1))
+        self.gamma = _numbers(np.where(similar, *problem.margin))
+        self.c = _number(problem.C) * _numbers(weights[self.kept])
+        self.softness = _number(0) if problem.c0 == inf else 1 / _number(problem.c0)
+        self.mu0 = _number(problem.mu0)
+        root = _number(len(problem.arrays)) ** 0.5
+        self.U, self.A = [], []
+        for array, W0 in zip(problem.arrays, problem.W0, strict=True):
+            C0 = _cholesky(_numbers(W0))
+            difference = (_numbers(array[first]) - _numbers(array[second])) / root
+            U = np.stack([C0.T.dot(one) for one in difference])
+            self.U.append(U)
+            self.A.append(np.stack([one.dot(one.T) for one in U]))
+
+    # What α implies
+
+    def P(self, alpha):
+        return [
+            _numbers(np.eye(A.shape[1])) + S for A, S in zip(self.A, self.S(alpha), strict=True)
+        ]
+
+    def S(self, alpha):
+        s = self.y * alpha
+        return [s.dot(A.reshape(len(A), -1)).reshape(A.shape[1:]) for A in self.A]
+
+    def b0(self, alpha):
+        return self.mu0 + self.gamma.dot(self.y * alpha) * self.softness
+
+    def xi(self, alpha):
+        return self.gamma * self.b0(alpha) + self.y * alpha / self.c
+
+    def distances(self, W):
+        return sum(A.reshape(len(A), -1).dot(V.ravel()) for A, V in zip(self.A, W, strict=True))
+
+    def value(self, alpha, factors):
+        """g(α), where the factors are those of P(α)."""
+        force = self.gamma.dot(self.y * alpha)
+        quadratic = (alpha**2 / self.c).sum() / 2 + force**2 * self.softness / 2
+        return sum(map(_logdet, factors)) - self.mu0 * force - quadratic
+
+    def primal(self, W, logdet, b0):
+        """F(W, b0)."""
+        value = sum(np.trace(V) - len(V) for V in W) - logdet
+        violation = self.y * (self.distances(W) - self.gamma * b0)
+        value += sum(c / 2 * a**2 for c, a in zip(self.c, violation, strict=True) if a > 0)
+        return value + ((b0 - self.mu0) ** 2 / (2 * self.softness) if self.softness else 0)
+
+    def curvature(self, W, V):
+        """⟨A_k, W A_l V⟩ for all pairs, of symmetric W and V."""
+        total = 0
+        for U, A, one, other in zip(self.U, self.A, W, V, strict=True):
+            if U.shape[2] == 1:
+                flat = U[:, :, 0]
+                total = total + flat.dot(one).dot(flat.T) * flat.dot(other).dot(flat.T)
+            else:
+                rows = A.reshape(len(A), -1)
+                products = np.stack([one.dot(B).dot(other) for B in A])
+                total = total + rows.dot(products.reshape(len(A), -1).T)
+        return total
+
+    def hessian(self, W, V):
+        """Of −g where W = V = P⁻¹: positive definite."""
+        B = self.curvature(W, V) + np.outer(self.gamma, self.gamma) * self.softness
+        B = np.outer(self.y, self.y) * B
+        B[np.diag_indices_from(B)] += 1 / self.c
+        return B
+
+    def multipliers_of(self, result):
+        alpha = np.zeros(self.n_pairs)
+        alpha[np.asarray(result.active)] = np.maximum(result.multipliers, 0)
+        return _numbers(alpha[self.kept])
+
+    # Newton's method for the multipliers that are not zero
+
+    def polish(self, alpha, steps=14):
+        """Bounds of the optimum from near it, or None."""
+        try:
+            factors = [_cholesky(P) for P in self.P(alpha)]
+        except _NotPositiveDefiniteError:
+            return None
+        lower = self.value(alpha, factors)
+        for _ in range(steps):
+            W = [_inverse(L) for L in factors]
+            upper = self.primal(W, -sum(map(_logdet, factors)), self.b0(alpha))
+            if upper - lower <= ACCURACY * max(1, abs(upper)):
+                return lower, upper
+            slope = self.y * (self.distances(W) - self.xi(alpha))
+            free = np.flatnonzero((alpha > 0) | (slope > 0))
+            try:
+                L = _cholesky(self.hessian(W, W)[np.ix_(free, free)])
+            except _NotPositiveDefiniteError:
+                return None
+            step = alpha * 0
+            step[free] = _solve(L, slope[free])
+            moved = self.climb(alpha, step, lower)
+            if moved is None:
+                return None
+            alpha, factors, lower = moved
+        return None
+
+    def climb(self, alpha, step, lower):
+        """The projected step, halved until g rises."""
+        for halvings in range(8):
+            trial = np.maximum(alpha + step / 2**halvings, _number(0))
+            try:
+                factors = [_cholesky(P) for P in self.P(trial)]
+            except _NotPositiveDefiniteError:
+                continue
+            value = self.value(trial, factors)
+            if value > lower:
+                return trial, factors, value
+        return None
+
+    # From nowhere near the optimum
+
+    def solve(self, distance, steps=120):
+        """Bounds of the optimum, or None."""
+        point, wanted = self.start(distance), 0.1
+        for _ in range(steps):
+            lower, upper = self.bounds(point)
+            accuracy = float((upper - lower) / max(1, abs(upper)))
+            if accuracy <= ACCURACY:
+                return lower, upper
+            if accuracy <= wanted:
+                bounds = self.polish(point.active_multipliers())
+                if bounds is not None:
+                    return bounds
+                wanted = accuracy / 100
+            try:
+                point = point.next()
+            except ArithmeticError:
+                return None
+        return None
+
+    def bounds(self, point):
+        upper = self.primal(point.W, sum(map(_logdet, point.roots)), self.b0(point.alpha))
+        try:
+            factors = [_cholesky(P) for P in self.P(point.alpha)]
+        except _NotPositiveDefiniteError:
+            return _number(-inf), upper
+        return self.value(point.alpha, factors), upper
+
+    def start(self, distance):
+        """A point with W P = ζI and αv = ζ, and ζ so large that the residuals are small to it."""
+        largest = [np.trace(A, axis1=1, axis2=2).max() for A in self.A]
+        sizes = [self.mu0 / square if square else _number(1) for square in largest]
+        eyes = [_numbers(np.eye(A.shape[1])) for A in self.A]
+        W = [size * eye for size, eye in zip(sizes, eyes, strict=True)]
+        D = self.distances(W)
+        alpha = self.c * (D + self.gamma * self.mu0)
+        if self.softness:
+            alpha = np.minimum(alpha, self.mu0 / (self.softness * len(D) * self.gamma))
+        pull = max(alpha * (D + abs(self.xi(alpha))))
+        largest = (size * abs(P).max() for size, P in zip(sizes, self.P(alpha), strict=True))
+        zeta = _number(distance) * max([_number(1), pull, *largest])
+        P = [zeta / size * eye for size, eye in zip(sizes, eyes, strict=True)]
+        return _InteriorPoint(self, alpha, zeta / alpha, W, P)
+
+
+class _InteriorPoint:
+    """α, v > 0 and W, P ≻ 0, on the way to αv = 0, W P = I, P = P(α) and v = y (ξ(α) − D(W)).
+
+    The method is Mehrotra's, in the scaling of Helmberg, Kojima and Monteiro, which needs no
+    eigenvalues; but W P goes to the identity and not to zero.
+    """
+
+    def __init__(self, dual, alpha, v, W, P):
+        self.dual, self.alpha, self.v, self.W, self.P = dual, alpha, v, W, P
+        self.roots, self.factors = [_cholesky(X) for X in W], [_cholesky(X) for X in P]
+
+    def active_multipliers(self):
+        return np.where(self.alpha > self.dual.c * self.v, self.alpha, _number(0))
+
+    def next(self):
+        """One step: predictor, and a corrector with the same matrix."""
+        first = self.direction(0, 1, 0)
+        sigma = (1 - min(_number(1), self.longest(first))) ** 3
+        step = self.direction(*self.aims(sigma), corrected=first)
+        if self.longest(step) < 0.1:  # too near a boundary: back to the middle first
+            sigma = max(sigma, _number(0.5))
+            step = self.direction(*self.aims(sigma))
+        length = min(_number(1), _number(0.95) * self.longest(step))
+        for _ in range(50):
+            try:
+                return self.moved(length, *step)
+            except (
+                _NotPositiveDefiniteError
+            ):  # the way to the boundary is known in double precision
+                length = length / 2
+        raise ArithmeticError("the interior-point method is stuck")
+
+    def aims(self, sigma):
+        """Of αv and W P, and how much of the residuals to keep."""
+        n, product = sum(map(len, self.W)), sum(map(_inner, self.W, self.P))
+        mean = self.alpha.dot(self.v) / len(self.v)
+        return sigma * mean, max(_number(1), sigma * product / n), sigma
+
+    def direction(self, mu, tau, keep, corrected=None):
+        """Towards αv = μ and W P = τI, with the residuals times `keep`."""
+        inverses, system, residual, residuals = self.linearised
+        blocks = range(len(self.W))
+        aim = mu / self.alpha - self.v
+        T = [
+            tau * inverses[m]
+            - self.W[m]
+            - _symmetric(((1 - keep) * self.W[m]).dot(residuals[m]).dot(inverses[m]))
+            for m in blocks
+        ]
+        if corrected is not None:
+            d_alpha, d_v, d_W, d_P = corrected
+            aim = aim - d_alpha * d_v / self.alpha
+            T = [T[m] - _symmetric(d_W[m].dot(d_P[m]).dot(inverses[m])) for m in blocks]
+        right = aim - (1 - keep) * residual + self.dual.y * self.dual.distances(T)
+        d_alpha = _solve(system, right)
+        S = self.dual.S(d_alpha)
+        d_W = [T[m] - _symmetric(self.W[m].dot(S[m]).dot(inverses[m])) for m in blocks]
+        d_P = [S[m] + (1 - keep) * residuals[m] for m in blocks]
+        return d_alpha, aim - self.v / self.alpha * d_alpha, d_W, d_P
+
+    @cached_property
+    def linearised(self):
+        """What all directions from here share."""
+        inverses = [_inverse(L) for L in self.factors]
+        B = self.dual.hessian(self.W, inverses)
+        B[np.diag_indices_from(B)] += self.v / self.alpha
+        slack = self.dual.y * (self.dual.xi(self.alpha) - self.dual.distances(self.W))
+        residuals = [X - P for X, P in zip(self.dual.P(self.alpha), self.P, strict=True)]
+        return inverses, _cholesky(B), slack - self.v, residuals
+
+    def longest(self, step):
+        """How many times the step leads to the boundary, about."""
+        d_alpha, d_v, d_W, d_P = step
+        here, change = [*self.alpha, *self.v], [*d_alpha, *d_v]
+        ratios = [-x / d for x, d in zip(here, change, strict=True) if d < 0]
+        edges = map(_step_to_boundary, [*self.roots, *self.factors], [*d_W, *d_P])
+        return min([*ratios, *map(_number, edges)])
+
+    def moved(self, length, d_alpha, d_v, d_W, d_P):
+        return _InteriorPoint(
+            self.dual,
+            self.alpha + length * d_alpha,
+            self.v + length * d_v,
+            [_symmetric(X + length * d) for X, d in zip(self.W, d_W, strict=True)],
+            [_symmetric(X + length * d) for X, d in zip(self.P, d_P, strict=True)],
+        )
+
+
+# The judgement
+
+
+def judge(problem, result):
+    """The promises that a result breaks, in words; empty where it keeps them all."""
+    lower, upper = exact_optimum(problem, result)
+    return broken_promises(problem, result, exact_value(problem, result.L, result.b0), lower, upper)
+
+
+def broken_promises(problem, result, value, lower, upper):
+    """The same, with F(L) and the bounds of min F known."""
+    excess, size = value - upper, max(1, abs(value))
+    goal = problem.tol * max(1.0, abs(result.primal))
+    slack = 1e-9 * size + (0 if result.converged else result.gap)
+    checks = {
+        "L is not finite, lower triangular, with a positive diagonal": _is_factor(result.L),
+        "W is not L Lᵀ": all(map(_is_product, result.W, result.L)),
+        f"the oracle errs: F(L) = {float(value)!r} is below the optimum": value >= lower,
+        f"converged, but F(L) − min F = {float(excess):.3g} > {goal:.3g}": (
+            not result.converged or excess <= goal
+        ),
+        f"converged with a gap of {result.gap:.3g} > {goal:.3g}": (
+            not result.converged or result.gap <= goal
+        ),
+        f"dual − min F = {float(result.dual - upper):.3g} > 0": result.dual <= upper,
+        f"F(L) − min F = {float(excess):.3g} > gap = {result.gap:.3g}": excess <= result.gap,
+        f"primal − F(L) = {float(result.primal - value):.3g}": abs(result.primal - value) <= slack,
+    }
+    return [words for words, holds in checks.items() if not holds]
+
+
+def _is_factor(L):
+    return all(
+        np.all(np.isfinite(block)) and np.all(np.diag(block) > 0) and not np.any(np.triu(block, 1))
+        for block in L
+    )
+
+
+def _is_product(W, L):
+    rounding = (len(L) + 2) * np.finfo(float).eps * (np.abs(L) @ np.abs(L).T)
+    return np.array_equal(W, W.T) and bool(np.all(np.abs(W - L @ L.T) <= rounding))
+
+
+def factors_of_W(result):
+    """The exact factors of the returned W, or infinite ones where it is not positive definite."""
+    with mpmath.workdps(DIGITS):
+        try:
+            return [_cholesky(_exact(W)) for W in result.W]
+        except _NotPositiveDefiniteError:
+            return [np.full(W.shape, inf) for W in result.W]
+
+
+# Many problems
+
+
+def examine(seed, baseline=False):
+    """One line about a seed: what was claimed, and what is true."""
+    problem = random_problem(seed)
+    line = {"seed": seed, "regime": problem.regime, "solver": problem.solver, "tol": problem.tol}
+    start = time.perf_counter()
+    try:
+        result = problem.learn()
+    except Exception as error:
+        name = type(error).__name__
+        words = [f"{name}: {error}"]
+        return line | {"status": name, "converged": False, "truly": False, "broken": words}
+    learnt = time.perf_counter()
+    lower, upper = exact_optimum(problem, result)
+    value = exact_value(problem, factors_of_W(result) if baseline else result.L, result.b0)
+    excess = value - upper
+    within = bool(excess <= problem.tol * max(1.0, abs(result.primal)))
+    return line | {
+        "status": str(result.status),
+        "converged": bool(result.converged),
+        "truly": bool(result.converged) and within,
+        "false": bool(result.converged) and not within,
+        "within": within,
+        "dual above": bool(result.dual > upper),
+        "primal": float(result.primal),
+        "dual": float(result.dual),
+        "gap": float(result.gap),
+        "value": float(value),
+        "optimum": float(upper),
+        "excess": float(excess),
+        "learning": learnt - start,
+        "judging": time.perf_counter() - learnt,
+        "broken": [] if baseline else broken_promises(problem, result, value, lower, upper),
+    }
+
+
+def summary(lines):
+    """A table of counts, by regime and by status."""
+    columns = ("converged", "truly", "false", "within", "dual above")
+    rows = [f"{'':34}{'problems':>10}" + "".join(f"{name:>12}" for name in columns)]
+    keys = ("regime", "solver", "tol", "status")
+    groups = [(lambda line, key=key: f"{key} {line[key]}") for key in keys]
+    groups.append(lambda line: f"newton, {line['regime']}" if line["solver"] == "newton" else "")
+    for name_of in [lambda line: "all", *groups]:
+        for name in sorted({name_of(line) for line in lines} - {""}):
+            chosen = [line for line in lines if name_of(line) == name]
+            counts = (sum(line.get(column, False) for line in chosen) for column in columns)
+            rows.append(f"{name:34}{len(chosen):10}" + "".join(f"{count:12}" for count in counts))
+    ratios = [line["excess"] / line["gap"] for line in lines if line["converged"] and line["gap"]]
+    rows.append(f"largest (F(L) − min F)/gap where converged: {max(ratios, default=0):.3g}")
+    for name in ("learning", "judging"):
+        rows.append(f"seconds of {name}: {sum(line.get(name, 0) for line in lines):.1f}")
+    return "\n".join(rows)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", default="0:200", help="first:last+1 (default: 0:200)")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--baseline", action="store_true", help="count only, and judge W, not L")
+    parser.add_argument("--json", help="a file for one line a seed")
+    options = parser.parse_args(arguments)
+    seeds = range(*map(int, options.seeds.split(":")))
+    work = partial(examine, baseline=options.baseline)
+    if options.processes == 1:
+        lines = list(map(work, seeds))
+    else:
+        with Pool(options.processes) as pool:
+            lines = list(pool.imap(work, seeds, chunksize=4))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({line["seed"]: line for line in lines}, file, indent=1)
+    print(summary(lines))
+    broken = [line for line in lines if line["broken"]]
+    print(f"{len(broken)} seeds with broken promises", Counter(line["regime"] for line in broken))
+    for line in broken:
+        print(f"  {line['seed']} ({line['regime']}, {line['status']}): {'; '.join(line['broken'])}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
