@@ -36,7 +36,7 @@ def test_a_gap_that_is_not_finite_is_not_converged(gap):
 
 
 def certified(case, gap, **changes):
-    point = {"L": case.eyes, "b0": 1.0, "primal": 5.0, "slope": np.ones(len(case.pairs))}
+    point = {"L": case.eyes, "b0": 1.0, "primal": 5.0, "slope": np.zeros(len(case.pairs))}
     return SimpleNamespace(**point | {"gap": gap, "n_active": 1} | changes)
 
 
