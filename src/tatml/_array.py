@@ -27,6 +27,7 @@ __all__ = [
     "factor_posdef",
     "foreign_kind",
     "free_bytes",
+    "inverse_factor",
     "linalg_errors",
     "lower_triangular",
     "namespace",
@@ -172,6 +173,12 @@ def lower_triangular(factor: Array) -> Array:
     diagonal = xp.linalg.diagonal(upper)
     one = xp.ones_like(diagonal)
     return (xp.where(diagonal < 0, -one, one)[:, None] * upper).T
+
+
+def inverse_factor(P: Array) -> Array:
+    """Upper triangular L with L Lᵀ = P⁻¹."""
+    xp = namespace(P)
+    return xp.linalg.inv(xp.linalg.cholesky(P)).T
 
 
 def factor_posdef(matrix: Array):

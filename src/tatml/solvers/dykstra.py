@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Array, LinAlgError
+from .._array import Array, LinAlgError, inverse_factor
 from ..losses import BurgLoss, SquaredHinge
 from ..problem import LogDetProblem
 from .monitor import FoundPoint, Monitor
@@ -243,17 +243,12 @@ def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
     """W(s), factorised, and b0(s), with their gap; LinAlgError outside the domain of g."""
     active = np.nonzero(s)[0]  # theory (Map)
     scatter = problem.sums.take(active).scatter(s[active])
-    L = [_inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
+    L = [inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
     b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
     zeta = problem.sums.transformed(L).distances() - problem.loss.gamma * b0
     gap = float(np.sum(problem.loss.gap(zeta, s)))  # theory (GapD)
     primal = problem.primal(L, b0, zeta)
     return FoundPoint(tuple(L), b0, primal, gap, s, active.shape[0])
-
-
-def _inverse_factor(P: Array) -> Array:
-    """Upper triangular L with L Lᵀ = P⁻¹."""
-    return np.linalg.inv(np.linalg.cholesky(P)).T
 
 
 def _first_multipliers(

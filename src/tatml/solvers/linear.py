@@ -93,13 +93,8 @@ class WoodburySystem(NewtonSystem):
         self._solve = factor_posdef(self._gram())
 
     def _gram(self) -> Array:
-        k = self.sums.n_pairs  # theory (Gram)
-        total = self.threshold[:, None] * self.threshold[None, :]
-        for m, (n, width) in enumerate(zip(self.sums.sizes, self.sums.widths, strict=True)):
-            block = self.sums.block(m)
-            inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
-            total += inner / self.sums.n_blocks**2
-        return total + eye(k, like=total) / self.curvature
+        gram = pair_gram(self.sums, self.threshold)
+        return gram + eye(gram.shape[0], like=gram) / self.curvature
 
     def solve(self, V, b, rtol):
         """Solve by the factorisation at hand."""
@@ -145,6 +140,16 @@ class ConjugateGradientSystem(NewtonSystem):
             direction = _add(residual, square / before, direction)
         self._before = (V, b), solution, residual
         return solution
+
+
+def pair_gram(sums: PairSums, threshold: Array) -> Array:
+    """ZᵀZ of the pairs, given the last entry of each z_k."""
+    total = threshold[:, None] * threshold[None, :]  # theory (Gram)
+    for m, (n, width) in enumerate(zip(sums.sizes, sums.widths, strict=True)):
+        block = sums.block(m)
+        inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
+        total += inner / sums.n_blocks**2
+    return total
 
 
 def _svec_gram(block: PairSums) -> Array:

@@ -27,6 +27,7 @@ from scipy.optimize import brentq
 from .._array import Array, eye, linalg_errors, namespace, on_gpu
 from ..points import Point
 from ..problem import LogDetProblem
+from .dual_newton import can_finish_in_dual, finish_in_dual
 from .linear import FIRST_PRODUCTS, Direction, dimension
 from .monitor import Monitor
 from .result import Result, Status, is_converged
@@ -42,6 +43,7 @@ ROOM = 1e-3  # of ‖W‖
 TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
 CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
 PATIENCE = 8  # steps without a better gap before a damped step
+MOST_RESCUES = 3  # damped steps: after more of them the primal is left for the dual
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
@@ -73,6 +75,7 @@ class _Pace:
     stale: int = 0
     slow: bool = False
     at_floor: bool = False
+    rescues: int = 0
     products: int = FIRST_PRODUCTS
 
     def note(self, point: Point, step: Step) -> None:
@@ -81,6 +84,7 @@ class _Pace:
         self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
         self.best_gap = min(self.best_gap, point.gap)
         self.products = max(self.products, step.products)
+        self.rescues += step.kind == "damped"
         self.at_floor = self.stale > 1 and is_converged(self.best_gap, point.primal, FLOOR)
 
     def wants_accuracy(self, problem: LogDetProblem) -> bool:
@@ -118,9 +122,16 @@ def newton(
             reached = _primal_dual_step(point, Q, way, rng, pace)
         if reached is None:
             reached = _damped_step(point, linear_solver)
-        if reached is None or pace.at_floor:
-            return monitor.result(Status.PRECISION)
+        if reached is None or pace.at_floor or pace.rescues > MOST_RESCUES:
+            return monitor.result(_last_resort(problem, monitor, n_iter))
         point, Q, step = reached
+
+
+def _last_resort(problem: LogDetProblem, monitor: Monitor, n_iter: int) -> Status:
+    """Newton's method on the dual, which does not read multipliers off rounded distances."""
+    if not can_finish_in_dual(problem, monitor.best.n_active):
+        return Status.PRECISION
+    return finish_in_dual(problem, monitor, n_iter, vars(Step("dual")))
 
 
 def _first_guess(
