@@ -122,9 +122,10 @@ class Point:
     @cached_property
     def gradient(self) -> list[Array]:
         """The whitened gradient LᵀPL − I, P = I + S(s)."""
-        return self._residual(self.scatter)  # theory (N)
+        return self.residual(self.scatter)  # theory (N)
 
-    def _residual(self, scatter: Sequence[Array]) -> list[Array]:
+    def residual(self, scatter: Sequence[Array]) -> list[Array]:
+        """LᵀPL − I, given LᵀSL."""
         pairs = zip(self.L, scatter, strict=True)
         return [L.T @ L + S - eye(L.shape[0], like=L) for L, S in pairs]
 
@@ -194,7 +195,7 @@ class Point:
         """Residuals of the optimality conditions with multipliers s (default: φ' at this point)."""
         xp = self.problem.xp
         s = self.slope if s is None else s
-        residual = self._residual(self.sums.scatter(s))
+        residual = self.residual(self.sums.scatter(s))
         metric = max(float(xp.max(xp.abs(xp.linalg.eigvalsh(R)))) for R in residual)
         threshold = abs(self.problem.threshold_residual(self.b0, s))
         return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))

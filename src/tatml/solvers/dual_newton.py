@@ -31,6 +31,7 @@ from .result import Status
 
 __all__ = ["can_finish_in_dual", "finish_in_dual"]
 
+PATIENCE = 20  # steps without a smaller gap
 MOST_PAIRS = 1_000  # with α > 0
 ENOUGH = 1e-4  # of the increase that the gradient promises
 SHORTEST = 1e-12  # a shorter step is none
@@ -51,11 +52,13 @@ def finish_in_dual(
     """Maximise g from the best point that the monitor knows, and let it judge each step."""
     try:
         point: _DualPoint | None = _start(problem, monitor.best)
-        while point is not None:
-            n_iter += 1
-            status = monitor.record(n_iter, point.found(), **extra)
+        best, stale = np.inf, 0
+        while point is not None and stale < PATIENCE:
+            n_iter, found = n_iter + 1, point.found()
+            status = monitor.record(n_iter, found, **extra)
             if status is not None:
                 return status
+            best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)
             point = _step(point)
     except LinAlgError:
         pass
@@ -109,10 +112,13 @@ class _DualPoint:
 
 
 def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
-    """The best multiple of the slopes at the best point."""
-    eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(best.slope)]
-    share, _ = problem.best_multiple(best.slope, eigenvalues)
-    return _point(problem, share * np.abs(best.slope), list(best.L))
+    """The best multiple of the multipliers at the best point; zero where rounding forbids that."""
+    try:
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(best.slope)]
+        share, _ = problem.best_multiple(best.slope, eigenvalues)
+        return _point(problem, share * np.abs(best.slope), list(best.L))
+    except LinAlgError:
+        return _point(problem, np.zeros(problem.n_pairs), problem.identity())
 
 
 def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:

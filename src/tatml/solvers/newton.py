@@ -25,11 +25,11 @@ from typing import Any
 from scipy.optimize import brentq
 
 from .._array import Array, eye, linalg_errors, namespace, on_gpu
-from ..points import Point
+from ..points import Point, excess
 from ..problem import LogDetProblem
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .linear import FIRST_PRODUCTS, Direction, dimension
-from .monitor import Monitor
+from .monitor import FoundPoint, Monitor
 from .result import Result, Status, is_converged
 from .scaling import Scaling
 from .sharded import system_at
@@ -43,7 +43,8 @@ ROOM = 1e-3  # of ‖W‖
 TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
 CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
 PATIENCE = 8  # steps without a better gap before a damped step
-MOST_RESCUES = 3  # damped steps: after more of them the primal is left for the dual
+MOST_POLISHED = 30  # damped steps at the end, with predicted multipliers
+MOST_RESCUES = 2  # times that patience may end: then multipliers are rounding errors
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
@@ -84,11 +85,10 @@ class _Pace:
         self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
         self.best_gap = min(self.best_gap, point.gap)
         self.products = max(self.products, step.products)
-        self.rescues += step.kind == "damped"
         self.at_floor = self.stale > 1 and is_converged(self.best_gap, point.primal, FLOOR)
 
     def wants_accuracy(self, problem: LogDetProblem) -> bool:
-        """Whether to try the dense system, the most accurate, because the others lead nowhere."""
+        """Whether to try the most accurate system, because the others lead nowhere."""
         return self.stale > 2 and dimension(problem) <= ACCURATE_DIMENSION
 
     @property
@@ -118,20 +118,58 @@ def newton(
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state
             accurate = linear_solver == "auto" and pace.wants_accuracy(problem)
-            way = "dense" if accurate else linear_solver
+            way = _most_accurate(point) if accurate else linear_solver
             reached = _primal_dual_step(point, Q, way, rng, pace)
+        else:
+            pace.rescues += 1
+        if pace.at_floor:
+            return monitor.result(Status.PRECISION)
         if reached is None:
             reached = _damped_step(point, linear_solver)
-        if reached is None or pace.at_floor or pace.rescues > MOST_RESCUES:
+        if reached is None or pace.rescues > MOST_RESCUES:
             return monitor.result(_last_resort(problem, monitor, n_iter))
         point, Q, step = reached
 
 
 def _last_resort(problem: LogDetProblem, monitor: Monitor, n_iter: int) -> Status:
-    """Newton's method on the dual, which does not read multipliers off rounded distances."""
+    """Two ways that do not trust multipliers read off rounded distances.
+
+    First damped steps on F from the best point, with the multipliers that each predicts; then, for
+    few active pairs, Newton's method on the dual.
+    """
+    if problem.in_shards or not problem.quadratic:
+        return Status.PRECISION
+    point, step = problem.at(monitor.best.L, monitor.best.b0), Step("polished")
+    for _ in range(MOST_POLISHED):
+        n_iter += 1
+        direction = _newton_direction(point)
+        if direction is None:
+            break
+        status = monitor.record(n_iter, _polished(point, direction), **vars(step))
+        if status is not None:
+            return status
+        reached = _searched(point, direction)
+        if reached is None:
+            break
+        point, step = reached[0], Step("polished", reached[1], linear="dense")
     if not can_finish_in_dual(problem, monitor.best.n_active):
         return Status.PRECISION
     return finish_in_dual(problem, monitor, n_iter, vars(Step("dual")))
+
+
+def _polished(point: Point, direction: Direction) -> FoundPoint:
+    """The point with the multipliers that a Newton step from it predicts: s + φ'' u.
+
+    Near the solution of a stiff problem they are right where φ' at the point is rounding alone.
+    """
+    problem, loss = point.problem, point.problem.loss  # theory (Polish)
+    xp, V, b = problem.xp, *direction
+    s = point.slope + point.curvature * point.along(V, b).u
+    s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
+    gap = sum(map(excess, point.residual(point.sums.scatter(s))))
+    gap += problem.threshold_residual(point.b0, s) ** 2 / 2
+    gap += float(xp.sum(loss.gap(point.zeta, s)))
+    return FoundPoint(point.L, point.b0, point.primal, gap, s, point.n_active)
 
 
 def _first_guess(
@@ -265,21 +303,48 @@ def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
 
 def _damped_step(point: Point, linear_solver: str):
     """A Newton step on F, exactly searched; None where floating point cannot descend."""
-    problem, xp = point.problem, point.problem.xp
-    eyes = problem.identity()
     try:
-        system = system_at(point, eyes, linear_solver)
+        system = system_at(point, point.problem.identity(), linear_solver)
         direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
-        length = _exact_search(point, direction)
-        if length == 0:
+        found = _searched(point, direction)
+        if found is None:
             return None
-        blocks = zip(point.L, eyes, direction[0], strict=True)
-        L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
-        reached = problem.at(L, point.b0 + length * direction[1] / sqrt(problem.c0))
+        reached, length = found
         Q = _central(reached)
     except linalg_errors():
         return None
     return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
+
+
+def _newton_direction(point: Point) -> Direction | None:
+    """The Newton step on F, found as accurately as possible."""
+    try:
+        system = system_at(point, point.problem.identity(), _most_accurate(point))
+        return system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
+    except linalg_errors():
+        return None
+
+
+def _most_accurate(point: Point) -> str:
+    """The way whose matrix is the better conditioned: the smaller of the two, where c is large."""
+    few, d = point.n_active, dimension(point.problem)
+    if min(few, d) > ACCURATE_DIMENSION:
+        return "auto"
+    return "woodbury" if few < d and not point.problem.in_shards else "dense"
+
+
+def _searched(point: Point, direction: Direction) -> tuple[Point, float] | None:
+    """The least F along a direction and how far it is; None where F does not descend."""
+    problem, xp, (matrices, b) = point.problem, point.problem.xp, direction
+    try:
+        length = _exact_search(point, direction)
+        if length == 0:
+            return None
+        blocks = zip(point.L, problem.identity(), matrices, strict=True)
+        L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
+        return problem.at(L, point.b0 + length * b / sqrt(problem.c0)), length
+    except linalg_errors():
+        return None
 
 
 def _exact_search(point: Point, direction: Direction) -> float:
@@ -301,5 +366,5 @@ def _exact_search(point: Point, direction: Direction) -> float:
     end = min(LONGEST / -lowest if lowest < 0 else inf, 100.0)
     if not start < 0:
         return 0.0
-    t = end if slope(end) <= 0 else brentq(slope, 0.0, end, rtol=1e-3)
+    t = end if slope(end) <= 0 else brentq(slope, 0.0, end, xtol=1e-30, rtol=1e-3, maxiter=500)
     return t if change(t) < 0 else 0.0
