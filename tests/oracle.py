@@ -33,7 +33,8 @@ except ImportError:
     gmpy2 = None
 
 DIGITS = 60  # of the value of F
-WORKING_DIGITS = 110  # of the search for its least value: W may span 36 orders, and its inverse
+WORKING_DIGITS = 110  # of the search for its least value, where W may span 40 orders
+ROUNDING = 1e-50  # by which the bounds are widened, relative to max(1, |F|)
 ACCURACY = 1e-32  # how close the bounds of the least value are, relative to max(1, |F|)
 MODERATE_FEATURES = (1e-3, 1e3)
 MODERATE_C = (1e-6, 1e6)
@@ -257,7 +258,9 @@ def exact_optimum(problem, start=None):
             bounds = bounds or dual.solve(distance)
         if bounds is None:
             raise ArithmeticError("no certified optimum was found")
-        return tuple(mpmath.mpf(str(value)) for value in bounds)
+        lower, upper = (mpmath.mpf(str(value)) for value in bounds)
+        rounding = ROUNDING * max(1, abs(upper))  # theirs, and that of `exact_value`
+        return lower - rounding, upper + rounding
 
 
 @contextmanager
@@ -626,9 +629,9 @@ def judge(problem, result):
 
 def broken_promises(problem, result, value, lower, upper):
     """The same, with F(L) and the bounds of min F known."""
-    excess, size = value - upper, max(1, abs(value))
+    excess = value - upper
     goal = problem.tol * max(1.0, abs(result.primal))
-    slack = 1e-9 * size + (0 if result.converged else result.gap)
+    slack = 1e-9 * max(1, abs(value)) + (0 if result.converged else result.gap)
     checks = {
         "L is not finite, lower triangular, with a positive diagonal": _is_factor(result.L),
         "W is not L Lᵀ": all(map(_is_product, result.W, result.L)),
