@@ -33,7 +33,8 @@ except ImportError:
     gmpy2 = None
 
 DIGITS = 60  # of the value of F
-WORKING_DIGITS = 110  # of the search for its least value: W may span 36 orders, and its inverse
+WORKING_DIGITS = 110  # of the search for its least value, where W may span 40 orders
+ROUNDING = 1e-50  # by which the bounds are widened, relative to max(1, |F|)
 ACCURACY = 1e-32  # how close the bounds of the least value are, relative to max(1, |F|)
 MODERATE_FEATURES = (1e-3, 1e3)
 MODERATE_C = (1e-6, 1e6)
@@ -257,12 +258,15 @@ def exact_optimum(problem, start=None):
             bounds = bounds or dual.solve(distance)
         if bounds is None:
             raise ArithmeticError("no certified optimum was found")
-        return tuple(mpmath.mpf(str(value)) for value in bounds)
+        lower, upper = (mpmath.mpf(str(value)) for value in bounds)
+        rounding = ROUNDING * max(1, abs(upper))  # theirs, and that of `exact_value`
+        return lower - rounding, upper + rounding
 
 
 @contextmanager
 def _digits():
-    with mpmath.workdps(WORKING_DIGITS):
+    # Of the processor's flags, which NumPy looks at, gmpy2 leaves some set.
+    with mpmath.workdps(WORKING_DIGITS), np.errstate(all="ignore"):
         if gmpy2 is None:
             yield
         else:
@@ -327,6 +331,23 @@ def _symmetric(A):
     return (A + A.T) / 2
 
 
+def _basis(X):
+    """Orthonormal columns that span those of X, by Gram and Schmidt, the longest first."""
+    columns, limit = [], (X * X).sum(axis=0).max() * _number(10) ** -140
+    while len(columns) < len(X):
+        squares = (X * X).sum(axis=0)
+        longest = np.argmax(squares)
+        if columns and not squares[longest] > limit:
+            break
+        if not squares[longest]:  # all are zero: any direction will do
+            return _numbers(np.eye(len(X), 1))
+        column = X[:, longest] / squares[longest] ** 0.5
+        columns.append(column)
+        X = X - np.outer(column, column.dot(X))
+        X = X - np.outer(column, column.dot(X))
+    return np.stack(columns, axis=1)
+
+
 def _step_to_boundary(L, step):
     """About the largest a for which L Lᵀ + a·step is positive definite; double precision does."""
     scaled = _forward(L, _forward(L, step).T)
@@ -357,6 +378,8 @@ class _Dual:
             C0 = _cholesky(_numbers(W0))
             difference = (_numbers(array[first]) - _numbers(array[second])) / root
             U = np.stack([C0.T.dot(one) for one in difference])
+            Q = _basis(np.concatenate(U, axis=1))  # outside their span W is W0
+            U = np.stack([Q.T.dot(one) for one in U])
             self.U.append(U)
             self.A.append(np.stack([one.dot(one.T) for one in U]))
 
@@ -490,18 +513,20 @@ class _Dual:
 
     def start(self, distance):
         """A point with W P = ζI and αv = ζ, and ζ so large that the residuals are small to it."""
-        largest = [np.trace(A, axis1=1, axis2=2).max() for A in self.A]
-        sizes = [self.mu0 / square if square else _number(1) for square in largest]
-        eyes = [_numbers(np.eye(A.shape[1])) for A in self.A]
-        W = [size * eye for size, eye in zip(sizes, eyes, strict=True)]
+        means = [A.sum(axis=0) * A.shape[1] / (len(A) * self.mu0) for A in self.A]
+        factors = [_cholesky(S if np.any(S) else S + 1) for S in means]  # zero: of size 1, see U
+        W = [_inverse(L) for L in factors]  # every direction matters as much
         D = self.distances(W)
         alpha = self.c * (D + self.gamma * self.mu0)
         if self.softness:
             alpha = np.minimum(alpha, self.mu0 / (self.softness * len(D) * self.gamma))
-        pull = max(alpha * (D + abs(self.xi(alpha))))
-        largest = (size * abs(P).max() for size, P in zip(sizes, self.P(alpha), strict=True))
-        zeta = _number(distance) * max([_number(1), pull, *largest])
-        P = [zeta / size * eye for size, eye in zip(sizes, eyes, strict=True)]
+        sizes = [max(alpha * (D + abs(self.xi(alpha))))]
+        sizes += [
+            abs(_forward(L, _forward(L, P).T)).max()
+            for L, P in zip(factors, self.P(alpha), strict=True)
+        ]
+        zeta = _number(distance) * max([_number(1), *sizes])
+        P = [zeta * L.dot(L.T) for L in factors]
         return _InteriorPoint(self, alpha, zeta / alpha, W, P)
 
 
@@ -540,8 +565,8 @@ class _InteriorPoint:
     def aims(self, sigma):
         """Of αv and W P, and how much of the residuals to keep."""
         n, product = sum(map(len, self.W)), sum(map(_inner, self.W, self.P))
-        mean = self.alpha.dot(self.v) / len(self.v)
-        return sigma * mean, max(_number(1), sigma * product / n), sigma
+        mean = (self.alpha.dot(self.v) + max(0, product - n)) / (len(self.v) + n)
+        return sigma * mean, max(_number(1), sigma * mean), sigma
 
     def direction(self, mu, tau, keep, corrected=None):
         """Towards αv = μ and W P = τI, with the residuals times `keep`."""
@@ -604,9 +629,9 @@ def judge(problem, result):
 
 def broken_promises(problem, result, value, lower, upper):
     """The same, with F(L) and the bounds of min F known."""
-    excess, size = value - upper, max(1, abs(value))
+    excess = value - upper
     goal = problem.tol * max(1.0, abs(result.primal))
-    slack = 1e-9 * size + (0 if result.converged else result.gap)
+    slack = 1e-9 * max(1, abs(value)) + (0 if result.converged else result.gap)
     checks = {
         "L is not finite, lower triangular, with a positive diagonal": _is_factor(result.L),
         "W is not L Lᵀ": all(map(_is_product, result.W, result.L)),
