@@ -94,7 +94,7 @@ def main() -> None:
         scores = quality(model.components_, data, model.threshold_)
         show("TATML", base, base, f"gap {model.result_.gap:.0e}", scores)
         seconds, result = timed(our_itml, data[0], pairs, bounds)
-        A = np.linalg.cholesky(result.W[0]).T
+        A = result.L[0].T
         show("our ITML, Newton", seconds, base, f"gap {result.gap:.0e}", quality(A, data))
         for kind, given in (("squared bounds", bounds), ("its default bounds", None)):
             theirs = metric_learn.ITML()

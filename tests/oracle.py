@@ -38,6 +38,7 @@ ROUNDING = 1e-50  # by which the bounds are widened, relative to max(1, |F|)
 ACCURACY = 1e-32  # how close the bounds of the least value are, relative to max(1, |F|)
 MODERATE_FEATURES = (1e-3, 1e3)
 MODERATE_C = (1e-6, 1e6)
+MODERATE_MU0 = (1e-2, 1e2)  # C μ0² is then at most 1e10, and multipliers keep half of their digits
 
 
 # The problems
@@ -103,20 +104,23 @@ def random_problem(seed):
     weights = rng.uniform(0, 3, size=n_pairs) if rng.random() < 0.25 else None
     if weights is not None:
         weights[1:][rng.random(n_pairs - 1) < 0.2] = 0.0
+    similar = _random_similar(rng, square, labels[first] == labels[second])
+    c0 = _random_c0(rng, C * n_pairs)
+    mu0 = float(rng.choice([1.0, 1.0, 1.0, _log_uniform(rng, *MODERATE_MU0), _typical(square)]))
     return Problem(
         arrays=list(arrays),
         pairs=np.stack([first, second], axis=1),
-        similar=_random_similar(rng, square, labels[first] == labels[second]),
+        similar=similar,
         weights=weights,
         C=C,
-        c0=_random_c0(rng, C * n_pairs),
-        mu0=float(rng.choice([1.0, 1.0, 1.0, _log_uniform(rng, 1e-2, 1e2), _typical(square)])),
+        c0=c0,
+        mu0=mu0,
         margin=(0.5, 2.0) if rng.random() < 0.7 else _random_margin(rng),
         prior=_random_prior(rng, shapes, square),
         tol=float(rng.choice([1e-6, 1e-8, 1e-10], p=[0.7, 0.15, 0.15])),
         solver=solver,
         max_iter=300 if solver == "dykstra" else None,
-        regime=_regime(np.concatenate(sizes), C),
+        regime=_regime(np.concatenate(sizes), C, mu0),
     )
 
 
@@ -195,11 +199,13 @@ def _random_spd(rng, n):
     return (matrix + matrix.T) / 2
 
 
-def _regime(sizes, C):
+def _regime(sizes, C, mu0):
     tame_features = MODERATE_FEATURES[0] <= min(sizes) and max(sizes) <= MODERATE_FEATURES[1]
     tame_C = MODERATE_C[0] <= C <= MODERATE_C[1]
+    if tame_features and tame_C:
+        return "moderate" if MODERATE_MU0[0] <= mu0 <= MODERATE_MU0[1] else "wild threshold"
     if tame_features:
-        return "moderate" if tame_C else "wild C"
+        return "wild C"
     return "wild features" if tame_C else "both wild"
 
 

@@ -46,16 +46,14 @@ def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
     return in_memory and problem.quadratic and n_active <= MOST_PAIRS
 
 
-def finish_in_dual(
-    problem: LogDetProblem, monitor: Monitor, n_iter: int, extra: dict[str, Any]
-) -> Status:
+def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
     """Maximise g from the best point that the monitor knows, and let it judge each step."""
     try:
         point: _DualPoint | None = _start(problem, monitor.best)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
-            n_iter, found = n_iter + 1, point.found()
-            status = monitor.record(n_iter, found, **extra)
+            found = point.found()
+            status = monitor.record(monitor.n_records, found, **extra)
             if status is not None:
                 return status
             best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)

@@ -138,6 +138,11 @@ class Monitor:
     def _accepts(self, certificate: Certificate) -> bool:
         return is_converged(certificate.gap, certificate.primal, self.tol)
 
+    @property
+    def n_records(self) -> int:
+        """How many points were recorded: the next iteration of a solver that records each."""
+        return len(self.records)
+
     def note(self, text: str) -> None:
         """Say something that is not an iteration, where iterations are printed."""
         if self.verbose:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from math import inf, isfinite, sqrt
 from typing import Any
 
@@ -40,11 +39,12 @@ START_DISTANCE = 1e4  # mean distance at the start: from too large a W, Newton f
 LONGEST = 0.98  # of the way to the boundary of the cone
 SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
 ROOM = 1e-3  # of ‖W‖
+DEAR = 10.0  # times F: where room costs more, a stiff loss forbids it
 TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
 CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
 PATIENCE = 8  # steps without a better gap before a damped step
 MOST_POLISHED = 30  # damped steps at the end, with predicted multipliers
-MOST_RESCUES = 2  # times that patience may end: then multipliers are rounding errors
+MOST_RESCUES = 3  # times that patience ends before the last resort is tried
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
@@ -73,6 +73,7 @@ class _Pace:
     """What the steps so far say about the next one."""
 
     best_gap: float = inf
+    best_primal: float = inf
     stale: int = 0
     slow: bool = False
     at_floor: bool = False
@@ -83,9 +84,10 @@ class _Pace:
         """Take a new point into account."""
         self.slow = self.best_gap < NEAR * point.primal and point.gap > SLOW * self.best_gap
         self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
-        self.best_gap = min(self.best_gap, point.gap)
+        if point.gap < self.best_gap:
+            self.best_gap, self.best_primal = point.gap, point.primal
         self.products = max(self.products, step.products)
-        self.at_floor = self.stale > 1 and is_converged(self.best_gap, point.primal, FLOOR)
+        self.at_floor = self.stale > 1 and is_converged(self.best_gap, self.best_primal, FLOOR)
 
     def wants_accuracy(self, problem: LogDetProblem) -> bool:
         """Whether to try the most accurate system, because the others lead nowhere."""
@@ -109,8 +111,8 @@ def newton(
     start = start or _first_guess(problem, monitor, linear_solver, random_state)
     point, step, pace = problem.at(*start), Step("start"), _Pace()
     Q = _central(point)
-    for n_iter in count():
-        status = monitor.record(n_iter, point, **vars(step))
+    while True:
+        status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
             return monitor.result(status)
         pace.note(point, step)
@@ -126,35 +128,37 @@ def newton(
             return monitor.result(Status.PRECISION)
         if reached is None:
             reached = _damped_step(point, linear_solver)
-        if reached is None or pace.rescues > MOST_RESCUES:
-            return monitor.result(_last_resort(problem, monitor, n_iter))
+        if reached is None or pace.rescues == MOST_RESCUES:
+            status, polished = _last_resort(problem, monitor)
+            if reached is None or status is not Status.PRECISION:
+                return monitor.result(status)
+            reached = polished, _central(polished), Step("polished")
         point, Q, step = reached
 
 
-def _last_resort(problem: LogDetProblem, monitor: Monitor, n_iter: int) -> Status:
+def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Point]:
     """Two ways that do not trust multipliers read off rounded distances.
 
     First damped steps on F from the best point, with the multipliers that each predicts; then, for
-    few active pairs, Newton's method on the dual.
+    few active pairs, Newton's method on the dual. The point that the former reached is returned.
     """
-    if problem.in_shards or not problem.quadratic:
-        return Status.PRECISION
     point, step = problem.at(monitor.best.L, monitor.best.b0), Step("polished")
+    if problem.in_shards or not problem.quadratic:
+        return Status.PRECISION, point
     for _ in range(MOST_POLISHED):
-        n_iter += 1
         direction = _newton_direction(point)
         if direction is None:
             break
-        status = monitor.record(n_iter, _polished(point, direction), **vars(step))
+        status = monitor.record(monitor.n_records, _polished(point, direction), **vars(step))
         if status is not None:
-            return status
+            return status, point
         reached = _searched(point, direction)
         if reached is None:
             break
         point, step = reached[0], Step("polished", reached[1], linear="dense")
     if not can_finish_in_dual(problem, monitor.best.n_active):
-        return Status.PRECISION
-    return finish_in_dual(problem, monitor, n_iter, vars(Step("dual")))
+        return Status.PRECISION, point
+    return finish_in_dual(problem, monitor, vars(Step("dual"))), point
 
 
 def _polished(point: Point, direction: Direction) -> FoundPoint:
@@ -237,7 +241,9 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
         length = _step_length(scaling, corrected, LONGEST)
         reached, Q = _advance(point, scaling, corrected, length)
         if length < SHORTEST:
-            reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
+            moved = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
+            if moved.primal < DEAR * max(1.0, reached.primal):
+                reached = moved
             Q = _central(reached)
         elif system.name == "cg" and reached.gap < CLOSE * reached.primal:
             Q = [1.0] * len(scaling)

@@ -1,0 +1,285 @@
+"""The certificate of what is returned: its bounds hold, and what is returned follows from L."""
+
+from math import inf, sqrt
+
+import numpy as np
+import oracle
+import pytest
+from helpers import SHAPES, random_case, random_factors
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+import tatml
+from tatml import PAPER, TATML, AllPairs, Status, learn_metric
+from tatml._array import lower_triangular
+from tatml.certificate import (
+    accumulated,
+    excess_within,
+    full_certificate,
+    pair_totals,
+    quick_certificate,
+)
+from tatml.losses import BurgLoss, SquaredHinge
+from tatml.sums import PairSums
+from tatml.tiles import TileSums
+
+# The bounds of (Round)
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.05, 0.5, 3.0])
+@pytest.mark.parametrize("error", [0.0, 1e-8, 1e-3, 0.2])
+def test_no_error_within_the_bound_makes_the_excess_larger(size, error):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        blocks = [rng.normal(size=(n, n)) for n in (2, 4)]
+        G = [size * (block @ block.T / len(block) - 0.3 * np.eye(len(block))) for block in blocks]
+        bound = excess_within(G, error)
+        E = [block + block.T for block in (rng.normal(size=g.shape) for g in G)]
+        scale = error / sqrt(sum(np.sum(e * e) for e in E))
+        moved = np.concatenate(
+            [np.linalg.eigvalsh(g + scale * e) for g, e in zip(G, E, strict=True)]
+        )
+        value = np.sum(moved - np.log1p(moved)) if moved.min() > -1 else inf
+        assert value <= bound * (1 + 1e-12)
+        if error <= 1e-8:  # and it is not bought by claiming nothing
+            assert bound <= 1.25 * value + 10 * error * size + error**2
+
+
+def test_the_excess_is_infinite_where_a_point_may_be_outside_the_cone():
+    assert excess_within([np.diag([-1.0 + 1e-9, 0.0])], 1e-8) == inf
+    assert excess_within([np.diag([np.nan, 0.0])], 0.0) == inf
+
+
+LOSSES = {
+    "hinge": SquaredHinge(np.array([1.0, -1, 1, -1]), np.array([2.0, 3, 0, 1]), np.ones(4)),
+    "burg": BurgLoss(np.array([1.0, -1, 1, -1]), np.array([2.0, 3, 0, 1]), np.full(4, 1.3)),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("error", [0.0, 1e-9, 0.1])
+def test_no_distance_within_the_error_makes_a_pair_worse(kind, error):
+    loss, rng = LOSSES[kind], np.random.default_rng(0)
+    for _ in range(50):
+        zeta, other = rng.uniform(0.2, 3, size=4), rng.uniform(0.2, 3, size=4)
+        s = loss.slope(other)
+        bound = loss.gap_within(zeta, s, np.full(4, error))
+        for share in (-1, -0.3, 0, 0.5, 1):
+            assert np.all(loss.gap(zeta + share * error, s) <= bound * (1 + 1e-12) + 1e-300)
+
+
+@pytest.mark.parametrize("held", ["samples", "differences"])
+def test_rounding_moves_no_difference_farther_than_said(held):
+    """With exact numbers, for features of one large column that L cancels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 2, 4)) * np.array([1e8, 1.0, 1e-3, 1e4])
+    pairs = np.array([[0, 1], [2, 3], [4, 5], [0, 5]])
+    L = rng.normal(size=(4, 4))
+    sums = PairSums([X], *pairs.T)
+    if held == "differences":
+        sums = PairSums(sums.rows(slice(0, 4)))
+    computed, bound = sums.transformed([L]).rows(slice(0, 4))[0], sums.rounding([L])
+    exact = np.frompyfunc(oracle._number, 1, 1)
+    with oracle._digits():
+        difference = exact(X[pairs[:, 0]]) - exact(X[pairs[:, 1]])
+        error = exact(computed) - difference.dot(exact(L))
+        moved = np.array([float((row * row).sum() ** 0.5) for row in error.reshape(4, -1)])
+    assert np.all(moved <= bound)
+    assert np.all(bound <= 1e3 * moved)
+
+
+def test_distances_of_tiles_know_their_cancellation():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 1, 3)) + 1e6 * rng.integers(2, size=(8, 1, 1))
+    sums = TileSums([X], 8)
+    distances = sums.distances()
+    reach, moved = sums.reach(distances), sums.rounding([np.eye(3)])
+    error = accumulated(20, 2.0**-53) * reach**2 + 2 * reach * moved + moved**2
+    exact = np.sum((X[sums.first] - X[sums.second]) ** 2, axis=(1, 2))  # subtracted without error
+    assert np.all(np.abs(distances - exact) <= error)
+    assert np.all(error <= 1e-2 * distances)
+
+
+def test_totals_add_up_to_those_of_the_pairs():
+    case = random_case(SHAPES["two ragged"], n_pairs=30, weights=True)
+    problem = case.problem()
+    point = problem.at(random_factors(case), 0.7)
+    totals = pair_totals(
+        problem.loss,
+        point.b0,
+        point.distances,
+        point.scatter,
+        reach=np.sqrt(point.distances),
+        moved=1e-14,
+        terms=50,
+    )
+    assert_allclose(totals.loss, point.loss_value, rtol=1e-14)
+    assert_allclose(totals.force, point.force, rtol=1e-12)
+    assert 0 < totals.slack < 1e-20
+    assert 0 < totals.scatter_error < 1e-10
+    assert 0 < totals.loss_error < 1e-10
+
+
+# The two ways to a certificate
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("c0", [0.3, inf])
+@pytest.mark.parametrize("prior", [False, True])
+def test_both_ways_agree_on_ordinary_problems(name, c0, prior):
+    case = random_case(SHAPES[name], n_pairs=30, C=3.0, c0=c0, prior=prior)
+    problem, result = case.problem(), case.learn(tol=1e-4)
+    point = problem.at(problem.whitened(result.L), result.b0)
+    L, triangular = problem.returned(point.L)
+    quick = quick_certificate(point, triangular)
+    full = full_certificate(problem, L, triangular, point.b0)
+    for certificate in (quick, full):
+        assert_allclose(certificate.primal, case.primal(result.W, result.b0), rtol=1e-12)
+        assert_allclose(certificate.gap, point.gap, rtol=0.05, atol=1e-20)
+        assert certificate.dual <= certificate.primal - certificate.gap
+        assert_allclose(certificate.dual, certificate.primal - certificate.gap, rtol=1e-10)
+    assert full.floor <= quick.floor < 1e-15
+
+
+@pytest.mark.parametrize("c0", [0.3, inf])
+def test_far_from_the_solution_a_multiple_of_the_multipliers_certifies(c0):
+    case = random_case(SHAPES["two ragged"], n_pairs=30, C=100.0, c0=c0)
+    problem, optimum = case.problem(), case.learn().primal
+    point = problem.at([0.3 * np.eye(n) for n in case.sizes], case.mu0)
+    assert min(np.min(e) for e in point.eigenvalues) < -1  # s itself is no dual point
+    certificate = quick_certificate(point, problem.returned(point.L)[1])
+    assert 0 <= certificate.dual <= optimum
+    assert certificate.primal - optimum <= certificate.gap <= point.primal * (1 + 1e-8)
+    assert_allclose(certificate.gap, point.gap, rtol=0.01)
+
+
+@pytest.mark.parametrize("size", [1e8, 1e9])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("way", ["memory", "shards", "all pairs"])
+def test_large_features_are_certified_wherever_their_pairs_are(size, seed, way):
+    rng = np.random.default_rng(seed)
+    y = np.arange(8) % 2
+    X = (rng.normal(size=(8, 5)) + y[:, None]) * size
+    pairs = np.array([(i, j) for i in range(8) for j in range(i + 1, 8)])
+    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    problem = oracle.Problem([X[:, :, None]], pairs, similar, tol=1e-4)
+    given = {
+        "memory": (X, pairs, similar, {}),
+        "shards": (X, pairs, similar, {"max_memory": "30MB"}),
+        "all pairs": (X, AllPairs(y), None, {}),
+    }
+    *arguments, options = given[way]
+    result = learn_metric(*arguments, tol=1e-4, **options)
+    assert result.converged
+    assert oracle.judge(problem, result) == []
+
+
+def test_a_proof_out_of_reach_is_a_status():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 4)) * 1e13
+    pairs, similar = [[0, 1], [2, 3], [4, 5], [6, 7]], [True, True, False, False]
+    with pytest.warns(ConvergenceWarning, match="precision allows no further progress"):
+        result = learn_metric(X, pairs, similar)
+    assert result.status is Status.PRECISION
+    assert not result.converged
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("prior", [False, True])
+def test_the_certificate_of_float32_is_that_of_its_factor(dtype, prior):
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=3.0, prior=prior)
+    result = case.learn(dtype=dtype, tol=1e-5)
+    optimum = case.learn().primal
+    assert result.converged
+    value = case.primal([L.astype(float) @ L.T.astype(float) for L in result.L], result.b0)
+    assert optimum - 1e-12 <= value <= optimum + result.gap
+    assert result.dual <= optimum
+    assert_allclose(result.primal, value, rtol=1e-6)  # the features are rounded
+
+
+@pytest.mark.parametrize("solver", ["newton", "cyclic"])
+def test_itml_is_certified_with_its_own_rounding(solver):
+    X, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
+    model = tatml.ITML(
+        prior=np.eye(4) / 4e8, solver=solver, tol=1e-5, random_state=0, n_pairs_per_class=20
+    )
+    result = model.fit(1e4 * (X + y[:, None]), y).result_
+    best = model.set_params(solver="newton", tol=1e-12).fit(1e4 * (X + y[:, None]), y).result_
+    assert result.converged
+    assert best.dual - 1e-9 <= result.primal <= best.primal + result.gap
+    assert result.dual <= best.primal
+
+
+# Solvable problems are solved
+
+
+def stiff_case(n_pairs, C, scale, seed=0):
+    """A pair loss so stiff that multipliers read off distances are rounding errors."""
+    case = random_case([(5, 1)], seed=seed, n_pairs=n_pairs, n_samples=12, C=C)
+    square = float(np.mean(case.distances(case.eyes))) * scale**2
+    return case.with_(arrays=[scale * array for array in case.arrays], mu0=square)
+
+
+@pytest.mark.parametrize("c0", [1.0, inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_stiff_problems_are_solved_to_the_end(c0, seed):
+    case = stiff_case(6, 1e3, 1e3, seed).with_(c0=c0)
+    result = case.learn(tol=1e-8)
+    assert result.converged
+    problem = oracle.Problem(**vars(case) | {"tol": 1e-8})
+    assert oracle.judge(problem, result) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_large_features_with_a_small_threshold_are_solved(seed):
+    """Features of 1e6 and C = 1, where a fit once stopped far from the solution."""
+    rng = np.random.default_rng(seed)
+    arrays = [rng.normal(size=(7, n, 1)) * size for n, size in ((5, 1e6), (2, 1.0), (6, 1e3))]
+    pairs = np.array([rng.choice(7, 2, replace=False) for _ in range(20)])
+    problem = oracle.Problem(arrays, pairs, rng.random(20) < 0.5)
+    result = problem.learn()
+    assert result.converged
+    assert oracle.judge(problem, result) == []
+
+
+# What is returned follows from L
+
+
+@pytest.mark.parametrize("solver", ["newton", "dykstra"])
+@pytest.mark.parametrize("prior", [False, True])
+def test_the_factor_is_triangular_and_gives_the_matrix(solver, prior):
+    result = random_case(SHAPES["two ragged"], prior=prior).learn(solver=solver, tol=1e-6)
+    for L, W in zip(result.L, result.W, strict=True):
+        assert_array_equal(L, np.tril(L))
+        assert np.all(np.diag(L) > 0)
+        assert_allclose(W, L @ L.T, rtol=1e-15, atol=1e-15 * np.max(W))
+        assert_array_equal(W, W.T)
+
+
+def test_a_factor_is_made_triangular_without_another_metric():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(5, 5)) * np.array([1e-8, 1, 1, 1e8, 1])[:, None]
+    L = lower_triangular(factor)
+    assert_array_equal(L, np.tril(L))
+    assert np.all(np.diag(L) > 0)
+    scale = 1 / np.linalg.norm(factor, axis=1)
+    expected = scale[:, None] * (factor @ factor.T) * scale
+    assert_allclose(scale[:, None] * (L @ L.T) * scale, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_papers_setting_fits_large_features(seed):
+    """W itself has no Cholesky factor here: its eigenvalues reach from 1e-18 to 1."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(6, 10)) * 1e9, np.arange(6) % 2
+    model = TATML(**PAPER, random_state=seed, tol=1e-2)
+    with np.errstate(all="raise"):
+        model.fit(X, y)
+    assert model.result_.converged
+    assert_array_equal(model.components_, model.result_.L[0].T)
+    distances = model.pair_distance(model.pairs_, X)
+    assert np.all(np.isfinite(distances))
+    assert np.all(distances > 0)
+    L = model.result_.L[0]
+    for (i, j), distance in zip(model.pairs_, distances, strict=True):
+        assert_allclose(distance, np.linalg.norm(L.T @ (X[i] - X[j])), rtol=1e-6)
