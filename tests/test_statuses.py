@@ -3,7 +3,6 @@
 import dataclasses
 import sys
 from math import inf, nan
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from tatml import Blocks, Status, learn_metric
 from tatml.core import solve
 from tatml.losses import SquaredHinge
 from tatml.solvers import Monitor
+from tatml.solvers.monitor import FoundPoint
 from tatml.solvers.result import is_converged
 
 newton_module = sys.modules["tatml.solvers.newton"]  # tatml.solvers.newton is the function
@@ -37,7 +37,7 @@ def test_a_gap_that_is_not_finite_is_not_converged(gap):
 
 def certified(case, gap, **changes):
     point = {"L": case.eyes, "b0": 1.0, "primal": 5.0, "slope": np.zeros(len(case.pairs))}
-    return SimpleNamespace(**point | {"gap": gap, "n_active": 1} | changes)
+    return FoundPoint(**point | {"gap": gap, "n_active": 1} | changes)
 
 
 @pytest.mark.parametrize("first", [nan, inf])

@@ -9,6 +9,7 @@ from math import inf, isnan, sqrt
 from typing import TYPE_CHECKING
 
 from ._array import Array, eye, linalg_errors, namespace, on_gpu, symmetrised
+from .certificate import Certificate, quick_certificate
 from .sums import PairSums
 
 if TYPE_CHECKING:
@@ -166,6 +167,12 @@ class Point:
             half = xp.linalg.solve(L.T, S)
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(L.T, half.T))))
         return self.problem.best_scale(nu, self.force, self.conjugate)[1]
+
+    def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
+        """The certificate of what this point is returned as; None where sums are too imprecise."""
+        if self.problem.prior_factors[0].dtype != self.problem.xp.float64:
+            return None
+        return quick_certificate(self, triangular)
 
     @property
     def dual(self) -> float:

@@ -137,11 +137,6 @@ class LogDetProblem:
         return not isinf(self.c0)
 
     @property
-    def allows_quick_certificates(self) -> bool:
-        """Whether the sums of a point are at hand, and precise enough to certify it."""
-        return self.prior_factors[0].dtype == self.xp.float64
-
-    @property
     def quadratic(self) -> bool:
         """Whether φ*(θ s) = θ² φ*(s)."""
         return self.loss.quadratic

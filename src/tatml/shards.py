@@ -180,7 +180,6 @@ class ShardedProblem(LogDetProblem):
 
     in_shards: ClassVar[bool] = True
     quadratic: ClassVar[bool] = True
-    allows_quick_certificates: ClassVar[bool] = False
 
     @classmethod
     def over(cls, executor: Executor, layout: Layout, setting: Setting) -> ShardedProblem:
@@ -252,6 +251,9 @@ class ShardedPoint(Point):
     """A `Point` of a sharded problem: what is a vector of K numbers there does not exist here."""
 
     slope = None  # what a result keeps as multipliers
+
+    def quick_certificate(self, triangular: Sequence[Array]) -> None:
+        """None: a certificate is one more round."""
 
     @property
     def sums(self) -> Layout:

@@ -41,9 +41,8 @@ JITTER = 1e-14  # of the diagonal: with more pairs than dimensions the matrix is
 
 
 def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
-    """Whether the loss and the arrays are of the kind that is needed, and few pairs are active."""
-    in_memory = not problem.in_shards and type(problem.prior_factors[0]) is np.ndarray
-    return in_memory and problem.quadratic and n_active <= MOST_PAIRS
+    """Whether the arrays are NumPy's, and few pairs are active."""
+    return type(problem.prior_factors[0]) is np.ndarray and n_active <= MOST_PAIRS
 
 
 def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:

@@ -11,8 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from .._array import Array
-from ..certificate import Certificate, full_certificate, quick_certificate
-from ..points import Point
+from ..certificate import Certificate, full_certificate
 from ..problem import LogDetProblem
 from .result import Iterate, Result, Status, is_converged
 
@@ -33,6 +32,9 @@ class Found(Protocol):
     slope: Array | None
     n_active: int
 
+    def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
+        """The certificate of what the point is returned as, where it costs next to nothing."""
+
 
 @dataclass(frozen=True)
 class FoundPoint:
@@ -49,6 +51,9 @@ class FoundPoint:
     def copy_of(cls, point: Found) -> FoundPoint:
         """Keep the numbers of a point and let go of the rest."""
         return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
+
+    def quick_certificate(self, triangular: Sequence[Array]) -> None:
+        """None: what it would need was let go of."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +127,9 @@ class Monitor:
     def _prove(self, point: Found) -> Status | None:
         """Certify a point that seems to be a solution; None where a better one might be proved."""
         L, triangular = self.problem.returned(point.L)
-        certificate = None
-        if isinstance(point, Point) and self.problem.allows_quick_certificates:
-            certificate = quick_certificate(point, triangular)
+        certificate = point.quick_certificate(triangular)
         if certificate is None or not self._accepts(certificate):
-            slope = None if isinstance(point, Point) else point.slope  # φ' is computed anew
-            certificate = full_certificate(self.problem, L, triangular, point.b0, slope)
+            certificate = full_certificate(self.problem, L, triangular, point.b0, point.slope)
         if self._proven is None or certificate.gap < self._proven.certificate.gap:
             self._proven = ProvenPoint(L, point.b0, point.slope, certificate)
         if self._accepts(certificate):

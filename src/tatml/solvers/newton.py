@@ -128,12 +128,19 @@ def newton(
             return monitor.result(Status.PRECISION)
         if reached is None:
             reached = _damped_step(point, linear_solver)
-        if reached is None or pace.rescues == MOST_RESCUES:
+        if _has_last_resort(problem) and (reached is None or pace.rescues == MOST_RESCUES):
             status, polished = _last_resort(problem, monitor)
             if reached is None or status is not Status.PRECISION:
                 return monitor.result(status)
             reached = polished, _central(polished), Step("polished")
+        if reached is None:
+            return monitor.result(Status.PRECISION)
         point, Q, step = reached
+
+
+def _has_last_resort(problem: LogDetProblem) -> bool:
+    """Whether multipliers are known one by one, and their loss is quadratic."""
+    return not problem.in_shards and problem.quadratic
 
 
 def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Point]:
@@ -143,8 +150,6 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
     few active pairs, Newton's method on the dual. The point that the former reached is returned.
     """
     point, step = problem.at(monitor.best.L, monitor.best.b0), Step("polished")
-    if problem.in_shards or not problem.quadratic:
-        return Status.PRECISION, point
     for _ in range(MOST_POLISHED):
         direction = _newton_direction(point)
         if direction is None:
