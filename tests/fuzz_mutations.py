@@ -187,7 +187,9 @@ def as_frame(rng, values):
 
 def as_named_frame(rng, values):
     frame = as_frame(rng, values)
-    return frame.set_axis([f"c{k}" for k in range(frame.shape[1])], axis=1) if _wide(frame) else frame
+    return (
+        frame.set_axis([f"c{k}" for k in range(frame.shape[1])], axis=1) if _wide(frame) else frame
+    )
 
 
 def as_frame_with_words(rng, values):
@@ -237,7 +239,16 @@ def fixed(value, rng, values):
 
 DTYPES = {
     f"dtype {name}": partial(cast, name)
-    for name in ("int8", "int64", "uint64", "float16", "float32", "longdouble", "bool", "complex128")
+    for name in (
+        "int8",
+        "int64",
+        "uint64",
+        "float16",
+        "float32",
+        "longdouble",
+        "bool",
+        "complex128",
+    )
 } | {
     "dtype object": lambda rng, values: as_objects(values, lambda entry: entry),
     "dtype Python objects": lambda rng, values: as_objects(values, lambda entry: entry.item()),
@@ -491,7 +502,12 @@ NOT_FOR = {  # what would be right, and slow, or is called and fails by itself
     "random_state": {"module"},
 }
 EXTRA = {
-    "max_memory": {"bytes": "1b", "too many bytes": "9" * 400 + "GB", "some": "50MB", "turned": "MB5"},
+    "max_memory": {
+        "bytes": "1b",
+        "too many bytes": "9" * 400 + "GB",
+        "some": "50MB",
+        "turned": "MB5",
+    },
     "device": {"no such device": "gpu:7"},
     "prior": {
         "not definite": -np.eye(3),

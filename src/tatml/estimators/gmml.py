@@ -108,7 +108,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             t = check_share("t", self.t)
             regularization = check_positive("regularization", self.regularization)
             check_choice("prior", self.prior, PRIORS)
-            blocks = samples_of(self, X, reset=True, min_samples=2)
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             pairs, labels = self._draw(blocks, y, groups)
             sums = pair_sums(blocks, pairs)
             similar, dissimilar = (

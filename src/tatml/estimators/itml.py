@@ -142,7 +142,7 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         """
         with unchanged_on_error(self):
             check_choice("solver", self.solver, SOLVERS)
-            blocks = samples_of(self, X, reset=True, min_samples=2)
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             pairs, labels = self._draw(blocks, y, groups)
             problem, prior = self._problem(blocks, pairs, within_classes(blocks, labels))
