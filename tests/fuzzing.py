@@ -374,7 +374,7 @@ def fingerprint(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Blocks):
         return "Blocks", [fingerprint(array) for array in value.arrays]
     if isinstance(value, pd.DataFrame | pd.Series):
-        return "pandas", value.to_csv()
+        return "pandas", value.shape, str(value.dtypes), _text_of(value)
     if scipy.sparse.issparse(value):
         return "sparse", value.format, fingerprint(value.data)
     if isinstance(value, list | tuple) and depth < 4:
@@ -384,6 +384,13 @@ def fingerprint(value: Any, depth: int = 0) -> Any:
     if isinstance(value, set | frozenset):
         return "set", len(value)
     return id(value)
+
+
+def _text_of(frame: Any) -> str:
+    try:
+        return frame.to_csv()
+    except Exception:  # columns of strange objects
+        return ""
 
 
 def global_state(with_random: bool) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from .blocks import Blocks, as_array_like
 from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
+LARGEST_THRESHOLD = 1e100
+LEAST_SPREAD = 1e-60  # of samples: the squares of their differences are still numbers
 LARGEST_JOBS = 10_000
 LEAST_CONDITION = 5  # of covariance matrices; logarithms that are positive definite stay below it
 
@@ -77,15 +79,30 @@ def check_number_or(name: str, value: Any, word: str) -> float | None:
     return check_positive(name, value)
 
 
+def check_threshold(name: str, value: Any) -> float:
+    """A distance whose square is a positive number too."""
+    number = check_positive(name, value)
+    if not 1 / LARGEST_THRESHOLD <= number <= LARGEST_THRESHOLD:
+        raise ValueError(
+            f"{name}: expected a distance from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}, "
+            f"whose square a float can hold, got {shown(value)}"
+        )
+    return number
+
+
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """An integer of at least 1, or another least one."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name}: expected an integer, got {shown(value)}")
-    if value < least:
+    try:
+        number = int(value)
+    except Exception as error:  # numpy.timedelta64 passes for an integer, and is none
+        raise TypeError(f"{name}: expected an integer, got {shown(value)}") from error
+    if number < least:
         raise ValueError(f"{name}: expected at least {least}, got {shown(value)}")
-    if value > maxsize:
+    if number > maxsize:
         raise ValueError(f"{name}: expected at most {maxsize}, got a larger number")
-    return int(value)
+    return number
 
 
 def check_finite(name: str, value: Any) -> float:
@@ -248,6 +265,16 @@ def check_magnitude(blocks: Blocks, name: str) -> None:
         raise ValueError(
             f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
             f"numbers, got {largest:g}; rescale {name}"
+        )
+
+
+def check_spread(blocks: Blocks, name: str) -> None:
+    """Samples whose differences have squares that are numbers, where they differ at all."""
+    spread = max(float(np.max(np.ptp(array, axis=0))) for array in blocks.arrays)
+    if 0 < spread < LEAST_SPREAD:
+        raise ValueError(
+            f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that the "
+            f"squares of differences are numbers, got at most {spread:g}; rescale {name}"
         )
 
 

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from ._array import foreign_kind
-from ._checks import check_magnitude, hint_at_raw_covariances
+from ._checks import check_magnitude, check_spread, hint_at_raw_covariances
 from ._messages import named_error, shown
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks, as_host_array, as_real_array, check_not_masked, read_array
@@ -315,6 +315,7 @@ def _check_length(values: NDArray, n_samples: int, name: str) -> None:
 def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -> Blocks:
     check_magnitude(blocks, name)
     if reset:
+        check_spread(blocks, name)
         hint = hint_at_raw_covariances(blocks)
         if hint:
             warn_user(hint)

@@ -33,7 +33,7 @@ def named_error(name: str, error: Exception) -> TypeError | ValueError:
     >>> named_error("X", OverflowError("int too large to convert to float"))
     ValueError('X: int too large to convert to float')
     """
-    kind = TypeError if isinstance(error, TypeError) else ValueError
+    kind = TypeError if issubclass(type(error), TypeError) else ValueError
     message = str(error) or type(error).__name__
     names_it = re.match(rf"(Input )?{re.escape(name)}\b|.*passed for {re.escape(name)}\b", message)
     return kind(message if names_it else f"{name}: {message}")

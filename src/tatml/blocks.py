@@ -221,7 +221,8 @@ def read_array(values: Any, name: str) -> np.ndarray:
         ) from error
     except Exception as error:  # what an object does when it is asked for an array
         raise TypeError(
-            f"{name}: expected an array, got {_describe(values)}, which cannot be read as one"
+            f"{name}: expected an array, got {_describe(values)}, which cannot be read as one: "
+            f"{error}"
         ) from error
     check_not_masked(array, name)
     return array
@@ -241,9 +242,19 @@ def _is_masked(values: Any) -> bool:
         return bool(np.ma.is_masked(values))
     if isinstance(values, list | tuple):
         return any(_is_masked(part) for part in values)
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a data frame
+        return any(_is_masked(values[column].to_numpy()) for column in _object_columns(values))
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         return any(value is np.ma.masked for value in values.flat)
     return False
+
+
+def _object_columns(frame: Any) -> list[Any]:
+    """The columns of a data frame that may hold anything; pandas alone has such."""
+    dtypes = getattr(frame, "dtypes", None)
+    if not hasattr(dtypes, "items") or not frame.columns.is_unique:
+        return []
+    return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
 
 
 def _kept(array: Array, name: str) -> Array:

@@ -22,7 +22,7 @@ from ._checks import as_list, check_count, check_flag, check_not_negative
 from ._inputs import index_pairs, pair_labels, pair_samples, samples_of
 from ._messages import shown
 from .blocks import Blocks, as_real_array
-from .pairs import as_weights
+from .pairs import as_sample_weight
 from .priors import rows_of
 from .thresholds import calibrated_threshold, check_both_count, check_target
 
@@ -163,7 +163,7 @@ class PairJudge:
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances))
         if sample_weight is not None:
-            sample_weight = as_weights(sample_weight, len(distances), "sample_weight")
+            sample_weight = as_sample_weight(sample_weight, len(distances))
         self.threshold_ = calibrated_threshold(
             distances,
             similar,
@@ -200,7 +200,7 @@ class PairClassifierMixin(PairJudge, ClassifierMixin):
         scores = self.pair_score(pairs)
         similar = pair_labels(y, len(scores))
         if sample_weight is not None:
-            sample_weight = as_weights(sample_weight, len(scores), "sample_weight")
+            sample_weight = as_sample_weight(sample_weight, len(scores))
             check_both_count(similar, sample_weight)
         return roc_auc_score(similar, scores, sample_weight=sample_weight)
 

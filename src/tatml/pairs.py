@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from ._array import foreign_kind, to_numpy
 from .blocks import read_array
 
-__all__ = ["Pairs", "as_index", "as_pairs", "as_similar", "as_some_weights", "as_weights"]
+__all__ = [
+    "Pairs",
+    "as_index",
+    "as_pairs",
+    "as_sample_weight",
+    "as_similar",
+    "as_some_weights",
+    "as_weights",
+]
+
+LARGEST_WEIGHT = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +203,20 @@ def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArr
     values = as_some_weights(weights, n_pairs, name)
     if not values.any():
         raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
+    return values
+
+
+def as_sample_weight(
+    weights: ArrayLike, n_pairs: int, name: str = "sample_weight"
+) -> NDArray[np.float64]:
+    """The weights that an estimator is given, of sizes whose sums and shares are numbers."""
+    values = as_weights(weights, n_pairs, name)
+    largest = float(values.max())
+    if not 1 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"{name}: expected the largest weight to be from {1 / LARGEST_WEIGHT:g} to "
+            f"{LARGEST_WEIGHT:g}, got {largest:g}"
+        )
     return values
 
 

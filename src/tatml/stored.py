@@ -19,7 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ._array import Array, contiguous
-from ._checks import check_magnitude
+from ._checks import check_count, check_magnitude
 from ._messages import shown
 from .blocks import Blocks, as_blocks, check_finite
 from .sums import PairSums
@@ -43,9 +43,7 @@ def parse_bytes(name: str, value: int | str) -> int:
         return int(size)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f'{name}: expected bytes, or words like "500MB", got {shown(value)}')
-    if value <= 0:
-        raise ValueError(f"{name}: expected a positive number of bytes, got {value}")
-    return int(value)
+    return check_count(name, value)
 
 
 def is_stored(values: Any) -> bool:

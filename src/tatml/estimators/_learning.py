@@ -23,6 +23,7 @@ from .._checks import (
     check_positive,
     check_prior,
     check_random,
+    check_threshold,
     check_two,
 )
 from .._inputs import class_labels, group_labels
@@ -40,7 +41,7 @@ from ..metric import (
     row_distances,
 )
 from ..pairs import Pairs
-from ..priors import PRIORS, make_prior, rows_of
+from ..priors import IDENTICAL, PRIORS, make_prior, rows_of
 from ..problem import LogDetProblem, squared_hinge
 from ..solvers import SOLVERS, Result
 from ..sums import PairSums
@@ -193,12 +194,14 @@ def best_b0(
     if strength is None:
         strength = check_positive("threshold_strength", model.threshold_strength)
     if model.threshold_prior is not None:
-        mu0 = b0_of(check_positive("threshold_prior", model.threshold_prior), margin)
+        mu0 = b0_of(check_threshold("threshold_prior", model.threshold_prior), margin)
     return learnt_b0(distances**2, pairs, margin, strength, mu0)
 
 
 class LogDetLearner(MetricMixin, BaseEstimator):
     """Learns a metric, and its threshold, from index pairs."""
+
+    _samples_name = "X"  # what fit calls the samples
 
     def _learn(
         self,
@@ -280,7 +283,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
     ) -> tuple[float, float]:
         """c0 and μ0, before c0 is weighed."""
         if threshold is not None:
-            return inf, b0_of(check_positive("threshold", threshold), margin)
+            return inf, b0_of(check_threshold("threshold", threshold), margin)
         products = zip(prior, scatter, strict=True)
         mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
         return self._c0(), self._mu0(margin, mean_distance)
@@ -309,7 +312,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
     def _prior(self, blocks: Blocks, scatter: Matrices, within: Matrices) -> list[NDArray]:
         if isinstance(self.prior, str):
             check_choice("prior", self.prior, PRIORS)
-            return make_prior(self.prior, blocks, scatter, within)
+            return make_prior(self.prior, blocks, scatter, within, self._samples_name)
         return check_prior(self.prior, blocks)
 
     def _c0(self) -> float:
@@ -319,9 +322,9 @@ class LogDetLearner(MetricMixin, BaseEstimator):
 
     def _mu0(self, margin: tuple[float, float], mean_distance: float) -> float:
         if self.threshold_prior is not None:
-            return b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
+            return b0_of(check_threshold("threshold_prior", self.threshold_prior), margin)
         if not mean_distance > 0:
-            raise ValueError("X: expected pairs of samples that differ, got identical ones only")
+            raise ValueError(f"{self._samples_name}: {IDENTICAL}")
         return b0_of(sqrt(mean_distance), margin)
 
     def _start(self, problem: LogDetProblem) -> Result | None:

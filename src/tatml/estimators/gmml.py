@@ -117,10 +117,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
             prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
-            W = [
-                _metric(S, D, W0, t, regularization)
-                for S, D, W0 in zip(similar, dissimilar, prior, strict=True)
-            ]
+            W = _metrics(similar, dissimilar, prior, t, regularization)
             W = [matrix / np.sum(matrix * S) for matrix, S in zip(W, both, strict=True)]
             self.components_ = one_or_list(components_of(W, blocks, self.n_components))
             self.prior_ = one_or_list(prior)
@@ -135,6 +132,28 @@ def _check_spread(scatter: Sequence[NDArray]) -> None:
                 f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
                 "remove the block"
             )
+
+
+def _metrics(
+    similar: Sequence[NDArray],
+    dissimilar: Sequence[NDArray],
+    prior: Sequence[NDArray],
+    t: float,
+    regularization: float,
+) -> list[NDArray]:
+    """One matrix for each block."""
+    parts = zip(similar, dissimilar, prior, strict=True)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            W = [_metric(S, D, W0, t, regularization) for S, D, W0 in parts]
+    except np.linalg.LinAlgError:
+        W = [np.array(np.nan)]
+    if not all(np.all(np.isfinite(matrix)) for matrix in W):
+        raise ValueError(
+            "X, regularization: expected sizes for which the metric is finite, got regularization="
+            f"{regularization:g} and features whose scatters it does not make invertible"
+        )
+    return W
 
 
 def _metric(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:

@@ -26,7 +26,7 @@ from .._messages import named_error, shown
 from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..metric import CHUNK_NUMBERS, PairClassifierMixin
-from ..pairs import Pairs, as_weights
+from ..pairs import Pairs, as_sample_weight
 from ._learning import LogDetLearner, ThresholdMixin, within_pairs
 
 __all__ = ["PairThreshold", "TATMLPairs"]
@@ -181,7 +181,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             takes the place of the learnt one. Better to call it on pairs that were held out.
         """
         if calibration_params is not None:
-            self._check_calibration(calibration_params)
+            calibration_params = self._checked_calibration(calibration_params)
         with unchanged_on_error(self):
             threshold = self._given_threshold()
             blocks, index = pair_samples(self, pairs, reset=True)
@@ -195,15 +195,14 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         warn_unless_converged(result)
         return self
 
-    def _check_calibration(self, calibration_params: Any) -> None:
+    def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:
         try:
-            names = set(calibration_params)
             calibration_params = dict(calibration_params)
         except Exception as error:
             raise TypeError(
                 f"calibration_params: expected a dict, got {shown(calibration_params)}"
             ) from error
-        if not names <= CALIBRATION_PARAMS:
+        if not set(calibration_params) <= CALIBRATION_PARAMS:
             raise ValueError(
                 f"calibration_params: expected some of {', '.join(sorted(CALIBRATION_PARAMS))}, "
                 f"got {shown(calibration_params)}"
@@ -212,7 +211,9 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             self._validate_calibration_params(**calibration_params)
         except (TypeError, ValueError) as error:
             raise type(error)(f"calibration_params: {error}") from error
+        return calibration_params
 
+    _samples_name = "pairs"
     fit_transform = _NotForPairs()
 
 
@@ -347,7 +348,7 @@ def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_we
     similar = pair_labels(y, len(index))
     weights = None
     if sample_weight is not None:
-        weights = as_weights(sample_weight, len(index), "sample_weight")
+        weights = as_sample_weight(sample_weight, len(index))
         _check_both_count(weights, similar, "sample_weight")
     if class_weight is not None:
         try:
@@ -357,7 +358,7 @@ def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_we
                 "class_weight: expected 'balanced', None or a dict of weights for -1 and 1, got "
                 f"{shown(class_weight)}"
             ) from error
-        by_class = as_weights(by_class, len(index), "class_weight")
+        by_class = as_sample_weight(by_class, len(index), "class_weight")
         _check_both_count(by_class, similar, "class_weight")
         if weights is not None and isinstance(class_weight, str):  # balance weights, not numbers
             totals = np.where(similar, weights[similar].sum(), weights[~similar].sum())
