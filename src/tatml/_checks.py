@@ -19,6 +19,7 @@ from .blocks import Blocks, as_array_like
 from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
+LARGEST_MARGIN = 1e50
 LARGEST_THRESHOLD = 1e100
 LEAST_SPREAD = 1e-60  # of samples: the squares of their differences are still numbers
 LARGEST_JOBS = 10_000
@@ -254,6 +255,11 @@ def check_margin(margin: Any) -> tuple[float, float]:
     low, high = check_positive("margin", low), check_positive("margin", high)
     if not low < high:
         raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {shown(margin)}")
+    if low < 1 / LARGEST_MARGIN or high > LARGEST_MARGIN:
+        raise ValueError(
+            f"margin: expected numbers from {1 / LARGEST_MARGIN:g} to {LARGEST_MARGIN:g}, got "
+            f"{shown(margin)}"
+        )
     return low, high
 
 
@@ -270,12 +276,14 @@ def check_magnitude(blocks: Blocks, name: str) -> None:
 
 def check_spread(blocks: Blocks, name: str) -> None:
     """Samples whose differences have squares that are numbers, where they differ at all."""
-    spread = max(float(np.max(np.ptp(array, axis=0))) for array in blocks.arrays)
-    if 0 < spread < LEAST_SPREAD:
-        raise ValueError(
-            f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that the "
-            f"squares of differences are numbers, got at most {spread:g}; rescale {name}"
-        )
+    for m, array in enumerate(blocks.arrays):
+        spread = float(np.max(np.ptp(array, axis=0)))
+        if 0 < spread < LEAST_SPREAD:
+            raise ValueError(
+                f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that the "
+                f"squares of differences are numbers, got at most {spread:g} in block {m}; rescale "
+                f"{name}"
+            )
 
 
 def hint_at_raw_covariances(blocks: Blocks) -> str | None:

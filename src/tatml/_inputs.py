@@ -83,7 +83,7 @@ def samples_of(
 def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
     """One sample a row, as scikit-learn reads tables."""
     try:
-        with np.errstate(over="ignore"):  # to infinity, which is refused
+        with np.errstate(all="ignore"):  # what overflows to infinity is refused
             table = validate_data(
                 estimator,
                 X,

@@ -219,15 +219,12 @@ def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtyp
     check_magnitude(blocks, "X")
     check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
     chosen = as_pairs(pairs, similar, len(blocks), weights)
-    return LogDetProblem.build(
-        blocks,
-        chosen,
-        squared_hinge(chosen, setting.C, setting.margin),
-        c0=setting.c0,
-        mu0=setting.mu0,
-        prior=None if prior is None else check_prior(prior, blocks),
-        dtype=dtype,
-    )
+    prior = None if prior is None else check_prior(prior, blocks)
+    loss = squared_hinge(chosen, setting.C, setting.margin)
+    with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
+        return LogDetProblem.build(
+            blocks, chosen, loss, c0=setting.c0, mu0=setting.mu0, prior=prior, dtype=dtype
+        )
 
 
 def solve(

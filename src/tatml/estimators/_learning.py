@@ -137,6 +137,8 @@ def folds_of(cv: Any, labels: NDArray[np.intp], groups: NDArray[np.intp] | None)
         ) from error
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         warn_user(f"cv: {message}")
+    if not folds:
+        raise ValueError(f"cv: expected at least one fold, got {shown(cv)}")
     return [_checked_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
 
 
@@ -299,7 +301,13 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         """c and c0 for pairs of a total weight."""
         c = C / total if self.reduction == "mean" else C
         if problem.learns_threshold and self.c0 is None:
-            return c, self.threshold_strength * c * total  # theory (Rho)
+            c0 = self.threshold_strength * c * total  # theory (Rho)
+            if not 0 < c0 < inf:
+                raise ValueError(
+                    "C, threshold_strength: expected sizes for which c0 is a positive number, got "
+                    f"C={C:g} and threshold_strength={self.threshold_strength:g}"
+                )
+            return c, c0
         return c, problem.c0
 
     def _relative_strength(self, pairs: Pairs) -> float | None:

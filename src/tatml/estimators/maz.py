@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
-from .._checks import check_grid, check_number_or
+from .._checks import check_grid, check_number_or, check_random
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
@@ -139,10 +139,16 @@ class Maz(TATML):
         check_fits_folds("k", self.k, folds)
         scores = {}
         for candidate in check_grid("thresholds", self.thresholds):
-            model = clone(self).set_params(threshold=candidate)
+            model = self._candidate(candidate)
             parts = [self._score(model, blocks, labels, groups, *fold) for fold in folds]
             scores[candidate] = float(np.mean(parts))
         return scores
+
+    def _candidate(self, threshold: float) -> Maz:
+        """The same model with a given threshold, which draws the same pairs for all of them."""
+        check_random(self.random_state)
+        changes = {"threshold": threshold, "random_state": deepcopy(self.random_state)}
+        return Maz(**self.get_params(deep=False) | changes)
 
     def _score(self, model: Maz, blocks: Blocks, labels, groups, train, test) -> float:
         known_groups = None if groups is None else groups[train]
