@@ -11,7 +11,7 @@ LONGEST = 200  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """`repr` that never fails, and is never long.
+    """`repr` on one line, that never fails and is never long.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def shown(value: Any) -> str:
     'a value of type int'
     """
     try:
-        text = repr(value)
+        text = re.sub(r"\n\s*", " ", repr(value))
     except Exception:  # whatever a value does, the message is about its parameter
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -59,7 +59,7 @@ __all__ = [
     "within_pairs",
 ]
 
-SIZES = ("C", "c0", "gamma", "bounds", "threshold", "threshold_prior", "threshold_strength")
+SIZES = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
 Matrices = Sequence[NDArray[np.float64]]
 
 

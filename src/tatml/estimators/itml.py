@@ -168,6 +168,9 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         bound = np.where(pairs.similar, *self.bounds_)
         return replace(problem, loss=BurgLoss(pairs.sign, gamma * ones, bound)), prior
 
+    def _sizes(self) -> str:
+        return "gamma, bounds"
+
     def _bounds(self, squared: NDArray[np.float64]) -> tuple[float, float]:
         if self.bounds is not None:
             return check_bounds(self.bounds)

@@ -290,5 +290,8 @@ def _exact_search(point: Point, direction: Direction) -> float:
     end = min(LONGEST / -lowest if lowest < 0 else inf, 100.0)
     if not start < 0:
         return 0.0
-    t = end if slope(end) <= 0 else brentq(slope, 0.0, end, rtol=1e-3)
+    try:
+        t = end if slope(end) <= 0 else brentq(slope, 0.0, end, rtol=1e-3)
+    except ValueError:  # SciPy's, where the slope is no number: parameters of extreme sizes
+        return 0.0
     return t if change(t) < 0 else 0.0
