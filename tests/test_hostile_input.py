@@ -291,6 +291,19 @@ def message_of(call):
     return ""
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("float32", 1e30), ("float64", 1e200)])
+def test_a_prior_whose_squares_overflow_is_named(dtype, scale):
+    for prior in (scale * np.eye(4), np.eye(4) / scale):
+        call = lambda p=prior: learn_metric(X, INDEX, LABELS > 0, prior=p, dtype=dtype)  # noqa: E731
+        refused(call, "prior: block 0: expected a diagonal from")
+
+
+def test_the_search_names_its_own_parameters():
+    for options in ({"threshold_strength": 5e-324}, {"Cs": [1e308], "threshold_strength": 10.0}):
+        model = TATMLCV(**{"Cs": [1.0]} | options, cv=2, **FEW)
+        refused(lambda m=model: m.fit(X, Y), "Cs, threshold_strength: expected sizes")
+
+
 @pytest.mark.parametrize("mu0", [1e50, 1e100, 1e150])
 def test_extreme_parameters_never_show_a_message_of_scipy(mu0):
     message = message_of(lambda: learn_metric(X, INDEX, LABELS > 0, mu0=mu0))

@@ -20,6 +20,7 @@ from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
 LARGEST_MARGIN = 1e50
+LARGEST_PRIOR = {"float64": 1e150, "float32": 1e18}  # their squares are numbers
 LARGEST_THRESHOLD = 1e100
 LEAST_SPREAD = 1e-60  # of samples: the squares of their differences are still numbers
 LARGEST_JOBS = 10_000
@@ -305,15 +306,28 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
     return None
 
 
-def check_prior(prior: Any, blocks: Blocks, from_host: bool = False) -> list[Array]:
+def check_prior(
+    prior: Any, blocks: Blocks, from_host: bool = False, dtype: str = "float64"
+) -> list[Array]:
     """M positive definite matrices; for one block, the matrix itself will do.
 
-    With `from_host`, of any kind: where X itself is brought into the memory of the host.
+    With `from_host`, of any kind: where X itself is brought into the memory of the host. `dtype` is
+    the precision of the computation, which limits the sizes.
     """
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
         prior = [prior]
-    return _check_metric(prior, sizes, "prior", blocks.arrays[0], from_host)
+    matrices = _check_metric(prior, sizes, "prior", blocks.arrays[0], from_host)
+    largest = LARGEST_PRIOR[dtype]
+    for m, matrix in enumerate(matrices):
+        xp = namespace(matrix)
+        diagonal = xp.linalg.diagonal(matrix)
+        if float(xp.max(diagonal)) > largest or float(xp.min(diagonal)) < 1 / largest:
+            raise ValueError(
+                f"prior: block {m}: expected a diagonal from {1 / largest:g} to {largest:g} with "
+                f"dtype={dtype!r}, got {float(xp.min(diagonal)):g} to {float(xp.max(diagonal)):g}"
+            )
+    return matrices
 
 
 def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:

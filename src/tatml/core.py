@@ -219,7 +219,7 @@ def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtyp
     check_magnitude(blocks, "X")
     check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
     chosen = as_pairs(pairs, similar, len(blocks), weights)
-    prior = None if prior is None else check_prior(prior, blocks)
+    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     loss = squared_hinge(chosen, setting.C, setting.margin)
     with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
         return LogDetProblem.build(

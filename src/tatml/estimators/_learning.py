@@ -59,7 +59,7 @@ __all__ = [
     "within_pairs",
 ]
 
-SIZES = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
+SIZES = ("c0", "threshold", "threshold_prior", "threshold_strength")
 Matrices = Sequence[NDArray[np.float64]]
 
 
@@ -204,6 +204,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
     """Learns a metric, and its threshold, from index pairs."""
 
     _samples_name = "X"  # what fit calls the samples
+    _weight_name = "C"  # what a user calls the weight of the pairs
 
     def _learn(
         self,
@@ -248,7 +249,8 @@ class LogDetLearner(MetricMixin, BaseEstimator):
 
     def _sizes(self) -> str:
         """The parameters of this estimator that can make the objective too large."""
-        return ", ".join(name for name in SIZES if name in self._get_param_names())
+        known = [name for name in SIZES if name in self._get_param_names()]
+        return ", ".join([self._weight_name, *known])
 
     def _given_threshold(self) -> float | None:
         """None where it is learnt."""
@@ -304,8 +306,8 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             c0 = self.threshold_strength * c * total  # theory (Rho)
             if not 0 < c0 < inf:
                 raise ValueError(
-                    "C, threshold_strength: expected sizes for which c0 is a positive number, got "
-                    f"C={C:g} and threshold_strength={self.threshold_strength:g}"
+                    f"{self._weight_name}, threshold_strength: expected sizes for which c0 is a "
+                    f"positive number, got C={C:g} and threshold_strength={self.threshold_strength:g}"
                 )
             return c, c0
         return c, problem.c0

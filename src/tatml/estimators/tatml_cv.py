@@ -252,7 +252,9 @@ class TATMLCV(TATML):
         """TATML with the parameters that both share."""
         shared = TATML._get_param_names()
         own = {name: value for name, value in self.get_params(deep=False).items() if name in shared}
-        return TATML(**own | changes)
+        model = TATML(**own | changes)
+        model._weight_name = "Cs"
+        return model
 
 
 def _score_path(
@@ -289,6 +291,7 @@ def _score_path(
             max_iter=model.max_iter,
             init=result,
             random_state=0,
+            sizes=model._sizes(),
         )
         model.block_shapes_ = known.block_shapes
         model.components_ = one_or_list(components_of(result.W, known, model.n_components))
