@@ -351,6 +351,16 @@ CONTAINERS = {
     "class": partial(fixed, np.ndarray),
 }
 
+# What changes the form alone: a call with nothing but these is accepted.
+HARMLESS = (ORDERS.keys() - {"broadcast"}) | {
+    "masked, no entry",
+    "list",
+    "tuple",
+    "list of arrays",
+    "memmap",
+    "unchanged",
+}
+
 ANY_ARRAY = [DTYPES, ORDERS, MASKS, SHAPES, CONTAINERS]
 SAMPLES = [*ANY_ARRAY, VALUES, SCALES]
 WEIGHTS = [*ANY_ARRAY, VALUES, SCALES, {"negative": lambda rng, values: -np.asarray(values)}]

@@ -201,6 +201,17 @@ def test_a_changed_argument_is_seen(value):
     assert "changed the argument X" in complaints(learn, X=value)
 
 
+def test_a_refused_change_of_form_is_seen():
+    def learn(X):
+        raise ValueError("X: expected a list")
+
+    case = function_case(learn, X=np.ones(3))
+    case.labels = ["X: Fortran order"]
+    assert "only the form of the arguments changed" in run_case(case).complaints[0]
+    case.labels = ["X: Fortran order", "X: 1-d"]
+    assert run_case(case).kind == "refused"
+
+
 def test_a_half_set_estimator_is_seen():
     def act(model, X):
         model.components_ = X

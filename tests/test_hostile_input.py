@@ -322,6 +322,15 @@ def test_an_infinite_objective_names_the_estimators_own_parameters(model):
     assert rest.startswith("expected sizes for which ")
 
 
+@pytest.mark.parametrize("kind", ["matrices", "two blocks"])
+@pytest.mark.parametrize("solver", ["cyclic", "dykstra"])
+def test_the_projections_of_itml_name_its_own_parameters(solver, kind):
+    model = ITML(solver=solver, **FEW)
+    refused(
+        lambda: model.fit(*labelled(kind)), "solver: ITML's projections are for .*take 'newton'"
+    )
+
+
 # Sources of random numbers, words and flags
 
 

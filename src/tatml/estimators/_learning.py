@@ -307,7 +307,8 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             if not 0 < c0 < inf:
                 raise ValueError(
                     f"{self._weight_name}, threshold_strength: expected sizes for which c0 is a "
-                    f"positive number, got C={C:g} and threshold_strength={self.threshold_strength:g}"
+                    f"positive number, got C={C:g} and threshold_strength="
+                    f"{self.threshold_strength:g}"
                 )
             return c, c0
         return c, problem.c0

@@ -144,6 +144,7 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
             check_choice("solver", self.solver, SOLVERS)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
+            _check_solver(self.solver, blocks)
             pairs, labels = self._draw(blocks, y, groups)
             problem, prior = self._problem(blocks, pairs, within_classes(blocks, labels))
             solver, options = SOLVERS[self.solver]
@@ -178,6 +179,16 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         if not low > 0:  # of pairs that coincide; a bound must be positive
             low = np.min(squared[squared > 0])
         return float(low), float(max(high, low))
+
+
+def _check_solver(solver: str, blocks: Blocks) -> None:
+    """The projections are for vectors in one block."""
+    if solver != "newton" and [width for _, width in blocks.block_shapes] != [1]:
+        shapes = ", ".join(f"{n}×{width}" for n, width in blocks.block_shapes)
+        raise ValueError(
+            f"solver: ITML's projections are for vectors in one block, got blocks of shapes "
+            f"{shapes} with solver={solver!r}; take 'newton'"
+        )
 
 
 def _check_apart(squared: NDArray[np.float64], pairs: Pairs) -> None:
