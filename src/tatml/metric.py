@@ -73,7 +73,9 @@ class LearntMetric:
 
 def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     """One sample of a block, which may come flat (as scikit-learn has it), and 1×1 as a number."""
-    array = as_real_array(values, "u, v").astype(np.float64, copy=False)
+    array = values
+    if type(values) is not np.ndarray or values.dtype != np.float64:  # searches call this often
+        array = as_real_array(values, "u, v").astype(np.float64, copy=False)
     size = prod(shape)
     if array.shape not in {shape, (size,), (1, size)} and not array.size == size == 1:
         raise ValueError(f"u, v: expected a sample of shape {shape} as in fit, got {array.shape}")
