@@ -10,13 +10,18 @@ CODE := $(wildcard src tests benchmarks examples)
 # The benchmarks of one machine; those of GPUs, metric-learn and clusters are run by hand.
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,$(wildcard benchmarks/*.py))
 
-.PHONY: help demo test test-metric-learn test-torch test-oldest lint format bench clean
+# How much `make fuzz` does: fuzzed calls, and problems for the oracle of 60 digits.
+CASES ?= 20000
+SEEDS ?= 2000
+
+.PHONY: help demo test fuzz test-metric-learn test-torch test-oldest lint format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     learn a metric and show it"
 	@echo "make test     run the tests"
+	@echo "make fuzz     attack the library: CASES=20000 calls, SEEDS=2000 problems solved with 60 digits"
 	@echo "make test-metric-learn  run metric-learn's own tests on our estimators"
 	@echo "make test-torch         run the tests of PyTorch tensors, on the CPU and a GPU if there is one"
 	@echo "make test-oldest        run the tests with the oldest versions that we allow"
@@ -33,6 +38,10 @@ demo: $(VENV)/.with-plot
 
 test: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
+
+fuzz: $(VENV)/.with-test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzzing.py --cases $(CASES)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/oracle.py --seeds 0:$(SEEDS)
 
 test-metric-learn: .venv-metric-learn/.with-metric-learn
 	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn

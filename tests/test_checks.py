@@ -70,7 +70,7 @@ BAD_STARTS = {
     "infinite b0": (EYES, inf, ValueError, "init: expected a finite b0, got inf"),
     "text b0": (EYES, "one", TypeError, "init: expected an earlier result"),
     "no L": (None, 1.0, TypeError, "init: expected a list of matrices, got None"),
-    "text L": ("ab", 1.0, TypeError, "init: expected real numbers"),
+    "text L": ("ab", 1.0, TypeError, "init: expected a list of matrices"),
 }
 
 

@@ -405,7 +405,7 @@ BAD_METRIC = {  # parameters of TATML, TATMLPairs and Maz
     "no components": ({"n_components": 0}, "n_components: expected at least 1, got 0"),
     "blocks' n_components": ({"n_components": [1, 1]}, "n_components: .*each of 1 blocks"),
     "n_components' type": ({"n_components": 2.0}, "n_components: expected an integer, got 2.0"),
-    "n_components' word": ({"n_components": "a"}, "n_components: expected an integer, got 'a'"),
+    "n_components' word": ({"n_components": "a"}, "n_components: expected a number .*got 'a'"),
 }
 BAD_LEARNING = {  # of TATML and TATMLPairs
     "threshold": ({"threshold": -1.0}, "threshold: expected a positive"),

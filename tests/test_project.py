@@ -34,7 +34,7 @@ LOOKS_AT_TYPES = {
     "tatml/stored.py",
     "tatml/features/_inputs.py",
 }
-SCALAR_TYPES = {"bool", "float", "int", "str", "Integral", "Real"}
+SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
 
 
 def type_names(node):

@@ -122,6 +122,7 @@ def test_the_number_of_shards_does_not_matter():
 def test_damped_steps_work_in_shards(monkeypatch):
     """Without primal-dual steps, the exact line search has to do it all."""
     monkeypatch.setattr(NEWTON, "PATIENCE", -1)
+    monkeypatch.setattr(NEWTON, "MOST_RESCUES", 0)
     case = random_case(SHAPES["two ragged"], C=5.0)
     expected, found = case.learn(tol=TIGHT), solve(sharded(case), tol=TIGHT)
     assert list(found.history["kind"][1:]) == ["damped"] * found.n_iter

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from inspect import isclass
 from math import inf, isfinite
 from numbers import Integral, Real
+from sys import maxsize
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,16 @@ from sklearn.metrics.pairwise import PAIRED_DISTANCES
 from sklearn.utils import check_random_state
 
 from ._array import Array, foreign_kind, namespace, place_of
+from ._messages import shown
 from .blocks import Blocks, as_array_like
 from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
+LARGEST_MARGIN = 1e50
+LARGEST_PRIOR = {"float64": 1e150, "float32": 1e18}  # their squares are numbers
+LARGEST_THRESHOLD = 1e100
+LEAST_SPREAD = 1e-60  # of samples: the squares of their differences are still numbers
+LARGEST_JOBS = 10_000
 LEAST_CONDITION = 5  # of covariance matrices; logarithms that are positive definite stay below it
 
 
@@ -27,7 +35,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """One of some words."""
     if not isinstance(value, str) or value not in tuple(choices):
         listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
+        raise ValueError(f"{name}: expected one of {listed}, got {shown(value)}")
 
 
 def check_options(solver: str, **given: str) -> dict[str, str]:
@@ -37,7 +45,7 @@ def check_options(solver: str, **given: str) -> dict[str, str]:
             check_choice(name, given[name], choices)
             if owner != solver and given[name] != choices[0]:
                 raise ValueError(
-                    f"{name}: belongs to solver={owner!r}, got {given[name]!r} with "
+                    f"{name}: belongs to solver={owner!r}, got {shown(given[name])} with "
                     f"solver={solver!r}"
                 )
     return {name: given[name] for name in OPTIONS[solver]}
@@ -46,67 +54,100 @@ def check_options(solver: str, **given: str) -> dict[str, str]:
 def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
     """A number above zero."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}: expected a number, got {value!r}")
+        raise TypeError(f"{name}: expected a number, got {shown(value)}")
     kind = "a positive number" + (" or numpy.inf" if or_infinite else "")
+    number = _as_float(name, value, kind)
+    if not (number > 0 and (isfinite(number) or (or_infinite and number == inf))):
+        raise ValueError(f"{name}: expected {kind}, got {shown(value)}")
+    return number
+
+
+def _as_float(name: str, value: Any, kind: str) -> float:
+    """A number of any type as a float: Python's integers and fractions may be too large."""
     try:
-        number = float(value)
+        return float(value)
     except OverflowError as error:
         raise ValueError(f"{name}: expected {kind}, got more than a float can hold") from error
-    if not (number > 0 and (isfinite(number) or (or_infinite and number == inf))):
-        raise ValueError(f"{name}: expected {kind}, got {value!r}")
-    return number
+    except Exception as error:  # a type of one's own
+        raise WrongTypeError(f"{name}: expected {kind}, got {shown(value)}") from error
 
 
 def check_number_or(name: str, value: Any, word: str) -> float | None:
     """A positive number, or None for the word that stands for finding one."""
     if isinstance(value, str):
         if value != word:
-            raise TypeError(f"{name}: expected a number or {word!r}, got {value!r}")
+            raise TypeError(f"{name}: expected a number or {word!r}, got {shown(value)}")
         return None
     return check_positive(name, value)
+
+
+def check_threshold(name: str, value: Any) -> float:
+    """A distance whose square is a positive number too."""
+    number = check_positive(name, value)
+    if not 1 / LARGEST_THRESHOLD <= number <= LARGEST_THRESHOLD:
+        raise ValueError(
+            f"{name}: expected a distance from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}, "
+            f"whose square a float can hold, got {shown(value)}"
+        )
+    return number
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """An integer of at least 1, or another least one."""
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name}: expected an integer, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name}: expected at least {least}, got {value}")
-    return int(value)
+        raise TypeError(f"{name}: expected an integer, got {shown(value)}")
+    try:
+        number = int(value)
+    except Exception as error:  # numpy.timedelta64 passes for an integer, and is none
+        raise TypeError(f"{name}: expected an integer, got {shown(value)}") from error
+    if number < least:
+        raise ValueError(f"{name}: expected at least {least}, got {shown(value)}")
+    if number > maxsize:
+        raise ValueError(f"{name}: expected at most {maxsize}, got a larger number")
+    return number
 
 
 def check_finite(name: str, value: Any) -> float:
     """A finite number."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise WrongTypeError(f"{name}: expected a number, got {value!r}")
-    if not isfinite(value):
-        raise ValueError(f"{name}: expected a finite number, got {value!r}")
-    return float(value)
+        raise WrongTypeError(f"{name}: expected a number, got {shown(value)}")
+    number = _as_float(name, value, "a finite number")
+    if not isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {shown(value)}")
+    return number
 
 
 def check_not_negative(name: str, value: Any) -> float:
     """A finite number of at least zero."""
     if not check_finite(name, value) >= 0:
-        raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r}")
+        raise ValueError(f"{name}: expected a finite number of at least 0, got {shown(value)}")
     return float(value)
 
 
 def check_share(name: str, value: Any) -> float:
     """A number from 0 to 1."""
     if check_not_negative(name, value) > 1:
-        raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
     return float(value)
+
+
+def as_list(name: str, values: Any, what: str) -> list[Any]:
+    """The members of a sequence, which can be gone through again: no iterator, no word."""
+    try:
+        members = None if isinstance(values, str) or iter(values) is values else list(values)
+    except Exception:  # whatever a value does when it is asked for its members
+        members = None
+    if members is None:
+        raise TypeError(f"{name}: expected {what}, got {shown(values)}")
+    return members
 
 
 def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
     """Two numbers."""
-    try:
-        low, high = values
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: expected {what}, got {values!r}") from error
-    if isinstance(values, str):
-        raise TypeError(f"{name}: expected {what}, got {values!r}")
-    return low, high
+    members = as_list(name, values, what)
+    if len(members) != 2:
+        raise TypeError(f"{name}: expected {what}, got {shown(values)}")
+    return members[0], members[1]
 
 
 def check_bounds(bounds: Any) -> tuple[float, float]:
@@ -114,7 +155,9 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     low, high = check_two("bounds", bounds, "two numbers (upper of similar, lower of dissimilar)")
     low, high = check_positive("bounds", low), check_positive("bounds", high)
     if low > high:
-        raise ValueError(f"bounds: expected the first to be at most the second, got {bounds!r}")
+        raise ValueError(
+            f"bounds: expected the first to be at most the second, got {shown(bounds)}"
+        )
     return low, high
 
 
@@ -123,29 +166,30 @@ def check_percentiles(percentiles: Any) -> tuple[float, float]:
     low, high = check_two("percentiles", percentiles, "two numbers from 0 to 100")
     check_not_negative("percentiles", low)
     if not low < check_not_negative("percentiles", high) <= 100:
-        raise ValueError(f"percentiles: expected 0 ≤ low < high ≤ 100, got {percentiles!r}")
+        raise ValueError(f"percentiles: expected 0 ≤ low < high ≤ 100, got {shown(percentiles)}")
     return low, high
 
 
 def check_grid(name: str, values: Any) -> list[float]:
     """Some positive numbers."""
-    if isinstance(values, str | Real):
-        raise TypeError(f"{name}: expected a sequence of positive numbers, got {values!r}")
+    members = as_list(name, values, "a sequence of positive numbers")
     try:
-        numbers = [check_positive(name, value) for value in values]
+        numbers = [check_positive(name, value) for value in members]
     except TypeError as error:
-        raise TypeError(f"{name}: expected positive numbers, got {values!r}") from error
+        raise TypeError(f"{name}: expected positive numbers, got {shown(values)}") from error
     if not numbers:
         raise ValueError(f"{name}: expected at least one number, got none")
     return numbers
 
 
-def check_words(name: str, values: Any, choices: Iterable[str]) -> None:
+def check_words(name: str, values: Any, choices: Iterable[str]) -> list[str]:
     """Some words, each one of those that there are."""
-    if isinstance(values, str) or not hasattr(values, "__iter__") or not list(values):
-        raise TypeError(f"{name}: expected a sequence of words, got {values!r}")
-    for value in values:
-        check_choice(name, value, choices)
+    words = as_list(name, values, "a sequence of words")
+    if not words:
+        raise TypeError(f"{name}: expected a sequence of words, got {shown(values)}")
+    for word in words:
+        check_choice(name, word, choices)
+    return words
 
 
 def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
@@ -153,19 +197,36 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
     if value is None and not needed:
         return
     if not needed:
-        raise ValueError(f"{name}: expected None with strategy={strategy!r}, got {value!r}")
+        raise ValueError(f"{name}: expected None with strategy={strategy!r}, got {shown(value)}")
     if not isinstance(value, Real) or isinstance(value, bool):
         raise WrongTypeError(
-            f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {value!r}"
+            f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {shown(value)}"
         )
     if not 0 <= value <= 1:
-        raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, also as NumPy's or as a number."""
+    if not isinstance(value, Integral | np.bool_):
+        raise TypeError(f"{name}: expected True or False, got {shown(value)}")
+    return bool(value)
+
+
+def check_jobs(name: str, value: Any) -> int | None:
+    """How many jobs at a time, as joblib counts them: not 0, and negative from the cores down."""
+    if value is None:
+        return None
+    count = check_count(name, value, least=-LARGEST_JOBS)
+    if not 0 < abs(count) <= LARGEST_JOBS:
+        raise ValueError(f"{name}: expected None or a number other than 0, got {shown(value)}")
+    return count
 
 
 def check_callable(name: str, value: Any) -> Any:
     """A function, or None."""
     if value is not None and not callable(value):
-        raise TypeError(f"{name}: expected a function or None, got {value!r}")
+        raise TypeError(f"{name}: expected a function or None, got {shown(value)}")
     return value
 
 
@@ -177,13 +238,15 @@ def check_metric(metric: Any) -> None:
 
 def check_random(value: Any) -> Any:
     """A source of random numbers, from None, a seed, a RandomState or a Generator."""
-    if hasattr(value, "permutation") and hasattr(value, "choice"):
+    is_source = hasattr(value, "permutation") and hasattr(value, "choice")
+    if is_source and not isclass(value):
         return value
     try:
         return check_random_state(value)
-    except ValueError as error:
+    except Exception as error:  # of a seed that is out of range, or of a strange object
         raise ValueError(
-            f"random_state: expected None, an integer, a RandomState or a Generator, got {value!r}"
+            "random_state: expected None, an integer, a RandomState or a Generator, got "
+            f"{shown(value)}"
         ) from error
 
 
@@ -192,7 +255,12 @@ def check_margin(margin: Any) -> tuple[float, float]:
     low, high = check_two("margin", margin, "two numbers (γ_s, γ_d)")
     low, high = check_positive("margin", low), check_positive("margin", high)
     if not low < high:
-        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {margin!r}")
+        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {shown(margin)}")
+    if low < 1 / LARGEST_MARGIN or high > LARGEST_MARGIN:
+        raise ValueError(
+            f"margin: expected numbers from {1 / LARGEST_MARGIN:g} to {LARGEST_MARGIN:g}, got "
+            f"{shown(margin)}"
+        )
     return low, high
 
 
@@ -205,6 +273,18 @@ def check_magnitude(blocks: Blocks, name: str) -> None:
             f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
             f"numbers, got {largest:g}; rescale {name}"
         )
+
+
+def check_spread(blocks: Blocks, name: str) -> None:
+    """Samples whose differences have squares that are numbers, where they differ at all."""
+    for m, array in enumerate(blocks.arrays):
+        spread = float(np.max(np.ptp(array, axis=0)))
+        if 0 < spread < LEAST_SPREAD:
+            raise ValueError(
+                f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that the "
+                f"squares of differences are numbers, got at most {spread:g} in block {m}; rescale "
+                f"{name}"
+            )
 
 
 def hint_at_raw_covariances(blocks: Blocks) -> str | None:
@@ -226,17 +306,28 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
     return None
 
 
-def check_prior(prior: Any, blocks: Blocks, from_host: bool = False) -> list[Array]:
+def check_prior(
+    prior: Any, blocks: Blocks, from_host: bool = False, dtype: str = "float64"
+) -> list[Array]:
     """M positive definite matrices; for one block, the matrix itself will do.
 
-    With `from_host`, of any kind: where X itself is brought into the memory of the host.
+    With `from_host`, of any kind: where X itself is brought into the memory of the host. `dtype` is
+    the precision of the computation, which limits the sizes.
     """
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
         prior = [prior]
     matrices = _as_square(prior, sizes, "prior", blocks.arrays[0], from_host)
+    largest = LARGEST_PRIOR[dtype]
     for m, matrix in enumerate(matrices):
         _check_posdef(matrix, f"prior: block {m}")
+        xp = namespace(matrix)
+        diagonal = xp.linalg.diagonal(matrix)
+        if float(xp.max(diagonal)) > largest or float(xp.min(diagonal)) < 1 / largest:
+            raise ValueError(
+                f"prior: block {m}: expected a diagonal from {1 / largest:g} to {largest:g} with "
+                f"dtype={dtype!r}, got {float(xp.min(diagonal)):g} to {float(xp.max(diagonal)):g}"
+            )
     return matrices
 
 
@@ -257,7 +348,7 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
     """An earlier result with L and b0 that fit."""
     try:
         L, b0 = init.L, float(init.b0)
-    except (AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # it may be any object
         raise TypeError(
             f"init: expected an earlier result, with L and b0, got {type(init).__name__}"
         ) from error
@@ -275,7 +366,7 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
 def _shape(values: Any) -> tuple[int, ...] | None:
     try:
         return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
-    except (TypeError, ValueError):  # parts of several shapes, or on a GPU
+    except Exception:  # parts of several shapes, on a GPU, or no array at all
         return None
 
 
@@ -283,10 +374,7 @@ def _as_square(
     matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool
 ) -> list[Array]:
     """One array of shape (n_m, n_m) per block."""
-    try:
-        matrices = list(matrices)
-    except TypeError as error:
-        raise TypeError(f"{name}: expected a list of matrices, got {matrices!r}") from error
+    matrices = as_list(name, matrices, "a list of matrices")
     arrays = [as_array_like(matrix, name, "X", like, from_host) for matrix in matrices]
     shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
     if shapes != expected:

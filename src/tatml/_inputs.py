@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,17 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _num_samples,
-    check_array,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from ._array import foreign_kind
-from ._checks import check_magnitude, hint_at_raw_covariances
+from ._checks import check_magnitude, check_spread, hint_at_raw_covariances
+from ._messages import named_error, shown
 from ._warnings import warn_user
-from .blocks import Blocks, as_blocks, as_host_array, as_real_array
+from .blocks import Blocks, as_blocks, as_host_array, as_real_array, check_not_masked, read_array
 from .pairs import as_index
 
 __all__ = [
+    "as_labels",
     "class_labels",
     "forget_samples",
     "given_distances",
@@ -54,32 +52,62 @@ def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-def samples_of(estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int = 1) -> Blocks:
+def samples_of(
+    estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int = 1, y: Any = None
+) -> Blocks:
     """The samples that a user gave as a table, as matrices, as Blocks or as indicators.
 
     With `reset` the estimator learns what it was given (n_features_in_, feature_names_in_,
-    block_shapes_), otherwise X must be of the same kind.
+    block_shapes_), otherwise X must be of the same kind. With the labels `y` of a fit, pairs that
+    were meant for another estimator are refused.
     """
     preprocessor = estimator.preprocessor
     if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
         X = as_host_array(X, "X")
+    check_not_masked(X, "X")
     if preprocessor is not None and _n_dims(X) == 1:
-        X = _looked_up(preprocessor, np.asarray(X))
+        X = _looked_up(preprocessor, read_array(X, "X"))
+        check_not_masked(X, "preprocessor")
     if isinstance(X, Blocks) or _n_dims(X) > 2:
         blocks = as_blocks(X)
+        if not isinstance(X, Blocks):
+            _check_no_pairs(blocks, y)
     else:
-        table = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=min_samples,
-        )
-        return _checked(estimator, Blocks(table), reset, "X")
+        return _checked(estimator, _table(estimator, X, reset, min_samples), reset, "X")
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = blocks.shape[1]
     return _checked(estimator, blocks, reset, "X")
+
+
+def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
+    """One sample a row, as scikit-learn reads tables."""
+    try:
+        with np.errstate(all="ignore"):  # what overflows to infinity is refused
+            table = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=min_samples,
+            )
+    except Exception as error:  # of scikit-learn, NumPy, or of what was given
+        raise named_error("X", error) from error
+    return Blocks(table)
+
+
+def _check_no_pairs(blocks: Blocks, y: Any) -> None:
+    """No array (n, 2, d) with labels −1 and +1: metric-learn's pairs, not matrices of two rows."""
+    if y is None or blocks.block_shapes[0][0] != 2:
+        return
+    labels = as_labels(y, "y")
+    if len(labels) and np.all(_are_signs(labels)) and len(np.unique(labels)) == 2:
+        n_samples, n, width = blocks.arrays[0].shape
+        raise ValueError(
+            f"X: expected samples, got shape ({n_samples}, {n}, {width}) with labels -1 and +1, "
+            "which are pairs: fit TATMLPairs, or PairThreshold, on them; if they are matrices of "
+            "two rows, give Blocks(X)"
+        )
 
 
 def pair_samples(
@@ -89,7 +117,7 @@ def pair_samples(
     array = _pair_array(pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
-        found, index = np.unique(array, return_inverse=True)
+        found, index = _numbered(array)
         blocks = as_blocks(_looked_up(estimator.preprocessor, found), "preprocessor")
         index = index.reshape(-1, 2)
     else:
@@ -115,7 +143,18 @@ def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.i
     array = _pair_array(pairs)
     if estimator.preprocessor is None or array.ndim != 2:
         return None
-    return np.unique(array, return_inverse=True)[1].reshape(-1, 2)
+    return _numbered(array)[1].reshape(-1, 2)
+
+
+def _numbered(indicators: NDArray) -> tuple[NDArray, NDArray]:
+    """The distinct indicators in order, and the number of each that was given."""
+    try:
+        return np.unique(indicators, return_inverse=True)
+    except Exception as error:  # objects that cannot be compared
+        raise TypeError(
+            "pairs: expected indicators of one type, such as integers or words, got objects that "
+            "cannot be sorted"
+        ) from error
 
 
 def forget_samples(estimator: BaseEstimator) -> None:
@@ -148,24 +187,80 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
-    y = column_or_1d(y, warn=True)
+    y = as_labels(y, "y")
     _check_length(y, n_samples, "y")
-    check_classification_targets(y)
-    classes, labels = np.unique(y, return_inverse=True)
+    _check_not_missing(y, "y")
+    try:
+        with np.errstate(invalid="ignore"):  # numbers that no integer can hold
+            check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
+    except Exception as error:
+        raise ValueError(
+            f"y: expected classes that are integers, words or booleans, got {_described(y)} "
+            f"({error})"
+        ) from error
     if len(classes) < 2:
-        raise ValueError(f"y: expected two classes or more, got 1 class only, {classes[0]!r}")
+        raise ValueError(f"y: expected two classes or more, got 1 class only, {shown(classes[0])}")
     return classes, labels
+
+
+def as_labels(y: Any, name: str) -> NDArray:
+    """One label a sample; a column is taken with scikit-learn's warning."""
+    if scipy.sparse.issparse(y):
+        raise TypeError(f"{name}: expected a dense array of labels, got sparse {type(y).__name__}")
+    check_not_masked(y, name)
+    try:
+        return column_or_1d(y, warn=True)
+    except Exception as error:
+        raise named_error(name, error) from error
+
+
+def _described(labels: NDArray) -> str:
+    kind = "objects" if labels.dtype.kind == "O" else f"dtype {labels.dtype}"
+    return f"{kind} such as {shown(labels[0])}" if len(labels) else kind
+
+
+def _check_not_missing(labels: NDArray, name: str) -> None:
+    """A label for each sample: not NaN, None or the like, and no infinity."""
+    if labels.dtype.kind == "f":
+        wrong = ~np.isfinite(labels)
+    elif labels.dtype.kind in "mM":
+        wrong = np.isnat(labels)
+    elif labels.dtype.kind == "O":
+        wrong = np.array([_is_missing(label) for label in labels], dtype=bool)
+    else:
+        return
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        what = "infinity" if labels.dtype.kind == "f" and np.isinf(labels[row]) else "NaN"
+        raise ValueError(
+            f"{name}: expected a label for each sample, got {shown(labels[row])} for sample {row} "
+            f"(Input {name} contains {what})"
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, Real) and label != label
 
 
 def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
     """For each sample the number of its group."""
     if groups is None:
         return None
-    groups = np.asarray(groups)
+    groups = read_array(groups, "groups")
     if groups.ndim != 1:
         raise ValueError(f"groups: expected shape (n_samples,), got shape {groups.shape}")
     _check_length(groups, n_samples, "groups")
-    return np.unique(groups, return_inverse=True)[1]
+    _check_not_missing(groups, "groups")
+    try:
+        return np.unique(groups, return_inverse=True)[1]
+    except Exception as error:  # objects that cannot be compared
+        raise TypeError(
+            "groups: expected values of one type, such as integers or words, got "
+            f"{_described(groups)}"
+        ) from error
 
 
 def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
@@ -175,19 +270,38 @@ def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]
             "y: expected a label of +1 or -1 for each pair: fit requires y to be passed, but the "
             "target y is None"
         )
-    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+    y = as_labels(y, "y")
     _check_length(y, n_pairs, "y")
-    found = np.unique(y)
-    if not set(found.tolist()) <= {-1, 1}:
+    _check_not_missing(y, "y")
+    signs = _are_signs(y)
+    if not np.all(signs):
         raise ValueError(
             "y: expected +1 for similar and -1 for dissimilar pairs, got labels "
-            f"{found.tolist()[:5]}; from booleans write np.where(similar, 1, -1)"
+            f"{shown(_some_of(y))}; from booleans write np.where(similar, 1, -1)"
         )
-    if both and len(found) < 2:
+    similar = np.array(y > 0, dtype=bool)
+    if both and (similar.all() or not similar.any()):
         raise ValueError(
-            f"y: expected similar (+1) and dissimilar (-1) pairs, got 1 class only, {found[0]}"
+            f"y: expected similar (+1) and dissimilar (-1) pairs, got 1 class only, {y[0]}"
         )
-    return y > 0
+    return similar
+
+
+def _are_signs(labels: NDArray) -> NDArray[np.bool_]:
+    """Which of the labels are the numbers +1 and −1."""
+    if labels.dtype.kind in "iuf":
+        return np.abs(labels) == 1
+    if labels.dtype.kind == "O":
+        return np.array([isinstance(x, Real) and x in (-1, 1) for x in labels], dtype=bool)
+    return np.zeros(len(labels), dtype=bool)
+
+
+def _some_of(labels: NDArray) -> list[Any]:
+    """Up to five distinct labels, for a message."""
+    try:
+        return np.unique(labels).tolist()[:5]
+    except Exception:  # objects that cannot be compared
+        return labels[:5].tolist()
 
 
 def _check_length(values: NDArray, n_samples: int, name: str) -> None:
@@ -199,8 +313,9 @@ def _check_length(values: NDArray, n_samples: int, name: str) -> None:
 
 
 def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -> Blocks:
+    check_magnitude(blocks, name)
     if reset:
-        check_magnitude(blocks, name)
+        check_spread(blocks, name)
         hint = hint_at_raw_covariances(blocks)
         if hint:
             warn_user(hint)
@@ -210,8 +325,9 @@ def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -
         shapes = f"{_listed(estimator.block_shapes_)} as in fit, got {_listed(blocks.block_shapes)}"
         if given == expected:
             raise ValueError(f"{name}: expected blocks of shapes {shapes}")
+        named = "X has" if name == "X" else f"{name}: {name} has"  # scikit-learn's words for X
         raise ValueError(
-            f"{name} has {given} features, but {type(estimator).__name__} is expecting {expected} "
+            f"{named} {given} features, but {type(estimator).__name__} is expecting {expected} "
             f"features as input: blocks of shapes {shapes}"
         )
     return blocks
@@ -225,18 +341,20 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
     """The samples that indicators stand for."""
     if callable(preprocessor):
         samples = preprocessor(indicators)
-        if samples is None or _num_samples(samples) != len(indicators):
-            found = "None" if samples is None else _num_samples(samples)
+        found = _count_of(samples)
+        if found != len(indicators):
             raise ValueError(
                 f"preprocessor: expected {len(indicators)} samples, one for each indicator, got "
                 f"{found}"
             )
         return samples
-    samples = preprocessor if isinstance(preprocessor, Blocks) else np.asarray(preprocessor)
+    samples = preprocessor
+    if not isinstance(preprocessor, Blocks):
+        samples = read_array(preprocessor, "preprocessor")
     if samples.ndim not in (2, 3):
         raise TypeError(
             "preprocessor: expected an array of samples, Blocks or a function, got "
-            f"{preprocessor!r}"
+            f"{shown(preprocessor)}"
         )
     if indicators.dtype.kind not in "iu":
         raise TypeError(
@@ -252,14 +370,21 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
     return samples[indicators]
 
 
-def _n_dims(X: Any) -> int:
-    if hasattr(X, "ndim"):
-        return X.ndim
-    if hasattr(X, "shape"):
-        return len(X.shape)
+def _count_of(samples: Any) -> int | str:
+    """How many samples there are; what was given instead, where it is no sequence."""
     try:
-        return np.asarray(X).ndim
-    except ValueError:  # ragged: the table's own check says it better
+        return _num_samples(samples)
+    except Exception:  # any object may come back from a function
+        return shown(samples)
+
+
+def _n_dims(X: Any) -> int:
+    n_dims = getattr(X, "ndim", None)
+    if isinstance(n_dims, int):
+        return n_dims
+    try:
+        return len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim
+    except Exception:  # ragged, or no array: the table's own check says it better
         return 2
 
 
@@ -272,12 +397,7 @@ def _pair_array(pairs: Any) -> NDArray:
         )
     if foreign_kind(pairs) is not None:
         return as_host_array(pairs, "pairs")
-    try:
-        return np.asarray(pairs)
-    except ValueError as error:
-        raise ValueError(
-            "pairs: expected an array of shape (n_pairs, 2, …), got parts of different shapes"
-        ) from error
+    return read_array(pairs, "pairs")
 
 
 def _check_pair_shape(array: NDArray) -> None:

@@ -12,6 +12,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from ._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
+from ._messages import named_error, shown
 
 __all__ = [
     "Blocks",
@@ -20,6 +21,8 @@ __all__ = [
     "as_host_array",
     "as_real_array",
     "check_finite",
+    "check_not_masked",
+    "read_array",
 ]
 
 _BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
@@ -192,12 +195,23 @@ def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
 
 def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
     """Convert to a C-contiguous float32 or float64 array; the one step that is NumPy's own."""
+    array = read_array(values, name)
+    _check_real(array, name)
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    try:
+        with np.errstate(over="ignore"):  # to infinity, which is then refused as such
+            return np.asarray(array, dtype=dtype, order="C")
+    except Exception as error:  # Python's own numbers: too large, or fail in their own way
+        raise named_error(name, error) from error
+
+
+def read_array(values: Any, name: str) -> np.ndarray:
+    """What NumPy makes of what a user gave; dense, without masked entries."""
     if scipy.sparse.issparse(values):
         raise TypeError(
             f"{name}: expected a dense array, got {_describe(values)}; convert with .toarray()"
         )
-    if np.ma.is_masked(values):
-        raise TypeError(f"{name}: expected an array without masked entries, got a masked array")
+    check_not_masked(values, name)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -205,9 +219,42 @@ def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
             f"{name}: expected an array with rows of equal length, got {_describe(values)} "
             f"with parts of different shapes; {_BLOCKS_HINT}"
         ) from error
-    _check_real(array, name)
-    dtype = np.float32 if array.dtype == np.float32 else np.float64
-    return np.asarray(array, dtype=dtype, order="C")
+    except Exception as error:  # what an object does when it is asked for an array
+        raise TypeError(
+            f"{name}: expected an array, got {_describe(values)}, which cannot be read as one: "
+            f"{error}"
+        ) from error
+    check_not_masked(array, name)
+    return array
+
+
+def check_not_masked(values: Any, name: str) -> None:
+    """No masked entry, also in lists of masked arrays: NumPy would read what is under the mask."""
+    if _is_masked(values):
+        raise TypeError(
+            f"{name}: expected an array without masked entries, got a masked array; fill it, or "
+            "remove the samples"
+        )
+
+
+def _is_masked(values: Any) -> bool:
+    if isinstance(values, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(values))
+    if isinstance(values, list | tuple):
+        return any(_is_masked(part) for part in values)
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a data frame
+        return any(_is_masked(values[column].to_numpy()) for column in _object_columns(values))
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        return any(value is np.ma.masked for value in values.flat)
+    return False
+
+
+def _object_columns(frame: Any) -> list[Any]:
+    """The columns of a data frame that may hold anything; pandas alone has such."""
+    dtypes = getattr(frame, "dtypes", None)
+    if not hasattr(dtypes, "items") or not frame.columns.is_unique:
+        return []
+    return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
 
 
 def _kept(array: Array, name: str) -> Array:
@@ -263,7 +310,7 @@ def _check_real(array: np.ndarray, name: str) -> None:
         for index, value in np.ndenumerate(array):
             if not isinstance(value, numbers.Real | np.bool_):
                 raise TypeError(
-                    f"{name}: expected real numbers, got {value!r} of type "
+                    f"{name}: expected real numbers, got {shown(value)} of type "
                     f"{type(value).__name__} at {_as_ints(index)}"
                 )
     elif array.dtype.kind not in "biuf":

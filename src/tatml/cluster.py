@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ._messages import shown
 from .shards import Piece, Setting, Shard, add
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
@@ -111,7 +112,7 @@ class DaskExecutor:
 
 def _checked(client: Any) -> Any:
     if not (hasattr(client, "submit") and hasattr(client, "scatter")):
-        raise TypeError(f"client: expected a distributed.Client, got {client!r}")
+        raise TypeError(f"client: expected a distributed.Client, got {shown(client)}")
     return client
 
 

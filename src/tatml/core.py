@@ -16,6 +16,7 @@ from ._checks import (
     check_callable,
     check_choice,
     check_count,
+    check_flag,
     check_for_shards,
     check_index_kind,
     check_init,
@@ -191,6 +192,7 @@ def learn_metric(
         "max_iter": None if max_iter is None else check_count("max_iter", max_iter),
         "callback": check_callable("callback", callback),
         "random_state": check_random(random_state),
+        "verbose": check_flag("verbose", verbose),
     }
     where = {"max_memory": max_memory, "client": client, "device": device}
     if in_parts(X, pairs, similar, weights, **where):
@@ -203,7 +205,6 @@ def learn_metric(
         problem,
         solver=solver,
         init=init if init is None else check_init(init, problem.sizes, problem.prior_factors[0]),
-        verbose=bool(verbose),
         on_interrupt=on_interrupt,
         **checked,
         **options,
@@ -219,15 +220,12 @@ def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtyp
     check_magnitude(blocks, "X")
     check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
     chosen = as_pairs(pairs, similar, len(blocks), weights)
-    return LogDetProblem.build(
-        blocks,
-        chosen,
-        squared_hinge(chosen, setting.C, setting.margin),
-        c0=setting.c0,
-        mu0=setting.mu0,
-        prior=None if prior is None else check_prior(prior, blocks),
-        dtype=dtype,
-    )
+    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
+    loss = squared_hinge(chosen, setting.C, setting.margin)
+    with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
+        return LogDetProblem.build(
+            blocks, chosen, loss, c0=setting.c0, mu0=setting.mu0, prior=prior, dtype=dtype
+        )
 
 
 def solve(
@@ -241,9 +239,13 @@ def solve(
     random_state: Any = None,
     verbose: bool = False,
     on_interrupt: str = "raise",
+    sizes: str = "C, c0, mu0, weights",
     **options: Any,
 ) -> Result:
-    """Solve a problem that has been checked, whatever its loss; the caller warns."""
+    """Solve a problem that has been checked, whatever its loss; the caller warns.
+
+    `sizes` are the caller's names of what an objective that is too large comes from.
+    """
     max_iter = DEFAULT_MAX_ITER[solver] if max_iter is None else max_iter
     monitor = Monitor(problem, tol=tol, max_iter=max_iter, verbose=verbose, callback=callback)
     threads = 1 if solver == "dykstra" or max(problem.sizes) <= SMALL else None
@@ -266,8 +268,8 @@ def solve(
             if monitor.best is not None:
                 return monitor.result(Status.PRECISION)
             raise ValueError(
-                "C, c0, mu0, weights: expected sizes for which the objective is a number, got one "
-                "that is infinite at the start"
+                f"{sizes}: expected sizes for which the objective is a number, got one that is "
+                "infinite at the start"
             ) from error
 
 

@@ -7,7 +7,8 @@ Two mixins. `PairJudge` needs a `pair_distance` and says same or different by `t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import isfinite, prod, sqrt
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +18,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_count, check_not_negative
+from ._checks import as_list, check_count, check_flag, check_not_negative
 from ._inputs import index_pairs, pair_labels, pair_samples, samples_of
-from .blocks import Blocks
-from .pairs import as_weights
+from ._messages import shown
+from .blocks import Blocks, as_real_array
+from .pairs import as_sample_weight
 from .priors import rows_of
-from .thresholds import calibrated_threshold, check_target
+from .thresholds import calibrated_threshold, check_both_count, check_target
 
 __all__ = ["LearntMetric", "MetricMixin", "PairClassifierMixin", "PairJudge"]
 
@@ -42,15 +44,27 @@ class LearntMetric:
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """The distance of u and v: vectors, matrices, or one matrix for each block."""
+        squared = check_flag("squared", squared)
         members = [self._sample(u), self._sample(v)]
-        total = sum(
-            float(np.sum((component @ (a - b)) ** 2))
-            for component, a, b in zip(self.components, *members, strict=True)
-        )
-        return total if squared else float(np.sqrt(total))
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            total = sum(
+                float(np.sum((component @ (a - b)) ** 2))
+                for component, a, b in zip(self.components, *members, strict=True)
+            )
+        if not isfinite(total):
+            raise ValueError(
+                "u, v: expected finite numbers whose distance a float can hold, got samples at a "
+                f"squared distance of {total}"
+            )
+        return total if squared else sqrt(total)
 
     def _sample(self, values: Any) -> list[NDArray[np.float64]]:
-        parts = [values] if len(self.components) == 1 else values
+        parts = [values]
+        if len(self.components) > 1:
+            what = f"one matrix for each of {len(self.components)} blocks"
+            parts = as_list("u, v", values, what)
+            if len(parts) != len(self.components):
+                raise ValueError(f"u, v: expected {what}, got {len(parts)}")
         return [
             _as_matrix(part, (component.shape[1], width))
             for component, width, part in zip(self.components, self.widths, parts, strict=True)
@@ -59,7 +73,9 @@ class LearntMetric:
 
 def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     """One sample of a block, which may come flat (as scikit-learn has it), and 1×1 as a number."""
-    array = np.asarray(values, dtype=float)
+    array = values
+    if type(values) is not np.ndarray or values.dtype != np.float64:  # searches call this often
+        array = as_real_array(values, "u, v").astype(np.float64, copy=False)
     size = prod(shape)
     if array.shape not in {shape, (size,), (1, size)} and not array.size == size == 1:
         raise ValueError(f"u, v: expected a sample of shape {shape} as in fit, got {array.shape}")
@@ -145,10 +161,11 @@ class PairJudge:
             How much each pair counts.
         """
         check_is_fitted(self)
+        check_target(strategy, min_rate, beta, max_rate)  # before distances, which may take long
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances))
         if sample_weight is not None:
-            sample_weight = as_weights(sample_weight, len(distances), "sample_weight")
+            sample_weight = as_sample_weight(sample_weight, len(distances))
         self.threshold_ = calibrated_threshold(
             distances,
             similar,
@@ -183,7 +200,11 @@ class PairClassifierMixin(PairJudge, ClassifierMixin):
     ) -> float:
         """The area under the ROC curve of `pair_score`, which no threshold changes."""
         scores = self.pair_score(pairs)
-        return roc_auc_score(pair_labels(y, len(scores)), scores, sample_weight=sample_weight)
+        similar = pair_labels(y, len(scores))
+        if sample_weight is not None:
+            sample_weight = as_sample_weight(sample_weight, len(scores))
+            check_both_count(similar, sample_weight)
+        return roc_auc_score(similar, scores, sample_weight=sample_weight)
 
     def __sklearn_tags__(self):
         """Pairs are no table, and there are two classes."""
@@ -231,7 +252,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
-        return row_distances(self._embedded(blocks), index)
+        with np.errstate(over="ignore"):
+            distances = row_distances(self._embedded(blocks), index)
+        return check_distances(distances, blocks, "pairs" if X is None else "X")
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
@@ -292,6 +315,21 @@ def row_distances(rows: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray
     return distances
 
 
+def check_distances(
+    distances: NDArray[np.float64], blocks: Blocks, name: str
+) -> NDArray[np.float64]:
+    """Distances whose squares are numbers; entries of another size than in fit have none."""
+    wrong = np.flatnonzero(~np.isfinite(distances))
+    if len(wrong):
+        largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
+        raise ValueError(
+            f"{name}: expected samples whose squared distance a float can hold, got entries of up "
+            f"to {largest:g}, with {distances[wrong[0]]} as the distance of pair {wrong[0]}; "
+            f"rescale {name} as in fit"
+        )
+    return distances
+
+
 def components_of(
     L: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
 ) -> list[NDArray[np.float64]]:
@@ -315,12 +353,13 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
     """How many components for each block; None: all."""
     if n_components is None:
         return [None] * len(sizes)
-    counts = list(n_components) if hasattr(n_components, "__len__") else [n_components] * len(sizes)
+    what = f"a number or one for each of {len(sizes)} blocks"
+    if isinstance(n_components, Real):
+        counts = [n_components] * len(sizes)
+    else:
+        counts = as_list("n_components", n_components, what)
     if len(counts) != len(sizes):
-        raise ValueError(
-            f"n_components: expected a number or one for each of {len(sizes)} blocks, got "
-            f"{n_components!r}"
-        )
+        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
     for m, (count, size) in enumerate(zip(counts, sizes, strict=True)):
         if check_count("n_components", count) > size:
             raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._array import to_numpy
+from ._array import foreign_kind, to_numpy
+from .blocks import read_array
 
-__all__ = ["Pairs", "as_index", "as_pairs", "as_similar", "as_some_weights", "as_weights"]
+__all__ = [
+    "Pairs",
+    "as_index",
+    "as_pairs",
+    "as_sample_weight",
+    "as_similar",
+    "as_some_weights",
+    "as_weights",
+]
+
+LARGEST_WEIGHT = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +206,20 @@ def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArr
     return values
 
 
+def as_sample_weight(
+    weights: ArrayLike, n_pairs: int, name: str = "sample_weight"
+) -> NDArray[np.float64]:
+    """The weights that an estimator is given, of sizes whose sums and shares are numbers."""
+    values = as_weights(weights, n_pairs, name)
+    largest = float(values.max())
+    if not 1 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"{name}: expected the largest weight to be from {1 / LARGEST_WEIGHT:g} to "
+            f"{LARGEST_WEIGHT:g}, got {largest:g}"
+        )
+    return values
+
+
 def as_some_weights(
     weights: ArrayLike, n_pairs: int, name: str = "weights", offset: int = 0
 ) -> NDArray[np.float64]:
@@ -203,6 +228,8 @@ def as_some_weights(
     if values.dtype.kind not in "biuf":
         raise TypeError(f"{name}: expected real numbers, got dtype {values.dtype}")
     _check_one_per_pair(values, n_pairs, name)
+    with np.errstate(over="ignore"):  # to infinity, which is refused
+        values = np.ascontiguousarray(values, dtype=np.float64)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         row = np.flatnonzero(wrong)[0]
@@ -210,19 +237,11 @@ def as_some_weights(
             f"{name}: expected finite, non-negative numbers, got {values[row]} "
             f"in row {offset + row}"
         )
-    return np.ascontiguousarray(values, dtype=np.float64)
+    return values
 
 
 def _to_array(values: Any, name: str) -> np.ndarray:
-    if np.ma.is_masked(values):
-        raise TypeError(f"{name}: expected an array without masked entries, got a masked array")
-    try:
-        return to_numpy(values)
-    except ValueError as error:
-        raise ValueError(
-            f"{name}: expected an array with rows of equal length, got {type(values).__name__} "
-            "with rows of different lengths"
-        ) from error
+    return read_array(values, name) if foreign_kind(values) is None else to_numpy(values)
 
 
 def _check_one_per_pair(values: np.ndarray, n_pairs: int, name: str) -> None:

@@ -15,17 +15,23 @@ from sklearn.covariance import ledoit_wolf
 
 from .blocks import Blocks
 
-__all__ = ["PRIORS", "make_prior"]
+__all__ = ["IDENTICAL", "PRIORS", "make_prior"]
 
 Matrix = NDArray[np.float64]
 
 PRIORS = ("auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant")
 BESIDE = 0.05  # weight that "discriminant" leaves to directions in which the classes agree
+IDENTICAL = "expected pairs of samples that differ, got identical ones only"
+LEAST_VARIANCE = 1e-250  # whose inverse is a number: features that vary less count as constant
 LEAST_WITHIN = 1e-6  # of a feature's variance: what "discriminant" supposes within classes
 
 
 def make_prior(
-    kind: str, blocks: Blocks, scatter: Sequence[Matrix], within: Sequence[Matrix]
+    kind: str,
+    blocks: Blocks,
+    scatter: Sequence[Matrix],
+    within: Sequence[Matrix],
+    name: str = "X",
 ) -> list[Matrix]:
     """One W0 for each block.
 
@@ -40,17 +46,19 @@ def make_prior(
         The mean of ΔΔᵀ over the pairs.
     within : list of M arrays of shape (n_rows, n_m)
         What varies inside a class: "within" and "discriminant" take its shrunk scatter.
+    name : str
+        What to call the samples in an error message.
     """
     if kind == "identity":
         if not any(np.trace(S) > 0 for S in scatter):
-            raise ValueError("X: expected pairs of samples that differ, got identical ones only")
+            raise ValueError(f"{name}: {IDENTICAL}")
         return [np.eye(len(S)) for S in scatter]
     priors = []
     for m, (S, deviations) in enumerate(zip(scatter, within, strict=True)):
         if not np.trace(S) > 0:
             raise ValueError(
-                f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
-                "remove the block, or take prior='identity'"
+                f"{name}: expected pairs of samples that differ in block {m}, got identical ones "
+                "only; remove the block, or take prior='identity'"
             )
         W0 = _shape(kind, blocks.arrays[m], S, deviations, m)
         priors.append(W0 / np.sum(W0 * S))
@@ -104,7 +112,7 @@ def rows_of(array: Matrix) -> Matrix:
 
 def _positive(variances: Matrix) -> Matrix:
     """The variances, with the mean of the others in the place of zeros: what is constant."""
-    positive = variances > 0
+    positive = variances > LEAST_VARIANCE
     return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
 
 

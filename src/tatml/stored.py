@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ._array import Array, contiguous
-from ._checks import check_magnitude
+from ._checks import check_count, check_magnitude
+from ._messages import shown
 from .blocks import Blocks, as_blocks, check_finite
 from .sums import PairSums
 
@@ -34,13 +36,14 @@ def parse_bytes(name: str, value: int | str) -> int:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kmgt]?)(i?)b?\s*", value.lower())
         if found is None or (found[3] and not found[2]):
-            raise ValueError(f'{name}: expected bytes, or words like "500MB", got {value!r}')
-        return int(float(found[1]) * (BINARY_UNITS if found[3] else UNITS)[found[2]])
+            raise ValueError(f'{name}: expected bytes, or words like "500MB", got {shown(value)}')
+        size = float(found[1]) * (BINARY_UNITS if found[3] else UNITS)[found[2]]
+        if not isfinite(size):
+            raise ValueError(f"{name}: expected bytes, got more than a float can hold")
+        return int(size)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f'{name}: expected bytes, or words like "500MB", got {value!r}')
-    if value <= 0:
-        raise ValueError(f"{name}: expected a positive number of bytes, got {value}")
-    return int(value)
+        raise TypeError(f'{name}: expected bytes, or words like "500MB", got {shown(value)}')
+    return check_count(name, value)
 
 
 def is_stored(values: Any) -> bool:
@@ -56,7 +59,7 @@ def is_stored(values: Any) -> bool:
 def length_of(values: Any, name: str) -> int:
     """How many rows an array has, in memory or not."""
     shape = getattr(values, "shape", None)
-    if not shape:
+    if not shape or not isinstance(shape, tuple):
         raise TypeError(f"{name}: expected an array with a shape, got {type(values).__name__}")
     return int(shape[0])
 

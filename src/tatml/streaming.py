@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._array import Array, placed, to_numpy
+from ._messages import shown
 from .problem import LogDetProblem
 from .shards import SerialExecutor, Setting, on_device
 
@@ -15,6 +16,8 @@ __all__ = ["DeviceExecutor", "array_on"]
 
 def array_on(name: str) -> Array:
     """An array on the device of this name, as PyTorch calls it; the others are made like it."""
+    if not isinstance(name, str):
+        raise TypeError(f"device: expected the name of a device or None, got {shown(name)}")
     try:
         import torch
     except ImportError as error:
@@ -23,7 +26,8 @@ def array_on(name: str) -> Array:
         return torch.zeros(1, dtype=torch.float64, device=name)
     except (RuntimeError, AssertionError, TypeError) as error:  # no driver, no GPU, no such name
         raise ValueError(
-            f"device: expected one that PyTorch has here, such as 'cpu' or 'cuda', got {name!r}"
+            "device: expected one that PyTorch has here, such as 'cpu' or 'cuda', got "
+            f"{shown(name)}"
         ) from error
 
 

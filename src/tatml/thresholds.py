@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from ._checks import check_choice, check_finite, check_rate
+from ._messages import shown
 from .pairs import Pairs
 from .problem import best_threshold, squared_hinge
 
@@ -19,6 +20,7 @@ __all__ = [
     "STRATEGIES",
     "b0_of",
     "calibrated_threshold",
+    "check_both_count",
     "check_target",
     "equal_error_rate",
     "learnt_b0",
@@ -27,6 +29,7 @@ __all__ = [
 
 Numbers = NDArray[np.float64]
 
+LARGEST_BETA = 1e100  # its square is a number
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate")
 
 
@@ -96,7 +99,8 @@ def calibrated_threshold(
         Half-way between two of the distances.
     """
     check_target(strategy, min_rate, beta, max_rate)
-    _check_both_count(similar, sample_weight)
+    beta = float(beta)
+    check_both_count(similar, sample_weight)
     fpr, tpr, scores = roc_curve(
         similar, -distances, sample_weight=sample_weight, drop_intermediate=False
     )
@@ -150,7 +154,8 @@ def _between(distances: Numbers, last: int) -> float:
     return middle if middle > lower else upper
 
 
-def _check_both_count(similar: NDArray[np.bool_], weights: Numbers | None) -> None:
+def check_both_count(similar: NDArray[np.bool_], weights: Numbers | None) -> None:
+    """Weights that leave pairs of both kinds."""
     if weights is not None and not (weights[similar].any() and weights[~similar].any()):
         raise ValueError(
             "sample_weight: expected weights that leave similar and dissimilar pairs, got zero "
@@ -166,4 +171,5 @@ def check_target(
     needs_min = strategy in ("max_tpr", "max_tnr")
     check_rate("min_rate", min_rate, needs_min, strategy)
     check_rate("max_rate", max_rate, strategy == "false_match_rate", strategy)
-    check_finite("beta", beta)  # only its square counts
+    if abs(check_finite("beta", beta)) > LARGEST_BETA:  # only its square counts
+        raise ValueError(f"beta: expected a number of at most {LARGEST_BETA:g}, got {shown(beta)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
@@ -16,14 +17,19 @@ from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from .._checks import (
     check_choice,
     check_count,
+    check_flag,
     check_margin,
     check_number_or,
     check_positive,
     check_prior,
     check_random,
+    check_threshold,
+    check_two,
 )
 from .._inputs import class_labels, group_labels
-from ..blocks import Blocks
+from .._messages import shown
+from .._warnings import warn_user
+from ..blocks import Blocks, read_array
 from ..core import solve
 from ..drawing import STRATEGIES, balanced, draw_pairs
 from ..metric import (
@@ -35,7 +41,7 @@ from ..metric import (
     row_distances,
 )
 from ..pairs import Pairs
-from ..priors import PRIORS, make_prior, rows_of
+from ..priors import IDENTICAL, PRIORS, make_prior, rows_of
 from ..problem import LogDetProblem, squared_hinge
 from ..solvers import SOLVERS, Result
 from ..sums import PairSums
@@ -46,12 +52,14 @@ __all__ = [
     "LogDetLearner",
     "ThresholdMixin",
     "best_b0",
+    "check_fits_folds",
     "folds_of",
     "mean_scatter",
     "within_classes",
     "within_pairs",
 ]
 
+SIZES = ("c0", "threshold", "threshold_prior", "threshold_strength")
 Matrices = Sequence[NDArray[np.float64]]
 
 
@@ -85,6 +93,10 @@ class LabelPairsMixin:
         kind = "all" if self.pairs == "all" else "random"
         return balanced(self._draw(blocks, y, groups, kind)[0])
 
+    def _check_words(self) -> None:
+        super()._check_words()
+        check_choice("pairs", self.pairs, STRATEGIES)
+
     def _neighbor_space(self, blocks: Blocks, labels: NDArray[np.intp]) -> NDArray | None:
         """Where neighbours are sought: in the metric of the prior, where there is one."""
         prior = getattr(self, "prior", "auto")
@@ -114,10 +126,54 @@ def _embedded_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
 
 def folds_of(cv: Any, labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> list:
     """Splits for a search; with groups, none of them is on both sides."""
-    if groups is not None and isinstance(cv, Integral):
-        cv = StratifiedGroupKFold(check_count("cv", cv, least=2))
-    splitter = check_cv(cv, labels, classifier=True)
-    return list(splitter.split(np.zeros(len(labels)), labels, groups))
+    is_count = isinstance(cv, Integral) and not isinstance(cv, bool)
+    if is_count:
+        cv = check_count("cv", cv, least=2)
+    if groups is not None and is_count:
+        cv = StratifiedGroupKFold(cv)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            splitter = check_cv(cv, labels, classifier=True)
+            folds = list(splitter.split(np.zeros(len(labels)), labels, groups))
+    except Exception as error:  # of scikit-learn, or of a splitter of one's own
+        raise ValueError(
+            "cv: expected a number of folds, or a splitter, that these samples allow, got "
+            f"{shown(cv)}: {error}"
+        ) from error
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        warn_user(f"cv: {message}")
+    if not folds:
+        raise ValueError(f"cv: expected at least one fold, got {shown(cv)}")
+    return [_checked_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
+
+
+def _checked_fold(number: int, fold: Any, n_samples: int) -> tuple[NDArray, NDArray]:
+    """The samples to learn from and those left out, as a splitter of one's own may give them."""
+    train, test = check_two("cv", fold, "folds of two index arrays")
+    return _fold_part(number, train, n_samples), _fold_part(number, test, n_samples)
+
+
+def _fold_part(number: int, rows: Any, n_samples: int) -> NDArray[np.intp]:
+    rows = read_array(rows, "cv")
+    if rows.dtype.kind == "b" and rows.shape == (n_samples,):
+        rows = np.flatnonzero(rows)
+    within = rows.dtype.kind in "iu" and rows.shape == (rows.size,)
+    if not within or rows.size == 0 or rows.min() < -n_samples or rows.max() >= n_samples:
+        raise ValueError(
+            f"cv: expected folds that are index arrays of some of {n_samples} samples, got "
+            f"{shown(rows)} in fold {number}"
+        )
+    return rows
+
+
+def check_fits_folds(name: str, k: Any, folds: Sequence[tuple[NDArray, NDArray]]) -> None:
+    """As many samples as k neighbours in the training part of every fold."""
+    fewest = min(len(train) for train, _ in folds)
+    if check_count(name, k) > fewest:
+        raise ValueError(
+            f"{name}: expected at most the {fewest} training samples of the smallest fold, got {k}"
+        )
 
 
 class ThresholdMixin:
@@ -146,12 +202,15 @@ def best_b0(
     if strength is None:
         strength = check_positive("threshold_strength", model.threshold_strength)
     if model.threshold_prior is not None:
-        mu0 = b0_of(check_positive("threshold_prior", model.threshold_prior), margin)
+        mu0 = b0_of(check_threshold("threshold_prior", model.threshold_prior), margin)
     return learnt_b0(distances**2, pairs, margin, strength, mu0)
 
 
 class LogDetLearner(MetricMixin, BaseEstimator):
     """Learns a metric, and its threshold, from index pairs."""
+
+    _samples_name = "X"  # what fit calls the samples
+    _weight_name = "C"  # what a user calls the weight of the pairs
 
     def _learn(
         self,
@@ -187,11 +246,17 @@ class LogDetLearner(MetricMixin, BaseEstimator):
             max_iter=None if self.max_iter is None else check_count("max_iter", self.max_iter),
             init=self._start(problem),
             random_state=check_random(self.random_state),
-            verbose=bool(self.verbose),
+            verbose=check_flag("verbose", self.verbose),
+            sizes=self._sizes(),
             **options,
         )
         self.n_iter_ = max(1, self.result_.n_iter)
         self.components_ = one_or_list(components_of(self.result_.L, blocks, self.n_components))
+
+    def _sizes(self) -> str:
+        """The parameters of this estimator that can make the objective too large."""
+        known = [name for name in SIZES if name in self._get_param_names()]
+        return ", ".join([self._weight_name, *known])
 
     def _given_threshold(self) -> float | None:
         """None where it is learnt."""
@@ -228,7 +293,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
     ) -> tuple[float, float]:
         """c0 and μ0, before c0 is weighed."""
         if threshold is not None:
-            return inf, b0_of(check_positive("threshold", threshold), margin)
+            return inf, b0_of(check_threshold("threshold", threshold), margin)
         products = zip(prior, scatter, strict=True)
         mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
         return self._c0(), self._mu0(margin, mean_distance)
@@ -244,7 +309,14 @@ class LogDetLearner(MetricMixin, BaseEstimator):
         """c and c0 for pairs of a total weight."""
         c = C / total if self.reduction == "mean" else C
         if problem.learns_threshold and self.c0 is None:
-            return c, self.threshold_strength * c * total  # theory (Rho)
+            c0 = self.threshold_strength * c * total  # theory (Rho)
+            if not 0 < c0 < inf:
+                raise ValueError(
+                    f"{self._weight_name}, threshold_strength: expected sizes for which c0 is a "
+                    f"positive number, got C={C:g} and threshold_strength="
+                    f"{self.threshold_strength:g}"
+                )
+            return c, c0
         return c, problem.c0
 
     def _relative_strength(self, pairs: Pairs) -> float | None:
@@ -257,7 +329,7 @@ class LogDetLearner(MetricMixin, BaseEstimator):
     def _prior(self, blocks: Blocks, scatter: Matrices, within: Matrices) -> list[NDArray]:
         if isinstance(self.prior, str):
             check_choice("prior", self.prior, PRIORS)
-            return make_prior(self.prior, blocks, scatter, within)
+            return make_prior(self.prior, blocks, scatter, within, self._samples_name)
         return check_prior(self.prior, blocks)
 
     def _c0(self) -> float:
@@ -267,13 +339,14 @@ class LogDetLearner(MetricMixin, BaseEstimator):
 
     def _mu0(self, margin: tuple[float, float], mean_distance: float) -> float:
         if self.threshold_prior is not None:
-            return b0_of(check_positive("threshold_prior", self.threshold_prior), margin)
+            return b0_of(check_threshold("threshold_prior", self.threshold_prior), margin)
         if not mean_distance > 0:
-            raise ValueError("X: expected pairs of samples that differ, got identical ones only")
+            raise ValueError(f"{self._samples_name}: {IDENTICAL}")
         return b0_of(sqrt(mean_distance), margin)
 
     def _start(self, problem: LogDetProblem) -> Result | None:
-        earlier = getattr(self, "result_", None) if self.warm_start else None
+        warm = check_flag("warm_start", self.warm_start)
+        earlier = getattr(self, "result_", None) if warm else None
         if earlier is None or tuple(len(L) for L in earlier.L) != problem.sizes:
             return None
         return earlier

@@ -101,7 +101,7 @@ class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
         with unchanged_on_error(self):
             for name in ("threshold_", "b0_", "pairs_", "similar_", "pair_weights_"):
                 vars(self).pop(name, None)
-            blocks = samples_of(self, X, reset=True)
+            blocks = samples_of(self, X, reset=True, y=y)
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
             if y is not None:

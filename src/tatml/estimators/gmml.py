@@ -108,7 +108,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             t = check_share("t", self.t)
             regularization = check_positive("regularization", self.regularization)
             check_choice("prior", self.prior, PRIORS)
-            blocks = samples_of(self, X, reset=True, min_samples=2)
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             pairs, labels = self._draw(blocks, y, groups)
             sums = pair_sums(blocks, pairs)
             similar, dissimilar = (
@@ -117,10 +117,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
             prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
-            L = [
-                _factor(S, D, W0, t, regularization)
-                for S, D, W0 in zip(similar, dissimilar, prior, strict=True)
-            ]
+            L = _factors(similar, dissimilar, prior, t, regularization)
             L = [
                 lower / np.sqrt(np.sum(lower * (S @ lower)))
                 for lower, S in zip(L, both, strict=True)
@@ -138,6 +135,28 @@ def _check_spread(scatter: Sequence[NDArray]) -> None:
                 f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
                 "remove the block"
             )
+
+
+def _factors(
+    similar: Sequence[NDArray],
+    dissimilar: Sequence[NDArray],
+    prior: Sequence[NDArray],
+    t: float,
+    regularization: float,
+) -> list[NDArray]:
+    """One factor per block."""
+    parts = zip(similar, dissimilar, prior, strict=True)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            L = [_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
+    except np.linalg.LinAlgError:
+        L = [np.array(np.nan)]
+    if not all(np.all(np.isfinite(factor)) for factor in L):
+        raise ValueError(
+            "X, regularization: expected sizes for which the metric is finite, got regularization="
+            f"{regularization:g} and features whose scatters it does not make invertible"
+        )
+    return L
 
 
 def _factor(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:

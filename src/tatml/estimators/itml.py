@@ -142,8 +142,9 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         """
         with unchanged_on_error(self):
             check_choice("solver", self.solver, SOLVERS)
-            blocks = samples_of(self, X, reset=True, min_samples=2)
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
+            _check_solver(self.solver, blocks)
             pairs, labels = self._draw(blocks, y, groups)
             problem, prior = self._problem(blocks, pairs, within_classes(blocks, labels))
             solver, options = SOLVERS[self.solver]
@@ -168,6 +169,9 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         bound = np.where(pairs.similar, *self.bounds_)
         return replace(problem, loss=BurgLoss(pairs.sign, gamma * ones, bound)), prior
 
+    def _sizes(self) -> str:
+        return "gamma, bounds"
+
     def _bounds(self, squared: NDArray[np.float64]) -> tuple[float, float]:
         if self.bounds is not None:
             return check_bounds(self.bounds)
@@ -175,6 +179,16 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         if not low > 0:  # of pairs that coincide; a bound must be positive
             low = np.min(squared[squared > 0])
         return float(low), float(max(high, low))
+
+
+def _check_solver(solver: str, blocks: Blocks) -> None:
+    """The projections are for vectors in one block."""
+    if solver != "newton" and [width for _, width in blocks.block_shapes] != [1]:
+        shapes = ", ".join(f"{n}×{width}" for n, width in blocks.block_shapes)
+        raise ValueError(
+            f"solver: ITML's projections are for vectors in one block, got blocks of shapes "
+            f"{shapes} with solver={solver!r}; take 'newton'"
+        )
 
 
 def _check_apart(squared: NDArray[np.float64], pairs: Pairs) -> None:

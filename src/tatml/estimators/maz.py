@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
-from .._checks import check_count, check_grid, check_number_or
+from .._checks import check_grid, check_number_or, check_random
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
-from ._learning import folds_of
+from ._learning import check_fits_folds, folds_of
 from .tatml import TATML
 
 __all__ = ["Maz"]
@@ -132,22 +132,29 @@ class Maz(TATML):
 
     def _search(self, X: Any, y: Any, groups: Any) -> dict[float, float]:
         """The mean accuracy of each candidate, on the same folds."""
-        blocks = samples_of(self, X, reset=True, min_samples=2)
+        blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
         _, labels = class_labels(self, y, len(blocks))
         groups = group_labels(groups, len(blocks))
         folds = folds_of(self.cv, labels, groups)
+        check_fits_folds("k", self.k, folds)
         scores = {}
         for candidate in check_grid("thresholds", self.thresholds):
-            model = clone(self).set_params(threshold=candidate)
+            model = self._candidate(candidate)
             parts = [self._score(model, blocks, labels, groups, *fold) for fold in folds]
             scores[candidate] = float(np.mean(parts))
         return scores
+
+    def _candidate(self, threshold: float) -> Maz:
+        """The same model with a given threshold, which draws the same pairs for all of them."""
+        check_random(self.random_state)
+        changes = {"threshold": threshold, "random_state": deepcopy(self.random_state)}
+        return Maz(**self.get_params(deep=False) | changes)
 
     def _score(self, model: Maz, blocks: Blocks, labels, groups, train, test) -> float:
         known_groups = None if groups is None else groups[train]
         with warnings.catch_warnings():  # what there is to say is said once, of all samples
             warnings.simplefilter("ignore")
             model.fit(blocks[train], labels[train], known_groups)
-        classifier = KNeighborsClassifier(check_count("k", self.k))
+        classifier = KNeighborsClassifier(self.k)
         classifier.fit(model.transform(blocks[train]), labels[train])
         return classifier.score(model.transform(blocks[test]), labels[test])

@@ -22,14 +22,16 @@ from .._inputs import (
     samples_of,
     unchanged_on_error,
 )
+from .._messages import named_error, shown
 from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..metric import CHUNK_NUMBERS, PairClassifierMixin
-from ..pairs import Pairs, as_weights
+from ..pairs import Pairs, as_sample_weight
 from ._learning import LogDetLearner, ThresholdMixin, within_pairs
 
 __all__ = ["PairThreshold", "TATMLPairs"]
 
+CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "sample_weight"}
 CLASSES = np.array([-1, 1])
 
 
@@ -179,7 +181,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             takes the place of the learnt one. Better to call it on pairs that were held out.
         """
         if calibration_params is not None:
-            self._validate_calibration_params(**calibration_params)
+            calibration_params = self._checked_calibration(calibration_params)
         with unchanged_on_error(self):
             threshold = self._given_threshold()
             blocks, index = pair_samples(self, pairs, reset=True)
@@ -193,6 +195,25 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         warn_unless_converged(result)
         return self
 
+    def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:
+        try:
+            calibration_params = dict(calibration_params)
+        except Exception as error:
+            raise TypeError(
+                f"calibration_params: expected a dict, got {shown(calibration_params)}"
+            ) from error
+        if not set(calibration_params) <= CALIBRATION_PARAMS:
+            raise ValueError(
+                f"calibration_params: expected some of {', '.join(sorted(CALIBRATION_PARAMS))}, "
+                f"got {shown(calibration_params)}"
+            )
+        try:
+            self._validate_calibration_params(**calibration_params)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"calibration_params: {error}") from error
+        return calibration_params
+
+    _samples_name = "pairs"
     fit_transform = _NotForPairs()
 
 
@@ -290,6 +311,7 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self._distances(pairs, reset=False)
+        check_metric(self.metric)
         if self.metric == "precomputed":
             raise ValueError("X: expected None with precomputed distances, got samples")
         blocks = samples_of(self, X, reset=False)
@@ -310,8 +332,15 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         step = max(1, CHUNK_NUMBERS // rows.shape[1])
         for start in range(0, len(index), step):
             i, j = index[start : start + step].T
-            distances.append(paired_distances(rows[i], rows[j], metric=self.metric))
+            distances.append(self._paired(rows[i], rows[j]))
         return given_distances(np.concatenate(distances), "metric")
+
+    def _paired(self, first: NDArray, second: NDArray) -> NDArray:
+        try:
+            with np.errstate(all="ignore"):  # what is not finite is refused
+                return paired_distances(first, second, metric=self.metric)
+        except (TypeError, ValueError, OverflowError) as error:  # of what a function returned
+            raise named_error("metric", error) from error
 
 
 def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_weight: Any) -> Pairs:
@@ -319,11 +348,17 @@ def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_we
     similar = pair_labels(y, len(index))
     weights = None
     if sample_weight is not None:
-        weights = as_weights(sample_weight, len(index), "sample_weight")
+        weights = as_sample_weight(sample_weight, len(index))
         _check_both_count(weights, similar, "sample_weight")
     if class_weight is not None:
-        by_class = compute_sample_weight(class_weight, np.where(similar, 1, -1))
-        by_class = as_weights(by_class, len(index), "class_weight")
+        try:
+            by_class = compute_sample_weight(class_weight, np.where(similar, 1, -1))
+        except Exception as error:  # of scikit-learn, in words of its own
+            raise ValueError(
+                "class_weight: expected 'balanced', None or a dict of weights for -1 and 1, got "
+                f"{shown(class_weight)}"
+            ) from error
+        by_class = as_sample_weight(by_class, len(index), "class_weight")
         _check_both_count(by_class, similar, "class_weight")
         if weights is not None and isinstance(class_weight, str):  # balance weights, not numbers
             totals = np.where(similar, weights[similar].sum(), weights[~similar].sum())

@@ -230,12 +230,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         return self
 
     def _fit(self, X, y, groups, threshold: float | None) -> Result:
-        return self._fit_blocks(
-            samples_of(self, X, reset=True, min_samples=2), y, groups, threshold
-        )
+        blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
+        return self._fit_blocks(blocks, y, groups, threshold)
 
     def _fit_blocks(self, blocks: Blocks, y, groups, threshold: float | None) -> Result:
         self.block_shapes_ = blocks.block_shapes
+        self._check_words()
         if has_very_many_pairs(self, len(blocks)):
             return learn_from_all_pairs(self, blocks, y, groups, threshold)
         pairs, labels = self._draw(blocks, y, groups)

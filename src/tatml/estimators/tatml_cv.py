@@ -17,18 +17,20 @@ from .._checks import (
     check_choice,
     check_count,
     check_grid,
+    check_jobs,
     check_margin,
     check_positive,
     check_random,
     check_words,
 )
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
+from .._messages import shown
 from ..blocks import Blocks
 from ..core import solve, warn_unless_converged
 from ..drawing import STRATEGIES, balanced
 from ..metric import components_of, one_or_list, row_distances
 from ..priors import PRIORS
-from ._learning import folds_of, within_classes
+from ._learning import check_fits_folds, folds_of, within_classes
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
@@ -171,7 +173,7 @@ class TATMLCV(TATML):
         """
         with unchanged_on_error(self):
             self._check_grids()
-            blocks = samples_of(self, X, reset=True, min_samples=2)
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
             self._search(blocks, labels, group_numbers)
@@ -186,7 +188,9 @@ class TATMLCV(TATML):
         """Score every setting on every fold."""
         Cs, settings = self._grid(), list(self._settings())
         folds = folds_of(self.cv, labels, groups)
-        self._check_neighbours(folds)
+        check_count("k", self.k)
+        if self.scoring == "accuracy":  # which looks for neighbours
+            check_fits_folds("k", self.k, folds)
         seed = self.random_state  # the same pairs for all settings of a fold
         if not isinstance(seed, Integral):
             seed = int(check_random(seed).choice(2**31 - 1))
@@ -213,18 +217,10 @@ class TATMLCV(TATML):
         self.best_params_, self.best_score_ = params[best], float(mean[best])
         self.C_ = self.best_params_["C"]
 
-    def _check_neighbours(self, folds: Sequence[tuple[NDArray, NDArray]]) -> None:
-        """As many samples as k in every fold's training part, where neighbours are looked for."""
-        fewest = min(len(train) for train, _ in folds)
-        if check_count("k", self.k) > fewest and self.scoring == "accuracy":
-            raise ValueError(
-                f"k: expected at most the {fewest} training samples of the smallest fold, got "
-                f"{self.k}"
-            )
-
     def _check_grids(self) -> None:
         check_choice("scoring", self.scoring, SCORINGS)
         self._check_words()
+        check_jobs("n_jobs", self.n_jobs)
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
         if self.threshold_strengths is not None:
@@ -232,7 +228,7 @@ class TATMLCV(TATML):
             if self.c0 is not None or self._given_threshold() is not None:
                 raise ValueError(
                     "threshold_strengths: expected None with a given c0 or threshold, got "
-                    f"{self.threshold_strengths!r}"
+                    f"{shown(self.threshold_strengths)}"
                 )
         if self.priors is not None:
             check_words("priors", self.priors, PRIORS)
@@ -256,7 +252,9 @@ class TATMLCV(TATML):
         """TATML with the parameters that both share."""
         shared = TATML._get_param_names()
         own = {name: value for name, value in self.get_params(deep=False).items() if name in shared}
-        return TATML(**own | changes)
+        model = TATML(**own | changes)
+        model._weight_name = "Cs"
+        return model
 
 
 def _score_path(
@@ -293,6 +291,7 @@ def _score_path(
             max_iter=model.max_iter,
             init=result,
             random_state=0,
+            sizes=model._sizes(),
         )
         model.block_shapes_ = known.block_shapes
         model.components_ = one_or_list(components_of(result.L, known, model.n_components))

@@ -46,6 +46,7 @@ PATIENCE = 8  # steps without a better gap before a damped step
 MOST_POLISHED = 30  # damped steps at the end, with predicted multipliers
 MOST_RESCUES = 3  # times that patience ends before the last resort is tried
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
+SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # of the step length
 FLOOR = 1e-14  # a relative gap below it is rounding
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # pairs of the smallest rehearsal
@@ -377,5 +378,8 @@ def _exact_search(point: Point, direction: Direction) -> float:
     end = min(LONGEST / -lowest if lowest < 0 else inf, 100.0)
     if not start < 0:
         return 0.0
-    t = end if slope(end) <= 0 else brentq(slope, 0.0, end, xtol=1e-30, rtol=1e-3, maxiter=500)
+    try:
+        t = end if slope(end) <= 0 else brentq(slope, 0.0, end, **SEARCH)
+    except ValueError:  # SciPy's, where the slope is no number: parameters of extreme sizes
+        return 0.0
     return t if change(t) < 0 else 0.0

@@ -1,0 +1,39 @@
+"""How errors show what was given, and how a foreign error gets the name of a parameter."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["named_error", "shown"]
+
+LONGEST = 200  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """`repr` on one line, that never fails and is never long.
+
+    Examples
+    --------
+    >>> shown(10**5000)
+    'a value of type int'
+    """
+    try:
+        text = re.sub(r"\n\s*", " ", repr(value))
+    except Exception:  # whatever a value does, the message is about its parameter
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def named_error(name: str, error: Exception) -> TypeError | ValueError:
+    """The error of another library as one of ours, whose message names the parameter.
+
+    Examples
+    --------
+    >>> named_error("X", OverflowError("int too large to convert to float"))
+    ValueError('X: int too large to convert to float')
+    """
+    kind = TypeError if issubclass(type(error), TypeError) else ValueError
+    message = str(error) or type(error).__name__
+    names_it = re.match(rf"(Input )?{re.escape(name)}\b|.*passed for {re.escape(name)}\b", message)
+    return kind(message if names_it else f"{name}: {message}")
