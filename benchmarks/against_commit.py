@@ -3,8 +3,8 @@
     python benchmarks/against_commit.py REV benchmarks/newton_steps.py [options of the benchmark]
 
 The earlier commit is checked out into a temporary folder. Each round runs the benchmark once with
-the code of either, so that a busy machine slows both down alike. Prints the ratio of each round, the
-median ratio and the spread (the least and the largest ratio).
+the code of either, so that a busy machine slows both down alike. Prints the ratio of each round,
+the median ratio and the spread (the least and the largest ratio).
 """
 
 from __future__ import annotations
