@@ -4,9 +4,10 @@ from . import datasets, display, features, inspection
 from .blocks import Blocks
 from .checkpoint import Checkpoint
 from .chunks import PairChunks
+from .compute import Compute
 from .core import learn_metric
 from .estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
-from .solvers import Result, Status
+from .solvers import Dykstra, Newton, Result, Status
 from .tiles import AllPairs
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "AllPairs",
     "Blocks",
     "Checkpoint",
+    "Compute",
+    "Dykstra",
     "Euclidean",
     "Maz",
+    "Newton",
     "PairChunks",
     "PairThreshold",
     "Result",

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from ._array import Array, foreign_kind, namespace, place_of
 from ._messages import shown
 from .blocks import Blocks, as_array_like
-from .solvers import OPTIONS
 
 LARGEST_ENTRY = 1e60
 LARGEST_MARGIN = 1e50
@@ -36,19 +35,6 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     if not isinstance(value, str) or value not in tuple(choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: expected one of {listed}, got {shown(value)}")
-
-
-def check_options(solver: str, **given: str) -> dict[str, str]:
-    """Those of the options that are the solver's own; another solver's must keep its default."""
-    for owner, options in OPTIONS.items():
-        for name, choices in options.items():
-            check_choice(name, given[name], choices)
-            if owner != solver and given[name] != choices[0]:
-                raise ValueError(
-                    f"{name}: belongs to solver={owner!r}, got {shown(given[name])} with "
-                    f"solver={solver!r}"
-                )
-    return {name: given[name] for name in OPTIONS[solver]}
 
 
 def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
@@ -202,7 +188,7 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
         raise WrongTypeError(
             f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {shown(value)}"
         )
-    if not 0 <= value <= 1:
+    if not 0 <= _as_float(name, value, "a number from 0 to 1") <= 1:
         raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
 
 
@@ -331,19 +317,6 @@ def check_prior(
     return matrices
 
 
-def check_for_shards(solver: str, linear_solver: str, dtype: str) -> None:
-    """Only Newton works on sums alone, and not in as many dimensions as there are active pairs."""
-    if dtype != "float64":
-        raise ValueError(f"dtype: expected 'float64' where pairs are read in parts, got {dtype!r}")
-    if solver != "newton":
-        raise ValueError(f"solver: expected 'newton' where pairs are read in parts, got {solver!r}")
-    if linear_solver == "woodbury":
-        raise ValueError(
-            "linear_solver: expected 'auto', 'dense' or 'cg' where pairs are read in parts, got "
-            "'woodbury'"
-        )
-
-
 def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
     """An earlier result with L and b0 that fit."""
     try:
@@ -411,12 +384,3 @@ def check_index_kind(blocks: Blocks, **given: Any) -> None:
                 f"{name}: expected a NumPy array or one of the kind of X, {place_of(like)}, got "
                 f"{place_of(values)}"
             )
-
-
-def check_solver_kind(solver: str, like: Array, dtype: str) -> None:
-    """Dykstra runs on NumPy's float64 alone."""
-    if solver != "newton" and (foreign_kind(like) is not None or dtype != "float64"):
-        raise ValueError(
-            f"solver: expected 'newton' for {place_of(like)} arrays and dtype={dtype!r}, got "
-            f"{solver!r}, which runs on NumPy's float64"
-        )

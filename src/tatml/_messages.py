@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import Any
 
-__all__ = ["named_error", "shown"]
+__all__ = ["named_error", "shown", "shown_settings"]
 
 LONGEST = 200  # characters of a value in a message
 
@@ -23,6 +24,17 @@ def shown(value: Any) -> str:
     except Exception:  # whatever a value does, the message is about its parameter
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def shown_settings(settings: Any) -> str:
+    """Show a dataclass of settings with only those that differ from their defaults."""
+    changed = [
+        f"{field.name}={value!r}"
+        for field in fields(settings)
+        if (value := getattr(settings, field.name)) is not field.default
+        and (type(value) is not type(field.default) or value != field.default)
+    ]
+    return f"{type(settings).__name__}({', '.join(changed)})"
 
 
 def named_error(name: str, error: Exception) -> TypeError | ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, NoReturn, SupportsIndex, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 import scipy.sparse
@@ -119,10 +119,10 @@ class Blocks:
         return zip(*self._arrays, strict=True)
 
     @overload
-    def __getitem__(self, key: SupportsIndex) -> tuple[NDArray[np.floating], ...]: ...
+    def __getitem__(self, key: int | np.integer) -> tuple[NDArray[np.floating], ...]: ...
     @overload
     def __getitem__(self, key: Any) -> Blocks: ...
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         """Select one sample (an integer) or several (a slice, a mask or indices)."""
         key = _without_ellipsis(key)
         if _is_integer(key):
@@ -252,7 +252,7 @@ def _is_masked(values: Any) -> bool:
 def _object_columns(frame: Any) -> list[Any]:
     """The columns of a data frame that may hold anything; pandas alone has such."""
     dtypes = getattr(frame, "dtypes", None)
-    if not hasattr(dtypes, "items") or not frame.columns.is_unique:
+    if dtypes is None or not hasattr(dtypes, "items") or not frame.columns.is_unique:
         return []
     return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
 

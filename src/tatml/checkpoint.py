@@ -7,6 +7,7 @@ from math import inf, isnan
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -75,19 +76,19 @@ class Checkpoint:
         """Take note of a point, and write the best one where it is new and time has come."""
         best = self._best
         if best is None or isnan(best.gap) or iterate.gap < best.gap:
-            self._best = iterate
-        if self._best is not self._written and monotonic() - self._time >= self.every:
-            self.save(self._best)
-            self._written, self._time = self._best, monotonic()
+            best = self._best = iterate
+        if best is not self._written and monotonic() - self._time >= self.every:
+            self.save(best)
+            self._written, self._time = best, monotonic()
 
     def save(self, iterate: Iterate) -> None:
         """Replace the file by one that holds this point."""
-        arrays = {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
-        numbers = {name: getattr(iterate, name) for name in NUMBERS}
+        values: dict[str, Any] = {name: getattr(iterate, name) for name in NUMBERS}
+        values |= {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
         # In the same folder, so that the file system can rename it in one go.
         with NamedTemporaryFile(dir=self.path.parent, suffix=".tmp", delete=False) as file:
             try:
-                np.savez(file, **arrays, **numbers)
+                np.savez(file, **values)
                 file.flush()
                 os.fsync(file.fileno())
             except BaseException:

@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
-from ._array import Array, linalg_errors, raising_linalg
+from ._array import Array, foreign_kind, place_of
 from ._checks import (
     check_callable,
-    check_choice,
-    check_count,
     check_flag,
-    check_for_shards,
     check_index_kind,
     check_init,
     check_magnitude,
     check_margin,
-    check_options,
     check_positive,
     check_prior,
-    check_random,
-    check_solver_kind,
 )
+from ._messages import shown
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
 from .chunks import PairChunks, in_parts, sharded_problem
+from .compute import Compute, as_compute
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
 from .shards import Setting
-from .solvers import SOLVERS, Iterate, Monitor, Result, Status
+from .solvers import Dykstra, Iterate, Newton, Result, SolverLike, as_solver
 from .tiles import AllPairs
 
-__all__ = ["learn_metric", "solve", "warn_unless_converged"]
+__all__ = ["learn_metric", "warn_unless_converged"]
 
-DEFAULT_MAX_ITER = {"newton": 200, "dykstra": 1000}
 SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}  # that can be certified in this precision
-SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
 
 
 def learn_metric(
@@ -54,22 +46,13 @@ def learn_metric(
     mu0: float = 1.0,
     margin: tuple[float, float] = (0.5, 2.0),
     prior: Sequence[ArrayLike] | ArrayLike | None = None,
-    solver: str = "newton",
+    solver: SolverLike = "newton",
     tol: float = 1e-6,
     weights: ArrayLike | None = None,
-    max_iter: int | None = None,
     init: Result | Iterate | None = None,
     callback: Callable[[Iterate], object] | None = None,
-    random_state: int | np.random.RandomState | np.random.Generator | None = None,
     verbose: bool = False,
-    on_interrupt: Literal["raise", "return"] = "raise",
-    linear_solver: str = "auto",
-    projection: str = "efficient",
-    order: str = "permutation",
-    dtype: str = "float64",
-    max_memory: int | str | None = None,
-    client: Any = None,
-    device: str | None = None,
+    compute: Compute | None = None,
 ) -> Result:
     """Learn one positive definite matrix per block, and the distance threshold, from pairs.
 
@@ -91,8 +74,9 @@ def learn_metric(
         Indices into X; `AllPairs` stands for all pairs of labelled samples.
     similar : array-like of bool of shape (n_pairs,)
         Whether the two samples of a pair are alike. X, pairs, similar and weights may also be
-        arrays on disk (zarr, HDF5 or anything that is sliced; `numpy.memmap` with `max_memory`)
-        and pairs, similar and weights dask arrays: see docs/scale.md.
+        arrays on disk (zarr, HDF5 or anything that is sliced; `numpy.memmap` with
+        ``compute=Compute(max_memory=…)``), and pairs, similar and weights dask arrays: see
+        docs/scale.md.
     C : float, default=1.0
         c, the weight of the pairs.
     c0 : float, default=1.0
@@ -103,46 +87,25 @@ def learn_metric(
         (γ_s, γ_d), with 0 < γ_s < γ_d.
     prior : list of M arrays of shape (n_m, n_m), one such array when M = 1, or None
         W0, symmetric positive definite; None is the identity.
-    solver : {"newton", "dykstra"}, default="newton"
-        The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md).
+    solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
+        The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md). The
+        words stand for `Newton` and `Dykstra` with their defaults; an object has settings, such as
+        ``Newton(max_iter=50, random_state=0)``.
     tol : float, default=1e-6
         Stop when the duality gap is at most ``tol * max(1, |primal|)``.
     weights : array-like of shape (n_pairs,), optional
         w_k ≥ 0, how much each pair counts.
-    max_iter : int, optional
-        Most Newton steps (default 200), or epochs of as many projections as there are pairs
-        (default 1000).
     init : Result or Iterate, optional
         Where to start: an earlier result for the same block sizes, or what a callback was given.
         Dykstra starts from multipliers: those of the result, or those that the point implies.
     callback : callable, optional
         Called with an `Iterate` after each step or certified epoch; a true return value stops.
         `Checkpoint` is one that keeps the fit on disk.
-    random_state : int, RandomState, Generator or None
-        For the random sample of pairs that starts a large problem, and for Dykstra's order. The
-        solution does not depend on it beyond the tolerance.
     verbose : bool, default=False
-        Print one line an iteration, or a certified epoch.
-    on_interrupt : {"raise", "return"}, default="raise"
-        On Ctrl-C: raise KeyboardInterrupt, or return the best point so far with its gap.
-    linear_solver : {"auto", "dense", "woodbury", "cg"}, default="auto"
-        How Newton's linear system is solved; "auto" takes what should be the fastest.
-    projection : {"efficient", "naive"}, default="efficient"
-        How Dykstra projects: with eigenvalues found once, or with new inverses at each trial.
-    order : {"permutation", "random", "cyclic"}, default="permutation"
-        In which order Dykstra visits the pairs of an epoch: shuffled anew, drawn with replacement
-        as in the paper, or always the same.
-    dtype : {"float64", "float32"}, default="float64"
-        The precision of the whole computation, whatever that of X is. In float32 a smaller `tol`
-        than 1e-5 cannot be certified: it is raised to that, and ``result.tol`` says so.
-    max_memory : int or str, optional
-        Bytes, or words like "500MB". The pairs are then read in parts that fit, again in each step;
-        the peak does not depend on their number. X counts only where it is on disk as well.
-    client : distributed.Client, optional
-        A dask cluster on which the sums over pairs are to be made.
-    device : str, optional
-        A device of PyTorch, such as "cuda", through which pairs of the host or of a disk are to
-        pass, in parts of `max_memory`, when they do not fit there; ``W`` is NumPy's.
+        Print one line per iteration, or per certified epoch.
+    compute : Compute, optional
+        Where to compute, and in which precision: in parts of a given memory, on a dask cluster,
+        through a GPU, in float32. Default: in memory, where X is, in float64.
 
     Returns
     -------
@@ -177,43 +140,57 @@ def learn_metric(
     >>> [bool(d < result.b0) for d in D]
     [True, True, False, False]
     """
-    check_choice("solver", solver, SOLVERS)
-    check_choice("on_interrupt", on_interrupt, ("raise", "return"))
-    options = check_options(solver, linear_solver=linear_solver, projection=projection, order=order)
-    check_choice("dtype", dtype, SMALLEST_TOL)
+    chosen, where = as_solver(solver), as_compute(compute)
     setting = Setting(
         check_positive("C", C),
         check_margin(margin),
         check_positive("c0", c0, or_infinite=True),
         check_positive("mu0", mu0),
     )
-    checked = {  # before the first pass over the pairs, which may take long
-        "tol": max(check_positive("tol", tol), SMALLEST_TOL[dtype]),
-        "max_iter": None if max_iter is None else check_count("max_iter", max_iter),
-        "callback": check_callable("callback", callback),
-        "random_state": check_random(random_state),
-        "verbose": check_flag("verbose", verbose),
-    }
-    where = {"max_memory": max_memory, "client": client, "device": device}
-    if in_parts(X, pairs, similar, weights, **where):
-        check_for_shards(solver, linear_solver, dtype)
-        problem = sharded_problem(X, pairs, similar, weights, setting, prior=prior, **where)
+    tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
+    check_callable("callback", callback)  # before the first pass over the pairs, which may be long
+    verbose = check_flag("verbose", verbose)
+    problem: LogDetProblem
+    if in_parts(X, pairs, similar, weights, **where.parts):
+        _check_for_parts(chosen, where)
+        problem = sharded_problem(X, pairs, similar, weights, setting, prior=prior, **where.parts)
     else:
-        problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, dtype)
-    check_solver_kind(solver, problem.prior_factors[0], dtype)
-    result = solve(
-        problem,
-        solver=solver,
-        init=init if init is None else check_init(init, problem.sizes, problem.prior_factors[0]),
-        on_interrupt=on_interrupt,
-        **checked,
-        **options,
-    )
+        problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, where.dtype)
+    like = problem.prior_factors[0]
+    _check_kind(chosen, where, like)
+    if init is not None:
+        check_init(init, problem.sizes, like)
+    result = chosen.solve(problem, tol=tol, init=init, callback=callback, verbose=verbose)
     warn_unless_converged(result)
     return result
 
 
-def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtype: str):
+def _check_for_parts(solver: Newton | Dykstra, compute: Compute) -> None:
+    """Only Newton works on sums alone, and not in as many dimensions as there are active pairs."""
+    where = "where pairs are read in parts"
+    if compute.dtype != "float64":
+        raise ValueError(f"compute: expected dtype='float64' {where}, got {shown(compute)}")
+    if not isinstance(solver, Newton):
+        raise ValueError(f"solver: expected 'newton' or Newton(…) {where}, got {shown(solver)}")
+    if solver.linear_solver == "woodbury":
+        raise ValueError(
+            f"solver: expected linear_solver='auto', 'dense' or 'cg' {where}, got {shown(solver)}"
+        )
+
+
+def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None:
+    """Dykstra runs on NumPy arrays in float64 only."""
+    plain = foreign_kind(like) is None and compute.dtype == "float64"
+    if not plain and not isinstance(solver, Newton):
+        raise ValueError(
+            f"solver: expected 'newton' or Newton(…) for {place_of(like)} arrays and "
+            f"dtype={compute.dtype!r}, got {shown(solver)}, which runs on NumPy's float64"
+        )
+
+
+def _problem_in_memory(
+    X: Any, pairs: Any, similar: Any, weights: Any, setting: Setting, prior: Any, dtype: str
+) -> LogDetProblem:
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
@@ -226,75 +203,6 @@ def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtyp
         return LogDetProblem.build(
             blocks, chosen, loss, c0=setting.c0, mu0=setting.mu0, prior=prior, dtype=dtype
         )
-
-
-def solve(
-    problem: LogDetProblem,
-    *,
-    solver: str = "newton",
-    tol: float = 1e-6,
-    max_iter: int | None = None,
-    init: Result | Iterate | None = None,
-    callback: Callable[[Iterate], object] | None = None,
-    random_state: Any = None,
-    verbose: bool = False,
-    on_interrupt: str = "raise",
-    sizes: str = "C, c0, mu0, weights",
-    **options: Any,
-) -> Result:
-    """Solve a problem that has been checked, whatever its loss; the caller warns.
-
-    `sizes` are the caller's names of what an objective that is too large comes from.
-    """
-    max_iter = DEFAULT_MAX_ITER[solver] if max_iter is None else max_iter
-    monitor = Monitor(problem, tol=tol, max_iter=max_iter, verbose=verbose, callback=callback)
-    threads = 1 if solver == "dykstra" or max(problem.sizes) <= SMALL else None
-    if init is not None:
-        options |= _start_from(init, problem, solver)
-    # Overflow on the way is caught by what comes of it, and by the certificate.
-    raising = raising_linalg(problem.prior_factors[0])
-    with _threadpools().limit(limits=threads), np.errstate(all="ignore"), raising:
-        try:
-            random_state = check_random(random_state)
-            return SOLVERS[solver](problem, monitor, random_state=random_state, **options)
-        except KeyboardInterrupt:
-            if on_interrupt == "raise":
-                raise
-            if monitor.best is None:  # nothing was reached: the prior, with its own gap
-                monitor.callback = None
-                monitor.record(0, problem.at(problem.identity(), problem.mu0))
-            return monitor.result(Status.INTERRUPTED)
-        except (*linalg_errors(), OverflowError) as error:
-            if monitor.best is not None:
-                return monitor.result(Status.PRECISION)
-            raise ValueError(
-                f"{sizes}: expected sizes for which the objective is a number, got one that is "
-                "infinite at the start"
-            ) from error
-
-
-def _start_from(init: Result | Iterate, problem: LogDetProblem, solver: str) -> dict[str, Any]:
-    """What a solver takes from an earlier result."""
-    b0 = init.b0 if problem.learns_threshold else problem.mu0
-    start = {"start": (problem.whitened(init.L), float(b0))}
-    if solver == "dykstra":
-        start["multipliers"] = _multipliers_from(init, problem)
-    return start
-
-
-def _multipliers_from(init: Result | Iterate, problem: LogDetProblem) -> Array | None:
-    """One α_k a pair, where `init` has some and they can belong to these pairs."""
-    active, n_pairs = getattr(init, "active", None), problem.sums.n_pairs
-    if active is None or np.max(active, initial=-1) >= n_pairs:
-        return None
-    multipliers = np.zeros(n_pairs)
-    multipliers[active] = init.multipliers
-    return multipliers
-
-
-@cache
-def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through the loaded libraries: once is enough
 
 
 def warn_unless_converged(result: Result) -> None:

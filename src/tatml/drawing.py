@@ -7,7 +7,7 @@ of one session) do not teach the metric that what is alike lies at distance zero
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,10 @@ from sklearn.utils.random import sample_without_replacement
 from .blocks import Blocks
 from .pairs import Pairs
 
-__all__ = ["STRATEGIES", "balanced", "draw_pairs"]
+__all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs"]
+
+Strategy = Literal["random", "neighbors", "all"]
+STRATEGIES = get_args(Strategy)
 
 Index = NDArray[np.intp]
 AUTO_PER_CLASS, AUTO_LEAST = 500, 10
@@ -25,7 +28,7 @@ LEAST_TOTAL, MOST_TOTAL = 5_000, 50_000
 
 
 def draw_pairs(
-    strategy: str,
+    strategy: Strategy,
     blocks: Blocks,
     labels: Index,
     groups: Index | None,
@@ -71,9 +74,6 @@ def draw_pairs(
     _check_both_kinds(similar, dissimilar, groups)
     index = np.asfortranarray(np.concatenate([similar, dissimilar]))
     return Pairs(index, np.arange(len(index)) < len(similar))
-
-
-STRATEGIES = ("random", "neighbors", "all")
 
 
 def balanced(pairs: Pairs) -> Pairs:

@@ -26,6 +26,10 @@ class PairLoss(Protocol):
     """Whether φ*_k(θ s) = θ² φ*_k(s)."""
 
     @property
+    def weight(self) -> Array:
+        """c w_k ≥ 0, shape (n_pairs,): how much each pair counts."""
+
+    @property
     def gamma(self) -> Array:
         """γ_k, shape (n_pairs,): how the threshold enters ζ_k = D_k − γ_k b0 (0: not at all)."""
 

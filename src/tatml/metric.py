@@ -6,6 +6,7 @@ Two mixins. `PairJudge` needs a `pair_distance` and says same or different by `t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
 from numbers import Real
@@ -82,8 +83,12 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     return array.reshape(shape)
 
 
-class PairJudge:
+class PairJudge(ABC):
     """Same or different, by a distance and its threshold."""
+
+    @abstractmethod
+    def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """The distance of each pair, shape (n_pairs,)."""
 
     def pair_score(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """The similarity of each pair: minus its distance, shape (n_pairs,)."""
@@ -206,7 +211,7 @@ class PairClassifierMixin(PairJudge, ClassifierMixin):
             check_both_count(similar, sample_weight)
         return roc_auc_score(similar, scores, sample_weight=sample_weight)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Pairs are no table, and there are two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -355,7 +360,7 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
         return [None] * len(sizes)
     what = f"a number or one for each of {len(sizes)} blocks"
     if isinstance(n_components, Real):
-        counts = [n_components] * len(sizes)
+        counts: list[Any] = [n_components] * len(sizes)
     else:
         counts = as_list("n_components", n_components, what)
     if len(counts) != len(sizes):

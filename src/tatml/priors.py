@@ -65,7 +65,7 @@ def make_prior(
     return priors
 
 
-def _shape(kind: str, array: Matrix, S: Matrix, deviations: Matrix, m: int) -> Matrix:
+def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix, m: int) -> Matrix:
     if kind == "auto":
         kind = "diagonal" if array.shape[2] == 1 else "scaled"
     if kind == "scaled":
@@ -105,7 +105,7 @@ def _mean_square(rows: Matrix) -> Matrix:
     return rows.T @ rows / len(rows)
 
 
-def rows_of(array: Matrix) -> Matrix:
+def rows_of(array: NDArray[np.floating]) -> Matrix:
     """The columns of all matrices of a block, one a row: shape (n_samples · n'_m, n_m)."""
     return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
 

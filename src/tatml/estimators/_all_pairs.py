@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,25 +14,32 @@ from ..chunks import sharded_problem
 from ..metric import one_or_list
 from ..problem import LogDetProblem
 from ..shards import Setting
-from ..solvers import Result
+from ..solvers import Newton, Result, as_solver
 from ..thresholds import threshold_of
 from ..tiles import AllPairs
-from ._learning import within_classes
+from ._labels import within_classes
+from ._learning import prior_of
+
+if TYPE_CHECKING:
+    from .tatml import TATML
 
 __all__ = ["has_very_many_pairs", "learn_from_all_pairs"]
 
 LISTED = 2_000_000  # pairs: more are not listed
 
 
-def has_very_many_pairs(learner: Any, n_samples: int) -> bool:
+def has_very_many_pairs(learner: TATML, n_samples: int) -> bool:
     """Whether all pairs are asked for, they are many, and nothing needs a list of them."""
-    if learner.pairs != "all" or learner.solver != "newton" or learner.n_components is not None:
+    if learner.pairs != "all" or learner.n_components is not None:
+        return False
+    solver = as_solver(learner.solver)
+    if not isinstance(solver, Newton) or solver.linear_solver == "woodbury":
         return False
     return n_samples * (n_samples - 1) // 2 > LISTED
 
 
 def learn_from_all_pairs(
-    learner: Any, blocks: Blocks, y: Any, groups: Any, threshold: float | None
+    learner: TATML, blocks: Blocks, y: Any, groups: Any, threshold: float | None
 ) -> Result:
     """Solve the problem of all pairs, and set what fit sets."""
     learner._check_words()
@@ -46,11 +53,11 @@ def learn_from_all_pairs(
     pairs = AllPairs(labels, groups, weights)
     plain = sharded_problem(blocks, pairs, None, None, Setting(1.0, margin, 1.0, 1.0))
     scatter = [len(blocks.arrays) * S / total for S in plain.total(_weighted_scatter)]
-    prior = learner._prior(blocks, scatter, within_classes(blocks, labels))
+    prior = prior_of(learner.prior, blocks, scatter, within_classes(blocks, labels))
     c0, mu0 = learner._threshold_term(prior, scatter, margin, threshold)
     problem = plain.with_setting(Setting(1.0, margin, c0, mu0)).with_prior(prior)
     c, c0 = learner._strengths(problem, total, check_positive("C", learner.C))
-    learner._solve(problem.with_setting(Setting(c, margin, c0, mu0)), blocks, learner.solver)
+    learner._solve(problem.with_setting(Setting(c, margin, c0, mu0)), blocks, learner._size_names)
     learner.prior_ = one_or_list(prior)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
     learner.b0_ = learner.result_.b0

@@ -10,13 +10,14 @@ from sklearn.base import BaseEstimator
 
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
-from ..metric import MetricMixin, components_of, one_or_list
-from ._learning import LabelPairsMixin, ThresholdMixin
+from ..drawing import Strategy
+from ..metric import components_of, one_or_list
+from ._labels import LabelThresholdMixin
 
 __all__ = ["Euclidean"]
 
 
-class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
+class Euclidean(LabelThresholdMixin, BaseEstimator):
     """The Euclidean (Frobenius) distance, W = I: the baseline, with everything else the same.
 
     The distance of two samples is √((1/M) Σ_m ‖Φ_m(x) − Φ_m(x')‖²). With labels, the threshold is
@@ -64,7 +65,7 @@ class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         margin: tuple[float, float] = (0.5, 2.0),
-        pairs: str = "random",
+        pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         n_components: Any = None,
@@ -100,7 +101,7 @@ class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             for name in ("threshold_", "b0_", "pairs_", "similar_", "pair_weights_"):
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
             blocks = samples_of(self, X, reset=True, y=y)
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
@@ -108,7 +109,7 @@ class Euclidean(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
                 self._learn_from(blocks, self._draw(blocks, y, groups)[0])
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Does without labels too."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False

@@ -13,15 +13,17 @@ from .._array import lower_triangular, symmetrised
 from .._checks import check_choice, check_positive, check_share
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
-from ..metric import MetricMixin, components_of, one_or_list
+from ..drawing import Strategy
+from ..metric import components_of, one_or_list
 from ..priors import PRIORS, make_prior
 from ..problem import pair_sums
-from ._learning import LabelPairsMixin, ThresholdMixin, mean_scatter, within_classes
+from ._labels import LabelThresholdMixin, within_classes
+from ._learning import mean_scatter
 
 __all__ = ["GMML"]
 
 
-class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
+class GMML(LabelThresholdMixin, BaseEstimator):
     """Geometric Mean Metric Learning from labelled samples.
 
     The metric of each block is a point on the geodesic from the inverse of the scatter S of similar
@@ -69,7 +71,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
         *,
         regularization: float = 0.01,
         prior: str = "auto",
-        pairs: str = "random",
+        pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         n_components: int | Sequence[int] | None = None,
@@ -109,7 +111,7 @@ class GMML(ThresholdMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
             regularization = check_positive("regularization", self.regularization)
             check_choice("prior", self.prior, PRIORS)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            pairs, labels = self._draw(blocks, y, groups)
+            pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
             sums = pair_sums(blocks, pairs)
             similar, dissimilar = (
                 mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)

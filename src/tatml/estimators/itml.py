@@ -8,33 +8,27 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
-from .._checks import check_bounds, check_choice, check_percentiles, check_positive
+from .._checks import check_bounds, check_percentiles, check_positive
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
+from ..drawing import Strategy
 from ..losses import BurgLoss
 from ..metric import check_components, one_or_list
 from ..pairs import Pairs
 from ..problem import LogDetProblem
-from ._learning import (
-    LabelPairsMixin,
-    LogDetLearner,
-    ThresholdMixin,
-    mean_scatter,
-    within_classes,
-)
+from ..solvers import Dykstra, Newton, SolverLike, as_solver
+from ._labels import LabelThresholdMixin, Prior, within_classes
+from ._learning import SolvingMixin, mean_scatter, prior_of
 
 __all__ = ["ITML"]
 
-SOLVERS = {
-    "newton": ("newton", {}),
-    "cyclic": ("dykstra", {"order": "cyclic"}),
-    "dykstra": ("dykstra", {}),
-}
+SIZES = ("gamma", "bounds")  # the parameters that scale the objective
 
 
-class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
+class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
     """Information-Theoretic Metric Learning from labelled samples.
 
     Keeps the squared distances of similar pairs below an upper bound and those of dissimilar pairs
@@ -57,10 +51,11 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
     threshold_prior, threshold_strength, margin
         ITML has no threshold. `threshold_` is learnt afterwards, by the criterion of `TATML` for
         distances that stay as they are; see `Euclidean`.
-    solver : {"newton", "cyclic", "dykstra"}, default="newton"
-        Newton's method; ITML's projections one pair after the other; or the same in shuffled order.
-        The projections are for vectors in one block.
-    tol, max_iter, warm_start, random_state, verbose
+    solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
+        See `TATML`. ``Dykstra(order="cyclic")`` is ITML's own algorithm, projections on one pair
+        after the other; "dykstra" visits the pairs in shuffled order. The projections are for
+        vectors in one block.
+    tol, warm_start, random_state, verbose
         See `TATML`.
 
     Attributes
@@ -93,8 +88,8 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         *,
         bounds: tuple[float, float] | None = None,
         percentiles: tuple[float, float] = (5, 95),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
-        pairs: str = "random",
+        prior: Prior = "auto",
+        pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         n_components: int | Sequence[int] | None = None,
@@ -102,9 +97,8 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         margin: tuple[float, float] = (0.5, 2.0),
-        solver: str = "newton",
+        solver: SolverLike = "newton",
         tol: float = 1e-6,
-        max_iter: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: bool = False,
@@ -123,7 +117,6 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         self.margin = margin
         self.solver = solver
         self.tol = tol
-        self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -141,36 +134,22 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
             No pair is made of two samples of the same group.
         """
         with unchanged_on_error(self):
-            check_choice("solver", self.solver, SOLVERS)
+            solver = as_solver(self.solver)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
-            _check_solver(self.solver, blocks)
-            pairs, labels = self._draw(blocks, y, groups)
-            problem, prior = self._problem(blocks, pairs, within_classes(blocks, labels))
-            solver, options = SOLVERS[self.solver]
-            self._solve(problem, blocks, solver, **options)
+            _check_solver(solver, blocks)
+            pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
+            gamma = check_positive("gamma", self.gamma)
+            within = within_classes(blocks, labels)
+            problem, prior = _at_prior(blocks, pairs, within, gamma, self.prior)
+            squared = problem.sums.distances()
+            _check_apart(squared, pairs)
+            self.bounds_ = self._bounds(squared)
+            self._solve(_with_bounds(problem, pairs, gamma, self.bounds_), blocks, SIZES)
             self.prior_ = one_or_list(prior)
             self._learn_from(blocks, pairs)
         warn_unless_converged(self.result_)
         return self
-
-    def _problem(
-        self, blocks: Blocks, pairs: Pairs, within: Sequence[NDArray[np.float64]]
-    ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
-        """LogDet plus the Burg loss, and its prior."""
-        gamma = check_positive("gamma", self.gamma)
-        ones = np.ones(len(pairs))
-        plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
-        prior = self._prior(blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
-        problem = plain.with_prior(prior)
-        squared = problem.sums.distances()
-        _check_apart(squared, pairs)
-        self.bounds_ = self._bounds(squared)
-        bound = np.where(pairs.similar, *self.bounds_)
-        return replace(problem, loss=BurgLoss(pairs.sign, gamma * ones, bound)), prior
-
-    def _sizes(self) -> str:
-        return "gamma, bounds"
 
     def _bounds(self, squared: NDArray[np.float64]) -> tuple[float, float]:
         if self.bounds is not None:
@@ -181,9 +160,31 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         return float(low), float(max(high, low))
 
 
-def _check_solver(solver: str, blocks: Blocks) -> None:
+def _at_prior(
+    blocks: Blocks,
+    pairs: Pairs,
+    within: Sequence[NDArray[np.float64]],
+    gamma: float,
+    prior: Prior,
+) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
+    """LogDet plus the Burg loss with bounds of 1, where the prior is the identity; and the prior."""
+    ones = np.ones(len(pairs))
+    plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
+    W0 = prior_of(prior, blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
+    return plain.with_prior(W0), W0
+
+
+def _with_bounds(
+    problem: LogDetProblem, pairs: Pairs, gamma: float, bounds: tuple[float, float]
+) -> LogDetProblem:
+    """The problem with its bounds of similar and of dissimilar pairs."""
+    weights = gamma * np.ones(len(pairs))
+    return replace(problem, loss=BurgLoss(pairs.sign, weights, np.where(pairs.similar, *bounds)))
+
+
+def _check_solver(solver: Newton | Dykstra, blocks: Blocks) -> None:
     """The projections are for vectors in one block."""
-    if solver != "newton" and [width for _, width in blocks.block_shapes] != [1]:
+    if not isinstance(solver, Newton) and [width for _, width in blocks.block_shapes] != [1]:
         shapes = ", ".join(f"{n}×{width}" for n, width in blocks.block_shapes)
         raise ValueError(
             f"solver: ITML's projections are for vectors in one block, got blocks of shapes "

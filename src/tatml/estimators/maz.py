@@ -5,23 +5,32 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
 from .._checks import check_grid, check_number_or, check_random
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
-from ._learning import check_fits_folds, folds_of
+from ..drawing import Strategy
+from ..metric import MetricMixin
+from ..solvers import SolverLike
+from ._folds import Fold, check_fits_folds, folds_of
+from ._held import held_model, take_fitted
+from ._labels import LabelsMixin, Prior
 from .tatml import TATML
 
 __all__ = ["Maz"]
 
+Index = NDArray[np.intp]
+SIZES = ("C", "threshold")  # the parameters that scale the objective
 
-class Maz(TATML):
+
+class Maz(LabelsMixin, MetricMixin, BaseEstimator):
     """Metric learning with a fixed threshold, the method that TATML tunes automatically.
 
     TATML's problem with b0 fixed. The paper gives this method its best threshold of four by an
@@ -43,7 +52,7 @@ class Maz(TATML):
         Neighbours of the k-NN classifier that scores a candidate.
     margin, prior, pairs, n_pairs_per_class, n_neighbors, reduction, n_components, preprocessor
         See `TATML`.
-    solver, tol, max_iter, warm_start, random_state, verbose
+    solver, tol, warm_start, random_state, verbose
         See `TATML`.
 
     Attributes
@@ -75,21 +84,20 @@ class Maz(TATML):
         self,
         C: float = 100.0,
         *,
-        threshold: float | str = 1.0,
+        threshold: float | Literal["search"] = 1.0,
         thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5),
         cv: Any = 3,
         k: int = 3,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "discriminant",
-        pairs: str = "random",
+        prior: Prior = "discriminant",
+        pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum"] = "mean",
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
-        solver: str = "newton",
+        solver: SolverLike = "newton",
         tol: float = 1e-6,
-        max_iter: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: bool = False,
@@ -109,7 +117,6 @@ class Maz(TATML):
         self.preprocessor = preprocessor
         self.solver = solver
         self.tol = tol
-        self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -117,44 +124,45 @@ class Maz(TATML):
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric, with each candidate threshold if they are searched."""
         with unchanged_on_error(self):
-            vars(self).pop("search_scores_", None)
-            threshold = self._given_threshold()
+            self.__dict__.pop("search_scores_", None)
+            threshold = check_number_or("threshold", self.threshold, "search")
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
+            _, labels = class_labels(self, y, len(blocks))
+            group_numbers = group_labels(groups, len(blocks))
             if threshold is None:
-                self.search_scores_ = self._search(X, y, groups)
-                threshold = max(self.search_scores_, key=self.search_scores_.get)
-            result = self._fit(X, y, groups, threshold)
-        warn_unless_converged(result)
+                scores = self._search(blocks, labels, group_numbers)
+                self.search_scores_, threshold = scores, max(scores, key=lambda t: scores[t])
+            model = held_model(self, SIZES, threshold=threshold)
+            if hasattr(self, "result_"):
+                model.result_ = self.result_  # where a warm start begins
+            model._fit_blocks(blocks, labels, group_numbers, threshold)
+            take_fitted(self, model)
+        warn_unless_converged(self.result_)
         return self
 
-    def _given_threshold(self) -> float | None:
-        """None where it is searched for."""
-        return check_number_or("threshold", self.threshold, "search")
-
-    def _search(self, X: Any, y: Any, groups: Any) -> dict[float, float]:
+    def _search(self, blocks: Blocks, labels: Index, groups: Index | None) -> dict[float, float]:
         """The mean accuracy of each candidate, on the same folds."""
-        blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-        _, labels = class_labels(self, y, len(blocks))
-        groups = group_labels(groups, len(blocks))
         folds = folds_of(self.cv, labels, groups)
         check_fits_folds("k", self.k, folds)
         scores = {}
         for candidate in check_grid("thresholds", self.thresholds):
-            model = self._candidate(candidate)
-            parts = [self._score(model, blocks, labels, groups, *fold) for fold in folds]
+            check_random(self.random_state)
+            seed = deepcopy(self.random_state)  # all candidates draw the same pairs
+            model = held_model(self, SIZES, threshold=candidate, random_state=seed)
+            parts = [_score(model, self.k, blocks, labels, groups, fold) for fold in folds]
             scores[candidate] = float(np.mean(parts))
         return scores
 
-    def _candidate(self, threshold: float) -> Maz:
-        """The same model with a given threshold, which draws the same pairs for all of them."""
-        check_random(self.random_state)
-        changes = {"threshold": threshold, "random_state": deepcopy(self.random_state)}
-        return Maz(**self.get_params(deep=False) | changes)
 
-    def _score(self, model: Maz, blocks: Blocks, labels, groups, train, test) -> float:
-        known_groups = None if groups is None else groups[train]
-        with warnings.catch_warnings():  # what there is to say is said once, of all samples
-            warnings.simplefilter("ignore")
-            model.fit(blocks[train], labels[train], known_groups)
-        classifier = KNeighborsClassifier(self.k)
-        classifier.fit(model.transform(blocks[train]), labels[train])
-        return classifier.score(model.transform(blocks[test]), labels[test])
+def _score(
+    model: TATML, k: int, blocks: Blocks, labels: Index, groups: Index | None, fold: Fold
+) -> float:
+    """Fit on one part of a fold, and return the accuracy of k-NN on the other."""
+    train, test = fold
+    known_groups = None if groups is None else groups[train]
+    with warnings.catch_warnings():  # what there is to say is said once, of all samples
+        warnings.simplefilter("ignore")
+        model.fit(blocks[train], labels[train], known_groups)
+    classifier = KNeighborsClassifier(k)
+    classifier.fit(model.transform(blocks[train]), labels[train])
+    return float(classifier.score(model.transform(blocks[test]), labels[test]))

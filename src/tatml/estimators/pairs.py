@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,9 @@ from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..metric import CHUNK_NUMBERS, PairClassifierMixin
 from ..pairs import Pairs, as_sample_weight
-from ._learning import LogDetLearner, ThresholdMixin, within_pairs
+from ..solvers import SolverLike
+from ._labels import Prior, ThresholdMixin
+from ._learning import LogDetLearner, within_pairs
 
 __all__ = ["PairThreshold", "TATMLPairs"]
 
@@ -83,7 +85,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         Where to find the samples of index pairs: an array or Blocks that is indexed, or a function
         of an array of indicators that returns one of these. This is the way to give pairs of
         samples that are several matrices.
-    solver, tol, max_iter, warm_start, random_state, verbose
+    solver, tol, warm_start, random_state, verbose
         See `TATML`.
 
     Attributes
@@ -128,14 +130,13 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "auto",
+        prior: Prior = "auto",
         class_weight: dict | str | None = "balanced",
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum"] = "mean",
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
-        solver: str = "newton",
+        solver: SolverLike = "newton",
         tol: float = 1e-6,
-        max_iter: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: bool = False,
@@ -153,7 +154,6 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         self.preprocessor = preprocessor
         self.solver = solver
         self.tol = tol
-        self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from .._checks import check_margin
+from .._checks import check_choice, check_margin
 from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..core import warn_unless_converged
-from ..drawing import balanced
+from ..drawing import STRATEGIES, Strategy, balanced
 from ..metric import row_distances
 from ..pairs import Pairs
-from ..solvers import Result
+from ..solvers import Result, SolverLike
 from ..thresholds import threshold_of
 from ._all_pairs import has_very_many_pairs, learn_from_all_pairs
-from ._learning import LabelPairsMixin, LogDetLearner, best_b0, within_classes
+from ._labels import LabelPairsMixin, Prior, best_b0, within_classes
+from ._learning import LogDetLearner
 
 __all__ = ["PAPER", "TATML"]
 
@@ -103,18 +104,18 @@ class TATML(LabelPairsMixin, LogDetLearner):
         all. A threshold that is learnt is then the best one for the reduced distance.
     preprocessor : array, Blocks, callable or None, default=None
         Where to find the samples when X is a list of indices, or pairs are index pairs.
-    solver : {"newton", "dykstra"}, default="newton"
-        See `learn_metric`.
+    solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
+        The algorithm. The words stand for `Newton` and `Dykstra` with their defaults; an object
+        has settings, such as ``Newton(max_iter=50)``. Its draws use `random_state` unless it has
+        one of its own.
     tol : float, default=1e-6
         Stop when the duality gap is at most ``tol * max(1, |objective|)``.
-    max_iter : int or None, default=None
-        Most Newton steps (None: 200) or epochs of Dykstra (None: 1000).
     warm_start : bool, default=False
         Start from the last solution, which makes a path over C cheap.
     random_state : int, RandomState, Generator or None, default=None
         For the draw of pairs.
     verbose : bool, default=False
-        Print one line an iteration.
+        Print one line per iteration.
 
     Attributes
     ----------
@@ -178,16 +179,15 @@ class TATML(LabelPairsMixin, LogDetLearner):
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "discriminant",
-        pairs: str = "random",
+        prior: Prior = "discriminant",
+        pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum"] = "mean",
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
-        solver: str = "newton",
+        solver: SolverLike = "newton",
         tol: float = 1e-6,
-        max_iter: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: bool = False,
@@ -207,7 +207,6 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self.preprocessor = preprocessor
         self.solver = solver
         self.tol = tol
-        self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -229,16 +228,16 @@ class TATML(LabelPairsMixin, LogDetLearner):
         warn_unless_converged(result)
         return self
 
-    def _fit(self, X, y, groups, threshold: float | None) -> Result:
+    def _fit(self, X: Any, y: Any, groups: Any, threshold: float | None) -> Result:
         blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
         return self._fit_blocks(blocks, y, groups, threshold)
 
-    def _fit_blocks(self, blocks: Blocks, y, groups, threshold: float | None) -> Result:
+    def _fit_blocks(self, blocks: Blocks, y: Any, groups: Any, threshold: float | None) -> Result:
         self.block_shapes_ = blocks.block_shapes
         self._check_words()
         if has_very_many_pairs(self, len(blocks)):
             return learn_from_all_pairs(self, blocks, y, groups, threshold)
-        pairs, labels = self._draw(blocks, y, groups)
+        pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
         if self.reduction == "mean":
             pairs = balanced(pairs)
         result = self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
@@ -246,8 +245,13 @@ class TATML(LabelPairsMixin, LogDetLearner):
             self._learn_threshold_of(self._random_pairs(blocks, y, groups), blocks)
         return result
 
+    def _check_words(self) -> None:
+        super()._check_words()
+        check_choice("pairs", self.pairs, STRATEGIES)
+
     def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
         """Learn the threshold anew from other pairs, for the metric that is there."""
+        margin, strength = check_margin(self.margin), self._relative_strength(pairs)
         distances = row_distances(self._embedded(blocks), pairs.index)
-        self.b0_ = best_b0(self, distances, pairs, self._relative_strength(pairs))
-        self.threshold_ = threshold_of(self.b0_, check_margin(self.margin))
+        self.b0_ = best_b0(distances, pairs, margin, self.threshold_prior, strength)
+        self.threshold_ = threshold_of(self.b0_, margin)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -26,11 +28,15 @@ from .._checks import (
 from .._inputs import class_labels, group_labels, samples_of, unchanged_on_error
 from .._messages import shown
 from ..blocks import Blocks
-from ..core import solve, warn_unless_converged
-from ..drawing import STRATEGIES, balanced
-from ..metric import components_of, one_or_list, row_distances
+from ..core import warn_unless_converged
+from ..drawing import STRATEGIES, Strategy, balanced
+from ..metric import MetricMixin, components_of, one_or_list, row_distances
 from ..priors import PRIORS
-from ._learning import check_fits_folds, folds_of, within_classes
+from ..solvers import SolverLike, as_solver
+from ..solvers.options import seeded
+from ._folds import check_fits_folds, folds_of
+from ._held import held_model, take_fitted
+from ._labels import LabelsMixin, Prior, within_classes
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
@@ -38,10 +44,12 @@ __all__ = ["TATMLCV"]
 PATH_TOL = 1e-2  # relative to the objective: enough to compare scores
 ENOUGH, LARGEST_STEP = 1000, 4  # pairs of a path: one in four, where so many are left
 ROWS = 1000  # samples whose neighbours are found at a time
-SCORINGS = ("accuracy", "auc")
+Scoring = Literal["accuracy", "auc"]
+SCORINGS = get_args(Scoring)
+SIZES = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")  # scale the objective
 
 
-class TATMLCV(TATML):
+class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     """TATML with its weight C chosen by cross-validation along warm-started paths.
 
     In each fold the pairs are drawn once, down to a quarter of those of the final fit (but not
@@ -72,7 +80,7 @@ class TATMLCV(TATML):
         How many folds (times priors, strengths, strategies) at the same time, as in joblib.
     threshold, threshold_prior, threshold_strength, c0, margin, prior, pairs, n_pairs_per_class
         See `TATML`.
-    n_neighbors, reduction, n_components, preprocessor, solver, tol, max_iter, random_state, verbose
+    n_neighbors, reduction, n_components, preprocessor, solver, tol, random_state, verbose
         See `TATML`.
 
     Attributes
@@ -110,7 +118,7 @@ class TATMLCV(TATML):
         threshold_strengths: Sequence[float] | None = None,
         priors: Sequence[str] | None = None,
         pair_strategies: Sequence[str] | None = None,
-        scoring: str = "accuracy",
+        scoring: Scoring = "accuracy",
         k: int = 3,
         cv: Any = 5,
         n_jobs: int | None = None,
@@ -119,16 +127,15 @@ class TATMLCV(TATML):
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: str | Sequence[ArrayLike] | ArrayLike = "discriminant",
-        pairs: str = "random",
+        prior: Prior = "discriminant",
+        pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
-        reduction: str = "mean",
+        reduction: Literal["mean", "sum"] = "mean",
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
-        solver: str = "newton",
+        solver: SolverLike = "newton",
         tol: float = 1e-6,
-        max_iter: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ):
@@ -154,7 +161,6 @@ class TATMLCV(TATML):
         self.preprocessor = preprocessor
         self.solver = solver
         self.tol = tol
-        self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
 
@@ -178,9 +184,8 @@ class TATMLCV(TATML):
             group_numbers = group_labels(groups, len(blocks))
             self._search(blocks, labels, group_numbers)
             model = self._model(**self.best_params_)
-            result = model._fit_blocks(blocks, labels, group_numbers, self._given_threshold())
-            names = [name for name in vars(model) if name.endswith("_")]
-            vars(self).update({name: getattr(model, name) for name in names})
+            result = model._fit_blocks(blocks, labels, group_numbers, model._given_threshold())
+            take_fitted(self, model)
         warn_unless_converged(result)
         return self
 
@@ -198,7 +203,7 @@ class TATMLCV(TATML):
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
                 *(blocks, labels, groups, *fold, Cs),
-                *(self._given_threshold(), self.scoring, self.k),
+                *(self.scoring, self.k),
             )
             for setting, fold in product(settings, folds)
         )
@@ -219,13 +224,12 @@ class TATMLCV(TATML):
 
     def _check_grids(self) -> None:
         check_choice("scoring", self.scoring, SCORINGS)
-        self._check_words()
+        plain = self._model()
+        plain._check_words()
         check_jobs("n_jobs", self.n_jobs)
-        if self.max_iter is not None:
-            check_count("max_iter", self.max_iter)
         if self.threshold_strengths is not None:
             check_grid("threshold_strengths", self.threshold_strengths)
-            if self.c0 is not None or self._given_threshold() is not None:
+            if self.c0 is not None or plain._given_threshold() is not None:
                 raise ValueError(
                     "threshold_strengths: expected None with a given c0 or threshold, got "
                     f"{shown(self.threshold_strengths)}"
@@ -249,12 +253,7 @@ class TATMLCV(TATML):
             yield {"threshold_strength": strength, "prior": prior, "pairs": strategy}
 
     def _model(self, **changes: Any) -> TATML:
-        """TATML with the parameters that both share."""
-        shared = TATML._get_param_names()
-        own = {name: value for name, value in self.get_params(deep=False).items() if name in shared}
-        model = TATML(**own | changes)
-        model._weight_name = "Cs"
-        return model
+        return held_model(self, SIZES, **changes)
 
 
 def _score_path(
@@ -265,41 +264,44 @@ def _score_path(
     train: NDArray,
     test: NDArray,
     Cs: Sequence[float],
-    threshold: float | None,
     scoring: str,
     k: int,
 ) -> list[float]:
     """The scores of all C on one fold, each solution started from the one before."""
     known, margin = blocks[train], check_margin(model.margin)
     known_groups = None if groups is None else groups[train]
-    pairs, numbers = model._draw(known, labels[train], known_groups)
+    pairs, numbers = model._draw(known, labels[train], known_groups, prior=model.prior)
     if model.reduction == "mean":
         longest = 1 if model.pairs == "neighbors" else LARGEST_STEP
         step = max(1, min(longest, len(pairs) // ENOUGH))
         kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
         pairs = balanced(pairs.take(np.concatenate(kinds)))
     model._check_words()
-    problem, _ = model._problem(known, pairs, within_classes(known, numbers), margin, threshold)
+    within = within_classes(known, numbers)
+    problem, _ = model._problem(known, pairs, within, margin, model._given_threshold())
     score = _scorer(model, scoring, k, blocks, labels, groups, train, test)
+    solver = replace(seeded(as_solver(model.solver), 0), on_interrupt="raise")
+    tol = max(PATH_TOL, check_positive("tol", model.tol))
     result, scores = None, {}
     for C in sorted(Cs):
         weighted = model._weighted(problem, pairs, margin, float(C))
-        result = solve(
-            weighted,
-            solver=model.solver,
-            tol=max(PATH_TOL, check_positive("tol", model.tol)),
-            max_iter=model.max_iter,
-            init=result,
-            random_state=0,
-            sizes=model._sizes(),
-        )
+        result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SIZES))
         model.block_shapes_ = known.block_shapes
         model.components_ = one_or_list(components_of(result.L, known, model.n_components))
         scores[C] = score()
     return [scores[C] for C in Cs]
 
 
-def _scorer(model, scoring, k, blocks, labels, groups, train, test):
+def _scorer(
+    model: TATML,
+    scoring: str,
+    k: int,
+    blocks: Blocks,
+    labels: NDArray[np.intp],
+    groups: NDArray[np.intp] | None,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+) -> Callable[[], float]:
     """A function without arguments that scores the model's components on the fold left out."""
     held_out = blocks[test]
     if scoring == "accuracy":
@@ -315,7 +317,7 @@ def _scorer(model, scoring, k, blocks, labels, groups, train, test):
 
     def area() -> float:
         distances = row_distances(model._embedded(held_out), pairs.index)
-        return roc_auc_score(pairs.similar, -distances)
+        return float(roc_auc_score(pairs.similar, -distances))
 
     return area
 

@@ -1,26 +1,17 @@
 """The solvers: the same problem in, the same result out."""
 
-from .dykstra import ORDERS, PROJECTIONS, dykstra
-from .linear import SYSTEMS
 from .monitor import Monitor
-from .newton import newton
+from .options import Dykstra, Newton, Solver, SolverLike, as_solver
 from .result import Iterate, Result, Status
 
 __all__ = [
-    "OPTIONS",
-    "SOLVERS",
+    "Dykstra",
     "Iterate",
     "Monitor",
+    "Newton",
     "Result",
+    "Solver",
+    "SolverLike",
     "Status",
-    "dykstra",
-    "newton",
+    "as_solver",
 ]
-
-SOLVERS = {"newton": newton, "dykstra": dykstra}
-
-# What only one solver understands: the values, the default first.
-OPTIONS = {
-    "newton": {"linear_solver": ("auto", *SYSTEMS)},
-    "dykstra": {"projection": PROJECTIONS, "order": tuple(ORDERS)},
-}
