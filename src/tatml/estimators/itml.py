@@ -167,7 +167,7 @@ def _at_prior(
     gamma: float,
     prior: Prior,
 ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
-    """LogDet plus the Burg loss with bounds of 1, where the prior is the identity; and the prior."""
+    """Build LogDet plus the Burg loss, with bounds of 1; return it and the prior."""
     ones = np.ones(len(pairs))
     plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
     W0 = prior_of(prior, blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
