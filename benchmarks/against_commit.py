@@ -2,8 +2,9 @@
 
     python benchmarks/against_commit.py REV benchmarks/newton_steps.py [options of the benchmark]
 
-The earlier commit is checked out into a temporary folder. Each round runs the benchmark once with
-the code of either, so that a busy machine slows both down alike. Prints the ratio of each round,
+The earlier commit is checked out into a temporary folder, and runs its own version of the
+benchmark, because the names of arguments may have changed. Each round runs both once, so that a
+busy machine slows both down alike. Prints the ratio of each round,
 the median ratio and the spread (the least and the largest ratio).
 """
 
@@ -21,10 +22,12 @@ from time import perf_counter
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def seconds(script: list[str], source: Path) -> float:
-    environment = os.environ | {"PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
+def seconds(script: list[str], root: Path) -> float:
+    """Run the script of one checkout with the code of the same checkout."""
+    environment = os.environ | {"PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(root / script[0]), *script[1:]]
     start = perf_counter()
-    subprocess.run([sys.executable, *script], env=environment, check=True, capture_output=True)
+    subprocess.run(command, env=environment, check=True, capture_output=True)
     return perf_counter() - start
 
 
@@ -43,8 +46,8 @@ def main() -> None:
         try:
             ratios = []
             for _ in range(options.rounds):
-                old = seconds(options.script, before / "src")
-                new = seconds(options.script, ROOT / "src")
+                old = seconds(options.script, before)
+                new = seconds(options.script, ROOT)
                 ratios.append(new / old)
                 print(f"{old:.2f} s before, {new:.2f} s now: ratio {ratios[-1]:.3f}", flush=True)
         finally:

@@ -26,9 +26,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from threshold_quality import held_out_pairs
 
-from tatml import TATMLPairs, drawing
+from tatml import Newton, TATMLPairs, drawing
 from tatml.blocks import Blocks
-from tatml.core import solve
 from tatml.losses import BurgLoss
 from tatml.metric import row_distances
 from tatml.problem import LogDetProblem
@@ -53,7 +52,7 @@ def our_itml(X, pairs, bounds):
     """The matrix, by Newton's method to a certificate."""
     bound = np.where(pairs.similar, *bounds)
     loss = BurgLoss(pairs.sign, np.ones(len(pairs)), bound)
-    return solve(LogDetProblem.build(Blocks(X), pairs, loss), tol=1e-6)
+    return Newton().solve(LogDetProblem.build(Blocks(X), pairs, loss), tol=1e-6)
 
 
 def quality(A, data, threshold=None):

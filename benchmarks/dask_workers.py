@@ -20,7 +20,7 @@ from common import describe_machine, draw_pairs, make_classes, timed
 from distributed import Client, LocalCluster, wait
 
 import tatml.cluster
-from tatml import learn_metric
+from tatml import Newton, learn_metric
 
 # dask has workers give memory back to the system at once, and then every temporary array costs page
 # faults. With these the allocator keeps it.
@@ -65,7 +65,9 @@ def on_workers(pairs, similar, n_chunks: int):
 
 
 def fit(X, pairs, similar):
-    return learn_metric(X, pairs, similar, C=1e4 / len(pairs), c0=1e3, random_state=0)
+    return learn_metric(
+        X, pairs, similar, C=1e4 / len(pairs), c0=1e3, solver=Newton(random_state=0)
+    )
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ multipliers.
 """
 
 import argparse
-from importlib import import_module
 from math import inf
 from time import perf_counter
 
@@ -20,9 +19,8 @@ from threadpoolctl import threadpool_limits
 from tatml.blocks import Blocks
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem, squared_hinge
+from tatml.solvers import dykstra
 from tatml.solvers.projection import RankOneBlock
-
-dykstra = import_module("tatml.solvers.dykstra")
 
 
 class ShermanMorrisonBlock:

@@ -13,7 +13,7 @@ from statistics import median
 from newton_vs_dykstra import make_problem
 from threadpoolctl import threadpool_limits
 
-from tatml.core import solve
+from tatml import Dykstra
 
 ORDERS = ("permutation", "random", "cyclic")
 CASES = [
@@ -29,9 +29,7 @@ CASES = [
 
 def epochs(problem, order, seed, limit):
     """Epochs until the certificate says 1e-4; infinite beyond the limit."""
-    result = solve(
-        problem, solver="dykstra", order=order, tol=1e-4, max_iter=limit, random_state=seed
-    )
+    result = Dykstra(order=order, max_iter=limit, random_state=seed).solve(problem, tol=1e-4)
     return result.n_iter if result.converged else inf
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
+from tatml import Dykstra
 from tatml.blocks import Blocks
-from tatml.core import solve
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem, squared_hinge
 
@@ -37,13 +37,8 @@ def projection_seconds(problem, projection, epochs, repeats):
     """Median seconds of one projection, and evaluations of the equation in one."""
     sample = []
     for _ in range(repeats):
-        result = solve(
-            problem,
-            solver="dykstra",
-            projection=projection,
-            tol=1e-300,
-            max_iter=epochs,
-            random_state=0,
+        result = Dykstra(projection=projection, max_iter=epochs, random_state=0).solve(
+            problem, tol=1e-300
         )
         seconds, moves = result.history["seconds"], result.history["moves"][-1]
         sample.append((seconds[-1] - seconds[0]) / moves)

@@ -20,10 +20,10 @@ import torch
 from common import describe_machine, draw_pairs, make_classes
 from torch.utils.flop_counter import FlopCounterMode
 
-from tatml import Blocks, learn_metric
+from tatml import Blocks, Compute, Newton, learn_metric
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SETTINGS = {"random_state": 0, "tol": 1e-6}
+SETTINGS = {"solver": Newton(random_state=0), "tol": 1e-6}
 LONGEST_GROWTH = 12.0  # seconds: after such a fit, no larger one is tried
 
 
@@ -160,7 +160,8 @@ def measure_streamed(quick: bool, found: dict) -> None:
     del X
 
     def fit():
-        options = {"C": 1e3 / K, "c0": 100.0, "device": DEVICE, "max_memory": "8GB"}
+        place = Compute(device=DEVICE, max_memory="8GB")
+        options = {"C": 1e3 / K, "c0": 100.0, "compute": place}
         return learn_metric(host, pairs, similar, **options, **SETTINGS)
 
     start = perf_counter()

@@ -14,8 +14,8 @@ from statistics import median
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from tatml import Dykstra, Newton
 from tatml.blocks import Blocks
-from tatml.core import solve
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem, squared_hinge
 
@@ -41,16 +41,16 @@ def make_problem(n_pairs, *, shapes=((9, 9), (9, 9)), C=1.0, c0=1.0, n_samples=3
     return LogDetProblem.build(Blocks(*arrays), chosen, loss, c0=c0, mu0=1.0)
 
 
-def run(problem, *, seconds, **options):
+def run(problem, kind, *, seconds, tol, seed=None):
     """The result, stopped after a time."""
-    return solve(problem, callback=lambda it: it.seconds > seconds, max_iter=10**6, **options)
+    solver = kind(max_iter=10**6, random_state=seed)
+    return solver.solve(problem, tol=tol, callback=lambda it: it.seconds > seconds)
 
 
 def certificate_seconds(problem, result):
     """What one look at the gap costs at the solution."""
     sample = [
-        solve(problem, solver="dykstra", init=result, tol=1.0).history["seconds"][0]
-        for _ in range(5)
+        Dykstra().solve(problem, init=result, tol=1.0).history["seconds"][0] for _ in range(5)
     ]
     return median(sample)
 
@@ -58,12 +58,12 @@ def certificate_seconds(problem, result):
 def compare(n_pairs, C, repeats, seconds):
     """Median seconds of both solvers, and Dykstra's last run."""
     newton, dykstra = [], []
-    run(make_problem(n_pairs, C=C), seconds=0.0, tol=NEWTON_TOL)  # load the libraries
+    run(make_problem(n_pairs, C=C), Newton, seconds=0.0, tol=NEWTON_TOL)  # load the libraries
     for seed in range(repeats):
         problem = make_problem(n_pairs, C=C)  # anew: Newton keeps what it has formed
-        exact = run(problem, seconds=seconds, tol=NEWTON_TOL, random_state=seed)
+        exact = run(problem, Newton, seconds=seconds, tol=NEWTON_TOL, seed=seed)
         newton.append(exact.history["seconds"][-1])
-        rough = run(problem, seconds=seconds, solver="dykstra", tol=DYKSTRA_TOL, random_state=seed)
+        rough = run(problem, Dykstra, seconds=seconds, tol=DYKSTRA_TOL, seed=seed)
         total = rough.history["seconds"][-1]
         certificates = len(rough.history["gap"]) * certificate_seconds(problem, rough)
         dykstra.append(total - certificates)
@@ -93,11 +93,11 @@ def curves(n_pairs, seconds):
     """(seconds, relative gap) of both solvers for each weight: the fastest of five runs."""
     found = {}
     for C in WEIGHTS:
-        for solver in ("newton", "dykstra"):
+        for solver, kind in (("newton", Newton), ("dykstra", Dykstra)):
             runs = []
             while len(runs) < 5 and not (runs and runs[-1][0][-1] > LONG):
                 problem = make_problem(n_pairs, C=C)
-                result = run(problem, seconds=seconds, solver=solver, tol=FLOOR, random_state=0)
+                result = run(problem, kind, seconds=seconds, tol=FLOOR, seed=0)
                 gap = result.history["gap"] / np.maximum(1, np.abs(result.history["primal"]))
                 runs.append((result.history["seconds"], gap))
             found[solver, C] = min(runs, key=lambda curve: curve[0][-1])

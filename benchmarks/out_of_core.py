@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import resource
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from common import describe_machine, make_classes, timed
 from threadpoolctl import threadpool_limits
 
-from tatml import Blocks, learn_metric
+from tatml import Blocks, Compute, Newton, learn_metric
 from tatml.shards import SerialExecutor
 
 CHUNK = 1_000_000
@@ -101,13 +102,13 @@ def main() -> None:
         columns = ("c K", "seconds", "passes", "reads", "steps", "rel. gap")
         print("".join(f"{name:>10}" for name in columns))
         for cK in (1e2, 1e4, 1e6):
-            settings = {"C": cK / len(pairs), "c0": 0.1 * cK, "random_state": 0}
-            fit = lambda: learn_metric(  # noqa: E731
-                X,
-                pairs,
-                similar,
-                max_memory=options.memory,
-                **settings,  # noqa: B023
+            fit = partial(
+                learn_metric,
+                *(X, pairs, similar),
+                C=cK / len(pairs),
+                c0=0.1 * cK,
+                solver=Newton(random_state=0),
+                compute=Compute(max_memory=options.memory),
             )
             spent, (passes, result) = timed(counted_passes, fit, repeats=1)
             gap = result.gap / max(1.0, result.primal)

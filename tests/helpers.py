@@ -162,6 +162,11 @@ class Case:
         return W, self.mu0 + self.gamma @ s / self.c0
 
 
+def solver_of(name, **settings):
+    """The solver that a word stands for, with settings."""
+    return {"newton": tatml.Newton, "dykstra": tatml.Dykstra}[name](**settings)
+
+
 def factors_of(problem, W):
     """Factors in the problem's coordinates, of matrices in the user's."""
     return problem.whitened([problem.xp.linalg.cholesky(matrix) for matrix in W])

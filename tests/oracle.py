@@ -68,16 +68,18 @@ class Problem:
 
     def learn(self, **options):
         """What `learn_metric` says, without its warning."""
-        names = ["weights", "C", "c0", "mu0", "margin", "prior", "tol", "solver", "max_iter"]
+        names = ["weights", "C", "c0", "mu0", "margin", "prior", "tol"]
+        settings = {} if self.max_iter is None else {"max_iter": self.max_iter}
+        solver = tatml.Newton(**settings)
         if self.solver == "dykstra":
-            options = {"random_state": 0} | options
+            solver = tatml.Dykstra(random_state=0, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return tatml.learn_metric(
                 tatml.Blocks(*self.arrays),
                 self.pairs,
                 self.similar,
-                **{name: getattr(self, name) for name in names} | options,
+                **{name: getattr(self, name) for name in names} | {"solver": solver} | options,
             )
 
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 import tatml
-from tatml import PAPER, TATML, AllPairs, Status, learn_metric
+from tatml import PAPER, TATML, AllPairs, Compute, Dykstra, Status, learn_metric
 from tatml._array import lower_triangular
 from tatml.certificate import (
     accumulated,
@@ -165,7 +165,7 @@ def test_large_features_are_certified_wherever_their_pairs_are(size, seed, way):
     problem = oracle.Problem([X[:, :, None]], pairs, similar, tol=1e-4)
     given = {
         "memory": (X, pairs, similar, {}),
-        "shards": (X, pairs, similar, {"max_memory": "30MB"}),
+        "shards": (X, pairs, similar, {"compute": Compute(max_memory="30MB")}),
         "all pairs": (X, AllPairs(y), None, {}),
     }
     *arguments, options = given[way]
@@ -188,7 +188,7 @@ def test_a_proof_out_of_reach_is_a_status():
 @pytest.mark.parametrize("prior", [False, True])
 def test_the_certificate_of_float32_is_that_of_its_factor(dtype, prior):
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=3.0, prior=prior)
-    result = case.learn(dtype=dtype, tol=1e-5)
+    result = case.learn(tol=1e-5, compute=Compute(dtype=dtype))
     optimum = case.learn().primal
     assert result.converged
     value = case.primal([L.astype(float) @ L.T.astype(float) for L in result.L], result.b0)
@@ -197,7 +197,7 @@ def test_the_certificate_of_float32_is_that_of_its_factor(dtype, prior):
     assert_allclose(result.primal, value, rtol=1e-6)  # the features are rounded
 
 
-@pytest.mark.parametrize("solver", ["newton", "cyclic"])
+@pytest.mark.parametrize("solver", ["newton", Dykstra(order="cyclic")], ids=str)
 def test_itml_is_certified_with_its_own_rounding(solver):
     X, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
     model = tatml.ITML(

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import tatml.chunks
-from tatml import TATMLCV, learn_metric
+from tatml import TATMLCV, Compute, Newton, learn_metric
 from tatml.chunks import PairChunks
 from tatml.cluster import aligned_chunks
 from tatml.datasets import make_textures
@@ -80,7 +80,7 @@ def test_dask_arrays_need_a_cluster():
 def test_dask_arrays_of_index_pairs(client, way):
     case = vectors()
     pairs, similar, weights = dask_arrays(case)
-    options = case.options() | {"weights": weights, "linear_solver": way}
+    options = case.options() | {"weights": weights, "solver": Newton(linear_solver=way)}
     found = learn_metric(case.blocks, pairs, similar, tol=TIGHT, **options)
     assert_same(found, case.learn(tol=TIGHT))
 
@@ -114,12 +114,16 @@ def test_pairs_and_tiles_on_a_given_client(client, monkeypatch):
     monkeypatch.setattr(tatml.chunks, "LEAST_SENT", 1)
     case = vectors()
     options = case.options()
-    found = learn_metric(case.blocks, case.pairs, case.similar, client=client, tol=TIGHT, **options)
+    found = learn_metric(
+        case.blocks, case.pairs, case.similar, tol=TIGHT, compute=Compute(client=client), **options
+    )
     assert_same(found, case.learn(tol=TIGHT))
     y = np.arange(15) % 4
     every = {"tol": TIGHT, "C": 0.1}
     expected = learn_metric(case.blocks, AllPairs(y), **every)
-    assert_same(learn_metric(case.blocks, AllPairs(y), client=client, **every), expected)
+    assert_same(
+        learn_metric(case.blocks, AllPairs(y), compute=Compute(client=client), **every), expected
+    )
 
 
 def test_a_worker_that_dies_costs_its_chunks_not_the_fit(client):
@@ -157,8 +161,10 @@ def test_a_cluster_that_lost_everything_is_given_it_again():
             if iterate.n_iter == 1:
                 os.kill(next(iter(alone.run(os.getpid).values())), signal.SIGKILL)
 
-        options = case.options() | {"weights": weights, "callback": kill, "client": alone}
-        found = learn_metric(case.blocks, pairs, similar, tol=TIGHT, **options)
+        options = case.options() | {"weights": weights, "callback": kill}
+        found = learn_metric(
+            case.blocks, pairs, similar, tol=TIGHT, compute=Compute(client=alone), **options
+        )
     assert_same(found, case.learn(tol=TIGHT))
 
 
@@ -173,7 +179,12 @@ def test_an_interrupt_returns_the_best_point_and_leaves_the_cluster_usable(clien
     options = case.options() | {"weights": weights, "tol": TIGHT}
     with pytest.warns(ConvergenceWarning, match="The user interrupted"):
         stopped = learn_metric(
-            case.blocks, pairs, similar, callback=interrupt, on_interrupt="return", **options
+            case.blocks,
+            pairs,
+            similar,
+            callback=interrupt,
+            solver=Newton(on_interrupt="return"),
+            **options,
         )
     assert str(stopped.status) == "interrupted"
     resumed = learn_metric(case.blocks, pairs, similar, init=stopped, **options)
@@ -184,7 +195,10 @@ def test_the_answer_does_not_depend_on_who_computes_it(client):
     """The sums are taken in the same order whichever worker is faster."""
     case = vectors()
     pairs, similar, _ = dask_arrays(case, (6,) * 10)
-    results = [learn_metric(case.blocks, pairs, similar, max_iter=3, tol=1e-2) for _ in range(2)]
+    results = [
+        learn_metric(case.blocks, pairs, similar, tol=1e-2, solver=Newton(max_iter=3))
+        for _ in range(2)
+    ]
     assert_allclose(results[0].W[0], results[1].W[0], rtol=0, atol=0)
     assert results[0].b0 == results[1].b0
 

@@ -24,7 +24,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 
-from tatml import PAPER, TATML, Euclidean, Maz, learn_metric
+from tatml import PAPER, TATML, Euclidean, Maz, Newton, learn_metric
 from tatml.blocks import as_blocks
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -303,7 +303,7 @@ def test_stopping_early_warns_at_the_line_of_the_user_and_keeps_the_fit():
     X, y = labelled()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator = TATML(**FEW, max_iter=1).fit(X, y)
+        estimator = TATML(solver=Newton(max_iter=1), **FEW).fit(X, y)
     assert [warning.category for warning in caught] == [ConvergenceWarning]
     assert caught[0].filename == __file__
     assert estimator.n_iter_ == 1

@@ -20,6 +20,7 @@ from tatml import (
     Blocks,
     Euclidean,
     Maz,
+    Newton,
     PairThreshold,
     TATMLPairs,
 )
@@ -82,9 +83,8 @@ SOLVED = {
     "C": NOT_POSITIVE,
     "prior": ["wishful", None, 3, np.eye(3), -np.eye(4), [np.eye(4)] * 2, np.full((4, 4), np.nan)],
     "reduction": ["median", None],
-    "solver": ["gradient", None],
+    "solver": ["gradient", None, Newton, 3],
     "tol": NOT_POSITIVE,
-    "max_iter": NOT_COUNTS,
 }
 PULLED = {
     "threshold_prior": [0, -1.0, np.nan, np.inf, "1", True],

@@ -2,6 +2,7 @@
 
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,11 @@ from tatml import (
     TATML,
     TATMLCV,
     Blocks,
+    Compute,
+    Dykstra,
     Euclidean,
     Maz,
+    Newton,
     PairThreshold,
     TATMLPairs,
     learn_metric,
@@ -138,10 +142,14 @@ def test_huge_integers_are_named():
         too_large = rf"{name}: expected .*got more than a float can hold"
         for value in (HUGE, Fraction(HUGE), ENDLESS):
             refused(lambda n=name, v=value: TATML(**FEW, **{n: v}).fit(X, Y), too_large)
-    for name in ("max_iter", "n_neighbors", "n_components"):
+    refused(lambda: Newton(max_iter=ENDLESS), "max_iter: expected at most")
+    for name in ("n_neighbors", "n_components"):
         refused(lambda n=name: TATML(**FEW, **{n: ENDLESS}).fit(X, Y), f"{name}: expected at most")
     refused(lambda: TATMLCV(Cs=HUGE).fit(X, Y), "Cs: expected at most")
-    refused(lambda: learn_metric(X, INDEX, LABELS > 0, max_memory="9" * 400), "max_memory: exp")
+    refused(
+        lambda: learn_metric(X, INDEX, LABELS > 0, compute=Compute(max_memory="9" * 400)),
+        "max_memory: exp",
+    )
 
 
 @for_each(*BY_LABELS, *BY_PAIRS)
@@ -294,7 +302,8 @@ def message_of(call):
 @pytest.mark.parametrize(("dtype", "scale"), [("float32", 1e30), ("float64", 1e200)])
 def test_a_prior_whose_squares_overflow_is_named(dtype, scale):
     for prior in (scale * np.eye(4), np.eye(4) / scale):
-        call = lambda p=prior: learn_metric(X, INDEX, LABELS > 0, prior=p, dtype=dtype)  # noqa: E731
+        options = {"prior": prior, "compute": Compute(dtype=dtype)}
+        call = partial(learn_metric, X, INDEX, LABELS > 0, **options)
         refused(call, "prior: block 0: expected a diagonal from")
 
 
@@ -323,7 +332,7 @@ def test_an_infinite_objective_names_the_estimators_own_parameters(model):
 
 
 @pytest.mark.parametrize("kind", ["matrices", "two blocks"])
-@pytest.mark.parametrize("solver", ["cyclic", "dykstra"])
+@pytest.mark.parametrize("solver", [Dykstra(order="cyclic"), "dykstra"], ids=str)
 def test_the_projections_of_itml_name_its_own_parameters(solver, kind):
     model = ITML(solver=solver, **FEW)
     refused(
@@ -344,7 +353,7 @@ def test_a_class_is_no_source_of_random_numbers(model, source):
 
 def test_a_class_is_no_source_of_random_numbers_for_learn_metric():
     source = np.random.RandomState
-    call = lambda: learn_metric(X, INDEX, LABELS > 0, random_state=source)  # noqa: E731
+    call = lambda: learn_metric(X, INDEX, LABELS > 0, solver=Newton(random_state=source))  # noqa: E731
     refused(call, "random_state: expected")
 
 

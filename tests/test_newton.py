@@ -1,6 +1,5 @@
 """Solver "newton": it reaches the certified optimum, in few steps, wherever doubles allow it."""
 
-import sys
 from itertools import product
 from math import inf, sqrt
 
@@ -21,10 +20,11 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tatml import Status
-from tatml.solvers import SYSTEMS, Monitor
-
-newton_module = sys.modules["tatml.solvers.newton"]  # tatml.solvers.newton is the function
+from tatml import Newton, Status
+from tatml.solvers import Monitor
+from tatml.solvers import linear as linear_module
+from tatml.solvers import newton as newton_module
+from tatml.solvers.linear import SYSTEMS
 
 
 def assert_optimal(case, result, tol=1e-8):
@@ -51,7 +51,7 @@ def test_forty_steps_are_enough(name, n_pairs):
     for C in (1e-6, 1e-2, 1.0, 1e2, 1e4):
         for c0 in (0.01, 1.0, 0.1 * C * n_pairs, C * n_pairs, inf):
             with threadpool_limits(1):  # with more, a busy machine is ten times slower
-                result = case.with_(C=C, c0=c0).learn(tol=1e-8, max_iter=100)
+                result = case.with_(C=C, c0=c0).learn(tol=1e-8, solver=Newton(max_iter=100))
             if result.n_iter > 40 or not result.converged:
                 failures.append((C, c0, result.n_iter, result.gap))
     assert failures == []
@@ -60,7 +60,7 @@ def test_forty_steps_are_enough(name, n_pairs):
 @pytest.mark.parametrize("linear_solver", SYSTEMS)
 def test_every_linear_solver_reaches_the_same_optimum(linear_solver):
     case = random_case(SHAPES["two ragged"], n_pairs=80, C=10.0, prior=True)
-    expected, result = case.learn(), case.learn(linear_solver=linear_solver)
+    expected, result = case.learn(), case.learn(solver=Newton(linear_solver=linear_solver))
     assert_optimal(case, result, tol=1e-12)
     assert set(result.history["linear"][1:]) == {linear_solver}
     for got, W in zip(result.W, expected.W, strict=True):
@@ -117,7 +117,7 @@ ODD = {
 def test_odd_pairs_are_solved(kind, c0, linear_solver):
     for C in (1e-2, 1.0, 1e3):
         case = ODD[kind](random_case(SHAPES["two ragged"], C=C, c0=c0))
-        result = case.learn(tol=1e-8, linear_solver=linear_solver)
+        result = case.learn(tol=1e-8, solver=Newton(linear_solver=linear_solver))
         assert_optimal(case, result)
 
 
@@ -156,7 +156,7 @@ def test_a_status_never_claims_more_than_the_gap(tol):
                 case = case if kind is None else only(kind)(case)
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr("tatml.core.warn_unless_converged", lambda result: None)
-                    result = case.learn(tol=tol, max_iter=60)
+                    result = case.learn(tol=tol, solver=Newton(max_iter=60))
                 seen.add(result.status)
                 assert result.converged == (result.gap <= tol * max(1, result.primal))
                 assert result.converged == (result.status is Status.CONVERGED)
@@ -178,7 +178,7 @@ def test_precision_is_reported_with_a_warning():
 def test_the_best_point_is_returned_not_the_last():
     case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e6, c0=inf)
     with pytest.warns(ConvergenceWarning):
-        result = case.learn(tol=1e-30, max_iter=30)
+        result = case.learn(tol=1e-30, solver=Newton(max_iter=30))
     assert result.status is Status.PRECISION  # it bounced at the floor, and says so early
     assert result.n_iter < 30
     best = np.argmin(result.history["gap"])
@@ -191,11 +191,11 @@ def test_the_best_point_is_returned_not_the_last():
 
 def test_the_rehearsal_on_a_sample_does_not_change_the_optimum(monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=3_000, n_samples=60, C=1e-2, weights=True)
-    expected = case.learn(tol=1e-10, random_state=0)
+    expected = case.learn(tol=1e-10, solver=Newton(random_state=0))
     monkeypatch.setattr(newton_module, "SAMPLE", 300)
     starts = set()
     for seed in range(3):
-        result = case.learn(tol=1e-10, random_state=seed)
+        result = case.learn(tol=1e-10, solver=Newton(random_state=seed))
         starts.add(result.history["primal"][0])
         assert result.history["gap"][0] < 0.1 * expected.history["gap"][0]
         assert_allclose(result.primal, expected.primal, rtol=1e-9)
@@ -210,15 +210,15 @@ def test_the_sample_is_weighted_like_the_whole(monkeypatch):
     case = random_case(SHAPES["square"], n_pairs=4_000, n_samples=100, C=1e-3)
     optimum = case.learn().primal
     monkeypatch.setattr(newton_module, "SAMPLE", 900)
-    first = case.learn(random_state=0).history["primal"][0]
+    first = case.learn(solver=Newton(random_state=0)).history["primal"][0]
     assert first - optimum < 0.05 * optimum
 
 
 def test_a_sampled_hessian_does_not_change_the_optimum(monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=3_000, n_samples=60, C=1e-2, weights=True)
-    expected = case.learn(tol=1e-10, linear_solver="dense")
-    monkeypatch.setattr(sys.modules["tatml.solvers.linear"], "PAIRS_PER_DIMENSION", 10)
-    result = case.learn(tol=1e-10, linear_solver="dense", random_state=0)
+    expected = case.learn(tol=1e-10, solver=Newton(linear_solver="dense"))
+    monkeypatch.setattr(linear_module, "PAIRS_PER_DIMENSION", 10)
+    result = case.learn(tol=1e-10, solver=Newton(linear_solver="dense", random_state=0))
     assert result.history["gap"][1] != expected.history["gap"][1]
     assert result.n_iter <= 40
     assert_allclose(result.primal, expected.primal, rtol=1e-9)
@@ -314,7 +314,10 @@ def test_the_solver_starts_where_it_is_told():
 def test_the_same_seed_gives_the_same_result_bit_by_bit(monkeypatch):
     monkeypatch.setattr(newton_module, "SAMPLE", 40)
     case = random_case(SHAPES["two ragged"], n_pairs=200, C=10.0, prior=True)
-    one, two = case.learn(random_state=3), case.learn(random_state=np.random.RandomState(3))
+    one, two = (
+        case.learn(solver=Newton(random_state=3)),
+        case.learn(solver=Newton(random_state=np.random.RandomState(3))),
+    )
     assert one.b0 == two.b0
     assert one.gap == two.gap
     for first, second in zip(one.W, two.W, strict=True):

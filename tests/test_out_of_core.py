@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import tatml.chunks
 import tatml.stored
-from tatml import Blocks, learn_metric
+from tatml import Blocks, Compute, Newton, learn_metric
 from tatml.chunks import PairChunks
 from tatml.stored import parse_bytes, sendable
 
@@ -94,7 +94,7 @@ def test_from_disk_it_is_the_same(store, on_disk, monkeypatch):
     arrays = [store("p", case.pairs), store("s", case.similar)]
     options = case.options() | {"weights": store("w", case.weights)}
     memory = small_memory(4)
-    found = learn_metric(X, *arrays, max_memory=memory, tol=TIGHT, **options)
+    found = learn_metric(X, *arrays, tol=TIGHT, compute=Compute(max_memory=memory), **options)
     assert_same(found, case.learn(tol=TIGHT))
 
 
@@ -102,7 +102,8 @@ def test_matrices_and_blocks_from_disk(tmp_path):
     case = random_case(SHAPES["two ragged"], n_pairs=40, n_samples=15, C=3.0)
     X = Blocks(*(mapped(tmp_path / f"{m}", a) for m, a in enumerate(case.arrays)))
     expected = case.learn(tol=TIGHT)
-    options = {"tol": TIGHT, "max_memory": small_memory(14)} | case.options()
+    place = Compute(max_memory=small_memory(14))
+    options = {"tol": TIGHT, "compute": place} | case.options()
     assert_same(learn_metric(X, case.pairs, case.similar, **options), expected)
     assert_same(learn_metric(case.blocks, case.pairs, case.similar, **options), expected)
 
@@ -148,7 +149,8 @@ def test_two_aligned_arrays(store):
 
 def test_a_result_starts_another_and_the_callback_stops():
     case = vectors()
-    X, options = case.arrays[0][:, :, 0], case.options() | {"max_memory": small_memory(4)}
+    X = case.arrays[0][:, :, 0]
+    options = case.options() | {"compute": Compute(max_memory=small_memory(4))}
     seen = []
 
     def stop(iterate):
@@ -173,8 +175,8 @@ def peak_memory(directory, n_pairs, max_memory):
     similar = mapped(directory / "similar", rng.random(n_pairs) < 0.5)
     tracemalloc.start()
     try:
-        options = {"max_iter": 2, "C": 1 / n_pairs, "tol": 0.5, "random_state": 0}
-        learn_metric(X, pairs, similar, max_memory=max_memory, **options)
+        options = {"C": 1 / n_pairs, "tol": 0.5, "solver": Newton(max_iter=2, random_state=0)}
+        learn_metric(X, pairs, similar, compute=Compute(max_memory=max_memory), **options)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -215,7 +217,7 @@ def refused(error, message, X=None, pairs=None, similar=None, **options):
     X = case.arrays[0][:, :, 0] if X is None else X
     pairs = case.pairs if pairs is None else pairs
     similar = case.similar if similar is None else similar
-    options = {"max_memory": small_memory(4)} | options
+    options = {"compute": Compute(max_memory=small_memory(4))} | options
     with pytest.raises(error, match=message):
         learn_metric(X, pairs, similar, **options)
 
@@ -246,15 +248,21 @@ def test_errors_of_shapes_and_kinds():
     refused(ValueError, r"^pairs: .* pairs has 40, similar has 39", similar=case.similar[:-1])
     refused(TypeError, "^similar: expected booleans", similar=case.similar.astype(int))
     refused(ValueError, "^weights: .* zeros only", weights=np.zeros(40))
-    refused(ValueError, "^max_memory: expected at least", max_memory=100)
+    refused(ValueError, "^max_memory: expected at least", compute=Compute(max_memory=100))
     refused(ValueError, r"^X: .* got shape \(15,\)", X=Sliceable(np.zeros(15)))
     refused(ValueError, "^solver: expected 'newton'", solver="dykstra")
     refused(
-        ValueError, "^linear_solver: expected 'auto', 'dense' or 'cg'", linear_solver="woodbury"
+        ValueError,
+        "^solver: expected linear_solver='auto', 'dense' or 'cg' .*woodbury",
+        solver=Newton(linear_solver="woodbury"),
     )
     refused(ValueError, "^prior: expected matrices of shapes", prior=np.eye(3))
     refused(ValueError, "^pairs: expected an array with rows of equal", pairs=[[0, 1], [2]])
-    refused(TypeError, "^client: expected a distributed.Client, got 'here'", client="here")
+    refused(
+        TypeError,
+        "^client: expected a distributed.Client, got 'here'",
+        compute=Compute(client="here"),
+    )
 
 
 def test_errors_of_chunks():
@@ -296,13 +304,13 @@ def test_arguments_are_checked_before_the_pairs_are_read():
     def read():
         raise AssertionError("read")
 
-    wrong = {"tol": 0, "max_iter": 0, "callback": 1, "random_state": "x"}
+    wrong = {"tol": 0, "solver": "x", "callback": 1, "compute": "x"}
     for name, value in wrong.items():
         with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
             learn_metric(PairChunks([read]), **{name: value})
 
 
-@pytest.mark.parametrize("options", [{}, {"max_memory": "100MB"}])
+@pytest.mark.parametrize("options", [{}, {"compute": Compute(max_memory="100MB")}])
 def test_sparse_samples_are_refused_by_name(options):
     case = vectors()
     X = scipy.sparse.csr_array(case.arrays[0][:, :, 0])
@@ -334,4 +342,4 @@ def test_a_device_without_pytorch_is_a_missing_extra(monkeypatch):
     case = random_case([(3, 1)], n_pairs=20)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r'device needs PyTorch: pip install "tatml\[torch\]"'):
-        learn_metric(case.blocks, case.pairs, case.similar, device="cuda")
+        learn_metric(case.blocks, case.pairs, case.similar, compute=Compute(device="cuda"))

@@ -1,7 +1,6 @@
 """A problem in shards is the problem in memory: the same sums, steps, solution and certificate."""
 
 import sys
-from importlib import import_module
 from math import inf
 
 import numpy as np
@@ -19,12 +18,12 @@ from numpy.testing import assert_allclose
 from shards_helpers import held_shards, sharded
 
 import tatml.shards
-from tatml.core import solve
+from tatml import Newton
 from tatml.shards import add
+from tatml.solvers import newton as newton_module
 from tatml.solvers.linear import newton_system
 from tatml.solvers.sharded import system_at
 
-NEWTON = import_module("tatml.solvers.newton")
 TIGHT = 1e-16  # W is as exact as the square root of the gap
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
@@ -101,7 +100,7 @@ def test_without_active_pairs_the_system_is_the_identity():
 @pytest.mark.parametrize("way", ["auto", "dense", "cg"])
 def test_the_solution_is_the_same(case, way):
     expected = case.learn(tol=TIGHT)
-    found = solve(sharded(case), tol=TIGHT, linear_solver=way)
+    found = Newton(linear_solver=way).solve(sharded(case), tol=TIGHT)
     assert found.gap < 1e-14 * found.primal
     assert largest_difference(found.W, expected.W) < 1e-8
     assert_allclose(found.b0, expected.b0, rtol=1e-8)
@@ -113,7 +112,9 @@ def test_the_solution_is_the_same(case, way):
 
 def test_the_number_of_shards_does_not_matter():
     case = random_case([(4, 2)], n_pairs=300, n_samples=40, C=10.0)
-    results = [solve(sharded(case, cuts), tol=TIGHT) for cuts in ([], [1], range(10, 300, 10))]
+    results = [
+        Newton().solve(sharded(case, cuts), tol=TIGHT) for cuts in ([], [1], range(10, 300, 10))
+    ]
     for result in results[1:]:
         assert largest_difference(result.W, results[0].W) < 1e-8
         assert_allclose(result.b0, results[0].b0, rtol=1e-8)
@@ -121,10 +122,10 @@ def test_the_number_of_shards_does_not_matter():
 
 def test_damped_steps_work_in_shards(monkeypatch):
     """Without primal-dual steps, the exact line search has to do it all."""
-    monkeypatch.setattr(NEWTON, "PATIENCE", -1)
-    monkeypatch.setattr(NEWTON, "MOST_RESCUES", 0)
+    monkeypatch.setattr(newton_module, "PATIENCE", -1)
+    monkeypatch.setattr(newton_module, "MOST_RESCUES", 0)
     case = random_case(SHAPES["two ragged"], C=5.0)
-    expected, found = case.learn(tol=TIGHT), solve(sharded(case), tol=TIGHT)
+    expected, found = case.learn(tol=TIGHT), Newton().solve(sharded(case), tol=TIGHT)
     assert list(found.history["kind"][1:]) == ["damped"] * found.n_iter
     assert_allclose(found.history["length"][:4], expected.history["length"][:4], rtol=1e-6)
     assert found.gap < 1e-13
@@ -136,12 +137,12 @@ def many_pairs():
 
 
 def test_a_sample_of_the_pairs_rehearses(monkeypatch):
-    monkeypatch.setattr(NEWTON, "SAMPLE", 300)
+    monkeypatch.setattr(newton_module, "SAMPLE", 300)
     monkeypatch.setattr(tatml.shards, "PAIRS_PER_DIMENSION", 20)
     case = many_pairs()
     expected = case.learn(tol=TIGHT)
     problem = sharded(case, range(100, 3000, 100))
-    found = solve(problem, tol=TIGHT, random_state=0)
+    found = Newton(random_state=0).solve(problem, tol=TIGHT)
     t, b0 = problem.scaled_start(1e4)
     assert found.history["gap"][0] < 0.1 * problem.at(case.eyes, b0).gap  # a good start
     assert t == 1

@@ -1,24 +1,20 @@
 """No solver claims more than it has: overflow, precision, interrupts, and what it returns then."""
 
 import dataclasses
-import sys
 from math import inf, nan
 
 import numpy as np
 import pytest
-from helpers import SHAPES, random_case
+from helpers import SHAPES, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import Blocks, Status, learn_metric
-from tatml.core import solve
+from tatml import Blocks, Dykstra, Newton, Status, learn_metric
 from tatml.losses import SquaredHinge
 from tatml.solvers import Monitor
+from tatml.solvers import newton as newton_module
 from tatml.solvers.monitor import FoundPoint
 from tatml.solvers.result import is_converged
-
-newton_module = sys.modules["tatml.solvers.newton"]  # tatml.solvers.newton is the function
-
 
 # The stopping rule
 
@@ -72,7 +68,7 @@ def test_newton_ends_at_the_floor_of_floating_point(kind):
     """The gap is the square of a residual: easy problems reach 1e-30, and none 1e-40."""
     case = random_case(SHAPES[kind], n_pairs=40)
     with pytest.warns(ConvergenceWarning, match="precision allows no further progress"):
-        result = case.learn(tol=1e-40, max_iter=200)
+        result = case.learn(tol=1e-40, solver=Newton(max_iter=200))
     assert result.status is Status.PRECISION
     assert result.n_iter < 30
     assert 0 < result.gap < 1e-25
@@ -92,10 +88,8 @@ def test_a_pair_that_an_epoch_misses_is_not_the_end(c0):
             pairs,
             np.ones(100, dtype=bool),
             c0=c0,
-            solver="dykstra",
-            order="random",
             tol=1e-10,
-            random_state=seed,
+            solver=Dykstra(order="random", random_state=seed),
         )
         assert result.status is Status.CONVERGED
         missed += result.history["moves"][1] == 0
@@ -127,7 +121,9 @@ def test_an_interrupted_rehearsal_returns_what_it_found(rehearsed, monkeypatch):
     case, seen = rehearsed, []
     monkeypatch.setattr(newton_module, "Monitor", interrupted_after(3))
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        result = case.learn(random_state=0, on_interrupt="return", callback=seen.append)
+        result = case.learn(
+            callback=seen.append, solver=Newton(random_state=0, on_interrupt="return")
+        )
     assert result.status is Status.INTERRUPTED
     assert result.n_iter == 0
     assert_allclose(result.primal, case.primal(result.W, result.b0), rtol=1e-9)
@@ -137,10 +133,12 @@ def test_an_interrupted_rehearsal_returns_what_it_found(rehearsed, monkeypatch):
 
 
 def test_an_interrupt_before_any_point_returns_the_prior(rehearsed, monkeypatch):
-    case, seen, optimum = rehearsed, [], rehearsed.learn(random_state=0).primal
+    case, seen, optimum = rehearsed, [], rehearsed.learn(solver=Newton(random_state=0)).primal
     monkeypatch.setattr(newton_module, "Monitor", interrupted_after(0))
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        result = case.learn(random_state=0, on_interrupt="return", callback=seen.append)
+        result = case.learn(
+            callback=seen.append, solver=Newton(random_state=0, on_interrupt="return")
+        )
     assert result.status is Status.INTERRUPTED
     assert seen == []
     assert result.b0 == case.mu0
@@ -153,7 +151,7 @@ def test_an_interrupt_before_any_point_returns_the_prior(rehearsed, monkeypatch)
 def test_an_interrupted_rehearsal_raises_unless_asked_otherwise(rehearsed, monkeypatch):
     monkeypatch.setattr(newton_module, "Monitor", interrupted_after(2))
     with pytest.raises(KeyboardInterrupt):
-        rehearsed.learn(random_state=0)
+        rehearsed.learn(solver=Newton(random_state=0))
 
 
 # What comes back
@@ -172,7 +170,7 @@ def test_results_and_iterates_compare_by_identity():
 def test_float32_samples_give_the_float64_solution_of_their_numbers(solver):
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
     single = [array.astype(np.float32) for array in case.arrays]
-    options = {"solver": solver, "random_state": 0, "tol": 1e-8, "C": case.C}
+    options = {"solver": solver_of(solver, random_state=0), "tol": 1e-8, "C": case.C}
     assert Blocks(*single).dtype == np.float32
     found, expected = (
         learn_metric(Blocks(*arrays), case.pairs, case.similar, **options)
@@ -193,4 +191,4 @@ def test_dykstra_refuses_a_loss_without_a_projection():
     problem = dataclasses.replace(problem, loss=Other(**vars(problem.loss)))
     message = "solver: 'dykstra' needs .*SquaredHinge or BurgLoss, got Other"
     with pytest.raises(TypeError, match=message):
-        solve(problem, solver="dykstra")
+        Dykstra().solve(problem)

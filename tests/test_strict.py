@@ -9,7 +9,7 @@ from helpers import SHAPES, random_case, strict_problem
 from numpy.testing import assert_allclose
 from placed_helpers import assert_same_solution, learn_placed, learnt
 
-from tatml import learn_metric
+from tatml import Compute, Newton, learn_metric
 from tatml.checkpoint import Checkpoint
 from tatml.solvers import Monitor, newton
 
@@ -48,8 +48,8 @@ def test_newton_works_on_strict_arrays(monkeypatch, c0, linear_solver, keeps):
 @pytest.mark.parametrize("shape", ["vectors", "square", "two ragged"])
 def test_learn_metric_takes_strict_arrays_and_returns_them(shape, c0, linear_solver):
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
-    result = learn_placed(case, xp.asarray, linear_solver=linear_solver)
-    assert_same_solution(result, learnt(case, linear_solver=linear_solver), 1e-8)
+    result = learn_placed(case, xp.asarray, solver=Newton(linear_solver=linear_solver))
+    assert_same_solution(result, learnt(case, solver=Newton(linear_solver=linear_solver)), 1e-8)
     assert all(type(W) is type(xp.asarray(0.0)) for W in result.W)
     assert all(W.dtype == xp.float64 for W in result.W)
 
@@ -82,7 +82,12 @@ def test_two_devices_are_refused():
 def test_float32_is_near_and_says_its_tolerance(linear_solver):
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=1.0, weights=True, prior=True)
     for place, dtype in ((xp.asarray, xp.float32), (np.asarray, np.float32)):
-        result = learn_placed(case, place, dtype="float32", linear_solver=linear_solver)
+        result = learn_placed(
+            case,
+            place,
+            solver=Newton(linear_solver=linear_solver),
+            compute=Compute(dtype="float32"),
+        )
         assert result.converged
         assert result.tol == 1e-5
         assert all(W.dtype == dtype for W in result.W)
@@ -92,14 +97,14 @@ def test_float32_is_near_and_says_its_tolerance(linear_solver):
 def test_in_float32_it_does_not_matter_where_the_samples_lie():
     case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
     X = case.arrays[0] + 1e6
-    result = learn_metric(X, case.pairs, case.similar, dtype="float32")
+    result = learn_metric(X, case.pairs, case.similar, compute=Compute(dtype="float32"))
     assert_same_solution(result, learn_metric(X, case.pairs, case.similar, tol=1e-12), 1e-4)
 
 
 def test_float32_asks_for_no_more_than_it_can_certify():
     case = random_case(SHAPES["vectors"], n_pairs=40)
-    assert case.learn(dtype="float32", tol=1e-2).tol == 1e-2
+    assert case.learn(tol=1e-2, compute=Compute(dtype="float32")).tol == 1e-2
     with pytest.raises(ValueError, match="dtype: expected one of 'float64', 'float32', got 'half'"):
-        case.learn(dtype="half")
+        case.learn(compute=Compute(dtype="half"))
     with pytest.raises(ValueError, match="solver: expected 'newton'"):
-        case.learn(dtype="float32", solver="dykstra")
+        case.learn(solver="dykstra", compute=Compute(dtype="float32"))

@@ -8,6 +8,7 @@ from helpers import SHAPES, random_case, random_factors, random_matrices, symmet
 from numpy.testing import assert_allclose, assert_array_equal
 
 import tatml
+from tatml import Newton
 from tatml import sums as sums_module
 from tatml.sums import PairSums, svec, svec_congruence, svec_size, unsvec
 
@@ -144,11 +145,11 @@ def test_svec_keeps_inner_products_and_comes_back(n):
 @pytest.mark.parametrize("linear_solver", ["dense", "woodbury", "cg"])
 def test_results_do_not_depend_on_chunks(linear_solver):
     case = random_case([(3, 2), (2, 1)], n_pairs=200, weights=True, prior=True)
-    result = case.learn(linear_solver=linear_solver)
+    result = case.learn(solver=Newton(linear_solver=linear_solver))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums_module, "CHUNK_BYTES", 2**20)
         patch.setattr(sums_module, "EAGER_BYTES", 2**28)
-        expected = case.learn(linear_solver=linear_solver)
+        expected = case.learn(solver=Newton(linear_solver=linear_solver))
     assert_matrices_allclose(result.W, expected.W)
     assert_allclose([result.b0, result.primal], [expected.b0, expected.primal], rtol=1e-10)
     assert_array_equal(result.active, expected.active)
@@ -159,7 +160,9 @@ def test_no_array_of_all_differences_is_held():
     case = random_case([(n, n)], n_pairs=n_pairs, n_samples=500)
     tracemalloc.start()
     try:
-        result = tatml.learn_metric(case.blocks, case.pairs, case.similar, C=1e-3, random_state=0)
+        result = tatml.learn_metric(
+            case.blocks, case.pairs, case.similar, C=1e-3, solver=Newton(random_state=0)
+        )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

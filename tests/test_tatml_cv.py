@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from tatml import TATML, TATMLCV, Euclidean
+from tatml import TATML, TATMLCV, Euclidean, Newton
 from tatml.estimators import _learning, tatml_cv
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -130,13 +130,13 @@ def test_what_the_loose_path_chooses_is_as_good(kind, request):
 @pytest.mark.parametrize(("n_samples", "share"), [(60, 1), (150, 2), (210, 4)])
 def test_a_path_takes_a_part_of_many_pairs(n_samples, share, monkeypatch):
     X, y = labelled(n_samples=n_samples)
-    solve, counts = tatml_cv.solve, set()
+    solve, counts = Newton.solve, set()
 
-    def spy(problem, **options):
+    def spy(solver, problem, **options):
         counts.add(problem.sums.n_pairs)
-        return solve(problem, **options)
+        return solve(solver, problem, **options)
 
-    monkeypatch.setattr(tatml_cv, "solve", spy)
+    monkeypatch.setattr(Newton, "solve", spy)
     model = TATMLCV([10.0], cv=2, pairs="all").fit(X, y)
     half = n_samples // 2
     for count in counts:
@@ -238,15 +238,15 @@ def test_the_area_is_of_random_pairs_whichever_taught_the_metric(tight):
 
 def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
     X, y = noisy("two blocks")
-    solve, steps = tatml_cv.solve, {"warm": 0, "cold": 0}
+    solve, steps = Newton.solve, {"warm": 0, "cold": 0}
 
     def run(name):
-        def counted(problem, *, init, **options):
-            result = solve(problem, init=init if name == "warm" else None, **options)
+        def counted(solver, problem, *, init, **options):
+            result = solve(solver, problem, init=init if name == "warm" else None, **options)
             steps[name] += result.n_iter
             return result
 
-        monkeypatch.setattr(tatml_cv, "solve", counted)
+        monkeypatch.setattr(Newton, "solve", counted)
         return TATMLCV(np.logspace(1, 5, 9), cv=FOLDS, prior="auto", **FEW).fit(X, y)
 
     assert_allclose(
@@ -357,7 +357,7 @@ def test_the_final_fit_says_that_it_has_not_converged():
     X, y = labelled()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = TATMLCV([100.0], cv=2, max_iter=1, **FEW).fit(X, y)
+        model = TATMLCV([100.0], cv=2, solver=Newton(max_iter=1), **FEW).fit(X, y)
     assert [warning.category for warning in caught] == [ConvergenceWarning]
     assert caught[0].filename == __file__
     assert not model.result_.converged
@@ -376,8 +376,7 @@ WRONG = {
     "cv": ["three"],
     "threshold": ["automatic", 0, None],
     "tol": [0, "small"],
-    "max_iter": [0, 1.5, "3"],
-    "solver": ["gradient"],
+    "solver": ["gradient", Newton],
     "prior": ["wishful", np.eye(3)],
     "n_components": [0, 5],
     "random_state": ["seed"],

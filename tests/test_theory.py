@@ -8,7 +8,7 @@ import pytest
 from helpers import SHAPES, divergence, random_case, random_dual_point, random_factors, random_point
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tatml.core import solve
+from tatml import Newton
 from tatml.losses import BurgLoss
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem
@@ -83,7 +83,7 @@ def test_itml_is_solved_by_the_same_solver(shapes, eta):
     problem = LogDetProblem.build(
         case.blocks, pairs, BurgLoss(case.y, weight, bound), prior=case.prior
     )
-    result = solve(problem, tol=1e-12)
+    result = Newton().solve(problem, tol=1e-12)
     ratio = 1 / bound
 
     def penalty(xi):

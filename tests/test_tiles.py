@@ -13,7 +13,7 @@ from test_out_of_core import Sliceable, mapped
 import tatml.chunks
 import tatml.stored
 import tatml.tiles
-from tatml import TATML, Blocks, learn_metric
+from tatml import TATML, Blocks, Compute, Newton, learn_metric
 from tatml.chunks import PairChunks
 from tatml.stored import as_samples
 from tatml.sums import PairSums
@@ -101,7 +101,7 @@ def test_sums_over_near_pairs_of_far_classes_do_not_cancel(n_first):
 @pytest.mark.parametrize("way", ["auto", "cg"])
 def test_far_classes_have_the_certificate_of_the_explicit_list(way):
     X, labels = far_classes()
-    result = learn_metric(X, AllPairs(labels), tol=1e-8, linear_solver=way)
+    result = learn_metric(X, AllPairs(labels), tol=1e-8, solver=Newton(linear_solver=way))
     pairs, similar = every_pair(labels)
     exact = learn_metric(X, pairs, similar, tol=1e-2, init=result)
     assert exact.history["gap"][0] < 1e-7 * exact.primal
@@ -113,7 +113,7 @@ def test_all_pairs_are_the_explicit_list(arrays, way):
     X, labels = Blocks(*arrays), np.arange(N_SAMPLES) % 4
     options = {"C": 0.05, "tol": TIGHT}
     expected = learn_metric(X, *every_pair(labels), **options)
-    found = learn_metric(X, AllPairs(labels), linear_solver=way, **options)
+    found = learn_metric(X, AllPairs(labels), solver=Newton(linear_solver=way), **options)
     assert_same(found, expected)
     assert 0 < found.history["n_active"][-1] == len(expected.active)
 
@@ -144,7 +144,10 @@ def test_samples_on_disk(tmp_path, monkeypatch):
     assert_same(learn_metric(Sliceable(X), AllPairs(labels), **options), expected)
     monkeypatch.setattr(tatml.stored, "SMALL_SHARE", 0)
     stored = mapped(tmp_path / "X", X)
-    assert_same(learn_metric(stored, AllPairs(labels), max_memory="20MB", **options), expected)
+    assert_same(
+        learn_metric(stored, AllPairs(labels), compute=Compute(max_memory="20MB"), **options),
+        expected,
+    )
 
 
 def test_memory_does_not_grow_with_the_pairs(monkeypatch):
@@ -154,7 +157,14 @@ def test_memory_does_not_grow_with_the_pairs(monkeypatch):
     X, labels = rng.normal(size=(n_samples, 4)), rng.integers(5, size=n_samples)
     tracemalloc.start()
     try:
-        learn_metric(X, AllPairs(labels), C=1e-6, tol=0.5, max_memory=limit, random_state=0)
+        learn_metric(
+            X,
+            AllPairs(labels),
+            C=1e-6,
+            tol=0.5,
+            solver=Newton(random_state=0),
+            compute=Compute(max_memory=limit),
+        )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -175,7 +185,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"^AllPairs: labels: expected at least two"):
         learn_metric(X[:1], AllPairs(labels[:1]))
     with pytest.raises(ValueError, match=r"^max_memory: expected room"):
-        learn_metric(X, AllPairs(labels), max_memory=1000)
+        learn_metric(X, AllPairs(labels), compute=Compute(max_memory=1000))
     with pytest.raises(ValueError, match=r"expected None with PairChunks"):
         learn_metric(PairChunks([(X, None, [True] * 5)]), AllPairs(labels))
 

@@ -1,6 +1,5 @@
 """`learn_metric` on PyTorch tensors and CuPy arrays: NumPy's answer, of their kind and place."""
 
-import sys
 from functools import partial
 from math import inf
 
@@ -12,9 +11,10 @@ from placed_helpers import assert_same_solution, learn_placed, learnt
 from sklearn import config_context
 from sklearn.datasets import load_wine
 
-from tatml import TATML, Blocks, PairChunks, learn_metric, streaming
+from tatml import TATML, Blocks, Compute, Newton, PairChunks, learn_metric, streaming
 from tatml._array import namespace
 from tatml.checkpoint import Checkpoint
+from tatml.solvers import newton as newton_module
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
@@ -37,8 +37,8 @@ def place(request):
 @pytest.mark.parametrize("shape", ["vectors", "square", "two ragged"])
 def test_the_solution_is_numpys(place, shape, c0, linear_solver):
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
-    result = learn_placed(case, place, linear_solver=linear_solver)
-    assert_same_solution(result, learnt(case, linear_solver=linear_solver), 1e-8)
+    result = learn_placed(case, place, solver=Newton(linear_solver=linear_solver))
+    assert_same_solution(result, learnt(case, solver=Newton(linear_solver=linear_solver)), 1e-8)
     like = place(case.arrays[0])
     for W in result.W:
         assert type(W) is type(like)
@@ -49,12 +49,12 @@ def test_the_solution_is_numpys(place, shape, c0, linear_solver):
 
 def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
     for name in ("SAMPLE", "GPU_SAMPLE"):
-        monkeypatch.setattr(sys.modules["tatml.solvers.newton"], name, 50)
+        monkeypatch.setattr(newton_module, name, 50)
     monkeypatch.setattr("tatml.solvers.linear.PAIRS_PER_DIMENSION", 5)
     monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
     case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
     for linear_solver in ("dense", "cg"):
-        options = {"linear_solver": linear_solver, "random_state": 0}
+        options = {"solver": Newton(linear_solver=linear_solver, random_state=0)}
         assert_same_solution(learn_placed(case, place, **options), learnt(case, **options), 1e-8)
 
 
@@ -62,7 +62,7 @@ def test_large_matrices_need_no_eigenvalues(place):
     """More rows than LARGE: steps and gaps by Cholesky factorisations."""
     case = random_case([(70, 1)], n_pairs=600, n_samples=100, C=0.5, c0=3.0)
     for linear_solver in ("woodbury", "cg"):
-        result = learn_placed(case, place, linear_solver=linear_solver)
+        result = learn_placed(case, place, solver=Newton(linear_solver=linear_solver))
         assert_same_solution(result, learnt(case), 1e-7)
         assert_allclose(result.gap, case.at(learnt(case).W, learnt(case).b0).gap, atol=1e-8)
 
@@ -70,7 +70,7 @@ def test_large_matrices_need_no_eigenvalues(place):
 @pytest.mark.parametrize("shape", ["vectors", "square", "two ragged"])
 def test_float32_is_near_and_says_its_tolerance(place, shape):
     case = random_case(SHAPES[shape], n_pairs=40, C=1.0, weights=True, prior=True)
-    result = learn_placed(case, place, dtype="float32")
+    result = learn_placed(case, place, compute=Compute(dtype="float32"))
     assert result.converged
     assert result.tol == 1e-5
     assert_same_solution(result, learnt(case), 1e-4)
@@ -116,11 +116,14 @@ def test_tensors_that_require_a_gradient_are_read_without_one():
 def test_in_parts_tensors_are_read_as_numpys():
     case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0, weights=True, prior=True)
     weights = torch.asarray(case.weights, requires_grad=True)
-    result = learn_placed(case, torch.asarray, weights=weights, max_memory="100MB")
+    result = learn_placed(case, torch.asarray, weights=weights, compute=Compute(max_memory="100MB"))
     assert_same_solution(result, learnt(case), 1e-8)
     assert type(result.W[0]) is np.ndarray
     first = learn_placed(case, torch.asarray)
-    assert learn_placed(case, torch.asarray, init=first, max_memory="100MB").n_iter <= 1
+    assert (
+        learn_placed(case, torch.asarray, init=first, compute=Compute(max_memory="100MB")).n_iter
+        <= 1
+    )
 
 
 def test_blocks_of_tensors_are_selected_like_others(place):
@@ -149,8 +152,7 @@ def refused(case, error, message, **changes):
     ("changes", "error", "message"),
     [
         ({"prior": np.eye(4)}, TypeError, "prior: .* kind and device of X, torch, got numpy"),
-        ({"solver": "dykstra"}, ValueError, "solver: expected 'newton' for torch"),
-        ({"dtype": "float16"}, ValueError, "dtype: expected one of 'float64', 'float32'"),
+        ({"solver": "dykstra"}, ValueError, r"solver: expected 'newton' or Newton\(…\) for torch"),
         ({"X": torch.ones((8, 4), dtype=torch.complex64)}, TypeError, "X: expected real numbers"),
         ({"X": torch.full((8, 4), torch.nan)}, ValueError, "X: expected finite numbers, got nan"),
     ],
@@ -234,7 +236,7 @@ def test_estimators_do_not_fetch_from_a_gpu():
 def test_pairs_of_the_host_pass_through_a_device(device, shape, c0, linear_solver, monkeypatch):
     """In several parts, rehearsed on a sample that lies there too."""
     for name in ("SAMPLE", "GPU_SAMPLE"):
-        monkeypatch.setattr(sys.modules["tatml.solvers.newton"], name, 50)
+        monkeypatch.setattr(newton_module, name, 50)
     case = random_case(
         SHAPES[shape], n_pairs=400, n_samples=30, C=0.5, c0=c0, weights=True, prior=True
     )
@@ -246,9 +248,15 @@ def test_pairs_of_the_host_pass_through_a_device(device, shape, c0, linear_solve
             for weights in [case.weights[start : start + 90]]
         ]
     )
-    options = {"C": 0.5, "c0": c0, "prior": case.prior, "random_state": 0, "tol": 1e-14}
-    result = learn_metric(chunks, device=device, linear_solver=linear_solver, **options)
-    expected = learn_metric(case.blocks, pairs, case.similar, weights=case.weights, **options)
+    options = {"C": 0.5, "c0": c0, "prior": case.prior, "tol": 1e-14}
+    result = learn_metric(
+        chunks,
+        solver=Newton(linear_solver=linear_solver, random_state=0),
+        compute=Compute(device=device),
+        **options,
+    )
+    options |= {"weights": case.weights, "solver": Newton(random_state=0)}
+    expected = learn_metric(case.blocks, pairs, case.similar, **options)
     assert_same_solution(result, expected, 1e-7)
     assert all(type(W) is np.ndarray for W in result.W)
     assert result.active is None
@@ -261,7 +269,11 @@ def test_samples_that_shards_share_are_sent_once(monkeypatch):
         streaming, "placed", lambda array, like: sent.append(array.shape) or placed(array, like)
     )
     result = learn_metric(
-        case.blocks, case.pairs, case.similar, C=0.5, device="cpu", max_memory="17MB"
+        case.blocks,
+        case.pairs,
+        case.similar,
+        C=0.5,
+        compute=Compute(device="cpu", max_memory="17MB"),
     )
     assert result.converged
     assert sent.count((30, 1, 4)) == 1
@@ -271,4 +283,4 @@ def test_samples_that_shards_share_are_sent_once(monkeypatch):
 def test_a_device_that_is_not_there_is_named(device):
     case = random_case([(4, 1)], n_pairs=20)
     with pytest.raises(ValueError, match="device: expected one that PyTorch has here"):
-        learn_metric(case.blocks, case.pairs, case.similar, device=device)
+        learn_metric(case.blocks, case.pairs, case.similar, compute=Compute(device=device))
