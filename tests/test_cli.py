@@ -21,7 +21,18 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 import tatml
-from tatml import GMML, ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
+from tatml import (
+    GMML,
+    ITML,
+    TATML,
+    TATMLCV,
+    Blocks,
+    Euclidean,
+    Maz,
+    Newton,
+    PairThreshold,
+    TATMLPairs,
+)
 from tatml.inspection import error_rates
 from tatml.saving import load_model, save_model
 from tatml.thresholds import equal_error_rate
@@ -84,6 +95,10 @@ def test_all_pairs_that_were_not_listed(train, model, capsys, monkeypatch):
         ),
         (["--estimator", "Maz"], Maz(random_state=0, **FEW)),
         (["--estimator", "ITML"], ITML(random_state=0, **FEW)),
+        (
+            ["--set", "solver=Newton(linear_solver='cg', max_iter=50)"],
+            TATML(solver=Newton(linear_solver="cg", max_iter=50), random_state=0, **FEW),
+        ),
         (["--estimator", "GMML", "--set", "t=0.3"], GMML(t=0.3, random_state=0, **FEW)),
         (["--estimator", "Euclidean"], Euclidean(random_state=0, **FEW)),
     ],

@@ -87,6 +87,10 @@ def test_bytes_that_are_no_text(folder, capsys):
         (["--set", "priro=scaled"], "got 'priro'; did you mean 'prior'?"),
         (["--set", "preprocessor=x"], "expected a parameter of TATML"),
         (["--set", "prior=scalde"], "prior: expected one of"),
+        (["--set", "solver=newtn"], "solver: expected 'newton', 'dykstra', Newton"),
+        (["--set", "solver=Newton(max_iter=0)"], "max_iter: expected at least 1, got 0"),
+        (["--set", "solver=Newton(steps=3)"], "solver: expected a parameter of Newton (linear_s"),
+        (["--set", "solver=Newton(max_iter=open('x'))"], "solver: expected 'newton', 'dykstra', N"),
         (["--C", "-1"], "C: expected a positive number, got -1.0"),
         (["--estimator", "GMML", "--C", "1"], "expected a parameter of GMML"),
         (["--estimator", "TATMLPairs"], "TATMLPairs learns from pairs: expected --pairs"),
@@ -350,7 +354,7 @@ def test_version_and_help(capsys):
 
 def test_unconverged_fits_warn_in_one_line(folder, capsys):
     write_wine("wine.csv", TRAIN)
-    options = ["--set", "max_iter=1", "--set", "tol=1e-12"]
+    options = ["--set", "solver=Newton(max_iter=1)", "--set", "tol=1e-12"]
     assert run("fit", "wine.csv", "--out", "model.skops", *options) == 0
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()

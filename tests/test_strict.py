@@ -11,7 +11,8 @@ from placed_helpers import assert_same_solution, learn_placed, learnt
 
 from tatml import Compute, Newton, learn_metric
 from tatml.checkpoint import Checkpoint
-from tatml.solvers import Monitor, newton
+from tatml.solvers import Monitor
+from tatml.solvers.newton import newton
 
 xp = pytest.importorskip("array_api_strict")
 

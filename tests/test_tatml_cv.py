@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
-from tatml.estimators import _learning, tatml_cv
+from tatml.estimators import _labels, tatml_cv
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 GRID = [1000.0, 3.0, 30.0]  # in no order
@@ -132,9 +132,10 @@ def test_a_path_takes_a_part_of_many_pairs(n_samples, share, monkeypatch):
     X, y = labelled(n_samples=n_samples)
     solve, counts = Newton.solve, set()
 
-    def spy(solver, problem, **options):
-        counts.add(problem.sums.n_pairs)
-        return solve(solver, problem, **options)
+    def spy(solver, problem, *, tol, **options):
+        if tol == tatml_cv.PATH_TOL:
+            counts.add(problem.sums.n_pairs)
+        return solve(solver, problem, tol=tol, **options)
 
     monkeypatch.setattr(Newton, "solve", spy)
     model = TATMLCV([10.0], cv=2, pairs="all").fit(X, y)
@@ -212,14 +213,14 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
 
 def spied_pairs(monkeypatch):
     """Every draw: its pairs, and the samples."""
-    drawn, draw_pairs = [], _learning.draw_pairs
+    drawn, draw_pairs = [], _labels.draw_pairs
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((pairs, blocks))
         return pairs
 
-    monkeypatch.setattr(_learning, "draw_pairs", spy)
+    monkeypatch.setattr(_labels, "draw_pairs", spy)
     return drawn
 
 

@@ -7,6 +7,7 @@ import json
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from ._measuring import (
 from ._names import quoted, suggestion
 from ._tables import write_csv
 from .saving import ESTIMATORS, EXTENSION, Model, load_model, save_model
+from .solvers import as_solver
 
 __all__ = ["evaluate", "fit", "predict", "transform"]
 
@@ -147,6 +149,8 @@ def _made(name: str, options: Namespace) -> Any:
     given = dict(_setting(text) for text in options.set)
     if options.C is not None:
         given["C"] = options.C
+    if "solver" in given:
+        given["solver"] = _solver(given["solver"])
     for parameter in given:
         if parameter not in known:
             raise ValueError(
@@ -171,6 +175,28 @@ def _setting(text: str) -> tuple[str, Any]:
         except (ValueError, SyntaxError):
             continue
     return name.strip(), value.strip()
+
+
+def _solver(value: Any) -> Any:
+    """Make a solver from text such as "Newton(max_iter=50)"; return what is no such call as is."""
+    try:
+        tree = ast.parse(value, mode="eval").body
+        match tree:
+            case ast.Call(func=ast.Name(id="Newton" | "Dykstra" as kind), args=[]):
+                given = {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
+            case _:
+                return value
+    except (SyntaxError, TypeError, ValueError):
+        return value
+    solver = type(as_solver(kind.lower()))
+    known = [field.name for field in fields(solver)]
+    for name in given:
+        if name not in known:
+            raise ValueError(
+                f"solver: expected a parameter of {kind} ({', '.join(known)}), got {name!r}"
+                f"{suggestion(name, known)}"
+            )
+    return solver(**given)
 
 
 def _learn(estimator: Any, data: Data) -> None:

@@ -1,4 +1,4 @@
-"""Limits on the threads of the linear algebra libraries."""
+"""How many threads the BLAS may use."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["SMALL", "threadpools"]
+__all__ = ["SMALL"]
 
 SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
 
 
 @cache
-def threadpools() -> ThreadpoolController:
-    """Return the loaded libraries; looking for them is slow, so it is done once."""
-    return ThreadpoolController()
+def _threadpools() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through the loaded libraries: once is enough

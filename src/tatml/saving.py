@@ -20,7 +20,7 @@ from . import __version__
 from ._warnings import warn_user
 from .blocks import Blocks
 from .estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
-from .solvers import Result, Status
+from .solvers import Dykstra, Newton, Result, Status
 
 __all__ = ["ESTIMATORS", "EXTENSION", "Model", "load_model", "save_model"]
 
@@ -32,7 +32,7 @@ EXTENSION = ".skops"
 FORMAT = "tatml model 1"
 TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (*ESTIMATORS.values(), Blocks, Result, Status)
+    for kind in (*ESTIMATORS.values(), Blocks, Result, Status, Newton, Dykstra)
 )
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from .._threads import SMALL, threadpools
+from .._threads import SMALL, _threadpools
 
 __all__ = ["check_symmetric", "is_symmetric", "map_eigenvalues", "svec", "unsvec"]
 
@@ -110,7 +110,7 @@ def _for_each_chunk(task: Callable[[slice], None], array: Floats) -> None:
     shared_out = WORTH_THREADS <= n <= SMALL and n_samples > FEW_SAMPLES
     n_threads = _blas_threads() if shared_out else 1
     chunks = _chunks(array, n_threads)
-    with threadpools().limit(limits=1 if n <= SMALL else None):
+    with _threadpools().limit(limits=1 if n <= SMALL else None):
         if n_threads == 1:
             for rows in chunks:
                 task(rows)
@@ -121,7 +121,7 @@ def _for_each_chunk(task: Callable[[slice], None], array: Floats) -> None:
 
 def _blas_threads() -> int:
     """What the user, the environment or joblib allows; the work is shared out by that."""
-    libraries = threadpools().select(user_api="blas").info()
+    libraries = _threadpools().select(user_api="blas").info()
     return max((library["num_threads"] for library in libraries), default=1)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._checks import check_count, check_not_negative, check_positive
-from .._threads import SMALL, threadpools
+from .._threads import SMALL, _threadpools
 from ..blocks import Blocks
 from ._inputs import MatrixTransformer, as_trials
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
@@ -150,7 +150,7 @@ class FilterBankCovariance(MatrixTransformer):
         self._warn_if_singular(n_channels, n_times)
         step = max(1, CHUNK_ENTRIES // (n_channels * n_times))
         results = [np.empty((n_trials, n_channels, n_channels), trials.dtype) for _ in filters]
-        with threadpools().limit(limits=1 if n_channels <= SMALL else None):
+        with _threadpools().limit(limits=1 if n_channels <= SMALL else None):
             Parallel(n_jobs=self.n_jobs, require="sharedmem")(
                 delayed(self._describe)(trials[start : start + step], sections, result[start:])
                 for sections, result in zip(filters, results, strict=True)

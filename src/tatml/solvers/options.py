@@ -16,7 +16,7 @@ import numpy as np
 from .._array import Array, linalg_errors, raising_linalg
 from .._checks import check_choice, check_count, check_random
 from .._messages import shown, shown_settings
-from .._threads import SMALL, threadpools
+from .._threads import SMALL, _threadpools
 from ..problem import LogDetProblem
 from .dykstra import dykstra
 from .monitor import Monitor
@@ -91,7 +91,7 @@ class Solver(ABC):
         )
         # Overflow is not signalled here: points that are not finite are rejected in the monitor.
         raising = raising_linalg(problem.prior_factors[0])
-        limited = threadpools().limit(limits=self._threads(problem))
+        limited = _threadpools().limit(limits=self._threads(problem))
         failures: tuple[type[Exception], ...] = (*linalg_errors(), OverflowError)
         with limited, np.errstate(all="ignore"), raising:
             try:
