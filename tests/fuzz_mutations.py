@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-from tatml import Blocks
+from tatml import Blocks, Compute, Dykstra, Newton
 
 HUGE = 10**400  # more than a float can hold
 ENDLESS = 10**5000  # more digits than Python is willing to print
@@ -560,7 +560,23 @@ EXTRA = {
     },
     "random_state": {"largest seed": 2**32 - 1, "too large a seed": 2**32},
     "pairs": {"neighbors": "neighbors", "all": "all"},
-    "solver": {"dykstra": "dykstra", "newton": "newton", "cyclic": "cyclic"},
+    "solver": {
+        "dykstra": "dykstra",
+        "newton": "newton",
+        "cyclic": "cyclic",
+        "steps": Newton(max_iter=3),
+        "conjugate gradients": Newton(linear_solver="cg", random_state=0),
+        "Woodbury": Newton(linear_solver="woodbury"),
+        "cyclic projections": Dykstra(order="cyclic", max_iter=20),
+        "naive projections": Dykstra(projection="naive", max_iter=5, on_interrupt="return"),
+        "class of solvers": Newton,
+    },
+    "compute": {
+        "defaults": Compute(),
+        "in single precision": Compute(dtype="float32"),
+        "in parts": Compute(max_memory="50MB"),
+        "class of places": Compute,
+    },
     "class_weight": {"balanced": "balanced", "one class": {1: 1.0}, "zero": {-1: 0, 1: 1}},
     "pair_strategies": {"both": ["random", "neighbors"]},
     "priors": {"both": ["auto", "within"]},

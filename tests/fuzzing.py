@@ -24,7 +24,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
@@ -52,8 +52,11 @@ from tatml import (
     TATML,
     TATMLCV,
     Blocks,
+    Compute,
+    Dykstra,
     Euclidean,
     Maz,
+    Newton,
     PairThreshold,
     Status,
     TATMLPairs,
@@ -156,8 +159,8 @@ SOLVED = [
     {"prior": "identity"},
     {"prior": "auto"},
     {"n_components": 1},
-    {"max_iter": 2},
-    {"solver": "dykstra", "max_iter": 20},
+    {"solver": Newton(max_iter=2)},
+    {"solver": Dykstra(max_iter=20)},
     {"warm_start": True},
 ]
 DRAWN = [{"pairs": "neighbors"}, {"pairs": "all"}, {"n_pairs_per_class": None}]
@@ -166,7 +169,11 @@ QUICK_CV = {"Cs": [1.0, 100.0], "cv": 2, "k": 1}
 QUICK_SEARCH = {"threshold": "search", "thresholds": (0.5, 1.0), "cv": 2, "k": 1}
 LABEL_ESTIMATORS = {
     TATML: [*SOLVED, *DRAWN, *TUNED, dict(PAPER)],
-    TATMLCV: [QUICK_CV, QUICK_CV | {"scoring": "auc", "max_iter": 5}, QUICK_CV | DRAWN[0]],
+    TATMLCV: [
+        QUICK_CV,
+        QUICK_CV | {"scoring": "auc", "solver": Newton(max_iter=5)},
+        QUICK_CV | DRAWN[0],
+    ],
     Maz: [*SOLVED, *DRAWN, {"reduction": "sum"}, QUICK_SEARCH],
     ITML: [*SOLVED, *DRAWN, {"bounds": (0.5, 2.0)}],
     GMML: [{}, *DRAWN, {"prior": "identity"}, {"n_components": 1}],
@@ -177,6 +184,39 @@ PAIR_ESTIMATORS = {
     PairThreshold: [{}, {"metric": "cosine"}, {"class_weight": None}, {"threshold_prior": 1.0}],
 }
 FREQUENCY = {TATMLCV: 0.4}  # of the slow one
+
+
+SOLVERS = {"newton": Newton, "dykstra": Dykstra}
+
+
+def learn_with_settings(**given: Any) -> Any:
+    """`learn_metric`, with the settings of its solver and of `Compute` as arguments of their own.
+
+    Those that the solver does not have are left out, and all of them where the solver is not one of
+    the words, or `compute` is given.
+    """
+    own = {name: given.pop(name) for name in list(given) if name in SOLVER_SETTINGS}
+    place = {name: given.pop(name) for name in list(given) if name in COMPUTE_SETTINGS}
+    solver = given.get("solver", "newton")
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else None
+    if kind is not None:
+        known = [part.name for part in fields(kind)]
+        given["solver"] = kind(**{name: own[name] for name in own if name in known})
+    return tatml.learn_metric(**{"compute": Compute(**place)} | given)
+
+
+SOLVER_SETTINGS = {part.name for kind in SOLVERS.values() for part in fields(kind)}
+COMPUTE_SETTINGS = {part.name for part in fields(Compute)}
+learn_with_settings.__signature__ = inspect.Signature(
+    [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+        for name in (
+            *inspect.signature(tatml.learn_metric).parameters,
+            *sorted(SOLVER_SETTINGS),
+            *sorted(COMPUTE_SETTINGS),
+        )
+    ]
+)
 
 
 def learn_metric_case(rng: np.random.Generator) -> Case:
@@ -199,7 +239,7 @@ def learn_metric_case(rng: np.random.Generator) -> Case:
         ],
     )
     kinds = {"X": SAMPLES, "pairs": INDEX, "similar": LABELS, "weights": WEIGHTS}
-    return Case("learn_metric", tatml.learn_metric, arguments, kinds=kinds)
+    return Case("learn_metric", learn_with_settings, arguments, kinds=kinds)
 
 
 def good_result(X: Any) -> Any:
@@ -224,7 +264,7 @@ def fit_case(rng: np.random.Generator) -> Case:
         return pair_fit_case(rng, make)
     options = FEW | draw(rng, LABEL_ESTIMATORS[make])
     kind = draw(rng, ["vectors", *KINDS])
-    if make is ITML and "solver" in options:
+    if make is ITML and isinstance(options.get("solver"), Dykstra):
         kind = "vectors"  # its projections are for these
     arguments = {"X": samples(kind), "y": classes()}
     if rng.random() < 0.2:
@@ -746,7 +786,8 @@ def judge_by_oracle(arguments: dict[str, Any], result: Any) -> str | None:
     The oracle knows pairs in memory, in double precision.
     """
     given = {name: value for name, value in arguments.items() if name in PROBLEM and name != "X"}
-    if result.active is None or arguments.get("dtype", "float64") != "float64":
+    place = arguments.get("compute") or Compute(dtype=arguments.get("dtype", "float64"))
+    if result.active is None or place.dtype != "float64":
         return None
     blocks = as_blocks(arguments["X"])
     given["arrays"] = [np.asarray(array, dtype=float) for array in blocks.arrays]
