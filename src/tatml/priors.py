@@ -7,6 +7,7 @@ Then the units of the data do not matter, no block drowns another, and C keeps i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.linalg
@@ -15,11 +16,14 @@ from sklearn.covariance import ledoit_wolf
 
 from .blocks import Blocks
 
-__all__ = ["IDENTICAL", "PRIORS", "make_prior"]
+__all__ = ["IDENTICAL", "PRIORS", "PriorName", "make_prior"]
 
 Matrix = NDArray[np.float64]
 
-PRIORS = ("auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant")
+PriorName = Literal[
+    "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
+]
+PRIORS = get_args(PriorName)
 BESIDE = 0.05  # weight that "discriminant" leaves to directions in which the classes agree
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # whose inverse is a number: features that vary less count as constant

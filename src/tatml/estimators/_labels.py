@@ -22,7 +22,7 @@ from ..blocks import Blocks
 from ..drawing import STRATEGIES, Strategy, balanced, draw_pairs
 from ..metric import MetricMixin, components_of, embedded, row_distances
 from ..pairs import Pairs
-from ..priors import PRIORS, make_prior, rows_of
+from ..priors import PRIORS, PriorName, make_prior, rows_of
 from ..thresholds import b0_of, learnt_b0, threshold_of
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Matrices = Sequence[NDArray[np.float64]]
-Prior = str | Sequence[ArrayLike] | ArrayLike
+Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 
 
 class LabelsMixin:

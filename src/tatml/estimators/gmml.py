@@ -15,7 +15,7 @@ from .._inputs import samples_of, unchanged_on_error
 from ..blocks import Blocks
 from ..drawing import Strategy
 from ..metric import components_of, one_or_list
-from ..priors import PRIORS, make_prior
+from ..priors import PRIORS, PriorName, make_prior
 from ..problem import pair_sums
 from ._labels import LabelThresholdMixin, within_classes
 from ._learning import mean_scatter
@@ -70,7 +70,7 @@ class GMML(LabelThresholdMixin, BaseEstimator):
         t: float = 0.5,
         *,
         regularization: float = 0.01,
-        prior: str = "auto",
+        prior: PriorName = "auto",
         pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..blocks import Blocks
 from ..core import warn_unless_converged
 from ..drawing import Strategy
 from ..metric import MetricMixin
-from ..solvers import SolverLike
+from ..solvers import SolverLike, as_solver
 from ._folds import Fold, check_fits_folds, folds_of
 from ._held import held_model, take_fitted
 from ._labels import LabelsMixin, Prior
@@ -144,11 +145,13 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         """The mean accuracy of each candidate, on the same folds."""
         folds = folds_of(self.cv, labels, groups)
         check_fits_folds("k", self.k, folds)
+        check_random(self.random_state)
+        solver = replace(as_solver(self.solver), on_interrupt="raise")  # Ctrl-C ends the search
         scores = {}
         for candidate in check_grid("thresholds", self.thresholds):
-            check_random(self.random_state)
             seed = deepcopy(self.random_state)  # all candidates draw the same pairs
-            model = held_model(self, SIZES, threshold=candidate, random_state=seed)
+            changes = {"threshold": candidate, "random_state": seed, "solver": solver}
+            model = held_model(self, SIZES, **changes)
             parts = [_score(model, self.k, blocks, labels, groups, fold) for fold in folds]
             scores[candidate] = float(np.mean(parts))
         return scores

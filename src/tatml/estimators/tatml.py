@@ -174,7 +174,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self,
         C: float = 100.0,
         *,
-        threshold: str | float = "auto",
+        threshold: Literal["auto"] | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,

@@ -122,7 +122,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         k: int = 3,
         cv: Any = 5,
         n_jobs: int | None = None,
-        threshold: str | float = "auto",
+        threshold: Literal["auto"] | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,
@@ -280,7 +280,7 @@ def _score_path(
     within = within_classes(known, numbers)
     problem, _ = model._problem(known, pairs, within, margin, model._given_threshold())
     score = _scorer(model, scoring, k, blocks, labels, groups, train, test)
-    solver = replace(seeded(as_solver(model.solver), 0), on_interrupt="raise")
+    solver = replace(seeded(as_solver(model.solver), 0), on_interrupt="raise")  # ends the search
     tol = max(PATH_TOL, check_positive("tol", model.tol))
     result, scores = None, {}
     for C in sorted(Cs):

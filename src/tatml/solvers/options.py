@@ -29,7 +29,7 @@ LinearSolver = Literal["auto", "dense", "woodbury", "cg"]
 Projection = Literal["efficient", "naive"]
 Order = Literal["permutation", "random", "cyclic"]
 OnInterrupt = Literal["raise", "return"]
-RandomState = int | np.random.RandomState | np.random.Generator | None
+RandomLike = int | np.random.RandomState | np.random.Generator | None
 Start = tuple[list[Array], float]  # factors L in the problem's coordinates, and b0
 
 SIZES = "C, c0, mu0, weights"  # the parameters of learn_metric that scale the objective
@@ -39,7 +39,7 @@ class Solver(ABC):
     """What `Newton` and `Dykstra` share: one way to run a solver on a problem."""
 
     max_iter: int
-    random_state: RandomState
+    random_state: RandomLike
     on_interrupt: OnInterrupt
 
     WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the choices of each parameter that is a word
@@ -155,7 +155,7 @@ class Newton(Solver):
 
     linear_solver: LinearSolver = "auto"
     max_iter: int = 200
-    random_state: RandomState = None
+    random_state: RandomLike = None
     on_interrupt: OnInterrupt = "raise"
 
     def _run(
@@ -215,7 +215,7 @@ class Dykstra(Solver):
     projection: Projection = "efficient"
     order: Order = "permutation"
     max_iter: int = 1000
-    random_state: RandomState = None
+    random_state: RandomLike = None
     on_interrupt: OnInterrupt = "raise"
 
     def _run(
@@ -257,7 +257,7 @@ def as_solver(value: Any) -> Newton | Dykstra:
     return NAMED[value]()
 
 
-def seeded(solver: Newton | Dykstra, random_state: RandomState) -> Newton | Dykstra:
+def seeded(solver: Newton | Dykstra, random_state: RandomLike) -> Newton | Dykstra:
     """Return the solver, with draws from `random_state` unless it has one of its own."""
     return solver if solver.random_state is not None else replace(solver, random_state=random_state)
 
