@@ -191,7 +191,7 @@ def _certificate(
     """Put the terms together; B are whitened factors up to `moved`, rotated as the scatter is."""
     u = unit_roundoff(B[0])
     size = sqrt(sum(float(namespace(factor).sum(factor * factor)) for factor in B))
-    error = 2 * size * moved + moved**2 + prior_error * (size + moved) ** 2
+    error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
     primal, primal_error = _objective(problem, triangular, b0, totals, error, u)
     if not (isfinite(primal) and isfinite(primal_error)):
         return Certificate(primal, 0.0, inf, inf)
@@ -256,17 +256,17 @@ def _gap_along(
         gradient = [gram + float(theta) * S for gram, S in zip(grams, totals.scatter, strict=True)]
         threshold = abs(pull - float(theta) * totals.force / root) + pull_error
         slack = _slack_along(totals, float(theta), problem.quadratic)
-        return excess_within(gradient, error) + threshold**2 / 2 + slack
+        return excess_within(gradient, error) + _square(threshold) / 2 + slack
 
-    least = error**2 / (2 * (1 - error)) if error < 1 else inf
-    return gap_at, least + pull_error**2 / 2 + totals.rounding
+    least = _square(error) / (2 * (1 - error)) if error < 1 else inf
+    return gap_at, least + _square(pull_error) / 2 + totals.rounding
 
 
 def _slack_along(totals: PairTotals, theta: float, quadratic: bool) -> float:
     """A bound of Σ φ(ζ) + φ*(θ s) − θ s ζ, which is convex in θ, and Σ φ(ζ) at θ = 0."""
     loss = totals.loss + totals.loss_error  # theory (Round)
     if quadratic:  # √ of it is a norm, and what θ takes away is (1 − θ) s
-        return ((1 - theta) * sqrt(loss) + sqrt(totals.slack)) ** 2
+        return _square((1 - theta) * sqrt(loss) + sqrt(totals.slack))
     return (1 - theta) * loss + theta * totals.slack
 
 
@@ -279,7 +279,7 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
     xp = namespace(gradient[0])  # theory (Round)
     norm = sqrt(sum(float(xp.sum(G * G)) for G in gradient))
     if norm + error < SMALL:
-        return (norm + error) ** 2 / (2 * (1 - norm - error))
+        return _square(norm + error) / (2 * (1 - norm - error))
     if not isfinite(norm + error):
         return inf
     values = xp.concat([xp.linalg.eigvalsh(G) for G in gradient])
@@ -289,4 +289,11 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
         return inf
     ratio, slopes = error / lowest, values / (1 + values)
     excess = float(xp.sum(values - xp.log1p(values)))
-    return excess + error * sqrt(float(xp.sum(slopes * slopes))) + ratio**2 / (2 * (1 - ratio))
+    return (
+        excess + error * sqrt(float(xp.sum(slopes * slopes))) + _square(ratio) / (2 * (1 - ratio))
+    )
+
+
+def _square(value: float) -> float:
+    """value², and ∞ where Python's power raises OverflowError."""
+    return value * value

@@ -177,7 +177,8 @@ def _polished(point: Point, direction: Direction) -> FoundPoint:
     s = point.slope + point.curvature * point.along(V, b).u
     s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
     gap = sum(map(excess, point.residual(point.sums.scatter(s))))
-    gap += problem.threshold_residual(point.b0, s) ** 2 / 2
+    residual = problem.threshold_residual(point.b0, s)
+    gap += residual * residual / 2
     gap += float(xp.sum(loss.gap(point.zeta, s)))
     return FoundPoint(point.L, point.b0, point.primal, gap, s, point.n_active)
 
@@ -265,7 +266,9 @@ def _direction(point, scaling, system, forcing, tau, E):
     xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
     rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
-    norm = sqrt(sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope**2)
+    norm = sqrt(
+        sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope * point.threshold_slope
+    )
     dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)))
     blocks = zip(goals, scaling, dW, strict=True)
     return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
