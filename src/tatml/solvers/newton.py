@@ -39,12 +39,11 @@ START_DISTANCE = 1e4  # mean distance at the start: from too large a W, Newton f
 LONGEST = 0.98  # of the way to the boundary of the cone
 SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
 ROOM = 1e-3  # of ‖W‖
-DEAR = 10.0  # times F: where room costs more, a stiff loss forbids it
 TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
 CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
 PATIENCE = 8  # steps without a better gap before a damped step
 MOST_POLISHED = 30  # damped steps at the end, with predicted multipliers
-MOST_RESCUES = 3  # times that patience ends before the last resort is tried
+MOST_RESCUES = 8  # times that patience ends before the last resort is tried
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # of the step length
 FLOOR = 1e-14  # a relative gap below it is rounding
@@ -248,9 +247,7 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
         length = _step_length(scaling, corrected, LONGEST)
         reached, Q = _advance(point, scaling, corrected, length)
         if length < SHORTEST:
-            moved = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
-            if moved.primal < DEAR * max(1.0, reached.primal):
-                reached = moved
+            reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
             Q = _central(reached)
         elif system.name == "cg" and reached.gap < CLOSE * reached.primal:
             Q = [1.0] * len(scaling)
