@@ -388,6 +388,7 @@ def test_stale_steps_end_in_the_last_resort(monkeypatch):
 
     monkeypatch.setattr(newton_module, "_primal_dual_step", no_step)
     monkeypatch.setattr(newton_module, "PATIENCE", 1)
+    monkeypatch.setattr(newton_module, "MOST_RESCUES", 1)
     result = case.learn(tol=1e-9)
     assert result.status is Status.CONVERGED
     assert {"polished", "dual"} & set(result.history["kind"])
