@@ -218,7 +218,7 @@ def test_the_sample_is_weighted_like_the_whole(monkeypatch):
 def test_a_sampled_hessian_does_not_change_the_optimum(monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=3_000, n_samples=60, C=1e-2, weights=True)
     expected = case.learn(tol=1e-10, linear_solver="dense")
-    monkeypatch.setattr(sys.modules["tatml.solvers.linear"], "PAIRS_PER_DIMENSION", 10)
+    monkeypatch.setattr(sys.modules["tatml.pair_term"], "PAIRS_PER_DIMENSION", 10)
     result = case.learn(tol=1e-10, linear_solver="dense", random_state=0)
     assert result.history["gap"][1] != expected.history["gap"][1]
     assert result.n_iter <= 40

@@ -133,7 +133,7 @@ def test_a_path_takes_a_part_of_many_pairs(n_samples, share, monkeypatch):
     solve, counts = tatml_cv.solve, set()
 
     def spy(problem, **options):
-        counts.add(problem.sums.n_pairs)
+        counts.add(problem.pairs.sums.n_pairs)
         return solve(problem, **options)
 
     monkeypatch.setattr(tatml_cv, "solve", spy)

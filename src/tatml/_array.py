@@ -107,7 +107,7 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     """Values in the namespace and on the device of another array; its dtype is theirs, or given."""
     xp = namespace(like)
     if xp is np:
-        return np.asarray(values, dtype=dtype)
+        return np.asarray(to_numpy(values), dtype=dtype)
     if type(values) is np.ndarray and not values.flags.writeable:  # PyTorch would warn
         values = values.copy()
     return xp.asarray(values, dtype=dtype, device=like.device)

@@ -19,9 +19,9 @@ given and the factor that is returned, with one bound per pair.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf, isfinite, isnan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.optimize import minimize_scalar
 
@@ -54,8 +54,7 @@ class Certificate:
     """The part of the gap that is rounding: no better point could be proved to be better."""
 
 
-@dataclass(frozen=True)
-class PairTotals:
+class PairTotals(NamedTuple):
     """Sums over the pairs at (L, b0), with bounds of their rounding errors."""
 
     loss: float
@@ -72,10 +71,6 @@ class PairTotals:
     """A bound of the Frobenius norm of the error of `scatter`."""
     scatter: list[Array]
     """LᵀS(s)L of each block."""
-
-    def values(self) -> tuple:
-        """The fields as a plain tuple, which shards can add up."""
-        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 def unit_roundoff(array: Array) -> float:
@@ -141,21 +136,20 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     Returning moves the point: its factors are made triangular and multiplied by those of the prior.
     All of that is charged to the pairs and to the prior's term.
     """
-    problem, L = point.problem, point.L
+    problem, pairs, L = point.problem, point.pairs, point.L
     xp, u, n = problem.xp, unit_roundoff(L[0]), max(problem.sizes)
     size = sqrt(sum(float(xp.sum(factor * factor)) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
     relative = turned + accumulated(3 * n + 8, u) * condition
-    distances = point.distances
     totals = pair_totals(
-        problem.loss,
+        pairs.loss,
         point.b0,
-        distances,
-        point.scatter,
-        reach=xp.sqrt(distances),
-        moved=relative * size * point.problem.sums.longest_difference(),
-        terms=problem.n_pairs + n * max(problem.sums.widths) + 8,
+        pairs.distances,
+        pairs.totals.scatter,
+        reach=xp.sqrt(pairs.distances),
+        moved=relative * size * pairs.term.sums.longest_difference(),
+        terms=problem.n_pairs + n * max(pairs.term.sums.widths) + 8,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)

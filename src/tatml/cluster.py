@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ._messages import shown
-from .shards import Piece, Setting, Shard, add
+from .shards import Piece, Setting, Shard
+from .terms import added
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
@@ -197,8 +197,8 @@ def _piece(shard: Any, common: Any, values: Any) -> Piece:
 def _call(function: Callable, piece: Piece, index: int, message: tuple) -> Any:
     setting, args = message
     with np.errstate(all="ignore"):  # as in the solver: what comes of an overflow is looked at
-        return function(piece.problem(setting), index, *args)
+        return function(piece.term(setting), index, *args)
 
 
 def _add_all(results: Sequence[Any]) -> Any:
-    return reduce(add, results)
+    return added(results)

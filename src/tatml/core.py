@@ -30,7 +30,7 @@ from ._checks import (
 )
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
-from .chunks import PairChunks, in_parts, sharded_problem
+from .chunks import PairChunks, in_parts, sharded_problem, sharded_term
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
 from .shards import Setting
@@ -181,12 +181,11 @@ def learn_metric(
     check_choice("on_interrupt", on_interrupt, ("raise", "return"))
     options = check_options(solver, linear_solver=linear_solver, projection=projection, order=order)
     check_choice("dtype", dtype, SMALLEST_TOL)
-    setting = Setting(
-        check_positive("C", C),
-        check_margin(margin),
-        check_positive("c0", c0, or_infinite=True),
-        check_positive("mu0", mu0),
-    )
+    setting = Setting(check_positive("C", C), check_margin(margin))
+    threshold = {
+        "c0": check_positive("c0", c0, or_infinite=True),
+        "mu0": check_positive("mu0", mu0),
+    }
     checked = {  # before the first pass over the pairs, which may take long
         "tol": max(check_positive("tol", tol), SMALLEST_TOL[dtype]),
         "max_iter": None if max_iter is None else check_count("max_iter", max_iter),
@@ -197,9 +196,10 @@ def learn_metric(
     where = {"max_memory": max_memory, "client": client, "device": device}
     if in_parts(X, pairs, similar, weights, **where):
         check_for_shards(solver, linear_solver, dtype)
-        problem = sharded_problem(X, pairs, similar, weights, setting, prior=prior, **where)
+        term = sharded_term(X, pairs, similar, weights, setting, **where)
+        problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, dtype)
+        problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, dtype, **threshold)
     check_solver_kind(solver, problem.prior_factors[0], dtype)
     result = solve(
         problem,
@@ -213,7 +213,17 @@ def learn_metric(
     return result
 
 
-def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtype: str):
+def _problem_in_memory(
+    X: Any,
+    pairs: Any,
+    similar: Any,
+    weights: Any,
+    setting: Setting,
+    prior: Any,
+    dtype: str,
+    c0: float,
+    mu0: float,
+) -> LogDetProblem:
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
@@ -223,9 +233,7 @@ def _problem_in_memory(X, pairs, similar, weights, setting: Setting, prior, dtyp
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     loss = squared_hinge(chosen, setting.C, setting.margin)
     with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
-        return LogDetProblem.build(
-            blocks, chosen, loss, c0=setting.c0, mu0=setting.mu0, prior=prior, dtype=dtype
-        )
+        return LogDetProblem.build(blocks, chosen, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
 
 
 def solve(
@@ -284,7 +292,7 @@ def _start_from(init: Result | Iterate, problem: LogDetProblem, solver: str) -> 
 
 def _multipliers_from(init: Result | Iterate, problem: LogDetProblem) -> Array | None:
     """One α_k a pair, where `init` has some and they can belong to these pairs."""
-    active, n_pairs = getattr(init, "active", None), problem.sums.n_pairs
+    active, n_pairs = getattr(init, "active", None), problem.n_pairs
     if active is None or np.max(active, initial=-1) >= n_pairs:
         return None
     multipliers = np.zeros(n_pairs)

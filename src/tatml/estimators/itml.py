@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -161,13 +160,13 @@ class ITML(ThresholdMixin, LabelPairsMixin, LogDetLearner):
         gamma = check_positive("gamma", self.gamma)
         ones = np.ones(len(pairs))
         plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
-        prior = self._prior(blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
+        prior = self._prior(blocks, mean_scatter(plain.pairs.sums, ones / len(pairs)), within)
         problem = plain.with_prior(prior)
-        squared = problem.sums.distances()
+        squared = problem.pairs.sums.distances()
         _check_apart(squared, pairs)
         self.bounds_ = self._bounds(squared)
         bound = np.where(pairs.similar, *self.bounds_)
-        return replace(problem, loss=BurgLoss(pairs.sign, gamma * ones, bound)), prior
+        return problem.with_loss(BurgLoss(pairs.sign, gamma * ones, bound), problem.c0), prior
 
     def _sizes(self) -> str:
         return "gamma, bounds"

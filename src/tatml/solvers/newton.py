@@ -23,15 +23,15 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, eye, linalg_errors, namespace, on_gpu
+from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
+from ..hessian import dimension
 from ..points import Point, excess
 from ..problem import LogDetProblem
 from .dual_newton import can_finish_in_dual, finish_in_dual
-from .linear import FIRST_PRODUCTS, Direction, dimension
+from .linear import FIRST_PRODUCTS, Direction, newton_system
 from .monitor import FoundPoint, Monitor
 from .result import Result, Status, is_converged
 from .scaling import Scaling
-from .sharded import system_at
 
 __all__ = ["newton"]
 
@@ -91,7 +91,7 @@ class _Pace:
 
     def wants_accuracy(self, problem: LogDetProblem) -> bool:
         """Whether to try the most accurate system, because the others lead nowhere."""
-        return self.stale > 2 and dimension(problem) <= ACCURATE_DIMENSION
+        return self.stale > 2 and dimension(problem.sizes) <= ACCURATE_DIMENSION
 
     @property
     def forcing(self) -> float:
@@ -140,7 +140,7 @@ def newton(
 
 def _has_last_resort(problem: LogDetProblem) -> bool:
     """Whether multipliers are known one by one, and their loss is quadratic."""
-    return not problem.in_shards and problem.quadratic
+    return problem.is_listed and problem.quadratic
 
 
 def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Point]:
@@ -171,14 +171,14 @@ def _polished(point: Point, direction: Direction) -> FoundPoint:
 
     Near the solution of a stiff problem they are right where φ' at the point is rounding alone.
     """
-    problem, loss = point.problem, point.problem.loss  # theory (Polish)
-    xp, V, b = problem.xp, *direction
-    s = point.slope + point.curvature * point.along(V, b).u
+    problem, pairs, (V, b) = point.problem, point.pairs, direction  # theory (Polish)
+    xp, loss = problem.xp, pairs.loss
+    s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
     s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
-    gap = sum(map(excess, point.residual(point.sums.scatter(s))))
+    gap = sum(map(excess, point.residual(pairs.sums.scatter(s))))
     residual = problem.threshold_residual(point.b0, s)
     gap += residual * residual / 2
-    gap += float(xp.sum(loss.gap(point.zeta, s)))
+    gap += float(xp.sum(loss.gap(pairs.zeta, s)))
     return FoundPoint(point.L, point.b0, point.primal, gap, s, point.n_active)
 
 
@@ -198,14 +198,18 @@ def _first_guess(
         newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # what it found is a point of the whole problem too
-            monitor.record(
-                0, problem.at(rehearsal.best.L, rehearsal.best.b0), **vars(Step("start"))
-            )
+            found = problem.at(_brought(problem, rehearsal.best.L), rehearsal.best.b0)
+            monitor.record(0, found, **vars(Step("start")))
         raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
-    share = min(TURN, dimension(problem) / size)
-    return _backed_off(rehearsal.best.L, share), rehearsal.best.b0
+    share = min(TURN, dimension(problem.sizes) / size)
+    return _backed_off(_brought(problem, rehearsal.best.L), share), rehearsal.best.b0
+
+
+def _brought(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
+    """Factors from where a sample was solved to where the problem is."""
+    return [placed(factor, C) for factor, C in zip(L, problem.prior_factors, strict=True)]
 
 
 def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
@@ -235,7 +239,7 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
     """Predict, then centre and correct; None where a factorisation fails."""
     try:
         scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
-        system = system_at(
+        system = newton_system(
             point, [block.right for block in scaling], linear_solver, rng, pace.products
         )
         mu = _mean_product(scaling)
@@ -316,7 +320,7 @@ def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
 def _damped_step(point: Point, linear_solver: str):
     """A Newton step on F, exactly searched; None where floating point cannot descend."""
     try:
-        system = system_at(point, point.problem.identity(), linear_solver)
+        system = newton_system(point, point.problem.identity(), linear_solver)
         direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
         found = _searched(point, direction)
         if found is None:
@@ -331,7 +335,7 @@ def _damped_step(point: Point, linear_solver: str):
 def _newton_direction(point: Point) -> Direction | None:
     """The Newton step on F, found as accurately as possible."""
     try:
-        system = system_at(point, point.problem.identity(), _most_accurate(point))
+        system = newton_system(point, point.problem.identity(), _most_accurate(point))
         return system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
     except linalg_errors():
         return None
@@ -339,10 +343,10 @@ def _newton_direction(point: Point) -> Direction | None:
 
 def _most_accurate(point: Point) -> str:
     """The way whose matrix is the better conditioned: the smaller of the two, where c is large."""
-    few, d = point.n_active, dimension(point.problem)
+    few, d = point.n_active, dimension(point.problem.sizes)
     if min(few, d) > ACCURATE_DIMENSION:
         return "auto"
-    return "woodbury" if few < d and not point.problem.in_shards else "dense"
+    return "woodbury" if few < d and point.problem.is_listed else "dense"
 
 
 def _searched(point: Point, direction: Direction) -> tuple[Point, float] | None:
