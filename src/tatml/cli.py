@@ -122,7 +122,7 @@ def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint:
     if options.traceback:
         traceback.print_exc()
     text = " ".join(str(error).split()) or type(error).__name__
-    if getattr(error, "strerror", None) and getattr(error, "filename", None):
+    if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror}"  # what the system says of a file
     print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
     return 1

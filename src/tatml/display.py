@@ -118,7 +118,8 @@ class PairDistanceDisplay:
         values = given_distances(distances, "distances")
         ends = None
         if b0 is not None:
-            ends = tuple(sqrt(max(0.0, gamma * b0)) for gamma in check_margin(margin))
+            low, high = (sqrt(max(0.0, gamma * b0)) for gamma in check_margin(margin))
+            ends = low, high
         return cls(values, pair_labels(y, len(values)), float(threshold), ends).plot(**options)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -42,7 +43,8 @@ class Samples:
     def take(self, rows: NDArray[np.intp]) -> Samples:
         """Some of them."""
         groups = None if self.groups is None else self.groups[rows]
-        return Samples(self.X[rows], self.y[rows], groups)
+        X = Blocks(*(array[rows] for array in self.X.arrays))
+        return Samples(X, self.y[rows], groups)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -99,9 +101,10 @@ def extract(dataset: Dataset, folder: Any, cache: Path, jobs: int = 1) -> Path:
     arrays = {f"block{m}": array for m, array in enumerate(_blocks_of(dataset, data.images, jobs))}
     objects = data.groups if dataset.dataset == "eth80" else np.arange(0)
     cache.mkdir(parents=True, exist_ok=True)
+    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
     unfinished = path.with_suffix(f".{os.getpid()}.part")
     with open(unfinished, "wb") as file:
-        np.savez(file, y=data.target, groups=objects, **arrays)
+        savez(file, y=data.target, groups=objects, **arrays)
     os.replace(unfinished, path)  # a file of that name is always whole
     return path
 

@@ -34,7 +34,7 @@ __all__ = ["MANIFEST", "Picture", "draw_pictures", "read_pictures"]
 MANIFEST = Path("pictures") / "pictures.json"
 WIDTH, DPI = 4.6, 130
 RIGHT, WRONG = "#00734d", "#b3340a"
-NEIGHBOURS = PROTOCOL["neighbours"]
+NEIGHBOURS = PROTOCOL.neighbours
 STYLE = {"font.size": 9}
 DRAWN_AS = 2  # raise it when the drawings change, so that old ones are not taken for new
 
@@ -250,8 +250,8 @@ def draw_matrices(folder: Path, stem: str, fit: Fit, method: str) -> list[Pictur
     _pyplot().close(shown.figure_)  # blocks side by side: too small to read on a phone
     pictures = []
     for block, matrix in enumerate(shown.matrices):
-        names = fit.dataset.pixel_features
-        names = [list(names)] if names is not None and len(names) == len(matrix) else None
+        features = fit.dataset.pixel_features or ()
+        names = [list(features)] if len(features) == len(matrix) else None
         whole = METHODS[method].title + (f", block {block}" if len(shown.matrices) > 1 else "")
         display = MetricDisplay([matrix], names)
 
@@ -339,7 +339,7 @@ def choose_queries(right: NDArray[np.bool_], n_queries: int) -> list[int]:
         for place, rows in enumerate(members):
             if wanted[place] < len(rows) and sum(wanted) < n_queries:
                 wanted[place] += 1
-    chosen = []
+    chosen: list[int] = []
     for rows, count in zip(members, wanted, strict=True):
         spread = np.linspace(0, max(len(rows) - 1, 0), count).astype(int)
         chosen.extend(int(row) for row in rows[spread])

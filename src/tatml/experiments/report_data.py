@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Record = dict[str, Any]
-LEVEL = PROTOCOL["significance"]
+LEVEL = PROTOCOL.significance
 FIXED_NAME = next(name for name, method in METHODS.items() if method.kind == "fixed")
 BASELINE = "euc"
 
@@ -143,13 +143,13 @@ class Results:
         """The cells for which the paper prints numbers."""
         return [cell for cell in self.cells if numbers_of(cell)]
 
-    def seconds_by(self, key: str) -> Counter[str]:
+    def seconds_by(self, key: str) -> Mapping[str, float]:
         """The seconds that runs took, by the value of a key, the most first."""
-        total: Counter[str] = Counter()
+        total: dict[str, float] = defaultdict(float)
         for record in self.records:
             seconds = as_number(record.get("seconds"))
             total[text(record, key)] += seconds if np.isfinite(seconds) else 0.0
-        return Counter(dict(total.most_common()))
+        return dict(sorted(total.items(), key=lambda item: item[1], reverse=True))
 
 
 def text(record: Record, key: str) -> str:

@@ -118,7 +118,8 @@ def with_deviation(score: Score) -> str:
 
 def comparison(results: Results, cells: Sequence[Cell]) -> Table:
     """A row a cell and method: ours, the paper's, and the fixed configuration against it."""
-    rows, marked = [], set()
+    rows: list[list[Value]] = []
+    marked: set[int] = set()
     for cell in cells:
         scores = results.scores[cell]
         for method, score in scores.items():
@@ -158,7 +159,8 @@ def _behind_fixed(scores: dict[str, Score], method: str) -> Value:
 
 def by_object(results: Results) -> Table | None:
     """Splits by object: how much is left when test objects were never seen."""
-    rows, marked = [], set()
+    rows: list[list[Value]] = []
+    marked: set[int] = set()
     for cell in (cell for cell in results.cells if cell.by_object):
         scores = results.scores[cell]
         halves = results.scores.get(cell._replace(split="halves"), {})
@@ -305,7 +307,8 @@ def all_runs(results: Results) -> Table:
 
 
 def _run(record: Record) -> list[Value]:
-    converged = {True: "yes", False: "no"}.get(record.get("converged"), "–")
+    words: dict[bool | None, str] = {True: "yes", False: "no"}
+    converged = words.get(record.get("converged"), "–")
     chosen = {**(record.get("setting") or {}), **(record.get("params") or {})}
     return [
         *where(cell_of(record), text(record, "method")),

@@ -95,12 +95,13 @@ def run(
     (3, 'euc', 0)
     """
     declared = QUICK_DATASETS if quick else DATASETS
-    names = choose("names", EXPERIMENTS if names == "all" else names, EXPERIMENTS)
+    experiments = choose("names", EXPERIMENTS if names == "all" else names, EXPERIMENTS) or []
     datasets = choose("datasets", datasets, declared) or _at_hand(declared, data)
     known_features = dict.fromkeys(f for name in declared for f in features_of(declared[name]))
-    repeats = PROTOCOL["quick_repeats" if quick else "repeats"] if repeats is None else repeats
+    if repeats is None:
+        repeats = PROTOCOL.quick_repeats if quick else PROTOCOL.repeats
     tasks = make_tasks(
-        names,
+        experiments,
         datasets=datasets,
         methods=choose("methods", methods, METHODS),
         features=choose("features", features, known_features),
@@ -109,7 +110,7 @@ def run(
     )
     if not tasks:
         raise ValueError(
-            f"methods, features: expected some that {' and '.join(names)} can be run with on "
+            f"methods, features: expected some that {' and '.join(experiments)} can be run with on "
             f"{', '.join(datasets)}, got methods {methods} and features {features}"
         )
     return _run_tasks(tasks, data, Path(out), effective_n_jobs(jobs), progress)

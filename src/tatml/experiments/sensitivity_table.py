@@ -13,7 +13,7 @@ from .store import Record, current_records
 
 __all__ = ["sensitivity_text"]
 
-LEVEL = PROTOCOL["significance"]
+LEVEL = PROTOCOL.significance
 
 EXPLANATION = """## Why the paper saw no sensitivity
 
@@ -83,8 +83,8 @@ def _grid(records: list[Record]) -> str:
         lower = p_value(scores[best], scores[c0, mu0]) < LEVEL
         return f"**{text}**" if (c0, mu0) == best else text + " *" * lower
 
-    columns = SENSITIVITY["mu0"]
-    rows = [[f"c0 = {c0}", *(cell(c0, mu0) for mu0 in columns)] for c0 in SENSITIVITY["c0"]]
+    columns = SENSITIVITY.mu0
+    rows = [[f"c0 = {c0}", *(cell(c0, mu0) for mu0 in columns)] for c0 in SENSITIVITY.c0]
     means = [mean(s) for s in scores.values()]
     text = (
         "## TATML: the paper's grid of c0 and μ0\n\nc by cross-validation in each. **Bold**: the "

@@ -44,7 +44,7 @@ class Task:
 
     def identity(self) -> dict[str, Any]:
         """What a record says of the task; `key` changes with all that was declared."""
-        protocol = {name: PROTOCOL[name] for name in CHANGES_NUMBERS}
+        protocol = {name: getattr(PROTOCOL, name) for name in CHANGES_NUMBERS}
         digest = digest_of([_declared(self.make_method().build(0)), protocol])
         declared = {
             "experiment": self.experiment,
@@ -117,7 +117,7 @@ def _makes_sense(dataset: Dataset, features: str, method: Method) -> bool:
 
 def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
     """The paper's, unless the embedded one, or embedded ones alone, are asked for or at hand."""
-    real, embedded = SENSITIVITY["dataset"], SENSITIVITY["embedded_dataset"]
+    real, embedded = SENSITIVITY.dataset, SENSITIVITY.embedded_dataset
     if real in datasets and not quick:
         return real
     needs_no_files = quick or all(DATASETS[name].embedded for name in datasets)
@@ -128,7 +128,7 @@ def _sensitivity_tasks(
     dataset: Dataset, methods: Sequence[str] | None, repeats: int, quick: bool
 ) -> list[Task]:
     return [
-        Task("sensitivity", dataset, SENSITIVITY["features"], method, repeat, setting)
+        Task("sensitivity", dataset, SENSITIVITY.features, method, repeat, setting)
         for method, setting in sensitivity_settings(quick)
         if methods is None or method in methods
         for repeat in range(repeats)
