@@ -14,8 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._checks import check_count, check_not_negative, check_positive
+from .._threads import SMALL, _threadpools
 from ..blocks import Blocks
-from ..core import SMALL, _threadpools
 from ._inputs import MatrixTransformer, as_trials
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
