@@ -122,8 +122,9 @@ def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint:
     if options.traceback:
         traceback.print_exc()
     text = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        text = f"{error.filename}: {error.strerror}"  # what the system says of a file
+    file, problem = getattr(error, "filename", None), getattr(error, "strerror", None)
+    if file and problem:
+        text = f"{file}: {problem}"  # what the system says of a file
     print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
     return 1
 

@@ -36,11 +36,11 @@ def p_value(first: Mapping[int, float], second: Mapping[int, float] | float) -> 
     >>> round(p_value({0: 3.0, 1: 5.0, 2: 4.0}, {0: 1.0, 1: 2.0, 2: 3.0}), 4)
     0.0742
     """
-    if isinstance(second, Mapping):
+    if isinstance(second, float | int):
+        differences = np.array(list(first.values())) - second
+    else:
         both = sorted(first.keys() & second.keys())
         differences = np.array([first[repeat] - second[repeat] for repeat in both])
-    else:
-        differences = np.array(list(first.values())) - second
     n = len(differences)
     if n < 2:
         return nan
