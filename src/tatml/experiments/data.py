@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import Bunch
 
 from .. import datasets
 from ..blocks import Blocks
@@ -22,6 +23,7 @@ from ..features import CovarianceDescriptor, LogEuclidean, Unfold
 from .settings import Dataset
 
 __all__ = [
+    "Folder",
     "Samples",
     "data_digest",
     "digest_of",
@@ -30,6 +32,9 @@ __all__ = [
     "load_images",
     "samples_of",
 ]
+
+
+Folder = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,12 @@ def data_digest(dataset: Dataset) -> str:
     return digest_of(declared)
 
 
-def has_folder(given: Any) -> bool:
+def has_folder(given: Folder) -> bool:
     """Whether a folder of data is given, or named by TATML_DATA; an empty name is none."""
     return given is not None or bool(os.environ.get(FOLDER_VARIABLE))
 
 
-def load_images(dataset: Dataset, folder: str | os.PathLike[str] | None) -> Any:
+def load_images(dataset: Dataset, folder: Folder) -> Bunch:
     """What the loader gives, with at most `most_per_class` images of a class."""
     options = dict(dataset.options)
     if not dataset.embedded:
@@ -92,7 +97,7 @@ def _first_of_each_class(target: NDArray[np.intp], count: int) -> NDArray[np.int
     return np.sort(np.concatenate(members))
 
 
-def extract(dataset: Dataset, folder: Any, cache: Path, jobs: int = 1) -> Path:
+def extract(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 1) -> Path:
     """The file with all blocks of the samples; it is made where it is not there yet."""
     path = cache / f"{dataset.dataset}-{data_digest(dataset)}.npz"
     if path.exists():
@@ -109,7 +114,7 @@ def extract(dataset: Dataset, folder: Any, cache: Path, jobs: int = 1) -> Path:
     return path
 
 
-def _blocks_of(dataset: Dataset, images: Any, jobs: int) -> list[NDArray[np.floating]]:
+def _blocks_of(dataset: Dataset, images: NDArray, jobs: int) -> list[NDArray[np.floating]]:
     if dataset.pixel_features is None:  # a matrix, its other unfolding, all entries in a row
         return [*Unfold().fit_transform(images).arrays, images.reshape(len(images), -1)]
     descriptor = CovarianceDescriptor(

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def seed_of(*parts: Any) -> int:
+def seed_of(*parts: str | int) -> int:
     """A seed that depends on the declared seed and on the parts, and on nothing else.
 
     Examples

@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, Literal, get_args
 
 from .data import data_digest, digest_of
 from .methods import METHODS, QUICK_METHODS, Method
 from .protocol import seed_of
-from .sensitivity import sensitivity_method, sensitivity_settings
+from .sensitivity import Setting, sensitivity_method, sensitivity_settings
 from .settings import DATASETS, PROTOCOL, QUICK_DATASETS, SENSITIVITY, Dataset, features_of
 
 __all__ = ["EXPERIMENTS", "Task", "choose", "make_tasks"]
 
-EXPERIMENTS = ("table1", "sensitivity")
+Experiment = Literal["table1", "sensitivity"]
+EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")  # of the protocol
 
 
@@ -24,12 +25,12 @@ CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")  # of th
 class Task:
     """One run: a method on a feature type of a data set, in one repeat."""
 
-    experiment: str
+    experiment: Experiment
     dataset: Dataset
     features: str
     method: str
     repeat: int
-    setting: dict[str, Any] = field(default_factory=dict, hash=False)
+    setting: Setting = field(default_factory=dict, hash=False)
 
     def make_method(self) -> Method:
         """The method, in its setting where there is one."""
