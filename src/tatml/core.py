@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from ._array import Array, linalg_errors, raising_linalg
 from ._checks import (
@@ -28,6 +26,7 @@ from ._checks import (
     check_random,
     check_solver_kind,
 )
+from ._threads import SMALL, _threadpools
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
 from .chunks import PairChunks, in_parts, sharded_problem, sharded_term
@@ -41,7 +40,6 @@ __all__ = ["learn_metric", "solve", "warn_unless_converged"]
 
 DEFAULT_MAX_ITER = {"newton": 200, "dykstra": 1000}
 SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}  # that can be certified in this precision
-SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
 
 
 def learn_metric(
@@ -298,11 +296,6 @@ def _multipliers_from(init: Result | Iterate, problem: LogDetProblem) -> Array |
     multipliers = np.zeros(n_pairs)
     multipliers[active] = init.multipliers
     return multipliers
-
-
-@cache
-def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through the loaded libraries: once is enough
 
 
 def warn_unless_converged(result: Result) -> None:

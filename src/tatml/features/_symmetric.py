@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import SMALL, _threadpools
+from .._threads import SMALL, _threadpools
 
 __all__ = ["check_symmetric", "is_symmetric", "map_eigenvalues", "svec", "unsvec"]
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.signal
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._checks import check_count, check_not_negative, check_positive
+from .._threads import SMALL, _threadpools
 from ..blocks import Blocks
-from ..core import SMALL, _threadpools
 from ._inputs import MatrixTransformer, as_trials
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
@@ -191,7 +192,7 @@ class FilterBankCovariance(MatrixTransformer):
                 stacklevel=3,
             )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
