@@ -6,7 +6,7 @@ This is an edge: the code here looks at types and shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -147,6 +147,10 @@ class ChunkShard:
         """Check the chunk, and lay it out for sums."""
         return self.piece(common, self.chunk() if callable(self.chunk) else self.chunk)
 
+    def without_chunk(self) -> ChunkShard:
+        """What is left to send where the chunk itself is on the cluster already."""
+        return replace(self, chunk=None)
+
     def piece(self, common: Samples | None, values: Any) -> Piece:
         """The same, given what the chunk holds."""
         try:
@@ -156,8 +160,10 @@ class ChunkShard:
                 raise
             raise type(error)(f"{self.name}: {error}") from error
 
-    def _piece(self, common: Samples | None, X, pairs, similar, weights) -> Piece:
-        if X is None:
+    def _piece(
+        self, common: Samples | None, X: Any, pairs: Any, similar: Any, weights: Any
+    ) -> Piece:
+        if X is None and common is not None:
             sums = common.sums(as_index(pairs, common.n_samples, offset=self.offset))
         else:
             blocks = as_blocks(X)
@@ -209,7 +215,9 @@ def sharded_term(
     memory -= WORKSPACE
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
-        shards = [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
+        shards: Sequence[Shard] = [
+            ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)
+        ]
         common = None
     else:
         if _is_dask(X):

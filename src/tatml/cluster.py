@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ class DaskExecutor:
     largest_sample = 50_000  # what it rehearses on, while the workers wait
     like = None
 
-    def __init__(self, shards: Sequence[Shard], common: Any, client: Any = None):
+    def __init__(self, shards: Sequence[Any], common: Any, client: Any = None):
         self.shards, self.common = shards, common
         self.client = _current_client() if client is None else _checked(client)
         self._pieces: list | None = None
@@ -100,7 +99,7 @@ class DaskExecutor:
         delayed = [chunk for chunk in chunks if hasattr(chunk, "__dask_graph__")]
         values = iter(self.client.compute(delayed, retries=RETRIES))  # their graph goes out once
         return [
-            self._task(_piece, replace(shard, chunk=None), common, next(values))
+            self._task(_piece, shard.without_chunk(), common, next(values))
             if hasattr(chunk, "__dask_graph__")
             else self._task(_load, shard, common)
             for shard, chunk in zip(self.shards, chunks, strict=True)

@@ -26,6 +26,14 @@ class PairLoss(Protocol):
     """Whether φ*_k(θ s) = θ² φ*_k(s)."""
 
     @property
+    def sign(self) -> Array:
+        """y_k, shape (n_pairs,): +1 for a similar pair, −1 for a dissimilar one."""
+
+    @property
+    def weight(self) -> Array:
+        """How much each pair counts, shape (n_pairs,); 0 where it does not."""
+
+    @property
     def gamma(self) -> Array:
         """γ_k, shape (n_pairs,): how the threshold enters ζ_k = D_k − γ_k b0 (0: not at all)."""
 

@@ -174,11 +174,12 @@ class Point:
     def kkt(self, s: Array | None = None) -> KKT:
         """Residuals of the optimality conditions with multipliers s (default: φ' at this point)."""
         xp = self.problem.xp
-        s = self.slope if s is None else s
+        slope = self.pairs.slope
+        s = slope if s is None else s
         residual = self.residual(self.pairs.sums.scatter(s))
         metric = max(float(xp.max(xp.abs(xp.linalg.eigvalsh(R)))) for R in residual)
         threshold = abs(self.problem.threshold_residual(self.b0, s))
-        return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))
+        return KKT(metric, threshold, float(xp.max(xp.abs(s - slope))))
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf, sqrt
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ._array import (
@@ -176,7 +177,7 @@ class LogDetProblem:
     @property
     def _exact_prior_factors(self) -> list[Array]:
         """C in float64."""
-        return [self.xp.linalg.cholesky(as_double(W0)) for W0 in self.prior]
+        return [self.xp.linalg.cholesky(as_double(W0)) for W0 in self.prior or ()]
 
     def whitened_exactly(
         self, L: Sequence[Array], guess: Sequence[Array]
@@ -301,7 +302,7 @@ class LogDetProblem:
 def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Lay the features out for sums over pairs."""
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
-    arrays = blocks.arrays
+    arrays: Sequence[Array] = blocks.arrays
     if precision == xp.float64:
         arrays = [xp.astype(block, precision, copy=False) for block in arrays]
     if len(pairs) > len(blocks):
@@ -316,7 +317,25 @@ def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     return PairSums(rounded, sums.first, sums.second)
 
 
-def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
+class SignedPairs(Protocol):
+    """What a loss needs to know of pairs; `Pairs` are such, and so is a piece of a shard."""
+
+    @property
+    def similar(self) -> NDArray[np.bool_]:
+        """Whether the two samples of a pair are alike."""
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How much each pair counts; None stands for 1 each."""
+
+    @property
+    def sign(self) -> NDArray[np.float64]:
+        """y_k."""
+
+    def __len__(self) -> int: ...
+
+
+def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
     """TATML's loss of given pairs: c w_k, and γ by the kind of pair."""
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
     with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is then named

@@ -17,6 +17,7 @@ from math import ceil, floor, isinf, sqrt
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._array import Array, asarray, eye, placed
 from .certificate import PairTotals
@@ -49,11 +50,11 @@ class Piece:
     """The pairs of one shard, in memory."""
 
     sums: PairSums
-    similar: Array
-    weights: Array | None = None
+    similar: NDArray[np.bool_]
+    weights: NDArray[np.float64] | None = None
 
     @property
-    def sign(self) -> Array:
+    def sign(self) -> NDArray[np.float64]:
         """y_k."""
         return np.where(self.similar, 1.0, -1.0)
 

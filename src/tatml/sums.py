@@ -54,8 +54,18 @@ class PairSums:
         factors: Sequence[Array] | None = None,
     ):
         self.features = tuple(features)
-        self.first, self.second = first, second
+        self._rows = None if first is None or second is None else (first, second)
         self.factors = factors
+
+    @property
+    def first(self) -> Array | None:
+        """The row of the first sample of each pair; None where differences are held."""
+        return None if self._rows is None else self._rows[0]
+
+    @property
+    def second(self) -> Array | None:
+        """The row of the second sample of each pair."""
+        return None if self._rows is None else self._rows[1]
 
     @classmethod
     def from_samples(cls, features: Sequence[Array], first: Array, second: Array) -> PairSums:
@@ -120,7 +130,7 @@ class PairSums:
 
     def rows(self, part: slice) -> list[Array]:
         """Differences of the pairs in `part`, one array (n_part, n'_m, n_m) a block."""
-        if self.first is None:
+        if self.first is None or self.second is None:
             rows = [block[part, ...] for block in self.features]
         else:
             take, i, j = self.xp.take, self.first[part], self.second[part]

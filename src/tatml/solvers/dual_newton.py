@@ -48,7 +48,7 @@ def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
 def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
     """Maximise g from the best point that the monitor knows, and let it judge each step."""
     try:
-        point: _DualPoint | None = _start(problem, monitor.best)
+        point: _DualPoint | None = _start(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
@@ -110,10 +110,11 @@ class _DualPoint:
 
 def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """The best multiple of the multipliers at the best point; zero where rounding forbids that."""
+    s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
     try:
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(best.slope)]
-        share, _ = problem.best_multiple(best.slope, eigenvalues)
-        return _point(problem, share * np.abs(best.slope), list(best.L))
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
+        share, _ = problem.best_multiple(s, eigenvalues)
+        return _point(problem, share * np.abs(s), list(best.L))
     except LinAlgError:
         return _point(problem, np.zeros(problem.n_pairs), problem.identity())
 

@@ -19,7 +19,6 @@ Between epochs W is made anew from s, so that rounding never adds up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -72,7 +71,9 @@ def dykstra(
     """
     state = _State(problem, projection, _first_multipliers(problem, start, multipliers))
     every = -(-max(*problem.sizes, FEWEST_PROJECTIONS) // problem.pairs.sums.n_pairs)
-    for epoch in count():
+    epoch = -1
+    while True:
+        epoch += 1
         if epoch % every == 0 or epoch == monitor.max_iter:
             status = state.certify(monitor, epoch)
             if status is not None:
@@ -107,7 +108,8 @@ class _State:
         shapes = zip(problem.pairs.sums.sizes, problem.pairs.sums.widths, strict=True)
         kind = InverseBlock if projection == "naive" else efficient_block
         self.blocks = [kind(*shape) for shape in shapes]
-        self.alpha, self.before = alpha.tolist(), None
+        self.alpha = alpha.tolist()
+        self.before: Array | None = None
         self.b0, self.moves, self.quiet = problem.mu0, 0, 0
 
     def project(self, pairs: list[int], differences: list[Array]) -> None:
@@ -170,8 +172,8 @@ class _State:
 class _HingeRule:
     """TATML, learnt or fixed threshold: ξ_k = γ_k b0 + s_k/(c w_k)."""
 
-    def __init__(self, problem: LogDetProblem, projection: str):
-        loss, sums = problem.pairs.loss, problem.pairs.sums
+    def __init__(self, problem: LogDetProblem, loss: SquaredHinge, projection: str):
+        sums = problem.pairs.sums
         spread = 1 / np.where(loss.weight > 0, loss.weight, 1.0)
         self.gamma, self.spread = loss.gamma.tolist(), spread.tolist()
         self.h = (spread + loss.gamma**2 / problem.c0).tolist()  # theory (G)
@@ -206,15 +208,15 @@ class _HingeRule:
 class _BurgRule:
     """ITML's own projection, for vectors: 1/ξ_k = 1/b_k − s_k/η_k, and t in closed form."""
 
-    def __init__(self, problem: LogDetProblem, projection: str):
+    def __init__(self, problem: LogDetProblem, loss: BurgLoss, projection: str):
         sums = problem.pairs.sums
         if projection != "efficient" or sums.widths != (1,):
             raise ValueError(
                 "solver: ITML's projections are for vectors in one block and projection="
                 f"'efficient', got differences of widths {sums.widths} and {projection!r}"
             )
-        weight = np.where(problem.pairs.loss.weight > 0, problem.pairs.loss.weight, 1.0)
-        self.inverse_bound = (1 / problem.pairs.loss.bound).tolist()
+        weight = np.where(loss.weight > 0, loss.weight, 1.0)
+        self.inverse_bound = (1 / loss.bound).tolist()
         self.inverse_weight = (1 / weight).tolist()
         self.share = (weight / (weight + 1)).tolist()
         self.evaluations = 0
@@ -226,17 +228,16 @@ class _BurgRule:
         return self.share[k] * (1 / xi - 1 / distance) if distance > 0 else 0.0
 
 
-RULES = {SquaredHinge: _HingeRule, BurgLoss: _BurgRule}
-
-
 def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
-    loss = type(problem.pairs.loss)
-    if loss not in RULES:
-        known = " or ".join(kind.__name__ for kind in RULES)
-        raise TypeError(
-            f"solver: 'dykstra' needs a loss with a known projection, {known}, got {loss.__name__}"
-        )
-    return RULES[loss](problem, projection)
+    loss = problem.pairs.loss
+    if type(loss) is SquaredHinge:
+        return _HingeRule(problem, loss, projection)
+    if type(loss) is BurgLoss:
+        return _BurgRule(problem, loss, projection)
+    raise TypeError(
+        "solver: 'dykstra' needs a loss with a known projection, SquaredHinge or BurgLoss, got "
+        f"{type(loss).__name__}"
+    )
 
 
 def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
@@ -261,7 +262,7 @@ def _first_multipliers(
             np.where(problem.pairs.loss.weight > 0, problem.pairs.loss.sign * multipliers, 0.0)
         )
     if start is not None:
-        slopes = problem.at(*start).slope
+        slopes = problem.at(*start).pairs.slope
         eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slopes)]
         candidates.append(problem.best_multiple(slopes, eigenvalues)[0] * slopes)
     for s in candidates:

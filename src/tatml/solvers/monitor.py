@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,12 +25,29 @@ _HEADER = (
 class Found(Protocol):
     """A point as `Monitor.record` takes it; a problem's `Point` is one."""
 
-    L: Sequence[Array]
-    b0: float
-    primal: float
-    gap: float
-    slope: Array | None
-    n_active: int
+    @property
+    def L(self) -> tuple[Array, ...]:  # noqa: N802
+        """Factors in the coordinates of the problem."""
+
+    @property
+    def b0(self) -> float:
+        """The threshold."""
+
+    @property
+    def primal(self) -> float:
+        """F."""
+
+    @property
+    def gap(self) -> float:
+        """F minus the value of a dual point, as computed."""
+
+    @property
+    def slope(self) -> Array | None:
+        """The multipliers s of that dual point, where they are in memory."""
+
+    @property
+    def n_active(self) -> int:
+        """How many pairs are active."""
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """The certificate of what the point is returned as, where it costs next to nothing."""
@@ -94,7 +111,7 @@ class Monitor:
     ):
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.verbose, self.callback = verbose, callback
-        self.records: list[dict[str, object]] = []
+        self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
         self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
         self._start = perf_counter()
@@ -141,6 +158,13 @@ class Monitor:
         return is_converged(certificate.gap, certificate.primal, self.tol)
 
     @property
+    def found(self) -> FoundPoint:
+        """The best point; there must be one."""
+        if self.best is None:
+            raise RuntimeError("no point was recorded")
+        return self.best
+
+    @property
     def n_records(self) -> int:
         """How many points were recorded: the next iteration of a solver that records each."""
         return len(self.records)
@@ -159,10 +183,12 @@ class Monitor:
     def result(self, status: Status) -> Result:
         """The best recorded point, with everything known about the run."""
         if status is not Status.CONVERGED:
-            proved = self._prove(self.best)
+            proved = self._prove(self.found)
             if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:
                 status = proved
         proven, xp, active, multipliers = self._proven, self.problem.xp, None, None
+        if proven is None:
+            raise RuntimeError("no point was certified")
         if proven.slope is not None:
             active = xp.nonzero(proven.slope)[0]
             multipliers = xp.abs(xp.take(proven.slope, active, axis=0))

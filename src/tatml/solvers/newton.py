@@ -28,7 +28,7 @@ from ..hessian import dimension
 from ..points import Point, excess
 from ..problem import LogDetProblem
 from .dual_newton import can_finish_in_dual, finish_in_dual
-from .linear import FIRST_PRODUCTS, Direction, newton_system
+from .linear import FIRST_PRODUCTS, Direction, NewtonSystem, newton_system
 from .monitor import FoundPoint, Monitor
 from .result import Result, Status, is_converged
 from .scaling import Scaling
@@ -55,6 +55,8 @@ NEAR = 1e-3  # of F: a gap below it should fall fast
 SLOW = 0.5  # of the gap: where a step leaves more, the next Hessian is that of all pairs
 
 Start = tuple[Sequence[Array], float]
+DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
+PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class Step:
     tau: float = 1.0
     linear: str = ""
     products: int = 0
+
+
+Reached = tuple[Point, DualFactors, Step]
 
 
 @dataclass
@@ -110,7 +115,7 @@ def newton(
     """Minimise F from `start` (factors L and b0) until the monitor says stop."""
     start = start or _first_guess(problem, monitor, linear_solver, random_state)
     point, step, pace = problem.at(*start), Step("start"), _Pace()
-    Q = _central(point)
+    Q: DualFactors = _central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
@@ -149,7 +154,7 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
     First damped steps on F from the best point, with the multipliers that each predicts; then, for
     few active pairs, Newton's method on the dual. The point that the former reached is returned.
     """
-    point, step = problem.at(monitor.best.L, monitor.best.b0), Step("polished")
+    point, step = problem.at(monitor.found.L, monitor.found.b0), Step("polished")
     for _ in range(MOST_POLISHED):
         direction = _newton_direction(point)
         if direction is None:
@@ -161,7 +166,7 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
         if reached is None:
             break
         point, step = reached[0], Step("polished", reached[1], linear="dense")
-    if not can_finish_in_dual(problem, monitor.best.n_active):
+    if not can_finish_in_dual(problem, monitor.found.n_active):
         return Status.PRECISION, point
     return finish_in_dual(problem, monitor, vars(Step("dual"))), point
 
@@ -198,13 +203,13 @@ def _first_guess(
         newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # what it found is a point of the whole problem too
-            found = problem.at(_brought(problem, rehearsal.best.L), rehearsal.best.b0)
+            found = problem.at(_brought(problem, rehearsal.found.L), rehearsal.found.b0)
             monitor.record(0, found, **vars(Step("start")))
         raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
     share = min(TURN, dimension(problem.sizes) / size)
-    return _backed_off(_brought(problem, rehearsal.best.L), share), rehearsal.best.b0
+    return _backed_off(_brought(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 
 def _brought(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
@@ -235,7 +240,9 @@ def _central(point: Point) -> list[float]:
     return [tau] * len(point.L)
 
 
-def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, pace: _Pace):
+def _primal_dual_step(
+    point: Point, Q: DualFactors, linear_solver: str, rng: Any, pace: _Pace
+) -> Reached | None:
     """Predict, then centre and correct; None where a factorisation fails."""
     try:
         scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
@@ -262,7 +269,14 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
     return reached, Q, Step("primal-dual", length, tau, system.name, system.n_products)
 
 
-def _direction(point, scaling, system, forcing, tau, E):
+def _direction(
+    point: Point,
+    scaling: list[Scaling],
+    system: NewtonSystem,
+    forcing: float,
+    tau: float,
+    E: Sequence[Array],
+) -> PrimalDual:
     """ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
     xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
@@ -275,7 +289,7 @@ def _direction(point, scaling, system, forcing, tau, E):
     return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
 
 
-def _second_order(scaling, direction) -> list[Array]:
+def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
     """E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
     dW, dP, _ = direction
     return [
@@ -284,7 +298,8 @@ def _second_order(scaling, direction) -> list[Array]:
     ]
 
 
-def _step_length(scaling, direction, share: float) -> float:
+def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) -> float:
+    """How far W and P may go, as a share of the way to the boundary; at most 1."""
     dW, dP, _ = direction
     return min(
         block.length(V, share)
@@ -293,7 +308,9 @@ def _step_length(scaling, direction, share: float) -> float:
     )
 
 
-def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
+def _mean_product(
+    scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
+) -> float:
     """⟨W, P⟩/N, here or after a step."""
     n = sum(block.lam.shape[0] for block in scaling)
     if direction is None:
@@ -306,7 +323,10 @@ def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
     return max(total, 0.0) / n
 
 
-def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
+def _advance(
+    point: Point, scaling: list[Scaling], direction: PrimalDual, length: float
+) -> tuple[Point, DualFactors]:
+    """The point after a step, and the factors Q of its P."""
     xp, problem = point.problem.xp, point.problem
     dW, dP, db = direction
     L, Q = [], []
@@ -317,7 +337,7 @@ def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
     return problem.at(L, point.b0 + length * db / sqrt(problem.c0)), Q
 
 
-def _damped_step(point: Point, linear_solver: str):
+def _damped_step(point: Point, linear_solver: str) -> Reached | None:
     """A Newton step on F, exactly searched; None where floating point cannot descend."""
     try:
         system = newton_system(point, point.problem.identity(), linear_solver)
