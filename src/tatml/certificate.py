@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "PairTotals", "full_certificate", "pair_totals", "quick_certificate"]
 
 HOUSEHOLDER = 20  # n² u times this bounds the relative error of the rows of a QR factorisation
+CHUNK = 2**15  # pairs at a time
 SMALL = 0.1  # whitened gradients up to this norm need no eigenvalues
 SCALED = 0.01  # of F: where the gap is larger, a multiple of s may be a better dual point
 INFLATE = 1 + 1e-9  # for the rounding of the bounds themselves
@@ -89,37 +90,58 @@ def pair_totals(
     distances: Array,
     scatter: list[Array],
     *,
-    reach: Array,
-    moved: Array | float,
+    reach: Array | None = None,
+    moved: Array,
     terms: int,
     s: Array | None = None,
 ) -> PairTotals:
     """Sum over the pairs, given their distances and scatter as computed.
 
-    `moved` bounds how far rounding has moved each LᵀΔ_k/√M, `reach` the size of what distances and
-    scatter are computed from (√D unless there is cancellation), `terms` how many are added up.
+    `moved`, one number or one per pair, bounds how far rounding has moved LᵀΔ_k/√M, `reach` the size of what distances and
+    scatter are computed from (None: √D, as nothing cancels), `terms` how many are added up. The
+    pairs are taken in chunks that a cache holds.
     """
+    parts, n_pairs = [], distances.shape[0]
+    for start in range(0, n_pairs, CHUNK):
+        part = slice(start, min(start + CHUNK, n_pairs))
+        sums = _sums_of_part(
+            loss[part],
+            b0,
+            distances[part],
+            namespace(distances).sqrt(distances[part]) if reach is None else reach[part],
+            moved[part] if hasattr(moved, "shape") else moved,
+            terms,
+            None if s is None else s[part],
+        )
+        parts.append(sums)
+    return PairTotals._make([*map(sum, zip(*parts, strict=True)), scatter])
+
+
+def _sums_of_part(
+    loss: PairLoss,
+    b0: float,
+    distances: Array,
+    reach: Array,
+    moved: Array,
+    terms: int,
+    s: Array | None,
+) -> tuple[float, ...]:
+    """The sums of `PairTotals` over some of the pairs, in its order."""
     xp, u = namespace(distances), unit_roundoff(distances)  # theory (Round)
-    error = accumulated(terms, u) * reach**2 + 2 * reach * moved + moved**2
-    zeta = distances - loss.gamma * b0
-    within = error + 4 * u * (xp.abs(zeta) + xp.abs(loss.gamma * b0))
+    added_up = accumulated(terms, u)
+    error = added_up * reach**2 + 2 * reach * moved + moved**2
+    pull = loss.gamma * b0
+    zeta = distances - pull
+    within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
     slope = loss.slope(zeta)
     rounding = _sum_above(loss.gap_within(zeta, slope, within))
     slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
     s = slope if s is None else s
-    value = float(xp.sum(loss.value(zeta)))
-    return PairTotals(
-        loss=value,
-        loss_error=float(xp.sum(xp.abs(slope) * within))
-        + rounding
-        + accumulated(zeta.shape[0] + 8, u) * value,
-        force=float(xp.sum(loss.gamma * s)),
-        force_error=accumulated(zeta.shape[0] + 8, u) * float(xp.sum(xp.abs(loss.gamma * s))),
-        slack=slack,
-        rounding=rounding,
-        scatter_error=float(xp.sum(xp.abs(s) * error)),
-        scatter=scatter,
-    )
+    value, force = float(xp.sum(loss.value(zeta))), loss.gamma * s
+    loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + added_up * value
+    force_error = added_up * float(xp.sum(xp.abs(force)))
+    scatter_error = float(xp.sum(xp.abs(s) * error))
+    return value, loss_error, float(xp.sum(force)), force_error, slack, rounding, scatter_error
 
 
 def _sum_above(values: Array) -> float:
@@ -147,7 +169,6 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         point.b0,
         pairs.distances,
         pairs.totals.scatter,
-        reach=xp.sqrt(pairs.distances),
         moved=relative * size * pairs.term.sums.longest_difference(),
         terms=problem.n_pairs + n * max(pairs.term.sums.widths) + 8,
     )

@@ -169,9 +169,9 @@ class PairSums:
             return moved
         return xp.take(moved, self.first, axis=0) + xp.take(moved, self.second, axis=0)
 
-    def reach(self, distances: Array) -> Array:
-        """The size of what a distance is computed from: here itself, as nothing cancels."""
-        return self.xp.sqrt(distances)
+    def reach(self, distances: Array) -> Array | None:
+        """The size of what each distance is computed from; None: its root, as nothing cancels."""
+        return None
 
     def in_double(self) -> PairSums:
         """The same pairs with float64 features."""

@@ -98,6 +98,8 @@ class Monitor:
         Print a line an iteration.
     callback : callable or None
         Called with an `Iterate`; a true value stops the solver.
+    proves : bool
+        Whether convergence needs a certificate with rounding errors; a rehearsal does without.
     """
 
     def __init__(
@@ -108,9 +110,10 @@ class Monitor:
         max_iter: int,
         verbose: bool = False,
         callback: Callable[[Iterate], object] | None = None,
+        proves: bool = True,
     ):
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.verbose, self.callback = verbose, callback
+        self.verbose, self.callback, self.proves = verbose, callback, proves
         self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
         self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
@@ -137,9 +140,9 @@ class Monitor:
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
         status = Status.MAX_ITER if n_iter >= self.max_iter else None
-        if is_converged(point.gap, point.primal, self.tol):
-            return self._prove(point) or status
-        return status
+        if not is_converged(point.gap, point.primal, self.tol):
+            return status
+        return (self._prove(point) if self.proves else Status.CONVERGED) or status
 
     def _prove(self, point: Found) -> Status | None:
         """Certify a point that seems to be a solution; None where a better one might be proved."""

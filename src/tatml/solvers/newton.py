@@ -113,13 +113,24 @@ def newton(
     random_state: Any = None,
 ) -> Result:
     """Minimise F from `start` (factors L and b0) until the monitor says stop."""
+    return monitor.result(_minimise(problem, monitor, start, linear_solver, random_state))
+
+
+def _minimise(
+    problem: LogDetProblem,
+    monitor: Monitor,
+    start: Start | None,
+    linear_solver: str,
+    random_state: Any,
+) -> Status:
+    """The same; the best point is left to the monitor."""
     start = start or _first_guess(problem, monitor, linear_solver, random_state)
     point, step, pace = problem.at(*start), Step("start"), _Pace()
     Q: DualFactors = _central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
-            return monitor.result(status)
+            return status
         pace.note(point, step)
         reached = None
         if pace.stale < PATIENCE:
@@ -130,16 +141,16 @@ def newton(
         else:
             pace.rescues += 1
         if pace.at_floor:
-            return monitor.result(Status.PRECISION)
+            return Status.PRECISION
         if reached is None:
             reached = _damped_step(point, linear_solver)
         if _has_last_resort(problem) and (reached is None or pace.rescues == MOST_RESCUES):
             status, polished = _last_resort(problem, monitor)
             if reached is None or status is not Status.PRECISION:
-                return monitor.result(status)
+                return status
             reached = polished, _central(polished), Step("polished")
         if reached is None:
-            return monitor.result(Status.PRECISION)
+            return Status.PRECISION
         point, Q, step = reached
 
 
@@ -197,10 +208,12 @@ def _first_guess(
         return _scaled_prior(problem)
     size = min(max(least, n_pairs // 8), problem.largest_sample)
     sample = problem.sample(size, random_state)
-    rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
+    rehearsal = Monitor(
+        sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
+    )
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
     try:
-        newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
+        _minimise(sample, rehearsal, None, linear_solver, random_state)
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # what it found is a point of the whole problem too
             found = problem.at(_brought(problem, rehearsal.found.L), rehearsal.found.b0)
