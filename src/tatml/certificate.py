@@ -97,9 +97,9 @@ def pair_totals(
 ) -> PairTotals:
     """Sum over the pairs, given their distances and scatter as computed.
 
-    `moved`, one number or one per pair, bounds how far rounding has moved LᵀΔ_k/√M, `reach` the size of what distances and
-    scatter are computed from (None: √D, as nothing cancels), `terms` how many are added up. The
-    pairs are taken in chunks that a cache holds.
+    `moved`, one number or one per pair, bounds how far rounding has moved LᵀΔ_k/√M. `reach` is the
+    size of what distances and scatter are computed from (None: √D, as nothing cancels), `terms` how
+    many are added up. The pairs are taken in chunks that a cache holds.
     """
     parts, n_pairs = [], distances.shape[0]
     for start in range(0, n_pairs, CHUNK):
