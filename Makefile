@@ -14,7 +14,7 @@ BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,
 CASES ?= 20000
 SEEDS ?= 2000
 
-.PHONY: help demo test fuzz test-metric-learn test-torch test-oldest lint format bench clean
+.PHONY: help demo test fuzz test-metric-learn test-torch test-oldest lint types format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -26,6 +26,7 @@ help:
 	@echo "make test-torch         run the tests of PyTorch tensors, on the CPU and a GPU if there is one"
 	@echo "make test-oldest        run the tests with the oldest versions that we allow"
 	@echo "make lint     check style and formatting"
+	@echo "make types    check the type annotations"
 	@echo "make format   repair style and formatting"
 	@echo "make bench    run the benchmarks"
 	@echo "make clean    remove all that make has made"
@@ -56,6 +57,9 @@ lint: $(VENV)/.with-test
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 
+types: $(VENV)/.with-test
+	$(BIN)/mypy
+
 format: $(VENV)/.with-test
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
@@ -64,7 +68,7 @@ bench: $(VENV)/.with-test
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: each says that what it names is installed for this pyproject.toml.

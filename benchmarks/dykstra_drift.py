@@ -63,7 +63,7 @@ def make_problem(n, n_pairs, largest, smallest, C, c0):
 
 def sweep(problem, kind, epochs):
     """Seconds a projection, drift, and the condition number of W."""
-    n, n_pairs = problem.sizes[0], problem.sums.n_pairs
+    n, n_pairs = problem.sizes[0], problem.pairs.sums.n_pairs
     state = dykstra._State(problem, "efficient", np.zeros(n_pairs))
     state.blocks = [kind(n)]
     state.blocks[0].reset(np.eye(n))
@@ -72,7 +72,7 @@ def sweep(problem, kind, epochs):
         for visit in dykstra._visits(state, dykstra.ORDERS["permutation"], order):
             state.project(*visit)
     seconds = (perf_counter() - start) / (epochs * n_pairs)
-    point = dykstra.dual_point(problem, problem.loss.sign * np.array(state.alpha))
+    point = dykstra.dual_point(problem, problem.pairs.loss.sign * np.array(state.alpha))
     inverse = np.linalg.inv(point.L[0])
     drift = np.max(np.abs(inverse @ state.blocks[0].metric() @ inverse.T - np.eye(n)))
     return seconds, drift, np.linalg.cond(point.L[0]) ** 2

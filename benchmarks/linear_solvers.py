@@ -15,8 +15,7 @@ import numpy as np
 from common import describe_machine, draw_pairs, make_classes, timed
 
 from tatml import Newton, learn_metric
-from tatml.solvers.linear import LARGEST_MATRIX, dimension
-from tatml.sums import PairSums
+from tatml.hessian import LARGEST_MATRIX, dimension
 
 WAYS = ("dense", "woodbury", "cg", "auto")
 GRID = [
@@ -44,7 +43,7 @@ def measure(row: tuple, repeats: int) -> tuple[dict, object]:
     spent = {}
     spent["auto"], result = timed(fit, problem, repeats=repeats)
     active = int(result.history["n_active"].max())
-    size = dimension(PairSums([a.transpose(0, 2, 1) for a in problem["X"].arrays]))
+    size = dimension([shape[0] for shape in problem["X"].block_shapes])
     rows = {"dense": size, "woodbury": active, "cg": 0}
     for way in WAYS[:3]:
         allowed = rows[way] <= LARGEST_MATRIX / 2

@@ -649,16 +649,12 @@ def _wrong_value(case: Case, value: Any, judge: Judge | None) -> list[str]:
 def wrong_result(result: Any) -> list[str]:
     """What is wrong with a Result by itself."""
     complaints = []
-    if not all(np.all(np.isfinite(np.asarray(L, dtype=float))) for L in getattr(result, "L", [])):
-        complaints.append("L is not finite")
-    for m, W in enumerate(result.W):
-        W = np.asarray(W, dtype=float)
-        if not np.all(np.isfinite(W)):
-            complaints.append(f"W[{m}] is not finite")
-            continue
-        largest = np.max(np.abs(W))
-        if np.max(np.abs(W - W.T)) > 1e-6 * largest:
-            complaints.append(f"W[{m}] is not symmetric")
+    for m, L in enumerate(result.L):
+        L = np.asarray(L, dtype=float)
+        if not np.all(np.isfinite(L)):
+            complaints.append(f"L[{m}] is not finite")
+        elif np.any(np.triu(L, 1)) or not np.all(np.diag(L) > 0):
+            complaints.append(f"L[{m}] is not lower triangular with a positive diagonal")
     if not (np.isfinite(result.b0) and np.isfinite(result.primal)):
         complaints.append(f"b0 = {result.b0}, primal = {result.primal}")
     if not result.gap >= 0:

@@ -18,6 +18,7 @@ from sklearn import datasets
 import tatml
 from tatml.blocks import Blocks
 from tatml.losses import SquaredHinge
+from tatml.pair_term import PairTerm
 from tatml.pairs import as_pairs
 from tatml.problem import LogDetProblem, squared_hinge
 from tatml.sums import PairSums
@@ -271,11 +272,11 @@ def strict_problem(plain):
     """The same problem, with every array one of array-api-strict."""
     xp = pytest.importorskip("array_api_strict")
     sums = PairSums(
-        [xp.asarray(block) for block in plain.sums.features],
-        xp.asarray(plain.sums.first),
-        xp.asarray(plain.sums.second),
+        [xp.asarray(block) for block in plain.pairs.sums.features],
+        xp.asarray(plain.pairs.sums.first),
+        xp.asarray(plain.pairs.sums.second),
     )
-    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.loss).values()))
+    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.pairs.loss).values()))
     factors = tuple(xp.asarray(C) for C in plain.prior_factors)
     prior = None if plain.prior is None else tuple(xp.asarray(W0) for W0 in plain.prior)
-    return LogDetProblem(sums, loss, plain.c0, plain.mu0, factors, prior)
+    return LogDetProblem((PairTerm(sums, loss),), plain.c0, plain.mu0, factors, prior)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tatml.blocks import Blocks
+from tatml.chunks import sharded_problem
 from tatml.pairs import Pairs
 from tatml.problem import pair_sums
-from tatml.shards import Layout, Piece, SerialExecutor, Setting, ShardedProblem
+from tatml.shards import Layout, Piece, SerialExecutor, Setting, ShardedTerm
 
 
 @dataclass
@@ -34,6 +35,6 @@ def sharded(case, cuts=(5, 6)):
     executor = SerialExecutor(held_shards(case, cuts))
     sizes, widths = zip(*case.blocks.block_shapes, strict=True)
     layout = Layout(sizes, widths, len(case.pairs))
-    setting = Setting(case.C, case.margin, case.c0, case.mu0)
-    problem = ShardedProblem.over(executor, layout, setting)
+    term = ShardedTerm(executor, layout, Setting(case.C, case.margin))
+    problem = sharded_problem(term, case.c0, case.mu0)
     return problem if case.prior is None else problem.with_prior(case.prior)

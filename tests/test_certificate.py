@@ -105,16 +105,16 @@ def test_totals_add_up_to_those_of_the_pairs():
     problem = case.problem()
     point = problem.at(random_factors(case), 0.7)
     totals = pair_totals(
-        problem.loss,
+        problem.pairs.loss,
         point.b0,
-        point.distances,
+        point.pairs.distances,
         point.scatter,
-        reach=np.sqrt(point.distances),
+        reach=np.sqrt(point.pairs.distances),
         moved=1e-14,
         terms=50,
     )
-    assert_allclose(totals.loss, point.loss_value, rtol=1e-14)
-    assert_allclose(totals.force, point.force, rtol=1e-12)
+    assert_allclose(totals.loss, point.totals.loss, rtol=1e-14)
+    assert_allclose(totals.force, point.totals.force, rtol=1e-12)
     assert 0 < totals.slack < 1e-20
     assert 0 < totals.scatter_error < 1e-10
     assert 0 < totals.loss_error < 1e-10

@@ -127,9 +127,9 @@ def test_the_samples_are_left_alone():
     # A block may overwrite its chunk of differences; the problem must not see it.
     for n_samples in (8, 80):  # differences of samples, and differences that are held
         problem = random_case(SHAPES["wide"], n_pairs=40, n_samples=n_samples).problem()
-        before = [block.copy() for block in problem.sums.features]
+        before = [block.copy() for block in problem.pairs.sums.features]
         Dykstra().solve(problem, tol=1e-4)
-        for block, kept in zip(problem.sums.features, before, strict=True):
+        for block, kept in zip(problem.pairs.sums.features, before, strict=True):
             np.testing.assert_array_equal(block, kept)
 
 
@@ -293,7 +293,7 @@ def test_itml_is_its_textbook_algorithm(c0):
     case, problem = itml_problem(c0=c0)
     found = Dykstra(order="cyclic", max_iter=3).solve(problem, tol=1e-13)
     assert not found.converged
-    A, multiplier = textbook_itml(case, problem.loss, 3)
+    A, multiplier = textbook_itml(case, problem.pairs.loss, 3)
     assert len(found.active) > 5
     np.testing.assert_allclose(found.W[0], A, atol=1e-10)
     np.testing.assert_allclose(found.multipliers, multiplier[found.active], atol=1e-10)
@@ -307,8 +307,8 @@ def test_itml_reaches_newtons_optimum_with_a_valid_gap():
     suboptimality = found.history["primal"] - newton.primal
     assert np.all(found.history["gap"] >= suboptimality - 1e-9)
     assert suboptimality[0] > 0.1
-    s = np.zeros(problem.sums.n_pairs)
-    s[found.active] = problem.loss.sign[found.active] * found.multipliers
+    s = np.zeros(problem.pairs.sums.n_pairs)
+    s[found.active] = problem.pairs.loss.sign[found.active] * found.multipliers
     assert problem.dual(s) == pytest.approx(found.dual, abs=1e-10)
 
 

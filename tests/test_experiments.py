@@ -1,6 +1,7 @@
 """Protocol, methods and seeds: halves, no leakage, the same numbers on any number of jobs."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -286,10 +287,10 @@ def test_a_changed_setting_changes_the_key(monkeypatch):
 def test_more_repeats_or_another_level_change_no_key(monkeypatch):
     task = Task("table1", DATASETS["virus"], "M=1;(1)", "euc", 0)
     before = task.identity()["key"]
-    other = dict(PROTOCOL) | {"repeats": 10, "significance": 0.01}
+    other = replace(PROTOCOL, repeats=10, significance=0.01)
     monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other)
     assert task.identity()["key"] == before
-    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other | {"neighbours": 1})
+    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", replace(other, neighbours=1))
     assert task.identity()["key"] != before
 
 

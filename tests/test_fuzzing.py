@@ -248,8 +248,8 @@ def changed_result(**changes):
 
 def test_a_wrong_result_is_seen():
     assert changed_result() == []
-    assert "W[0] is not finite" in changed_result(W=[np.full((3, 3), np.nan)])
-    assert "W[0] is not symmetric" in changed_result(W=[np.triu(np.ones((3, 3)))])
+    assert "L[0] is not finite" in changed_result(L=[np.full((3, 3), np.nan)])
+    assert "not lower triangular" in changed_result(L=[np.triu(np.ones((3, 3)))])[0]
     assert "gap = nan" in changed_result(gap=np.nan)[0]
     assert "status" in changed_result(gap=1e9)[0]
 

@@ -11,7 +11,8 @@ from test_linear import RTOL, at, explicit_matrix, flat, random_direction
 
 import tatml.solvers.linear as linear
 from tatml import Newton
-from tatml.solvers.linear import DenseSystem, KeptDenseSystem, WoodburySystem, newton_system
+from tatml.hessian import ActivePairs
+from tatml.solvers.linear import WoodburySystem, newton_system, pair_gram
 from tatml.sums import PairSums, svec_size
 
 TILED = {"tiled": [(9, 2), (4, 1)]}  # what the others have is mostly cheaper by svec
@@ -42,18 +43,17 @@ def test_tiles_are_the_gram_matrix(case, monkeypatch, tile):
 
 @pytest.mark.parametrize("tile", [1, 100, 2**20])
 def test_the_gram_matrix_is_that_of_the_pairs(case, monkeypatch, tile):
-    """zₖᵀzₗ + δ/h, (Gram), by loops over the pairs."""
+    """zₖᵀzₗ, (Gram), by loops over the pairs."""
     monkeypatch.setattr(linear, "TILE", tile)
-    sums, M = case.with_(prior=None).problem().sums, len(case.arrays)
-    h = np.linspace(1, 2, len(case.pairs))
-    gram = WoodburySystem(sums, h, case.gamma, case.c0)._gram()
+    sums, M = case.with_(prior=None).problem().pairs.sums, len(case.arrays)
+    gram = pair_gram(sums, -case.gamma / case.c0**0.5)
     Z = np.array(
         [
             np.concatenate([*(A[k].ravel() / M for A in case.A), [case.gamma[k] / case.c0**0.5]])
             for k in range(len(case.pairs))
         ]
     )
-    assert_allclose(gram, Z @ Z.T + np.diag(1 / h), rtol=1e-10, atol=1e-12)
+    assert_allclose(gram, Z @ Z.T, rtol=1e-10, atol=1e-12)
 
 
 def peak_of_woodbury(n, width, k):
@@ -62,10 +62,11 @@ def peak_of_woodbury(n, width, k):
     features = [rng.normal(size=(30, width, n)) / n]
     first = rng.integers(30, size=k)
     sums = PairSums(features, first, (first + 1 + rng.integers(29, size=k)) % 30)
-    WoodburySystem(sums.take(np.arange(5)), np.ones(5), np.ones(5), 1.0)  # fills the caches
+    few = ActivePairs(sums.take(np.arange(5)), np.ones(5), np.ones(5), 1.0)
+    WoodburySystem(few)  # fills the caches
     tracemalloc.start()
     try:
-        WoodburySystem(sums, np.ones(k), np.ones(k), 1.0)
+        WoodburySystem(ActivePairs(sums, np.ones(k), np.ones(k), 1.0))
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -87,7 +88,7 @@ def test_woodbury_is_not_chosen_where_it_would_hold_too_much(monkeypatch):
     case = random_case([(60, 1)], n_pairs=20, n_samples=50)
     point = case.problem().at(case.eyes, 0.5)
     assert newton_system(point, case.eyes, "auto").name == "woodbury"
-    monkeypatch.setattr(linear, "HELD_BYTES", 8 * 60 * point.n_active - 1)
+    monkeypatch.setattr("tatml.hessian.HELD_BYTES", 8 * 60 * point.n_active - 1)
     assert newton_system(point, case.eyes, "auto").name != "woodbury"
 
 
@@ -99,15 +100,14 @@ def test_kept_rows_give_the_same_system(case, monkeypatch, coordinates):
     factors = case.eyes if coordinates == "of W" else random_factors(case)
     W, b0 = random_point(case)
     V, b = random_direction(case)
-    systems = []
+    systems, hessians = [], []
     for size in (2**26, 0):
         monkeypatch.setattr("tatml.sums.SVEC_BYTES", size)
         point = case.at(W, b0)
-        assert (point.problem.svec_rows is None) == (size == 0)
+        assert (point.problem.pairs.sums.kept_svec_rows is None) == (size == 0)
         systems.append(newton_system(point, factors, "dense"))
-    assert [type(system) for system in systems] == [KeptDenseSystem, DenseSystem]
-    kept, assembled = (system._assemble() for system in systems)
-    assert_allclose(kept, assembled, rtol=1e-9, atol=1e-10)
+        hessians.append(point.hessian(factors))
+    assert_allclose(*hessians, rtol=1e-9, atol=1e-10)
     expected = np.linalg.solve(explicit_matrix(case, point, factors), flat(V, b))
     for system in systems:
         assert_allclose(flat(*system.solve(V, b, RTOL)), expected, rtol=1e-8, atol=1e-10)
@@ -115,11 +115,10 @@ def test_kept_rows_give_the_same_system(case, monkeypatch, coordinates):
 
 def test_kept_rows_come_in_chunks(case, monkeypatch):
     point, factors = at(case), random_factors(case)
-    whole = newton_system(point, factors, "dense")
+    assert point.problem.pairs.sums.kept_svec_rows is not None
+    whole = point.hessian(factors)
     monkeypatch.setattr("tatml.sums.CHUNK_BYTES", 1)
-    parts = newton_system(point, factors, "dense")
-    assert type(parts) is KeptDenseSystem
-    assert_allclose(parts._assemble(), whole._assemble(), rtol=1e-12, atol=1e-13)
+    assert_allclose(point.hessian(factors), whole, rtol=1e-12, atol=1e-11)
 
 
 def test_a_problem_too_large_to_keep_has_the_same_solution(monkeypatch):

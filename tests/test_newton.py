@@ -20,10 +20,10 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tatml import Newton, Status
+from tatml import Newton, Status, pair_term
 from tatml.solvers import Monitor
-from tatml.solvers import linear as linear_module
 from tatml.solvers import newton as newton_module
+from tatml.solvers.dual_newton import can_finish_in_dual, finish_in_dual
 from tatml.solvers.linear import SYSTEMS
 
 
@@ -217,7 +217,7 @@ def test_the_sample_is_weighted_like_the_whole(monkeypatch):
 def test_a_sampled_hessian_does_not_change_the_optimum(monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=3_000, n_samples=60, C=1e-2, weights=True)
     expected = case.learn(tol=1e-10, solver=Newton(linear_solver="dense"))
-    monkeypatch.setattr(linear_module, "PAIRS_PER_DIMENSION", 10)
+    monkeypatch.setattr(pair_term, "PAIRS_PER_DIMENSION", 10)
     result = case.learn(tol=1e-10, solver=Newton(linear_solver="dense", random_state=0))
     assert result.history["gap"][1] != expected.history["gap"][1]
     assert result.n_iter <= 40
@@ -332,3 +332,65 @@ def test_optimal_multipliers_beat_others():
     for seed in range(20):
         assert case.dual(random_dual_point(case, seed)) < result.dual
         assert case.primal(*random_point(case, seed)) > result.primal
+
+
+# The last resort
+
+
+@pytest.mark.parametrize("c0", [0.3, inf])
+@pytest.mark.parametrize("name", SHAPES)
+def test_polished_multipliers_certify_half_the_squared_newton_step(name, c0):
+    """theory (Polish): ½⟨step, H step⟩ = −½⟨gradient, step⟩, and never below F − min F."""
+    case = random_case(SHAPES[name], n_pairs=40, C=50.0, c0=c0)
+    best = case.learn(tol=1e-12)
+    W = [(1 + 1e-4) * matrix for matrix in best.W]  # near the solution, on known sides of all kinks
+    point = case.at(W, best.b0)
+    direction = newton_module._newton_direction(point)
+    V, b = direction
+    slope = sum(np.sum(G * block) for G, block in zip(point.gradient, V, strict=True))
+    decrement = -(slope + point.threshold_slope * b)
+    polished = newton_module._polished(point, direction)
+    assert_allclose(polished.gap, decrement / 2, rtol=0.01)
+    assert polished.gap < point.gap
+    s = polished.slope
+    assert np.all(case.y * s >= 0)
+    assert_allclose(polished.gap, case.primal(W, best.b0) - case.dual(s), rtol=1e-4)
+
+
+@pytest.mark.parametrize("c0", [0.3, inf])
+@pytest.mark.parametrize("name", SHAPES)
+def test_newton_on_the_dual_solves_ordinary_problems_too(name, c0):
+    case = random_case(SHAPES[name], n_pairs=40, C=10.0, c0=c0, prior=True, weights=True)
+    expected, problem = case.learn(), case.problem()
+    monitor = Monitor(problem, tol=1e-10, max_iter=60)
+    monitor.record(0, problem.at(problem.identity(), case.mu0), **vars(newton_module.Step("start")))
+    status = finish_in_dual(problem, monitor, vars(newton_module.Step("dual")))
+    assert status is Status.CONVERGED
+    result = monitor.result(status)
+    dual = result.history["dual"][1:]
+    assert np.all(np.diff(dual) >= -1e-12 * np.abs(dual[1:]))
+    assert_allclose(result.primal, expected.primal, rtol=1e-9)
+    for got, W in zip(result.W, expected.W, strict=True):
+        assert_allclose(got, W, rtol=1e-3, atol=1e-4)
+    assert result.n_iter < 40
+
+
+def test_newton_on_the_dual_leaves_many_pairs_alone():
+    case = random_case(SHAPES["vectors"])
+    assert can_finish_in_dual(case.problem(), 1_000)
+    assert not can_finish_in_dual(case.problem(), 1_001)
+
+
+def test_stale_steps_end_in_the_last_resort(monkeypatch):
+    """Where primal-dual steps never help, the last resort does, and the history says so."""
+    case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e3)
+
+    def no_step(point, Q, linear_solver, rng, pace):
+        return point, Q, newton_module.Step("primal-dual", 0.0)
+
+    monkeypatch.setattr(newton_module, "_primal_dual_step", no_step)
+    monkeypatch.setattr(newton_module, "PATIENCE", 1)
+    monkeypatch.setattr(newton_module, "MOST_RESCUES", 1)
+    result = case.learn(tol=1e-9)
+    assert result.status is Status.CONVERGED
+    assert {"polished", "dual"} & set(result.history["kind"])

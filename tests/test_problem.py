@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 
 from tatml.losses import BurgLoss, SquaredHinge
 from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem
+from tatml.problem import LogDetProblem, best_threshold
 
 C0 = [0.1, 1.0, inf]
 
@@ -53,10 +53,12 @@ def test_primal_and_multipliers_are_the_definition(case):
         W, b0 = random_point(case, seed)
         point = case.at(W, b0)
         assert_allclose(point.primal, case.primal(W, b0), rtol=1e-12)
-        assert_allclose(point.zeta, case.distances(W) - case.gamma * b0, rtol=1e-10, atol=1e-12)
+        assert_allclose(
+            point.pairs.zeta, case.distances(W) - case.gamma * b0, rtol=1e-10, atol=1e-12
+        )
         assert_allclose(point.slope, case.multipliers(W, b0), rtol=1e-10, atol=1e-12)
-        assert_array_equal(point.active, np.flatnonzero(case.violation(W, b0)))
-        assert_allclose(point.curvature, case.cw * (case.violation(W, b0) > 0), rtol=1e-14)
+        assert_array_equal(point.pairs.active, np.flatnonzero(case.violation(W, b0)))
+        assert_allclose(point.pairs.curvature, case.cw * (case.violation(W, b0) > 0), rtol=1e-14)
 
 
 def test_factors_and_metric_are_inverse_to_each_other(case):
@@ -204,7 +206,7 @@ def test_best_threshold_is_the_minimum_over_b0(c0):
         case = random_case(SHAPES["square"], seed=seed, c0=c0, C=3.0, weights=True)
         W, _ = random_point(case, seed)
         D, problem = case.distances(W), case.problem()
-        b0 = problem.best_threshold(D)
+        b0 = best_threshold(D, problem.pairs.loss, case.c0, case.mu0)
         s = case.multipliers(W, b0)
         assert abs(c0 * (b0 - case.mu0) - case.gamma @ s) < 1e-10 * (1 + np.abs(s).sum())
         ends = [case.mu0, *(D / case.gamma)]
@@ -223,15 +225,15 @@ def test_best_threshold_takes_a_handful_of_passes():
 
     for seed in range(10):
         problem = random_case([(3, 2)], seed=seed, n_pairs=500, n_samples=50, C=3.0).problem()
-        counted = replace(problem, loss=Counted(**vars(problem.loss)))
+        counted, distances = Counted(**vars(problem.pairs.loss)), problem.pairs.sums.distances()
         calls.clear()
-        counted.best_threshold(problem.sums.distances())
+        best_threshold(distances, counted, problem.c0, problem.mu0)
         assert len(calls) <= 12
 
 
 def test_a_fixed_threshold_is_its_centre():
     case = random_case(SHAPES["square"], c0=inf, mu0=1.7)
-    assert case.problem().best_threshold(np.ones(len(case.pairs))) == 1.7
+    assert best_threshold(np.ones(len(case.pairs)), case.problem().pairs.loss, inf, 1.7) == 1.7
     assert not case.problem().learns_threshold
 
 
@@ -252,7 +254,8 @@ def test_a_subset_is_the_problem_of_these_pairs(case):
         C=2.5 * case.C,
     )
     W, b0 = random_point(case)
-    problem = case.problem().subset(chosen, 2.5)
+    problem = case.problem()
+    problem = replace(problem, terms=(problem.pairs.take(chosen, 2.5),))
     point = problem.at(factors_of(problem, W), b0)
     assert_allclose(point.primal, some.primal(W, b0), rtol=1e-11)
     s = random_dual_point(some)
@@ -279,8 +282,8 @@ def test_the_certificate_holds_for_another_loss():
         np.linalg.slogdet(np.eye(len(S)) + W0 @ S)[1]
         for W0, S in zip(case.W0, case.scatter(s), strict=True)
     )
-    assert_allclose(problem.dual(s), logdet - problem.loss.conjugate(s).sum(), rtol=1e-9)
-    loss = problem.loss.value(case.distances(W)).sum()
+    assert_allclose(problem.dual(s), logdet - problem.pairs.loss.conjugate(s).sum(), rtol=1e-9)
+    loss = problem.pairs.loss.value(case.distances(W)).sum()
     assert_allclose(point.primal, sum(map(divergence, W, case.W0)) + loss, rtol=1e-11)
     assert 0 < point.gap <= point.primal - problem.dual(s) + 1e-9
 
@@ -306,7 +309,9 @@ def test_the_problem_works_on_strict_arrays(c0, distance):
     for name, expected in vars(ours.kkt(s)).items():
         assert_allclose(getattr(theirs.kkt(xp.asarray(s)), name), expected, rtol=1e-10, atol=1e-13)
     D = case.distances(W)
-    assert_allclose(strict.best_threshold(xp.asarray(D)), plain.best_threshold(D), rtol=1e-12)
+    found = best_threshold(xp.asarray(D), strict.pairs.loss, strict.c0, strict.mu0)
+    expected = best_threshold(D, plain.pairs.loss, plain.c0, plain.mu0)
+    assert_allclose(found, expected, rtol=1e-12)
     metric = metric_of(strict, factors_of(strict, [xp.asarray(matrix) for matrix in W]))
     for got, expected in zip(metric, W, strict=True):
         assert_allclose(np.asarray(got), expected, rtol=1e-11, atol=1e-12)
@@ -318,7 +323,7 @@ def test_the_best_multiple_is_the_best(case):
     for seed in range(4):
         slope = case.at(*random_point(case, seed)).slope
         for s in (slope, 30 * slope, 1e-3 * slope):
-            eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(s)]
+            eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
             theta, value = problem.best_multiple(s, eigenvalues)
             assert 0 <= theta <= 1
             assert_allclose(value, problem.dual(theta * s), rtol=1e-9, atol=1e-11)
@@ -332,5 +337,5 @@ def test_the_best_multiple_is_all_of_a_small_force():
     case = random_case(SHAPES["square"])
     problem = case.problem()
     s = np.zeros(len(case.pairs))
-    eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(s)]
+    eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
     assert problem.best_multiple(s, eigenvalues)[1] == 0

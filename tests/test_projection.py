@@ -28,7 +28,7 @@ def state_of(case, alpha=None, projection="efficient"):
 
 
 def project(state, k):
-    rows = state.problem.sums.take(np.array([k])).rows(slice(0, 1))
+    rows = state.problem.pairs.sums.take(np.array([k])).rows(slice(0, 1))
     state.project([k], [np.array(block) for block in rows])
 
 

@@ -101,7 +101,7 @@ def test_a_product_is_one_pass_and_held_differences_change_nothing(monkeypatch, 
     monkeypatch.setattr("tatml.sums.CHUNK_BYTES", chunk)
     monkeypatch.setattr("tatml.sums.EAGER_BYTES", 0 if lazy else 2**28)
     case = random_case([(3, 2), (2, 4)], n_pairs=50)
-    sums = case.problem().sums.transformed(random_factors(case))
+    sums = case.problem().pairs.sums.transformed(random_factors(case))
     rng, V = np.random.default_rng(0), random_matrices(case)
     weights, shift = rng.uniform(size=50), rng.normal(size=50)
     expected = weights * (sums.quadratic(V) + shift)

@@ -19,10 +19,9 @@ from shards_helpers import held_shards, sharded
 
 import tatml.shards
 from tatml import Newton
-from tatml.shards import add
 from tatml.solvers import newton as newton_module
 from tatml.solvers.linear import newton_system
-from tatml.solvers.sharded import system_at
+from tatml.terms import Totals, add
 
 TIGHT = 1e-16  # W is as exact as the square root of the gap
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
@@ -49,8 +48,9 @@ def test_values_gradient_and_certificate_agree(case):
     for seed in range(3):
         whole, parts = both(case, seed)
         assert parts.n_active == whole.n_active > 0
-        for name in ("primal", "threshold_slope", "gap", "dual", "force", "loss_value"):
+        for name in ("primal", "threshold_slope", "gap", "dual"):
             assert_allclose(getattr(parts, name), getattr(whole, name), **EXACT)
+        assert_allclose(parts.totals[:4], whole.totals[:4], **EXACT)
         assert largest_difference(parts.gradient, whole.gradient) < 1e-11
         for theta in (0.3, 1.0):
             assert_allclose(parts.conjugate(theta), whole.conjugate(theta), **EXACT)
@@ -64,7 +64,7 @@ def test_newton_directions_agree(case, way, fused, monkeypatch):
     factors, V = random_factors(case), random_matrices(case)
     b = 0.0 if case.c0 == inf else 0.7
     expected = newton_system(whole, factors, way).solve(V, b, 1e-13)
-    found = system_at(parts, factors, way).solve(V, b, 1e-13)
+    found = newton_system(parts, factors, way).solve(V, b, 1e-13)
     assert largest_difference(found[0], expected[0]) < 1e-9
     assert_allclose(found[1], expected[1], rtol=1e-8, atol=1e-10)
 
@@ -92,7 +92,7 @@ def test_without_active_pairs_the_system_is_the_identity():
     point, V = sharded(case).at(case.eyes, 1e3), random_matrices(case)
     assert point.n_active == 0
     for way in ("dense", "cg"):
-        solution, b = system_at(point, case.eyes, way).solve(V, 0.7, 1e-13)
+        solution, b = newton_system(point, case.eyes, way).solve(V, 0.7, 1e-13)
         assert largest_difference(solution, V) == 0
         assert b == 0.7
 
@@ -157,7 +157,7 @@ def test_a_sample_stands_for_all_pairs():
     W, b0 = random_point(case)
     L = factors_of(problem, W)
     whole, some = problem.at(L, b0), sample.at(L, b0)
-    assert_allclose(some.loss_value, whole.loss_value, rtol=0.3)
+    assert_allclose(some.totals.loss, whole.totals.loss, rtol=0.3)
     assert_allclose(some.n_active / 600, whole.n_active / 3000, atol=0.1)
 
 
@@ -167,8 +167,8 @@ def test_a_sample_does_not_grow_with_the_number_of_shards():
     problem = sharded(case, range(1, n_pairs))  # one pair each
     sample = problem.sample(n_pairs // 10, np.random.default_rng(0))
     assert 0.8 < sample.n_pairs / (n_pairs // 10) < 1.2
-    weight = np.sum(case.problem().loss.weight)
-    assert np.sum(sample.loss.weight) == pytest.approx(weight, rel=0.2)
+    weight = np.sum(case.problem().pairs.loss.weight)
+    assert np.sum(sample.pairs.loss.weight) == pytest.approx(weight, rel=0.2)
     assert problem.sample(1, np.random.default_rng(0)).n_pairs >= 1
 
 
@@ -176,9 +176,10 @@ def test_a_sampled_hessian_stands_for_all_pairs(monkeypatch):
     monkeypatch.setattr(tatml.shards, "PAIRS_PER_DIMENSION", 40)
     case = many_pairs()
     point = sharded(case, [1000, 1500]).at(case.eyes, 0.5)
-    assert point.has_hessian
-    assert not point.has_whole_hessian
-    sampled, exact = point.hessian(sampled=True), point.hessian(sampled=False)
+    (part,) = point.parts
+    assert part._known_hessian(sampled=True) is not None
+    assert part._known_hessian(sampled=False) is None
+    sampled, exact = (point.hessian(case.eyes, rng) for rng in (np.random.default_rng(0), None))
     error = np.linalg.norm(sampled - exact) / np.linalg.norm(exact)
     assert 0 < error < 0.2
 
@@ -188,6 +189,9 @@ def test_results_are_added_part_by_part():
     total = add(a, add(a, a))
     assert total[:2] == (3, 7.5)
     assert_allclose(total[2][0], [3, 3])
+    named = Totals(1.0, 2.0, 3.0, 4, [np.ones(2)])
+    twice = add(named, named)
+    assert (twice.loss, twice.n_active, twice.scatter[0][0]) == (2.0, 8, 2.0)
 
 
 def test_a_piece_knows_how_large_it_is():

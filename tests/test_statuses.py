@@ -188,7 +188,7 @@ def test_dykstra_refuses_a_loss_without_a_projection():
         pass
 
     problem = random_case(SHAPES["vectors"]).problem()
-    problem = dataclasses.replace(problem, loss=Other(**vars(problem.loss)))
+    problem = problem.with_loss(Other(**vars(problem.pairs.loss)), problem.c0)
     message = "solver: 'dykstra' needs .*SquaredHinge or BurgLoss, got Other"
     with pytest.raises(TypeError, match=message):
         Dykstra().solve(problem)

@@ -134,7 +134,7 @@ def test_a_path_takes_a_part_of_many_pairs(n_samples, share, monkeypatch):
 
     def spy(solver, problem, *, tol, **options):
         if tol == tatml_cv.PATH_TOL:
-            counts.add(problem.sums.n_pairs)
+            counts.add(problem.pairs.sums.n_pairs)
         return solve(solver, problem, tol=tol, **options)
 
     monkeypatch.setattr(Newton, "solve", spy)

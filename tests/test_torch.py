@@ -50,7 +50,7 @@ def test_the_solution_is_numpys(place, shape, c0, linear_solver):
 def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
     for name in ("SAMPLE", "GPU_SAMPLE"):
         monkeypatch.setattr(newton_module, name, 50)
-    monkeypatch.setattr("tatml.solvers.linear.PAIRS_PER_DIMENSION", 5)
+    monkeypatch.setattr("tatml.pair_term.PAIRS_PER_DIMENSION", 5)
     monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
     case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
     for linear_solver in ("dense", "cg"):

@@ -7,6 +7,7 @@ are and where they are. PyTorch and CuPy are read through the package array-api-
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
@@ -54,7 +55,6 @@ def namespace(array: Array) -> Any:
     return _compatible(_package(kind)) or array.__array_namespace__()
 
 
-@cache
 def _package(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
@@ -107,7 +107,7 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     """Values in the namespace and on the device of another array; its dtype is theirs, or given."""
     xp = namespace(like)
     if xp is np:
-        return np.asarray(values, dtype=dtype)
+        return np.asarray(to_numpy(values), dtype=dtype)
     if type(values) is np.ndarray and not values.flags.writeable:  # PyTorch would warn
         values = values.copy()
     return xp.asarray(values, dtype=dtype, device=like.device)
@@ -181,7 +181,7 @@ def inverse_factor(P: Array) -> Array:
     return xp.linalg.inv(xp.linalg.cholesky(P)).T
 
 
-def factor_posdef(matrix: Array):
+def factor_posdef(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix once; return the function that solves for a vector."""
     kind, xp = _package(type(matrix)), namespace(matrix)
     if xp is np:  # half the work of the inverse, and more accurate

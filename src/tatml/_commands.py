@@ -6,7 +6,7 @@ import ast
 import json
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import Columns, Data, read_data
+from ._files import Columns, Data, Samples, read_data
 from ._measuring import (
     embedded,
     evaluation_rows,
@@ -89,14 +89,14 @@ def evaluate(options: Namespace) -> None:
 
 def predict(options: Namespace) -> None:
     """Judge pairs, or classify samples by their nearest neighbours in the training data."""
-    out = _free_path(options.out, options.force, (".csv", ".npz"))
+    out = _table_path(options)
     model, data = _model_and_data(options, guess_target=False)
     if data.pairs is not None:
-        table = _judged(model.estimator, data)
+        table = _judged(model.estimator, data.pairs, data.X)
     elif options.train is not None:
         train = labelled(read_data(options.train, _columns_for(options, model, True)))
         knn = neighbours(model.estimator, train, options.k)
-        table = {"y": knn.predict(embedded(model.estimator, data))}
+        table = {"y": knn.predict(embedded(model.estimator, data.X))}
     else:
         raise ValueError(
             f"{data.path}: expected pairs (--pairs PAIRS, or an array pairs), or training data for "
@@ -107,11 +107,11 @@ def predict(options: Namespace) -> None:
 
 def transform(options: Namespace) -> None:
     """Embed samples so that their Euclidean distance is the learnt one."""
-    out = _free_path(options.out, options.force, (".csv", ".npz"))
+    out = _table_path(options)
     model, data = _model_and_data(options, guess_target=False)
     if data.X is None:
         raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
-    Z = embedded(model.estimator, data)
+    Z = embedded(model.estimator, data.X)
     labels = {
         name: values
         for name, values in (("y", data.y), ("groups", data.groups))
@@ -201,14 +201,14 @@ def _solver(value: Any) -> Any:
 
 def _learn(estimator: Any, data: Data) -> None:
     if data.pairs is None:
-        labelled(data)
+        known = labelled(data)
         try:
-            estimator.fit(data.X, data.y, groups=data.groups)
+            estimator.fit(known.X, known.y, groups=known.groups)
         except ValueError as error:
             if "label type" in str(error):
                 column = f"the column {data.target!r}" if data.target else "y"
                 raise ValueError(
-                    f"{data.path}: expected classes in {column}, got {len(np.unique(data.y))} "
+                    f"{data.path}: expected classes in {column}, got {len(np.unique(known.y))} "
                     "different numbers; name the column of the classes with --target"
                 ) from error
             raise
@@ -277,13 +277,13 @@ def _next_command(out: Path, data: Data) -> str:
 # Predicting
 
 
-def _judged(estimator: Any, data: Data) -> dict[str, NDArray]:
-    distances = estimator.pair_distance(data.pairs, data.X)
-    same = estimator.predict_pairs(data.pairs, data.X) > 0
+def _judged(estimator: Any, pairs: NDArray, X: Samples | None) -> dict[str, NDArray]:
+    distances = estimator.pair_distance(pairs, X)
+    same = estimator.predict_pairs(pairs, X) > 0
     table = {"distance": distances, "similar": np.where(same, "same", "different")}
-    if data.X is None:
+    if X is None:
         return {"pair": np.arange(len(distances))} | table
-    return {"first": data.pairs[:, 0], "second": data.pairs[:, 1]} | table
+    return {"first": pairs[:, 0], "second": pairs[:, 1]} | table
 
 
 def _threshold(model: Model) -> float:
@@ -315,10 +315,15 @@ def _columns_for(options: Namespace, model: Model, guess_target: bool) -> Column
     )
 
 
-def _free_path(path: str | None, force: bool, extensions: Sequence[str]) -> Path | None:
-    """Where to write: nothing is overwritten unasked, and that is said before the work."""
-    if path is None:
+def _table_path(options: Namespace) -> Path | None:
+    """Where to write a table; None is the standard output."""
+    if options.out is None:
         return None
+    return _free_path(options.out, options.force, (".csv", ".npz"))
+
+
+def _free_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
+    """Where to write: nothing is overwritten unasked, and that is said before the work."""
     out = Path(path)
     if out.suffix.lower() not in extensions:
         raise ValueError(
@@ -343,8 +348,9 @@ def _write_columns(out: Path | None, table: dict[str, NDArray]) -> None:
 
 
 def _save_arrays(out: Path, arrays: dict[str, NDArray]) -> None:
+    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
     with open(out, "wb") as file:  # by name, numpy would add another extension to .NPZ
-        np.savez(file, **arrays)
+        savez(file, **arrays)
 
 
 def _what(data: Data) -> str:
@@ -352,7 +358,8 @@ def _what(data: Data) -> str:
     text = str(data.path)
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"
-    text = f"{len(data.X)} samples of {text}"
+    count = 0 if data.X is None else len(data.X)
+    text = f"{count} samples of {text}"
     if data.y is None:
         return text
     column = f" (column {data.target!r})" if data.target else ""

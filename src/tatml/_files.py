@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,9 @@ from ._names import quoted, suggestion
 from ._tables import Table, check_is_file, read_table
 from .blocks import Blocks, as_blocks
 
-__all__ = ["Columns", "Data", "read_data"]
+__all__ = ["Columns", "Data", "Samples", "read_data"]
+
+Samples = Blocks | NDArray
 
 TARGET_NAMES = ("y", "target")
 PAIR_COLUMNS = ("first", "second", "similar")
@@ -77,7 +78,7 @@ class Data:
     """
 
     path: Path
-    X: Any = None
+    X: Samples | None = None
     y: NDArray | None = None
     groups: NDArray | None = None
     pairs: NDArray | None = None
@@ -87,7 +88,11 @@ class Data:
     groups_name: str | None = None
 
 
-def read_data(path: str | Path, columns: Columns = Columns(), pairs: Any = None) -> Data:  # noqa: B008
+def read_data(
+    path: str | Path,
+    columns: Columns = Columns(),  # noqa: B008 - it is frozen
+    pairs: str | Path | None = None,
+) -> Data:
     """Read a file of samples or pairs; `pairs` names a table of index pairs into its rows."""
     path = Path(path)
     read = {".npz": _read_npz, ".csv": _read_csv}.get(path.suffix.lower())
@@ -186,7 +191,6 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> Data:
         raise ValueError(f"{path}: expected a table for --drop, got an archive of arrays")
     arrays = _arrays(path)
     X = _samples(path, arrays)
-    n_samples = None if X is None else len(X)
     pairs = None if with_pairs else arrays.get("pairs")
     if pairs is None:
         if X is None:
@@ -194,14 +198,14 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> Data:
                 f"{path}: expected an array X (or X0, X1, … or pairs), got {quoted(arrays)}"
                 f"{suggestion('X', list(arrays))}"
             )
-        y = _one_each(path, "y", arrays.get(columns.target or "y"), n_samples)
+        y = _one_each(path, "y", arrays.get(columns.target or "y"), len(X))
         if columns.target and y is None:
             raise ValueError(f"{path}: expected an array {columns.target!r}, got {quoted(arrays)}")
-        groups = _one_each(path, "groups", arrays.get(columns.groups or "groups"), n_samples)
+        groups = _one_each(path, "groups", arrays.get(columns.groups or "groups"), len(X))
         if columns.groups and groups is None:
             raise ValueError(f"{path}: expected an array {columns.groups!r}, got {quoted(arrays)}")
         return Data(path, X, y, groups)
-    pairs = _checked_pairs(path, pairs, n_samples)
+    pairs = _checked_pairs(path, pairs, None if X is None else len(X))
     name = "similar" if "similar" in arrays else "y"
     flags = _one_each(path, name, arrays.get(name), len(pairs))
     return Data(path, X, pairs=pairs, similar=None if flags is None else _flags(path, name, flags))
@@ -222,7 +226,7 @@ def _arrays(path: Path) -> dict[str, NDArray]:
     return arrays
 
 
-def _samples(path: Path, arrays: dict[str, NDArray]) -> Any:
+def _samples(path: Path, arrays: dict[str, NDArray]) -> Samples | None:
     numbers = sorted(int(name[1:]) for name in arrays if re.fullmatch(r"X(0|[1-9]\d*)", name))
     several = [f"X{m}" for m in numbers]
     if "X" in arrays and several:

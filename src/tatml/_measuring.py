@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from ._files import Data
+from ._files import Data, Samples
 from ._warnings import warn_user
 from .blocks import as_blocks
 from .drawing import draw_pairs
@@ -19,6 +20,7 @@ from .inspection import error_rates
 from .thresholds import equal_error_rate
 
 __all__ = [
+    "Labelled",
     "embedded",
     "evaluation_rows",
     "labelled",
@@ -33,13 +35,23 @@ __all__ = [
 Row = tuple[str, str, str]
 
 
-def labelled(data: Data) -> Data:
-    """The same data, which must have classes."""
-    if data.y is None:
+@dataclass(frozen=True)
+class Labelled:
+    """The samples of a file, with a class for each, and perhaps a group."""
+
+    path: Path
+    X: Samples
+    y: NDArray
+    groups: NDArray | None
+
+
+def labelled(data: Data) -> Labelled:
+    """The samples of the data, which must have classes."""
+    if data.X is None or data.y is None:
         raise ValueError(
             f"{data.path}: expected labels: an array y, or a column named y, target or by --target"
         )
-    return data
+    return Labelled(data.path, data.X, data.y, data.groups)
 
 
 def pair_labels(data: Data) -> NDArray[np.intp]:
@@ -51,22 +63,22 @@ def pair_labels(data: Data) -> NDArray[np.intp]:
     return np.where(data.similar, 1, -1)
 
 
-def embedded(estimator: Any, data: Data) -> NDArray[np.float64]:
+def embedded(estimator: Any, X: Samples | None) -> NDArray[np.float64]:
     """The samples where plain distances are the learnt ones."""
     if not hasattr(estimator, "transform"):
         raise ValueError(
             f"{type(estimator).__name__}: learns a threshold for a given distance; it embeds no "
             "samples, expected a model that learns a metric"
         )
-    return np.asarray(estimator.transform(data.X))  # a frame, where the model was told so
+    return np.asarray(estimator.transform(X))  # a frame, where the model was told so
 
 
-def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str, Any]:
+def neighbour_facts(estimator: Any, train: Labelled, test: Labelled, k: int) -> dict[str, Any]:
     """The accuracy of the nearest neighbours among the training samples, with a 95 % interval."""
     train, test = _in_one_kind(train, test)
     knn = neighbours(estimator, train, k)
     _check_comparable(train, test)
-    correct = int(np.sum(knn.predict(embedded(estimator, test)) == test.y))
+    correct = int(np.sum(knn.predict(embedded(estimator, test.X)) == test.y))
     interval = binomtest(correct, len(test.y)).proportion_ci(method="wilson")
     return {
         "k": k,
@@ -78,7 +90,7 @@ def neighbour_facts(estimator: Any, train: Data, test: Data, k: int) -> dict[str
     }
 
 
-def _in_one_kind(train: Data, test: Data) -> tuple[Data, Data]:
+def _in_one_kind(train: Labelled, test: Labelled) -> tuple[Labelled, Labelled]:
     """The classes of both as words, where one file has words and the other only numbers."""
     kinds = {train.y.dtype.kind, test.y.dtype.kind}
     if len(kinds) < 2 or "U" not in kinds:
@@ -86,7 +98,7 @@ def _in_one_kind(train: Data, test: Data) -> tuple[Data, Data]:
     return replace(train, y=train.y.astype(str)), replace(test, y=test.y.astype(str))
 
 
-def _check_comparable(train: Data, test: Data) -> None:
+def _check_comparable(train: Labelled, test: Labelled) -> None:
     """The two must have classes in common, and should have no groups in common."""
     known, found = set(train.y.tolist()), set(test.y.tolist())
     unknown = sorted(found - known, key=str)
@@ -107,33 +119,34 @@ def _check_comparable(train: Data, test: Data) -> None:
         )
 
 
-def neighbours(estimator: Any, train: Data, k: int) -> KNeighborsClassifier:
+def neighbours(estimator: Any, train: Labelled, k: int) -> KNeighborsClassifier:
     """The nearest neighbours among the training samples, by the learnt distance."""
     if k > len(train.y):
         raise ValueError(f"--k: expected at most the {len(train.y)} training samples, got {k}")
-    return KNeighborsClassifier(k).fit(embedded(estimator, train), train.y)
+    return KNeighborsClassifier(k).fit(embedded(estimator, train.X), train.y)
 
 
-def pairs_of(data: Data, seed: int) -> tuple[NDArray, NDArray[np.intp], Any]:
+def pairs_of(data: Data, seed: int) -> tuple[NDArray, NDArray[np.intp], Samples | None]:
     """The pairs of a file, or pairs drawn from its labels, with labels ±1, and their samples."""
     if data.pairs is not None:
         return data.pairs, pair_labels(data), data.X
-    labels = np.unique(labelled(data).y, return_inverse=True)[1]
-    groups = None if data.groups is None else np.unique(data.groups, return_inverse=True)[1]
+    known = labelled(data)
+    labels = np.unique(known.y, return_inverse=True)[1]
+    groups = None if known.groups is None else np.unique(known.groups, return_inverse=True)[1]
     pairs = draw_pairs(
         "random",
-        as_blocks(data.X),
+        as_blocks(known.X),
         labels,
         groups,
         n_pairs_per_class=None,
         n_neighbors=1,
         random_state=np.random.RandomState(seed),
     )
-    return pairs.index, np.where(pairs.similar, 1, -1), data.X
+    return pairs.index, np.where(pairs.similar, 1, -1), known.X
 
 
 def pair_facts(
-    estimator: Any, pairs: NDArray, labels: NDArray, X: Any, seed: int
+    estimator: Any, pairs: NDArray, labels: NDArray, X: Samples | None, seed: int
 ) -> dict[str, Any]:
     """What the distances and the threshold are worth on pairs with labels ±1."""
     scores = estimator.pair_score(pairs, X)

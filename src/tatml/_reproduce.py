@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ._names import suggestion
 from .datasets._folder import FOLDER_VARIABLE
+
+if TYPE_CHECKING:
+    from .experiments.settings import Dataset
 
 __all__ = ["reproduce"]
 
@@ -59,7 +63,7 @@ def reproduce(options: Namespace) -> None:
         ) from problem
 
 
-def _pictures_problem(out: str, datasets: list[Any], data: str | None) -> Exception | None:
+def _pictures_problem(out: str, datasets: list[Dataset], data: str | None) -> Exception | None:
     """Draw the pictures; what went wrong, or None."""
     from .experiments.pictures import draw_pictures
 
@@ -83,7 +87,9 @@ def _data_folder(given: str | None) -> str | None:
     )
 
 
-def _checked_datasets(given: Any, declared: Any, data: str | None, quick: bool) -> Any:
+def _checked_datasets(
+    given: Sequence[str] | None, declared: Mapping[str, Dataset], data: str | None, quick: bool
+) -> Sequence[str] | None:
     """The names that were given, if there are data for all of them."""
     _check_names("--datasets", given, declared, " (with --quick)" if quick else "")
     missing = [name for name in given or () if not declared[name].embedded and data is None]
@@ -95,7 +101,9 @@ def _checked_datasets(given: Any, declared: Any, data: str | None, quick: bool) 
     return given
 
 
-def _check_names(option: str, given: Any, known: Any, when: str = "") -> None:
+def _check_names(
+    option: str, given: Sequence[str] | None, known: Collection[str], when: str = ""
+) -> None:
     for name in given or ():
         if name not in known:
             raise ValueError(

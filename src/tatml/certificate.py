@@ -19,9 +19,9 @@ given and the factor that is returned, with one bound per pair.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf, isfinite, isnan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.optimize import minimize_scalar
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "PairTotals", "full_certificate", "pair_totals", "quick_certificate"]
 
 HOUSEHOLDER = 20  # n² u times this bounds the relative error of the rows of a QR factorisation
+CHUNK = 2**15  # pairs at a time
 SMALL = 0.1  # whitened gradients up to this norm need no eigenvalues
 SCALED = 0.01  # of F: where the gap is larger, a multiple of s may be a better dual point
 INFLATE = 1 + 1e-9  # for the rounding of the bounds themselves
@@ -54,8 +55,7 @@ class Certificate:
     """The part of the gap that is rounding: no better point could be proved to be better."""
 
 
-@dataclass(frozen=True)
-class PairTotals:
+class PairTotals(NamedTuple):
     """Sums over the pairs at (L, b0), with bounds of their rounding errors."""
 
     loss: float
@@ -72,10 +72,6 @@ class PairTotals:
     """A bound of the Frobenius norm of the error of `scatter`."""
     scatter: list[Array]
     """LᵀS(s)L of each block."""
-
-    def values(self) -> tuple:
-        """The fields as a plain tuple, which shards can add up."""
-        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 def unit_roundoff(array: Array) -> float:
@@ -94,37 +90,58 @@ def pair_totals(
     distances: Array,
     scatter: list[Array],
     *,
-    reach: Array,
-    moved: Array | float,
+    reach: Array | None = None,
+    moved: Array,
     terms: int,
     s: Array | None = None,
 ) -> PairTotals:
     """Sum over the pairs, given their distances and scatter as computed.
 
-    `moved` bounds how far rounding has moved each LᵀΔ_k/√M, `reach` the size of what distances and
-    scatter are computed from (√D unless there is cancellation), `terms` how many are added up.
+    `moved`, one number or one per pair, bounds how far rounding has moved LᵀΔ_k/√M. `reach` is the
+    size of what distances and scatter are computed from (None: √D, as nothing cancels), `terms` how
+    many are added up. The pairs are taken in chunks that a cache holds.
     """
+    parts, n_pairs = [], distances.shape[0]
+    for start in range(0, n_pairs, CHUNK):
+        part = slice(start, min(start + CHUNK, n_pairs))
+        sums = _sums_of_part(
+            loss[part],
+            b0,
+            distances[part],
+            namespace(distances).sqrt(distances[part]) if reach is None else reach[part],
+            moved[part] if hasattr(moved, "shape") else moved,
+            terms,
+            None if s is None else s[part],
+        )
+        parts.append(sums)
+    return PairTotals._make([*map(sum, zip(*parts, strict=True)), scatter])
+
+
+def _sums_of_part(
+    loss: PairLoss,
+    b0: float,
+    distances: Array,
+    reach: Array,
+    moved: Array,
+    terms: int,
+    s: Array | None,
+) -> tuple[float, ...]:
+    """The sums of `PairTotals` over some of the pairs, in its order."""
     xp, u = namespace(distances), unit_roundoff(distances)  # theory (Round)
-    error = accumulated(terms, u) * reach**2 + 2 * reach * moved + moved**2
-    zeta = distances - loss.gamma * b0
-    within = error + 4 * u * (xp.abs(zeta) + xp.abs(loss.gamma * b0))
+    added_up = accumulated(terms, u)
+    error = added_up * reach**2 + 2 * reach * moved + moved**2
+    pull = loss.gamma * b0
+    zeta = distances - pull
+    within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
     slope = loss.slope(zeta)
     rounding = _sum_above(loss.gap_within(zeta, slope, within))
     slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
     s = slope if s is None else s
-    value = float(xp.sum(loss.value(zeta)))
-    return PairTotals(
-        loss=value,
-        loss_error=float(xp.sum(xp.abs(slope) * within))
-        + rounding
-        + accumulated(zeta.shape[0] + 8, u) * value,
-        force=float(xp.sum(loss.gamma * s)),
-        force_error=accumulated(zeta.shape[0] + 8, u) * float(xp.sum(xp.abs(loss.gamma * s))),
-        slack=slack,
-        rounding=rounding,
-        scatter_error=float(xp.sum(xp.abs(s) * error)),
-        scatter=scatter,
-    )
+    value, force = float(xp.sum(loss.value(zeta))), loss.gamma * s
+    loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + added_up * value
+    force_error = added_up * float(xp.sum(xp.abs(force)))
+    scatter_error = float(xp.sum(xp.abs(s) * error))
+    return value, loss_error, float(xp.sum(force)), force_error, slack, rounding, scatter_error
 
 
 def _sum_above(values: Array) -> float:
@@ -141,21 +158,19 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     Returning moves the point: its factors are made triangular and multiplied by those of the prior.
     All of that is charged to the pairs and to the prior's term.
     """
-    problem, L = point.problem, point.L
+    problem, pairs, L = point.problem, point.pairs, point.L
     xp, u, n = problem.xp, unit_roundoff(L[0]), max(problem.sizes)
     size = sqrt(sum(float(xp.sum(factor * factor)) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
     relative = turned + accumulated(3 * n + 8, u) * condition
-    distances = point.distances
     totals = pair_totals(
-        problem.loss,
+        pairs.loss,
         point.b0,
-        distances,
-        point.scatter,
-        reach=xp.sqrt(distances),
-        moved=relative * size * point.problem.sums.longest_difference(),
-        terms=problem.n_pairs + n * max(problem.sums.widths) + 8,
+        pairs.distances,
+        pairs.totals.scatter,
+        moved=relative * size * pairs.term.sums.longest_difference(),
+        terms=problem.n_pairs + n * max(pairs.term.sums.widths) + 8,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
@@ -191,7 +206,7 @@ def _certificate(
     """Put the terms together; B are whitened factors up to `moved`, rotated as the scatter is."""
     u = unit_roundoff(B[0])
     size = sqrt(sum(float(namespace(factor).sum(factor * factor)) for factor in B))
-    error = 2 * size * moved + moved**2 + prior_error * (size + moved) ** 2
+    error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
     primal, primal_error = _objective(problem, triangular, b0, totals, error, u)
     if not (isfinite(primal) and isfinite(primal_error)):
         return Certificate(primal, 0.0, inf, inf)
@@ -256,17 +271,17 @@ def _gap_along(
         gradient = [gram + float(theta) * S for gram, S in zip(grams, totals.scatter, strict=True)]
         threshold = abs(pull - float(theta) * totals.force / root) + pull_error
         slack = _slack_along(totals, float(theta), problem.quadratic)
-        return excess_within(gradient, error) + threshold**2 / 2 + slack
+        return excess_within(gradient, error) + _square(threshold) / 2 + slack
 
-    least = error**2 / (2 * (1 - error)) if error < 1 else inf
-    return gap_at, least + pull_error**2 / 2 + totals.rounding
+    least = _square(error) / (2 * (1 - error)) if error < 1 else inf
+    return gap_at, least + _square(pull_error) / 2 + totals.rounding
 
 
 def _slack_along(totals: PairTotals, theta: float, quadratic: bool) -> float:
     """A bound of Σ φ(ζ) + φ*(θ s) − θ s ζ, which is convex in θ, and Σ φ(ζ) at θ = 0."""
     loss = totals.loss + totals.loss_error  # theory (Round)
     if quadratic:  # √ of it is a norm, and what θ takes away is (1 − θ) s
-        return ((1 - theta) * sqrt(loss) + sqrt(totals.slack)) ** 2
+        return _square((1 - theta) * sqrt(loss) + sqrt(totals.slack))
     return (1 - theta) * loss + theta * totals.slack
 
 
@@ -279,7 +294,7 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
     xp = namespace(gradient[0])  # theory (Round)
     norm = sqrt(sum(float(xp.sum(G * G)) for G in gradient))
     if norm + error < SMALL:
-        return (norm + error) ** 2 / (2 * (1 - norm - error))
+        return _square(norm + error) / (2 * (1 - norm - error))
     if not isfinite(norm + error):
         return inf
     values = xp.concat([xp.linalg.eigvalsh(G) for G in gradient])
@@ -289,4 +304,11 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
         return inf
     ratio, slopes = error / lowest, values / (1 + values)
     excess = float(xp.sum(values - xp.log1p(values)))
-    return excess + error * sqrt(float(xp.sum(slopes * slopes))) + ratio**2 / (2 * (1 - ratio))
+    return (
+        excess + error * sqrt(float(xp.sum(slopes * slopes))) + _square(ratio) / (2 * (1 - ratio))
+    )
+
+
+def _square(value: float) -> float:
+    """value², and ∞ where Python's power raises OverflowError."""
+    return value * value

@@ -6,7 +6,7 @@ This is an edge: the code here looks at types and shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -15,15 +15,16 @@ import numpy as np
 from ._array import to_numpy
 from ._checks import check_count, check_magnitude, check_prior
 from .blocks import Blocks, as_blocks
+from .pair_term import PairTerm
 from .pairs import _to_array, as_index, as_similar, as_some_weights
 from .problem import LogDetProblem
-from .shards import Executor, Layout, Piece, SerialExecutor, Setting, Shard, ShardedProblem
+from .shards import Executor, Layout, Piece, SerialExecutor, Setting, Shard, ShardedTerm
 from .stored import Samples, as_samples, is_stored, laid_out, length_of, parse_bytes, sendable
 from .streaming import DeviceExecutor, array_on
 from .sums import PairSums
 from .tiles import AllPairs
 
-__all__ = ["PairChunks", "in_parts", "sharded_problem"]
+__all__ = ["PairChunks", "in_parts", "sharded_problem", "sharded_term"]
 
 DEFAULT_MEMORY = 2**28
 WORKSPACE = 2**24  # bytes that the solver needs whatever the chunks are
@@ -146,6 +147,10 @@ class ChunkShard:
         """Check the chunk, and lay it out for sums."""
         return self.piece(common, self.chunk() if callable(self.chunk) else self.chunk)
 
+    def without_chunk(self) -> ChunkShard:
+        """What is left to send where the chunk itself is on the cluster already."""
+        return replace(self, chunk=None)
+
     def piece(self, common: Samples | None, values: Any) -> Piece:
         """The same, given what the chunk holds."""
         try:
@@ -155,8 +160,10 @@ class ChunkShard:
                 raise
             raise type(error)(f"{self.name}: {error}") from error
 
-    def _piece(self, common: Samples | None, X, pairs, similar, weights) -> Piece:
-        if X is None:
+    def _piece(
+        self, common: Samples | None, X: Any, pairs: Any, similar: Any, weights: Any
+    ) -> Piece:
+        if X is None and common is not None:
             sums = common.sums(as_index(pairs, common.n_samples, offset=self.offset))
         else:
             blocks = as_blocks(X)
@@ -192,24 +199,25 @@ def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: A
     return any(isinstance(value, PairChunks | AllPairs) or is_stored(value) for value in values)
 
 
-def sharded_problem(
+def sharded_term(
     X: Any,
     pairs: Any,
     similar: Any,
     weights: Any,
     setting: Setting,
     *,
-    prior: Any = None,
     max_memory: int | str | None = None,
     client: Any = None,
     device: str | None = None,
-) -> ShardedProblem:
-    """Check the pairs in a first pass, and lay the problem over them."""
+) -> ShardedTerm:
+    """Check the pairs in a first pass, and make a term of them."""
     memory = DEFAULT_MEMORY if max_memory is None else parse_bytes("max_memory", max_memory)
     memory -= WORKSPACE
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
-        shards = [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
+        shards: Sequence[Shard] = [
+            ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)
+        ]
         common = None
     else:
         if _is_dask(X):
@@ -223,10 +231,16 @@ def sharded_problem(
     executor = _executor(shards, common, client, device)
     layout = describe(executor, setting)
     _set_largest_sample(executor, layout, memory)
-    problem = ShardedProblem.over(executor, layout, setting)
+    return ShardedTerm(executor, layout, setting)
+
+
+def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
+    """The problem of pairs in shards; a prior is checked here."""
+    eyes = tuple(np.eye(n) for n in term.sizes)
+    problem = LogDetProblem((term,), c0, mu0, eyes)
     if prior is None:
         return problem
-    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in layout.block_shapes))
+    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.layout.block_shapes))
     return problem.with_prior(check_prior(prior, one_sample, from_host=True))
 
 
@@ -342,9 +356,9 @@ def describe(executor: Executor, setting: Setting) -> Layout:
     return Layout(sizes, widths, sum(n_pairs for _, n_pairs, _ in found))
 
 
-def _look_at(problem: LogDetProblem, index: int) -> tuple:
-    shapes = tuple(zip(problem.sizes, problem.sums.widths, strict=True))
-    return shapes, problem.n_pairs, bool(np.any(problem.loss.weight > 0))
+def _look_at(term: PairTerm, index: int) -> tuple:
+    shapes = tuple(zip(term.sizes, term.sums.widths, strict=True))
+    return shapes, term.n_pairs, bool(np.any(term.loss.weight > 0))
 
 
 def _set_largest_sample(executor: Executor, layout: Layout, memory: int) -> None:

@@ -12,8 +12,8 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias
 
 from . import __version__, _commands, _reproduce
 from ._names import quoted, suggestion
@@ -64,6 +64,9 @@ examples:
   tatml reproduce table1 --datasets eth80 virus --methods tatml euc --repeats 5 --jobs 2
   tatml reproduce all --quick
 """
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -122,13 +125,14 @@ def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint:
     if options.traceback:
         traceback.print_exc()
     text = " ".join(str(error).split()) or type(error).__name__
-    if getattr(error, "strerror", None) and getattr(error, "filename", None):
-        text = f"{error.filename}: {error.strerror}"  # what the system says of a file
+    file, problem = getattr(error, "filename", None), getattr(error, "strerror", None)
+    if file and problem:
+        text = f"{file}: {problem}"  # what the system says of a file
     print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
     return 1
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"tatml: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
@@ -156,7 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(commands: Any, run: Any, text: str, epilog: str) -> argparse.ArgumentParser:
+def _add(
+    commands: Commands, run: Callable[[argparse.Namespace], None], text: str, epilog: str
+) -> argparse.ArgumentParser:
     name = run.__name__
     parser = commands.add_parser(
         name,
@@ -172,7 +178,7 @@ def _add(commands: Any, run: Any, text: str, epilog: str) -> argparse.ArgumentPa
     return parser
 
 
-def _add_fit(commands: Any) -> None:
+def _add_fit(commands: Commands) -> None:
     parser = _add(commands, _commands.fit, "learn a metric and its threshold", FIT_EXAMPLES)
     parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz (see below)")
     parser.add_argument("--out", required=True, metavar="MODEL", help="the model to save, *.skops")
@@ -197,7 +203,7 @@ def _add_fit(commands: Any) -> None:
     _add_force(parser)
 
 
-def _add_evaluate(commands: Any) -> None:
+def _add_evaluate(commands: Commands) -> None:
     text = "measure a model on data that it has not seen"
     parser = _add(commands, _commands.evaluate, text, EVALUATE_EXAMPLES)
     _add_model(parser)
@@ -207,7 +213,7 @@ def _add_evaluate(commands: Any) -> None:
     _add_json(parser)
 
 
-def _add_predict(commands: Any) -> None:
+def _add_predict(commands: Commands) -> None:
     text = "say which pairs are the same, or the classes of samples"
     parser = _add(commands, _commands.predict, text, PREDICT_EXAMPLES)
     _add_model(parser)
@@ -217,7 +223,7 @@ def _add_predict(commands: Any) -> None:
     _add_force(parser)
 
 
-def _add_transform(commands: Any) -> None:
+def _add_transform(commands: Commands) -> None:
     text = "embed samples so that their plain distance is the learnt one"
     parser = _add(commands, _commands.transform, text, TRANSFORM_EXAMPLES)
     _add_model(parser)
@@ -226,7 +232,7 @@ def _add_transform(commands: Any) -> None:
     _add_force(parser)
 
 
-def _add_reproduce(commands: Any) -> None:
+def _add_reproduce(commands: Commands) -> None:
     text = "run the experiments of the paper and write tables and a report"
     parser = _add(commands, _reproduce.reproduce, text, REPRODUCE_EXAMPLES)
     parser.add_argument(

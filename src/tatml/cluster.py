@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ._messages import shown
-from .shards import Piece, Setting, Shard, add
+from .shards import Piece, Setting, Shard
+from .terms import added
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
@@ -40,7 +39,7 @@ class DaskExecutor:
     largest_sample = 50_000  # what it rehearses on, while the workers wait
     like = None
 
-    def __init__(self, shards: Sequence[Shard], common: Any, client: Any = None):
+    def __init__(self, shards: Sequence[Any], common: Any, client: Any = None):
         self.shards, self.common = shards, common
         self.client = _current_client() if client is None else _checked(client)
         self._pieces: list | None = None
@@ -100,7 +99,7 @@ class DaskExecutor:
         delayed = [chunk for chunk in chunks if hasattr(chunk, "__dask_graph__")]
         values = iter(self.client.compute(delayed, retries=RETRIES))  # their graph goes out once
         return [
-            self._task(_piece, replace(shard, chunk=None), common, next(values))
+            self._task(_piece, shard.without_chunk(), common, next(values))
             if hasattr(chunk, "__dask_graph__")
             else self._task(_load, shard, common)
             for shard, chunk in zip(self.shards, chunks, strict=True)
@@ -197,8 +196,8 @@ def _piece(shard: Any, common: Any, values: Any) -> Piece:
 def _call(function: Callable, piece: Piece, index: int, message: tuple) -> Any:
     setting, args = message
     with np.errstate(all="ignore"):  # as in the solver: what comes of an overflow is looked at
-        return function(piece.problem(setting), index, *args)
+        return function(piece.term(setting), index, *args)
 
 
 def _add_all(results: Sequence[Any]) -> Any:
-    return reduce(add, results)
+    return added(results)

@@ -23,7 +23,7 @@ from ._checks import (
 from ._messages import shown
 from ._warnings import warn_user
 from .blocks import Blocks, as_blocks
-from .chunks import PairChunks, in_parts, sharded_problem
+from .chunks import PairChunks, in_parts, sharded_problem, sharded_term
 from .compute import Compute, as_compute
 from .pairs import as_pairs
 from .problem import LogDetProblem, squared_hinge
@@ -141,21 +141,21 @@ def learn_metric(
     [True, True, False, False]
     """
     chosen, where = as_solver(solver), as_compute(compute)
-    setting = Setting(
-        check_positive("C", C),
-        check_margin(margin),
-        check_positive("c0", c0, or_infinite=True),
-        check_positive("mu0", mu0),
-    )
+    setting = Setting(check_positive("C", C), check_margin(margin))
+    threshold = {
+        "c0": check_positive("c0", c0, or_infinite=True),
+        "mu0": check_positive("mu0", mu0),
+    }
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be long
     verbose = check_flag("verbose", verbose)
-    problem: LogDetProblem
     if in_parts(X, pairs, similar, weights, **where.parts):
         _check_for_parts(chosen, where)
-        problem = sharded_problem(X, pairs, similar, weights, setting, prior=prior, **where.parts)
+        term = sharded_term(X, pairs, similar, weights, setting, **where.parts)
+        problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        problem = _problem_in_memory(X, pairs, similar, weights, setting, prior, where.dtype)
+        data = (X, pairs, similar, weights)
+        problem = _problem_in_memory(*data, setting, prior, where.dtype, **threshold)
     like = problem.prior_factors[0]
     _check_kind(chosen, where, like)
     if init is not None:
@@ -189,7 +189,15 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
 
 
 def _problem_in_memory(
-    X: Any, pairs: Any, similar: Any, weights: Any, setting: Setting, prior: Any, dtype: str
+    X: Any,
+    pairs: Any,
+    similar: Any,
+    weights: Any,
+    setting: Setting,
+    prior: Any,
+    dtype: str,
+    c0: float,
+    mu0: float,
 ) -> LogDetProblem:
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
@@ -200,9 +208,7 @@ def _problem_in_memory(
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     loss = squared_hinge(chosen, setting.C, setting.margin)
     with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
-        return LogDetProblem.build(
-            blocks, chosen, loss, c0=setting.c0, mu0=setting.mu0, prior=prior, dtype=dtype
-        )
+        return LogDetProblem.build(blocks, chosen, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
 
 
 def warn_unless_converged(result: Result) -> None:

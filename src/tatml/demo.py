@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import load_wine
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -16,8 +17,11 @@ from .blocks import as_blocks
 from .display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 from .drawing import draw_pairs
 
+Samples = NDArray[np.float64]
+Integers = NDArray[np.intp]
 
-def held_out_pairs(X, y, seed: int) -> tuple[np.ndarray, np.ndarray]:
+
+def held_out_pairs(X: Samples, y: Integers, seed: int) -> tuple[Integers, Integers]:
     """Index pairs of the samples, half of them similar, and their labels ±1."""
     pairs = draw_pairs(
         "random",
@@ -31,7 +35,16 @@ def held_out_pairs(X, y, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return pairs.index, np.where(pairs.similar, 1, -1)
 
 
-def report(name: str, metric, train, y_train, test, y_test, pairs, labels) -> None:
+def report(
+    name: str,
+    metric: TATML | Euclidean,
+    train: Samples,
+    y_train: Integers,
+    test: Samples,
+    y_test: Integers,
+    pairs: Integers,
+    labels: Integers,
+) -> None:
     """Print how well the neighbours, the distances and the threshold do on the other half."""
     knn = KNeighborsClassifier(3).fit(metric.transform(train), y_train)
     accuracy = knn.score(metric.transform(test), y_test)
@@ -40,20 +53,27 @@ def report(name: str, metric, train, y_train, test, y_test, pairs, labels) -> No
     print(f"  {name:<18} {accuracy:>8.3f} {auc:>8.3f} {balanced:>20.3f} {metric.threshold_:>12.3g}")
 
 
-def draw(metric: TATML, test, pairs, labels, names, folder: Path) -> list[Path]:
+def draw(
+    metric: TATML,
+    test: Samples,
+    pairs: Integers,
+    labels: Integers,
+    names: list[list[str]],
+    folder: Path,
+) -> list[Path]:
     """Write the pictures and return where they are."""
     import matplotlib
 
     matplotlib.use("agg")
-    displays = {
-        "distances": PairDistanceDisplay.from_estimator(metric, pairs, labels, test),
-        "metric": MetricDisplay.from_estimator(metric, names),
-        "convergence": ConvergenceDisplay.from_estimator(metric),
+    figures = {
+        "distances": PairDistanceDisplay.from_estimator(metric, pairs, labels, test).figure_,
+        "metric": MetricDisplay.from_estimator(metric, names).figure_,
+        "convergence": ConvergenceDisplay.from_estimator(metric).figure_,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.png" for name in displays]
-    for path, display in zip(paths, displays.values(), strict=True):
-        display.figure_.savefig(path, dpi=110)
+    paths = [folder / f"{name}.png" for name in figures]
+    for path, figure in zip(paths, figures.values(), strict=True):
+        figure.savefig(path, dpi=110)
     return paths
 
 

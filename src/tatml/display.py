@@ -8,9 +8,10 @@ pairs, y)`` works as for any classifier; for a label estimator take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import Any, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,10 @@ from ._checks import check_margin
 from ._fitted import check_has
 from ._inputs import given_distances, pair_labels
 from .solvers import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 __all__ = [
     "BlockShareDisplay",
@@ -32,7 +37,7 @@ FLOOR = 1e-17  # where a logarithmic axis shows a gap of zero
 WINDOW = 3.0  # times the last objective: what is farther away would flatten the rest
 
 
-def _pyplot() -> Any:
+def _pyplot() -> ModuleType:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -42,8 +47,14 @@ def _pyplot() -> Any:
     return plt
 
 
-def _one_axis(ax: Any, size: tuple[float, float] = (6.4, 4.0)) -> Any:
+def _one_axis(ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:
     return _pyplot().subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+
+
+def _set_ticks(axis: Axis, **parameters: Any) -> None:
+    """Set parameters of the locator of the ticks; which it has depends on the scale."""
+    set_parameters: Callable[..., None] = axis.get_major_locator().set_params
+    set_parameters(**parameters)
 
 
 class PairDistanceDisplay:
@@ -118,7 +129,8 @@ class PairDistanceDisplay:
         values = given_distances(distances, "distances")
         ends = None
         if b0 is not None:
-            ends = tuple(sqrt(max(0.0, gamma * b0)) for gamma in check_margin(margin))
+            low, high = (sqrt(max(0.0, gamma * b0)) for gamma in check_margin(margin))
+            ends = low, high
         return cls(values, pair_labels(y, len(values)), float(threshold), ends).plot(**options)
 
     @property
@@ -127,7 +139,7 @@ class PairDistanceDisplay:
         same = self.distances < self.threshold
         return float(np.mean(~same[self.similar])), float(np.mean(same[~self.similar]))
 
-    def plot(self, ax: Any = None, *, bins: int = 40, name: str | None = None) -> Self:
+    def plot(self, ax: Axes | None = None, *, bins: int = 40, name: str | None = None) -> Self:
         """Draw on `ax`, or on axes of its own."""
         ax = _one_axis(ax)
         edges = np.histogram_bin_edges(self.distances, bins=bins)
@@ -137,7 +149,7 @@ class PairDistanceDisplay:
             (False, f"dissimilar ({passed:.1%} below)", DISSIMILAR),
         ):
             chosen = self.distances[self.similar == kind]
-            ax.hist(chosen, edges, density=True, alpha=0.55, color=colour, label=label)
+            ax.hist(chosen, edges.tolist(), density=True, alpha=0.55, color=colour, label=label)
         label = f"threshold {self.threshold:.3g}"
         ax.axvline(self.threshold, color=THRESHOLD, linewidth=2, label=label)
         if self.margin_distances is not None:
@@ -192,7 +204,7 @@ class ConvergenceDisplay:
         """Draw how a result of `learn_metric` was found."""
         return cls(result.history, result.tol).plot(**options)
 
-    def plot(self, axes: Sequence[Any] | None = None, *, name: str | None = None) -> Self:
+    def plot(self, axes: Sequence[Axes] | None = None, *, name: str | None = None) -> Self:
         """Draw on three axes, or on a figure of its own."""
         if axes is None:
             _, axes = _pyplot().subplots(1, 3, figsize=(12, 3.6), layout="constrained")
@@ -210,11 +222,11 @@ class ConvergenceDisplay:
             ax.set(xlabel=label, ylabel="duality gap", title=f"Certificate by {label}")
             ax.legend()
         for ax in axes[:2]:
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            _set_ticks(ax.xaxis, integer=True)
         self.axes_, self.figure_ = np.asarray(axes), axes[0].figure
         return self
 
-    def _show_the_end(self, ax: Any) -> str | None:
+    def _show_the_end(self, ax: Axes) -> str | None:
         """Cut the axis where the first values would flatten the last ones, and say so."""
         values = np.concatenate([self.history["primal"], self.history["dual"]])
         end = float(self.history["primal"][-1])
@@ -312,19 +324,19 @@ class MetricDisplay:
         self.axes_, self.figure_ = axes, figure
         return self
 
-    def _spectrum(self, ax: Any, matrix: NDArray) -> None:
+    def _spectrum(self, ax: Axes, matrix: NDArray) -> None:
         values = np.linalg.eigvalsh(matrix)[::-1]
         values = values[values > 1e-15 * values[0]]  # the others are zero
         ax.semilogy(np.arange(1, len(values) + 1), values, "o-", markersize=4, color=SIMILAR)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        _set_ticks(ax.xaxis, integer=True)
         ax.yaxis.set_minor_formatter("")
         if values[0] < 100 * values[-1]:  # powers of ten alone would be one or none
-            ax.yaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
+            _set_ticks(ax.yaxis, subs=(1.0, 2.0, 5.0))
             ax.yaxis.set_major_formatter("{x:g}")
         ax.grid(axis="y", alpha=0.3)
         ax.set(xlabel="number", ylabel="eigenvalue", title="Spectrum")
 
-    def _heat_map(self, ax: Any, m: int, matrix: NDArray, title: str) -> None:
+    def _heat_map(self, ax: Axes, m: int, matrix: NDArray, title: str) -> None:
         limit = float(np.max(np.abs(matrix)))
         image = ax.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
         ax.figure.colorbar(image, ax=ax, shrink=0.8, label=self.entry)
@@ -335,7 +347,7 @@ class MetricDisplay:
             ax.set_yticks(places, self.names[m], fontsize=7)
         else:
             for axis in (ax.xaxis, ax.yaxis):
-                axis.get_major_locator().set_params(integer=True)
+                _set_ticks(axis, integer=True)
 
 
 class BlockShareDisplay:
@@ -386,7 +398,7 @@ class BlockShareDisplay:
         totals = np.stack([squared[:, kind].mean(axis=1) for kind in (similar, ~similar)])
         return cls(totals / totals.sum(axis=1, keepdims=True), names).plot(**options)
 
-    def plot(self, ax: Any = None, *, name: str | None = None) -> Self:
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
         """Draw on `ax`, or on axes of its own."""
         n_blocks = self.shares.shape[1]
         ax = _one_axis(ax, (6.4, 1.9 + 0.55 * n_blocks))

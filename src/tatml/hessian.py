@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf, sqrt
-from typing import Any
 
 from ._array import Array, eye
-from .sums import PairSums, svec_congruence, svec_size
+from .sums import PairSums, chunk_bytes, svec_congruence, svec_size
 
-__all__ = ["PAIRS_PER_DIMENSION", "ActivePairs", "Direction", "congruent", "dimension"]
+__all__ = [
+    "PAIRS_PER_DIMENSION",
+    "ActivePairs",
+    "Direction",
+    "by_svec",
+    "congruent",
+    "costs",
+    "dimension",
+    "kept_gram",
+]
 
 Direction = tuple[list[Array], float]
 
 PAIRS_PER_DIMENSION = 500  # of a sample: each step then leaves about 1/500 of the gap
+HELD_BYTES = 2**26  # of active differences, or their svec, that a Gram matrix may be made from
+LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
 
 
 class ActivePairs:
@@ -42,7 +52,7 @@ class ActivePairs:
 
     def gram(self) -> Array:
         """Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
-        chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums))  # theory (N)
+        chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums.sizes))  # theory (N)
         return self.gram_of((part, self.sums.svec_rows(rows)) for part, rows in chunks)
 
     def gram_of(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
@@ -55,6 +65,11 @@ class ActivePairs:
             Z = Z * root[part, :]
             total = total + Z.T @ Z
         return total
+
+    def held(self) -> ActivePairs:
+        """The same with the differences at hand, where a GPU has room for them."""
+        self.sums = self.sums.held()
+        return self
 
     def project(self, V: Sequence[Array], b: float) -> Array:
         """Zᵀ(V, b), shape (n_active,)."""
@@ -70,9 +85,43 @@ class ActivePairs:
         return lifted, float(self.xp.sum(self.threshold * q)) if self.learns_threshold else 0.0
 
 
-def dimension(sized: Any) -> int:
-    """d = Σ n_m(n_m+1)/2 + 1 of anything that has `sizes`."""
-    return sum(svec_size(n) for n in sized.sizes) + 1
+def dimension(sizes: Sequence[int]) -> int:
+    """d = Σ n_m(n_m+1)/2 + 1."""
+    return sum(svec_size(n) for n in sizes) + 1
+
+
+def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
+    """Σ_k h_k z_k z_kᵀ over all pairs, from svec(A_k)/M that are kept, chunk by chunk."""
+    step = max(16, chunk_bytes(rows) // (8 * rows.shape[1]))
+    starts = range(0, rows.shape[0], step)
+    parts = [slice(start, min(start + step, rows.shape[0])) for start in starts]
+    return pairs.gram_of((part, rows[part, :]) for part in parts)
+
+
+def by_svec(n: int, width: int) -> bool:
+    """Whether inner products of svec(A_k) are cheaper than those of U_k."""
+    return width**2 * n >= svec_size(n)
+
+
+def costs(
+    sizes: Sequence[int], widths: Sequence[int], k: int, sampled: bool, products: int
+) -> dict[str, float]:
+    """What each way to solve Newton's system is expected to cost for k active pairs.
+
+    Costs are in multiplications at the rate of the dense way; the factors were measured by
+    benchmarks/linear_solvers.py. `products` is what conjugate gradients are expected to need.
+    """
+    shapes, d = list(zip(sizes, widths, strict=True)), dimension(sizes)
+    assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
+    entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
+    held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
+    fits = k <= LARGEST_MATRIX and held <= HELD_BYTES
+    product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
+    return {
+        "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
+        "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
+        "cg": products * product,
+    }
 
 
 def congruent(gram: Array, factors: Sequence[Array]) -> Array:

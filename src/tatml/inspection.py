@@ -196,7 +196,9 @@ def _sample_resamples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
     """Samples, or whole groups, drawn with replacement; copies of one sample make no pair."""
     n_samples = _num_samples(X)
     y = np.asarray(y)
-    units = group_labels(np.arange(n_samples) if groups is None else groups, n_samples)
+    units = group_labels(groups, n_samples)
+    if units is None:  # each sample is a unit of its own
+        units = np.arange(n_samples)
     if not _gives_pairs(y, units):
         raise ValueError("y: expected labels that give similar and dissimilar pairs, got one kind")
     members = np.argsort(units, kind="stable")

@@ -26,8 +26,12 @@ class PairLoss(Protocol):
     """Whether φ*_k(θ s) = θ² φ*_k(s)."""
 
     @property
+    def sign(self) -> Array:
+        """y_k, shape (n_pairs,): +1 for a similar pair, −1 for a dissimilar one."""
+
+    @property
     def weight(self) -> Array:
-        """c w_k ≥ 0, shape (n_pairs,): how much each pair counts."""
+        """How much each pair counts, shape (n_pairs,); 0 where it does not."""
 
     @property
     def gamma(self) -> Array:

@@ -25,7 +25,7 @@ from ._messages import shown
 from .blocks import Blocks, as_real_array
 from .pairs import as_sample_weight
 from .priors import rows_of
-from .thresholds import calibrated_threshold, check_both_count, check_target
+from .thresholds import Strategy, calibrated_threshold, check_both_count, check_target
 
 __all__ = ["LearntMetric", "MetricMixin", "PairClassifierMixin", "PairJudge"]
 
@@ -126,7 +126,7 @@ class PairJudge(ABC):
 
     @staticmethod
     def _validate_calibration_params(
-        strategy: str = "accuracy",
+        strategy: Strategy = "accuracy",
         *,
         min_rate: float | None = None,
         beta: float = 1.0,
@@ -140,7 +140,7 @@ class PairJudge(ABC):
         self,
         pairs: ArrayLike,
         y: ArrayLike,
-        strategy: str = "accuracy",
+        strategy: Strategy = "accuracy",
         min_rate: float | None = None,
         beta: float = 1.0,
         *,

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._array import Array, eye, linalg_errors, namespace, on_gpu, symmetrised
 from .certificate import Certificate, quick_certificate
-from .sums import PairSums
+from .hessian import Direction
+from .pair_term import PairsAtPoint
+from .terms import HessianProduct, Line, TermAtPoint, Totals, added
 
 if TYPE_CHECKING:
     from .problem import LogDetProblem
 
-__all__ = ["KKT", "Along", "Point", "excess"]
+__all__ = ["KKT", "Lines", "Point", "Products", "excess"]
 
 LARGE = 64  # rows: from here on a Cholesky factorisation certifies, which is far faster
 ROUNDING = 5e7  # rounding errors a row: a gap that is not larger is found from eigenvalues
@@ -46,79 +48,46 @@ class Point:
     b0: float
 
     @cached_property
-    def sums(self) -> PairSums:
-        """The pair differences LᵀΔ."""
-        return self.problem.sums.transformed(self.L)
-
-    @cached_property
-    def _pass(self) -> tuple[Array, list[Array]]:
-        """Distances and LᵀS(s)L in one pass over the pairs."""
-
-        def slope(part: slice, distances: Array) -> Array:
-            loss = self.problem.loss[part]
-            return loss.slope(distances - loss.gamma * self.b0)
-
-        return self.sums.distances_and_scatter(slope)
+    def parts(self) -> tuple[TermAtPoint, ...]:
+        """The terms of the problem, seen from here."""
+        return tuple(term.at(self.L, self.b0) for term in self.problem.terms)
 
     @property
-    def distances(self) -> Array:
-        """D_k, shape (n_pairs,)."""
-        return self._pass[0]
+    def pairs(self) -> PairsAtPoint:
+        """The pairs, of a problem whose only term they are and that has them in memory."""
+        listed = self.parts[0].listed
+        if listed is None or len(self.parts) > 1:
+            raise TypeError("point: expected pairs in memory as the only term")
+        return listed
 
     @cached_property
-    def zeta(self) -> Array:
-        """ζ_k = D_k − γ_k b0, shape (n_pairs,)."""
-        return self.distances - self.problem.loss.gamma * self.b0
+    def totals(self) -> Totals:
+        """The sums over all terms."""
+        return added([part.totals for part in self.parts])
 
-    @cached_property
-    def slope(self) -> Array:
-        """s_k = φ'_k(ζ_k), shape (n_pairs,)."""
-        return self.problem.loss.slope(self.zeta)
-
-    @cached_property
-    def curvature(self) -> Array:
-        """h_k = φ''_k(ζ_k), shape (n_pairs,)."""
-        return self.problem.loss.curvature(self.zeta)
-
-    @cached_property
-    def active(self) -> Array:
-        """Indices of the pairs with positive curvature."""
-        return self.problem.xp.nonzero(self.curvature > 0)[0]
+    @property
+    def slope(self) -> Array | None:
+        """s_k = φ'_k(ζ_k), shape (n_pairs,), where the pairs are the only term and in memory."""
+        return self.pairs.slope if self.problem.is_listed else None
 
     @property
     def n_active(self) -> int:
         """How many pairs are active."""
-        return self.active.shape[0]
+        return self.totals.n_active
 
     @cached_property
     def primal(self) -> float:
         """F(W, b0)."""
-        return self.problem.regulariser(self.L, self.b0) + self.loss_value
-
-    @cached_property
-    def loss_value(self) -> float:
-        """Σ_k φ_k(ζ_k)."""
-        return float(self.problem.xp.sum(self.problem.loss.value(self.zeta)))
-
-    @cached_property
-    def force(self) -> float:
-        """γᵀs."""
-        return self.problem.threshold_force(self.slope)
+        return self.problem.regulariser(self.L, self.b0) + self.totals.loss
 
     def conjugate(self, theta: float) -> float:
-        """Σ_k φ*_k(θ s_k)."""
-        if self.problem.loss.quadratic:
-            return theta**2 * self._conjugate_sum
-        return float(self.problem.xp.sum(self.problem.loss.conjugate(theta * self.slope)))
-
-    @cached_property
-    def _conjugate_sum(self) -> float:
-        return float(self.problem.xp.sum(self.problem.loss.conjugate(self.slope)))
+        """Σ φ*(θ s)."""
+        return sum(part.conjugate(theta) for part in self.parts)
 
     @property
     def scatter(self) -> list[Array]:
         """LᵀS(s)L."""
-        return self._pass[1]
+        return self.totals.scatter
 
     @cached_property
     def gradient(self) -> list[Array]:
@@ -133,7 +102,7 @@ class Point:
     @cached_property
     def threshold_slope(self) -> float:
         """g_b/√c0, the scaled derivative in b0; zero when the threshold is fixed."""
-        return self.problem.residual_of(self.b0, self.force)
+        return self.problem.residual_of(self.b0, self.totals.force)
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
@@ -166,65 +135,77 @@ class Point:
         for L, S in zip(self.L, self.scatter, strict=True):
             half = xp.linalg.solve(L.T, S)
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(L.T, half.T))))
-        return self.problem.best_scale(nu, self.force, self.conjugate)[1]
+        return self.problem.best_scale(nu, self.totals.force, self.conjugate)[1]
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
-        """The certificate of what this point is returned as; None where sums are too imprecise."""
-        if self.problem.prior_factors[0].dtype != self.problem.xp.float64:
-            return None
-        return quick_certificate(self, triangular)
+        """The certificate of what this point is returned as; None where that is not quick.
+
+        Single pairs have to be at hand, and float32 is too imprecise.
+        """
+        precise = self.L[0].dtype == self.problem.xp.float64
+        return quick_certificate(self, triangular) if precise and self.problem.is_listed else None
 
     @property
     def dual(self) -> float:
         """The value of the dual point behind `gap`."""
         return self.primal - self.gap
 
-    def active_pairs(
-        self, factors: Sequence[Array], some: Array | None = None, scale: float = 1.0
-    ) -> tuple[PairSums, Array, Array, float]:
-        """What `ActivePairs` is made of, in the coordinates of factors of this point's own.
-
-        With `some`, indices into the active pairs, those alone, their h_k multiplied by `scale`.
-        """
-        xp = self.problem.xp
-        active = self.active if some is None else xp.take(self.active, some, axis=0)
-        sums = self.sums.take(active).transformed(factors)
-        curvature = xp.take(self.curvature, active, axis=0)
-        gamma = xp.take(self.problem.loss.gamma, active, axis=0)
-        return sums, scale * curvature, gamma, self.problem.c0
-
-    def along(self, V: Sequence[Array], b: float) -> Along:
+    def along(self, V: Sequence[Array], b: float) -> Lines:
         """The losses along the direction V and, scaled by √c0, b."""
-        gamma = self.problem.loss.gamma
-        return Along(self, self.sums.quadratic(V) - gamma * (b / sqrt(self.problem.c0)))
+        change = b / sqrt(self.problem.c0)
+        return Lines([part.along(V, change) for part in self.parts])
+
+    def hessian(self, factors: Sequence[Array], rng: Any = None) -> Array:
+        """Σ h z zᵀ over all terms, in the coordinates of further factors (theory (N))."""
+        return added([part.hessian(factors, self.problem.c0, rng) for part in self.parts])
+
+    def products(self, factors: Sequence[Array]) -> Products:
+        """The same as an operator."""
+        return Products([part.products(factors, self.problem.c0) for part in self.parts])
+
+    def costs(self, sampled: bool, products: int) -> dict[str, float]:
+        """What each way to solve Newton's system would cost here."""
+        every = [part.costs(sampled, products) for part in self.parts]
+        names = set.intersection(*(set(each) for each in every))
+        if len(every) > 1:  # as many dimensions as there are active pairs: of one term alone
+            names -= {"woodbury"}
+        return {name: sum(each[name] for each in every) for name in every[0] if name in names}
 
     def kkt(self, s: Array | None = None) -> KKT:
         """Residuals of the optimality conditions with multipliers s (default: φ' at this point)."""
         xp = self.problem.xp
-        s = self.slope if s is None else s
-        residual = self.residual(self.sums.scatter(s))
+        slope = self.pairs.slope
+        s = slope if s is None else s
+        residual = self.residual(self.pairs.sums.scatter(s))
         metric = max(float(xp.max(xp.abs(xp.linalg.eigvalsh(R)))) for R in residual)
         threshold = abs(self.problem.threshold_residual(self.b0, s))
-        return KKT(metric, threshold, float(xp.max(xp.abs(s - self.slope))))
+        return KKT(metric, threshold, float(xp.max(xp.abs(s - slope))))
 
 
 @dataclass(frozen=True)
-class Along:
-    """The losses of ζ + t u as functions of t."""
+class Lines:
+    """The losses of all terms along a direction."""
 
-    point: Point
-    u: Array
+    parts: Sequence[Line]
 
     def slope(self, t: float) -> float:
-        """Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
-        point, loss = self.point, self.point.problem.loss  # theory (LS)
-        moved = loss.slope(point.zeta + t * self.u)
-        return float(point.problem.xp.sum(self.u * (moved - point.slope)))
+        """Σ u (φ'(ζ + t u) − φ'(ζ))."""
+        return sum(part.slope(t) for part in self.parts)
 
     def increase(self, t: float) -> float:
-        """Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
-        point, loss = self.point, self.point.problem.loss  # theory (LS)
-        return float(point.problem.xp.sum(loss.increase(point.zeta, t * self.u)))
+        """Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
+        return sum(part.increase(t) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Products:
+    """The Hessian of all terms as an operator."""
+
+    parts: Sequence[HessianProduct]
+
+    def product(self, V: Sequence[Array], b: float) -> Direction:
+        """Σ h z zᵀ (V, b)."""
+        return added([part.product(V, b) for part in self.parts])
 
 
 def excess(G: Array) -> float:

@@ -24,9 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isinf, sqrt
-from typing import Any, ClassVar
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ._array import (
@@ -34,53 +35,47 @@ from ._array import (
     as_double,
     asarray,
     contiguous,
-    draw,
     eye,
     lower_triangular,
     namespace,
     placed,
 )
 from .blocks import Blocks
-from .certificate import PairTotals, accumulated, pair_totals, unit_roundoff
+from .certificate import PairTotals, accumulated, unit_roundoff
 from .losses import PairLoss, SquaredHinge
+from .pair_term import PairTerm
 from .pairs import Pairs
 from .points import Point
 from .sums import PairSums
+from .terms import Term, added
 
-__all__ = ["LogDetProblem", "best_threshold", "pair_sums", "squared_hinge", "totals_at"]
+__all__ = ["LogDetProblem", "best_threshold", "pair_sums", "squared_hinge"]
 
 
 @dataclass(frozen=True)
 class LogDetProblem:
-    """LogDet regularisation plus a pair loss, with a learnt or a fixed threshold.
+    """LogDet regularisation plus terms, with a learnt or a fixed threshold.
 
-    It knows nothing of solvers and never changes; a solver's state is the solver's own.
+    It knows nothing of solvers, nor of where its terms are computed, and never changes; a solver's
+    state is the solver's own.
 
     Parameters
     ----------
-    sums : PairSums
-        The pair differences, in the coordinates where the prior is the identity.
-    loss : PairLoss
-        φ, with its γ.
+    terms : tuple of Term
+        What is added to the prior's part; the pairs are one.
     c0, mu0 : float
         Strength (∞: the threshold is fixed) and centre of the threshold's own term.
     prior_factors : tuple of M arrays of shape (n_m, n_m)
-        C_m with W0_m = C_m C_mᵀ.
+        C_m with W0_m = C_m C_mᵀ; the terms are in the coordinates where the prior is the identity.
     prior : tuple of M arrays of shape (n_m, n_m), or None
         W0_m as it was given; None for the identity.
-    given_sums : PairSums or None
-        The pair differences in the user's coordinates; None where they are `sums`.
     """
 
-    sums: PairSums
-    loss: PairLoss
+    terms: tuple[Term, ...]
     c0: float
     mu0: float
     prior_factors: tuple[Array, ...] = field(repr=False)
     prior: tuple[Array, ...] | None = field(default=None, repr=False)
-    given_sums: PairSums | None = field(default=None, repr=False)
-
-    in_shards: ClassVar[bool] = False  # whether the pairs are elsewhere: see shards.py
 
     @classmethod
     def build(
@@ -97,39 +92,47 @@ class LogDetProblem:
         """Lay the features out for the sums and whiten them by the prior (None: the identity)."""
         sums = pair_sums(blocks, pairs, dtype)
         factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
-        problem = cls(sums, loss.placed(factors[0]), c0, mu0, factors)
+        problem = cls((PairTerm(sums, loss.placed(factors[0])),), c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
         """The same problem for another prior, given that this one's is the identity."""
-        factors = tuple(placed(self.xp.linalg.cholesky(W0), self.loss.gamma) for W0 in prior)
-        return replace(
-            self,
-            sums=self.sums.transformed(factors),
-            prior_factors=factors,
-            prior=tuple(prior),
-            given_sums=self.sums,
-        )
+        like = self.prior_factors[0]
+        factors = tuple(placed(self.xp.linalg.cholesky(W0), like) for W0 in prior)
+        terms = tuple(term.whitened(factors) for term in self.terms)
+        return replace(self, terms=terms, prior_factors=factors, prior=tuple(prior))
+
+    def with_loss(self, loss: PairLoss, c0: float) -> LogDetProblem:
+        """The same pairs with another loss and strength of the threshold's term."""
+        return replace(self, terms=(self.pairs.with_loss(loss),), c0=c0)
+
+    @property
+    def pairs(self) -> PairTerm:
+        """The pairs, of a problem whose only term they are and that has them in memory."""
+        listed = self.terms[0].listed
+        if listed is None or len(self.terms) > 1:
+            raise TypeError("problem: expected pairs in memory as its only term")
+        return listed
 
     @property
     def xp(self) -> Any:
         """The array namespace of the data."""
-        return self.sums.xp
+        return self.terms[0].xp
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
-        return self.sums.sizes
+        return self.terms[0].sizes
 
     @property
     def n_pairs(self) -> int:
-        """K."""
-        return self.sums.n_pairs
+        """K, over all terms."""
+        return sum(term.n_pairs for term in self.terms)
 
     @property
     def largest_sample(self) -> int:
         """How many of the pairs a sample in memory may have."""
-        return self.n_pairs
+        return min(term.largest_sample for term in self.terms)
 
     @property
     def learns_threshold(self) -> bool:
@@ -138,8 +141,13 @@ class LogDetProblem:
 
     @property
     def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s)."""
-        return self.loss.quadratic
+        """Whether φ*(θ s) = θ² φ*(s) for every term."""
+        return all(term.quadratic for term in self.terms)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the pairs are the only term, and in memory: `pairs` then answers."""
+        return len(self.terms) == 1 and self.terms[0].listed is not None
 
     def returned(self, L: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """C L in the user's coordinates, lower triangular, and L, made lower triangular too."""
@@ -169,7 +177,7 @@ class LogDetProblem:
     @property
     def _exact_prior_factors(self) -> list[Array]:
         """C in float64."""
-        return [self.xp.linalg.cholesky(as_double(W0)) for W0 in self.prior]
+        return [self.xp.linalg.cholesky(as_double(W0)) for W0 in self.prior or ()]
 
     def whitened_exactly(
         self, L: Sequence[Array], guess: Sequence[Array]
@@ -189,25 +197,17 @@ class LogDetProblem:
         return found, 1.01 * sqrt(square), self.prior_rounding[1]
 
     def exact_totals(self, L: Sequence[Array], b0: float, s: Array | None) -> PairTotals:
-        """Sums over the pairs as they were given, in float64, at factors in their coordinates."""
-        given = self.sums if self.given_sums is None else self.given_sums
-        return totals_at(given, self.loss.placed(L[0]), L, b0, self.n_pairs, s)
-
-    def subset(self, pairs: Array, scale: float) -> LogDetProblem:
-        """The problem of some of the pairs, their losses multiplied by `scale`."""
-        given = None if self.given_sums is None else self.given_sums.take(pairs)
-        sums, loss = self.sums.take(pairs), self.loss.take(pairs, scale)
-        return replace(self, sums=sums, loss=loss, given_sums=given)
+        """Sums over the terms at factors in the user's coordinates, with their rounding errors."""
+        return added([term.certify(L, b0, self.n_pairs, s) for term in self.terms])
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
-        """The problem of `size` random pairs, which stand for all."""
-        some = draw(rng, self.n_pairs, size, like=self.loss.gamma)
-        return self.subset(some, self.n_pairs / size)
-
-    @property
-    def svec_rows(self) -> Array | None:
-        """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
-        return self.sums.kept_svec_rows
+        """The problem of about `size` random pairs, in memory, which stand for all."""
+        share = size / self.n_pairs
+        terms = tuple(term.sample(round(share * term.n_pairs), rng) for term in self.terms)
+        like = terms[0].loss.gamma  # a sample may be on another device
+        prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
+        factors = tuple(placed(C, like) for C in self.prior_factors)
+        return replace(self, terms=terms, prior_factors=factors, prior=prior)
 
     def identity(self) -> list[Array]:
         """Factors of W = W0."""
@@ -219,7 +219,7 @@ class LogDetProblem:
 
     def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
         """F, given the ζ_k = D_k − γ_k b0 of the point."""
-        return self.regulariser(L, b0) + float(self.xp.sum(self.loss.value(zeta)))
+        return self.regulariser(L, b0) + float(self.xp.sum(self.pairs.loss.value(zeta)))
 
     def regulariser(self, L: Sequence[Array], b0: float) -> float:
         """The part of F that no pair enters."""
@@ -233,7 +233,7 @@ class LogDetProblem:
 
     def threshold_force(self, s: Array) -> float:
         """γᵀs."""
-        return float(self.xp.sum(self.loss.gamma * s))
+        return float(self.xp.sum(self.pairs.loss.gamma * s))
 
     def threshold_residual(self, b0: float, s: Array) -> float:
         """g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, and 0 for a fixed threshold."""
@@ -247,12 +247,13 @@ class LogDetProblem:
 
     def dual(self, s: Array) -> float:
         """g(s) for s in the domain of φ*; −∞ where I + S(s) is not positive definite."""
-        eigenvalues = [self.xp.linalg.eigvalsh(S) for S in self.sums.scatter(s)]
+        eigenvalues = [self.xp.linalg.eigvalsh(S) for S in self.pairs.sums.scatter(s)]
         return self.dual_along(eigenvalues, self.threshold_force(s), self._conjugate_of(s), 1.0)
 
     def _conjugate_of(self, s: Array) -> Callable[[float], float]:
         """Σ_k φ*_k(θ s_k) as a function of θ."""
-        return lambda theta: float(self.xp.sum(self.loss.conjugate(theta * s)))
+        loss = self.pairs.loss
+        return lambda theta: float(self.xp.sum(loss.conjugate(theta * s)))
 
     def dual_along(
         self,
@@ -290,53 +291,18 @@ class LogDetProblem:
         value, theta = max(candidates)  # g(0) = 0
         return theta, value
 
-    def best_threshold(self, distances: Array) -> float:
-        """The b0 that minimises F for given distances."""
-        return best_threshold(distances, self.loss, self.c0, self.mu0)
-
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """t ≤ 1 for which the mean distance at W = t W0 is at most `longest`, and the best b0."""
-        distances = self.sums.distances()
-        t = min(1.0, longest / max(float(self.xp.mean(distances)), 1.0))
-        return t, self.best_threshold(t * distances)
-
-
-def totals_at(
-    given: PairSums,
-    loss: PairLoss,
-    L: Sequence[Array],
-    b0: float,
-    n_pairs: int,
-    s: Array | None = None,
-) -> PairTotals:
-    """Sums over some of `n_pairs` pairs at (L, b0), with the rounding error of each pair."""
-    sums = given.in_double().transformed(L)
-    if s is None:
-
-        def slope(part: slice, distances: Array) -> Array:
-            some = loss[part]
-            return some.slope(distances - some.gamma * b0)
-
-        distances, scatter = sums.distances_and_scatter(slope)
-    else:
-        s = placed(s, L[0])
-        distances, scatter = sums.distances(), sums.scatter(s)
-    return pair_totals(
-        loss,
-        b0,
-        distances,
-        scatter,
-        reach=sums.reach(distances),
-        moved=given.rounding(L),
-        terms=n_pairs + sums.numbers_per_pair + 8,
-        s=s,
-    )
+        pairs = self.terms[0].for_start()
+        distances = pairs.sums.distances()
+        t = min(1.0, longest / max(float(pairs.xp.mean(distances)), 1.0))
+        return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
 
 
 def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Lay the features out for sums over pairs."""
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
-    arrays = blocks.arrays
+    arrays: Sequence[Array] = blocks.arrays
     if precision == xp.float64:
         arrays = [xp.astype(block, precision, copy=False) for block in arrays]
     if len(pairs) > len(blocks):
@@ -351,7 +317,25 @@ def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     return PairSums(rounded, sums.first, sums.second)
 
 
-def squared_hinge(pairs: Pairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
+class SignedPairs(Protocol):
+    """What a loss needs to know of pairs; `Pairs` are such, and so is a piece of a shard."""
+
+    @property
+    def similar(self) -> NDArray[np.bool_]:
+        """Whether the two samples of a pair are alike."""
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How much each pair counts; None stands for 1 each."""
+
+    @property
+    def sign(self) -> NDArray[np.float64]:
+        """y_k."""
+
+    def __len__(self) -> int: ...
+
+
+def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
     """TATML's loss of given pairs: c w_k, and γ by the kind of pair."""
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
     with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is then named

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -72,7 +72,7 @@ class MappedFile:
     dtype: np.dtype
     offset: int
     shape: tuple[int, ...]
-    order: str
+    order: Literal["C", "F"]
 
     @cached_property
     def _array(self) -> np.memmap:
@@ -91,7 +91,7 @@ class MappedFile:
 def sendable(values: Any) -> Any:
     """The same array in a form that is small when pickled, where there is one."""
     if isinstance(values, np.memmap) and isinstance(values.base, mmap.mmap) and values.filename:
-        order = "C" if values.flags.c_contiguous else "F"
+        order: Literal["C", "F"] = "C" if values.flags.c_contiguous else "F"
         return MappedFile(str(values.filename), values.dtype, values.offset, values.shape, order)
     return values
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ._array import Array, placed, to_numpy
 from ._messages import shown
-from .problem import LogDetProblem
+from .pair_term import PairTerm
 from .shards import SerialExecutor, Setting, on_device
 
 __all__ = ["DeviceExecutor", "array_on"]
@@ -45,31 +45,33 @@ class DeviceExecutor(SerialExecutor):
         sent = _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
         return super().total(_OnDevice(self, function), setting, *sent)
 
-    def place(self, problem: LogDetProblem) -> LogDetProblem:
-        """The same problem with its arrays on the device."""
-        features = problem.sums.features
+    def place(self, term: PairTerm) -> PairTerm:
+        """The same term with its arrays on the device."""
+        features = term.sums.features
         if self._sent is None or any(
             a is not b for a, b in zip(features, self._sent[0], strict=True)
         ):
             self._sent = None  # what was sent before may go
             self._sent = features, [placed(block, self.like) for block in features]
-        return on_device(problem, self.like, self._sent[1])
+        return on_device(term, self.like, self._sent[1])
 
 
 @dataclass(frozen=True)
 class _OnDevice:
-    """A function of a problem that is to be on the device; its results come back."""
+    """A function of a term that is to be on the device; its results come back."""
 
     executor: DeviceExecutor
     function: Callable
 
-    def __call__(self, problem: LogDetProblem, index: int, *args: Any) -> Any:
-        result = self.function(self.executor.place(problem), index, *args)
+    def __call__(self, term: PairTerm, index: int, *args: Any) -> Any:
+        result = self.function(self.executor.place(term), index, *args)
         return _each(lambda part: to_numpy(part) if hasattr(part, "shape") else part, result)
 
 
 def _each(function: Callable, value: Any) -> Any:
-    """A function of every entry of nested lists and tuples."""
+    """A function of every entry of nested lists and tuples, with names or not."""
+    if hasattr(value, "_fields"):
+        return type(value)(*(_each(function, part) for part in value))
     if type(value) in (list, tuple):
         return type(value)(_each(function, part) for part in value)
     return function(value)

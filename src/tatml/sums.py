@@ -54,8 +54,18 @@ class PairSums:
         factors: Sequence[Array] | None = None,
     ):
         self.features = tuple(features)
-        self.first, self.second = first, second
+        self._rows = None if first is None or second is None else (first, second)
         self.factors = factors
+
+    @property
+    def first(self) -> Array | None:
+        """The row of the first sample of each pair; None where differences are held."""
+        return None if self._rows is None else self._rows[0]
+
+    @property
+    def second(self) -> Array | None:
+        """The row of the second sample of each pair."""
+        return None if self._rows is None else self._rows[1]
 
     @classmethod
     def from_samples(cls, features: Sequence[Array], first: Array, second: Array) -> PairSums:
@@ -120,7 +130,7 @@ class PairSums:
 
     def rows(self, part: slice) -> list[Array]:
         """Differences of the pairs in `part`, one array (n_part, n'_m, n_m) a block."""
-        if self.first is None:
+        if self.first is None or self.second is None:
             rows = [block[part, ...] for block in self.features]
         else:
             take, i, j = self.xp.take, self.first[part], self.second[part]
@@ -159,9 +169,9 @@ class PairSums:
             return moved
         return xp.take(moved, self.first, axis=0) + xp.take(moved, self.second, axis=0)
 
-    def reach(self, distances: Array) -> Array:
-        """The size of what a distance is computed from: here itself, as nothing cancels."""
-        return self.xp.sqrt(distances)
+    def reach(self, distances: Array) -> Array | None:
+        """The size of what each distance is computed from; None: its root, as nothing cancels."""
+        return None
 
     def in_double(self) -> PairSums:
         """The same pairs with float64 features."""

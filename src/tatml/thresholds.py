@@ -6,6 +6,7 @@ A pair counts as the same where its distance is below the threshold.
 from __future__ import annotations
 
 from math import nextafter, sqrt
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from .problem import best_threshold, squared_hinge
 
 __all__ = [
     "STRATEGIES",
+    "Strategy",
     "b0_of",
     "calibrated_threshold",
     "check_both_count",
@@ -28,9 +30,10 @@ __all__ = [
 ]
 
 Numbers = NDArray[np.float64]
+Strategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"]
 
 LARGEST_BETA = 1e100  # its square is a number
-STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate")
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 def threshold_of(b0: float, margin: tuple[float, float]) -> float:
@@ -57,9 +60,10 @@ def learnt_b0(
     """
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
     unit = float(np.average(squared, weights=weights))  # so that nothing depends on units
-    if unit == 0 and mu0 is None:
-        return 0.0
-    unit = unit or mu0
+    if unit == 0:
+        if mu0 is None:
+            return 0.0
+        unit = mu0
     share = Pairs(pairs.index, pairs.similar, weights / weights.sum())  # theory (B0)
     centre = b0_of(1.0, margin) if mu0 is None else mu0 / unit
     loss = squared_hinge(share, 1.0, margin)
@@ -69,7 +73,7 @@ def learnt_b0(
 def calibrated_threshold(
     distances: Numbers,
     similar: NDArray[np.bool_],
-    strategy: str = "accuracy",
+    strategy: Strategy = "accuracy",
     *,
     min_rate: float | None = None,
     beta: float = 1.0,
@@ -98,7 +102,7 @@ def calibrated_threshold(
     float
         Half-way between two of the distances.
     """
-    check_target(strategy, min_rate, beta, max_rate)
+    rate = check_target(strategy, min_rate, beta, max_rate)
     beta = float(beta)
     check_both_count(similar, sample_weight)
     fpr, tpr, scores = roc_curve(
@@ -114,9 +118,9 @@ def calibrated_threshold(
         errors = beta**2 * (1 - tpr) * positive + fpr * negative
         quality = np.divide(hits, hits + errors, out=np.zeros_like(hits), where=hits > 0)
     elif strategy == "max_tnr":
-        quality = np.where(tpr >= min_rate - _ROUNDING, tnr, -1.0)
+        quality = np.where(tpr >= rate - _ROUNDING, tnr, -1.0)
     else:
-        most = 1 - min_rate if strategy == "max_tpr" else max_rate
+        most = 1 - rate if strategy == "max_tpr" else rate
         quality = np.where(fpr <= most + _ROUNDING, tpr, -1.0)
     best = np.flatnonzero(quality == quality.max())
     # Of equals, that with more similar pairs found; for the others, that with fewer false matches.
@@ -164,12 +168,13 @@ def check_both_count(similar: NDArray[np.bool_], weights: Numbers | None) -> Non
 
 
 def check_target(
-    strategy: str, min_rate: float | None, beta: float, max_rate: float | None
-) -> None:
-    """One strategy, with the numbers that belong to it."""
+    strategy: Strategy, min_rate: float | None, beta: float, max_rate: float | None
+) -> float:
+    """One strategy, with the numbers that belong to it; its rate is returned, 0 if it has none."""
     check_choice("strategy", strategy, STRATEGIES)
     needs_min = strategy in ("max_tpr", "max_tnr")
     check_rate("min_rate", min_rate, needs_min, strategy)
     check_rate("max_rate", max_rate, strategy == "false_match_rate", strategy)
     if abs(check_finite("beta", beta)) > LARGEST_BETA:  # only its square counts
         raise ValueError(f"beta: expected a number of at most {LARGEST_BETA:g}, got {shown(beta)}")
+    return next((rate for rate in (min_rate, max_rate) if rate is not None), 0.0)

@@ -8,7 +8,7 @@ of the graph s, and distances come from inner products. Both cost |I| |J| n n' i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -161,7 +161,9 @@ class TileSums(PairSums):
         q = weights * (self.quadratic(V) + shift)
         return q, self.scatter(q)
 
-    def distances_and_scatter(self, slope) -> tuple[Array, list[Array]]:
+    def distances_and_scatter(
+        self, slope: Callable[[slice, Array], Array]
+    ) -> tuple[Array, list[Array]]:
         """D, and S for the s that `slope(pairs, D of the pairs)` gives."""
         distances = self.distances()
         return distances, self.scatter(slope(slice(0, self.n_pairs), distances))
@@ -220,7 +222,7 @@ class AllPairs:
             groups = _codes(self.groups, n_samples, "AllPairs: groups")
             if not groups.any():
                 raise ValueError("AllPairs: groups: expected at least two groups, got one")
-        weights = tuple(as_weights(self.weights, 2, "AllPairs: weights").tolist())
+        similar, dissimilar = as_weights(self.weights, 2, "AllPairs: weights").tolist()
         room = max(memory, 0)
         side = min(DEFAULT_SIDE, int((room / (2 * TILE_BYTES)) ** 0.5), room // (128 * numbers))
         if side < 2:
@@ -229,7 +231,13 @@ class AllPairs:
             )
         parts = [slice(i, min(i + side, n_samples)) for i in range(0, n_samples, side)]
         return [
-            TileShard(I, J, *_cut(labels, groups, I, J), weights)
+            TileShard(
+                I,
+                J,
+                (labels[I], labels[J]),
+                None if groups is None else (groups[I], groups[J]),
+                (similar, dissimilar),
+            )
             for i, I in enumerate(parts)
             for J in parts[i:]
             if I != J or I.stop - I.start > 1
@@ -250,10 +258,6 @@ def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
     if different:
         raise ValueError(f"{name}: expected no missing values, got NaN")
     return codes
-
-
-def _cut(labels: NDArray, groups: NDArray | None, I: slice, J: slice) -> tuple:
-    return (labels[I], labels[J]), None if groups is None else (groups[I], groups[J])
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,19 +19,22 @@ LONGEST_ITEM = 256  # bytes of a number or of a short word
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
+Kind = Literal["uint8", "integer", "text"]
+
+
 @dataclass(frozen=True)
 class Array:
     """What an array in the file must be.
 
     Attributes
     ----------
-    dtype : str
+    dtype : {"uint8", "integer", "text"}
         A data type, or "integer" for integers of any size, or "text".
     shape : tuple of int or None
         None stands for the number of samples, which is the same in all arrays.
     """
 
-    dtype: str
+    dtype: Kind
     shape: tuple[int | None, ...]
 
 
@@ -100,7 +104,7 @@ def _check_header(
         raise ValueError(f"{name}: expected {prod(shape) * dtype.itemsize} bytes, got {n_bytes}")
 
 
-def _is_of_type(dtype: np.dtype, expected: str) -> bool:
+def _is_of_type(dtype: np.dtype, expected: Kind) -> bool:
     if dtype.itemsize > LONGEST_ITEM:
         return False
     if expected in ("integer", "text"):

@@ -154,8 +154,12 @@ def load_eth80(
     """
     size = check_count("size", size)
     found = find_dataset(LAYOUT, folder)
-    read = _read_compact if found.rows is None else _read_distributed
-    rows, members = read(LAYOUT, found, size, masks, allow_incomplete)
+    if found.rows is None:
+        rows, members = _read_compact(LAYOUT, found, size, masks, allow_incomplete)
+    else:
+        rows = found.rows
+        check_complete(LAYOUT, rows, found.where, allow_incomplete)
+        members = _read_distributed(LAYOUT, found, size, masks)
     target, folders, numbers, *angles = LAYOUT.keys[rows].T.copy()
     if return_X_y:
         return members["images"], target
@@ -197,12 +201,9 @@ def _read_compact(
     return rows, members
 
 
-def _read_distributed(
-    layout: Layout, found: Found, size: int, masks: bool, allow_incomplete: bool
-) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
-    check_complete(layout, found.rows, found.where, allow_incomplete)
+def _read_distributed(layout: Layout, found: Found, size: int, masks: bool) -> dict[str, NDArray]:
     image_module = pillow_image()
-    n_samples = len(found.rows)
+    n_samples = len(found.files)
     images = np.empty((n_samples, size, size, 3), dtype=np.uint8)
     kept_masks = np.empty((n_samples if masks else 0, size, size), dtype=bool)
     boxes = np.empty((n_samples, 4), dtype=np.intp)
@@ -215,8 +216,8 @@ def _read_distributed(
         images[i] = resize(crop(image, boxes[i]), size, image_module.Resampling.LANCZOS)
         if masks:
             kept_masks[i] = resize(crop(grey, boxes[i]), size, image_module.Resampling.BOX) > 127
-    members = {"images": images, "crop_box": boxes}
-    return found.rows, members | ({"masks": kept_masks} if masks else {})
+    members: dict[str, NDArray] = {"images": images, "crop_box": boxes}
+    return members | ({"masks": kept_masks} if masks else {})
 
 
 def find_crop(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:

@@ -234,7 +234,9 @@ def make_filter_bank(
     )
 
 
-def _draw_background(shape: tuple[int, int, int], frequencies: Floats, rng: Any) -> Floats:
+def _draw_background(
+    shape: tuple[int, int, int], frequencies: NDArray[np.floating], rng: Any
+) -> Floats:
     """Mixed sources whose power falls with the frequency."""
     n_channels = shape[1]
     mixing = np.eye(n_channels) + rng.standard_normal((n_channels, n_channels)) / n_channels
@@ -254,7 +256,7 @@ def _unit_vectors(vectors: Floats) -> Floats:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-def _check_bands(bands: Any, frequencies: Floats, highest: float) -> Floats:
+def _check_bands(bands: Any, frequencies: NDArray[np.floating], highest: float) -> Floats:
     try:
         edges = np.array(bands, dtype=float)
     except (TypeError, ValueError) as error:

@@ -116,7 +116,7 @@ def load_virus(
 def find_duplicates(images: NDArray) -> NDArray[np.intp]:
     """All pairs i < j of equal images, in ascending order."""
     seen: dict[bytes, list[int]] = {}
-    pairs = []
+    pairs: list[tuple[int, int]] = []
     for j, image in enumerate(images):
         earlier = seen.setdefault(image.tobytes(), [])
         pairs.extend((i, j) for i in earlier)

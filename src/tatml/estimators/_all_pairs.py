@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from .._checks import check_margin, check_positive
 from .._inputs import class_labels, group_labels
 from ..blocks import Blocks
-from ..chunks import sharded_problem
+from ..chunks import sharded_problem, sharded_term
 from ..metric import one_or_list
-from ..problem import LogDetProblem
+from ..pair_term import PairTerm
 from ..shards import Setting
 from ..solvers import Newton, Result, as_solver
 from ..thresholds import threshold_of
@@ -51,13 +51,14 @@ def learn_from_all_pairs(
     if learner.reduction == "mean":  # both kinds count the same
         weights = (0.5 * total / n_similar, 0.5 * total / n_dissimilar)
     pairs = AllPairs(labels, groups, weights)
-    plain = sharded_problem(blocks, pairs, None, None, Setting(1.0, margin, 1.0, 1.0))
+    plain = sharded_term(blocks, pairs, None, None, Setting(1.0, margin))
     scatter = [len(blocks.arrays) * S / total for S in plain.total(_weighted_scatter)]
     prior = prior_of(learner.prior, blocks, scatter, within_classes(blocks, labels))
     c0, mu0 = learner._threshold_term(prior, scatter, margin, threshold)
-    problem = plain.with_setting(Setting(1.0, margin, c0, mu0)).with_prior(prior)
-    c, c0 = learner._strengths(problem, total, check_positive("C", learner.C))
-    learner._solve(problem.with_setting(Setting(c, margin, c0, mu0)), blocks, learner._size_names)
+    unweighted = sharded_problem(plain, c0, mu0)
+    c, c0 = learner._strengths(unweighted, total, check_positive("C", learner.C))
+    problem = sharded_problem(plain.with_setting(Setting(c, margin)), c0, mu0)
+    learner._solve(problem.with_prior(prior), blocks, learner._size_names)
     learner.prior_ = one_or_list(prior)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
     learner.b0_ = learner.result_.b0
@@ -65,8 +66,8 @@ def learn_from_all_pairs(
     return learner.result_
 
 
-def _weighted_scatter(problem: LogDetProblem, index: int) -> list[NDArray]:
-    return problem.sums.scatter(problem.loss.weight)
+def _weighted_scatter(term: PairTerm, index: int) -> list[NDArray]:
+    return term.sums.scatter(term.loss.weight)
 
 
 def _count(labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> tuple[int, int]:

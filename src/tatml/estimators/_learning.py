@@ -142,7 +142,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         """(P) with the prior W0 and the threshold's own term in the units of the data."""
         weights = pair_weights(pairs)
         plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
-        scatter = mean_scatter(plain.sums, weights / np.sum(weights))
+        scatter = mean_scatter(plain.pairs.sums, weights / np.sum(weights))
         prior = prior_of(self.prior, counted or blocks, scatter, within, self._samples_name)
         c0, mu0 = self._threshold_term(prior, scatter, margin, threshold)
         problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
@@ -167,7 +167,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
     ) -> LogDetProblem:
         """The same problem with the pairs' loss weighed by C, and the threshold's pull with it."""
         c, c0 = self._strengths(problem, float(np.sum(pair_weights(pairs))), C)
-        return replace(problem, loss=squared_hinge(pairs, c, margin), c0=c0)
+        return problem.with_loss(squared_hinge(pairs, c, margin), c0)
 
     def _strengths(self, problem: LogDetProblem, total: float, C: float) -> tuple[float, float]:
         """c and c0 for pairs of a total weight."""
@@ -209,7 +209,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         if self.n_components is None or not problem.learns_threshold:
             return self.result_.b0
         squared = row_distances(self._embedded(blocks), pairs.index) ** 2
-        strength = problem.c0 / float(np.sum(problem.loss.weight))
+        strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
         return learnt_b0(squared, pairs, margin, strength, problem.mu0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -142,7 +141,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
             gamma = check_positive("gamma", self.gamma)
             within = within_classes(blocks, labels)
             problem, prior = _at_prior(blocks, pairs, within, gamma, self.prior)
-            squared = problem.sums.distances()
+            squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)
             self.bounds_ = self._bounds(squared)
             self._solve(_with_bounds(problem, pairs, gamma, self.bounds_), blocks, SIZES)
@@ -170,7 +169,7 @@ def _at_prior(
     """Build LogDet plus the Burg loss, with bounds of 1; return it and the prior."""
     ones = np.ones(len(pairs))
     plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
-    W0 = prior_of(prior, blocks, mean_scatter(plain.sums, ones / len(pairs)), within)
+    W0 = prior_of(prior, blocks, mean_scatter(plain.pairs.sums, ones / len(pairs)), within)
     return plain.with_prior(W0), W0
 
 
@@ -179,7 +178,8 @@ def _with_bounds(
 ) -> LogDetProblem:
     """The problem with its bounds of similar and of dissimilar pairs."""
     weights = gamma * np.ones(len(pairs))
-    return replace(problem, loss=BurgLoss(pairs.sign, weights, np.where(pairs.similar, *bounds)))
+    loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *bounds))
+    return problem.with_loss(loss, problem.c0)
 
 
 def _check_solver(solver: Newton | Dykstra, blocks: Blocks) -> None:

@@ -14,7 +14,7 @@ __all__ = ["comparison_section", "printed_section", "printed_number"]
 
 FEATURES = tuple(name for name, _ in SCALES)
 FIXED = next(name for name, method in METHODS.items() if method.kind == "fixed")
-LEVEL = PROTOCOL["significance"]
+LEVEL = PROTOCOL.significance
 
 
 def printed_number(dataset: str, features: str, method: str) -> float | None:
@@ -79,7 +79,8 @@ def _printed_table(dataset: Dataset, records: list[Record]) -> str:
         best, close = not_worse(column) if column else (None, set())
         for method, row in rows.items():
             mark = (method == best) - (method in close)
-            row.append(_beside(column.get(method), printed_number(name, features, method), mark))
+            printed = PRINTED[name][method][FEATURES.index(features)]
+            row.append(_beside(column.get(method), printed, mark))
     return f"### {dataset.title}\n\n" + table(["", *FEATURES], rows.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import Bunch
 
 from .. import datasets
 from ..blocks import Blocks
@@ -21,6 +23,7 @@ from ..features import CovarianceDescriptor, LogEuclidean, Unfold
 from .settings import Dataset
 
 __all__ = [
+    "Folder",
     "Samples",
     "data_digest",
     "digest_of",
@@ -29,6 +32,9 @@ __all__ = [
     "load_images",
     "samples_of",
 ]
+
+
+Folder = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ class Samples:
     def take(self, rows: NDArray[np.intp]) -> Samples:
         """Some of them."""
         groups = None if self.groups is None else self.groups[rows]
-        return Samples(self.X[rows], self.y[rows], groups)
+        X = Blocks(*(array[rows] for array in self.X.arrays))
+        return Samples(X, self.y[rows], groups)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -68,12 +75,12 @@ def data_digest(dataset: Dataset) -> str:
     return digest_of(declared)
 
 
-def has_folder(given: Any) -> bool:
+def has_folder(given: Folder) -> bool:
     """Whether a folder of data is given, or named by TATML_DATA; an empty name is none."""
     return given is not None or bool(os.environ.get(FOLDER_VARIABLE))
 
 
-def load_images(dataset: Dataset, folder: str | os.PathLike[str] | None) -> Any:
+def load_images(dataset: Dataset, folder: Folder) -> Bunch:
     """What the loader gives, with at most `most_per_class` images of a class."""
     options = dict(dataset.options)
     if not dataset.embedded:
@@ -90,7 +97,7 @@ def _first_of_each_class(target: NDArray[np.intp], count: int) -> NDArray[np.int
     return np.sort(np.concatenate(members))
 
 
-def extract(dataset: Dataset, folder: Any, cache: Path, jobs: int = 1) -> Path:
+def extract(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 1) -> Path:
     """The file with all blocks of the samples; it is made where it is not there yet."""
     path = cache / f"{dataset.dataset}-{data_digest(dataset)}.npz"
     if path.exists():
@@ -99,14 +106,15 @@ def extract(dataset: Dataset, folder: Any, cache: Path, jobs: int = 1) -> Path:
     arrays = {f"block{m}": array for m, array in enumerate(_blocks_of(dataset, data.images, jobs))}
     objects = data.groups if dataset.dataset == "eth80" else np.arange(0)
     cache.mkdir(parents=True, exist_ok=True)
+    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
     unfinished = path.with_suffix(f".{os.getpid()}.part")
     with open(unfinished, "wb") as file:
-        np.savez(file, y=data.target, groups=objects, **arrays)
+        savez(file, y=data.target, groups=objects, **arrays)
     os.replace(unfinished, path)  # a file of that name is always whole
     return path
 
 
-def _blocks_of(dataset: Dataset, images: Any, jobs: int) -> list[NDArray[np.floating]]:
+def _blocks_of(dataset: Dataset, images: NDArray, jobs: int) -> list[NDArray[np.floating]]:
     if dataset.pixel_features is None:  # a matrix, its other unfolding, all entries in a row
         return [*Unfold().fit_transform(images).arrays, images.reshape(len(images), -1)]
     descriptor = CovarianceDescriptor(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -23,11 +23,16 @@ from ..features import Vectorize
 from .search import MatchedPCA, ThresholdSearch
 from .settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
 
-__all__ = ["METHODS", "Method", "fixed_configuration"]
+__all__ = ["METHODS", "Form", "Kind", "Method", "fixed_configuration"]
 
-FOLDS, NEIGHBOURS = PROTOCOL["folds"], PROTOCOL["neighbours"]
-PAPER_PAIRS = {name: PAPER[name] for name in ("prior", "pairs", "n_pairs_per_class")}
-PAPER_WITHOUT_C = {name: value for name, value in PAPER.items() if name != "C"}
+Kind = Literal["paper", "fixed", "beyond", "exploratory"]
+Form = Literal["matrices", "vectors"]
+
+FOLDS, NEIGHBOURS = PROTOCOL.folds, PROTOCOL.neighbours
+PAPER_PAIRS: dict[str, Any] = {
+    name: PAPER[name] for name in ("prior", "pairs", "n_pairs_per_class")
+}
+PAPER_WITHOUT_C: dict[str, Any] = {name: PAPER[name] for name in PAPER if name != "C"}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -76,9 +81,9 @@ class Method:
 
     name: str
     title: str
-    kind: str
+    kind: Kind
     build: Callable[[int], Any]
-    form: str
+    form: Form
     about: str
     own_threshold: bool = False
     classifier: bool = False

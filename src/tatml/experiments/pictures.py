@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from ..display import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
 from ..metric import row_distances
-from .data import Samples, digest_of, extract, has_folder, load_images, samples_of
+from .data import Folder, Samples, digest_of, extract, has_folder, load_images, samples_of
 from .methods import METHODS
 from .protocol import choose_and_fit, held_out_pairs, split_in_halves
 from .report_data import BASELINE, FIXED_NAME
@@ -29,12 +29,16 @@ from .search import embed, learner_of
 from .settings import PROTOCOL, Dataset, features_of
 from .tasks import Task
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 __all__ = ["MANIFEST", "Picture", "draw_pictures", "read_pictures"]
 
 MANIFEST = Path("pictures") / "pictures.json"
 WIDTH, DPI = 4.6, 130
 RIGHT, WRONG = "#00734d", "#b3340a"
-NEIGHBOURS = PROTOCOL["neighbours"]
+NEIGHBOURS = PROTOCOL.neighbours
 STYLE = {"font.size": 9}
 DRAWN_AS = 2  # raise it when the drawings change, so that old ones are not taken for new
 
@@ -76,7 +80,7 @@ def draw_pictures(
     out: str | os.PathLike[str],
     datasets: Iterable[Dataset],
     *,
-    data: str | os.PathLike[str] | None = None,
+    data: Folder = None,
 ) -> list[Picture]:
     """Draw the pictures of each data set that are not there yet, and list them for the report.
 
@@ -129,7 +133,7 @@ def _write_list(path: Path, pictures: Sequence[Picture]) -> None:
     os.replace(unfinished, path)  # a list of that name is always whole
 
 
-def _pictures_of(dataset: Dataset, folder: Path, data: Any, cache: Path) -> list[Picture]:
+def _pictures_of(dataset: Dataset, folder: Path, data: Folder, cache: Path) -> list[Picture]:
     task = Task("table1", dataset, main_features(dataset), FIXED_NAME, repeat=0)
     stem = f"{dataset.name}-{digest_of([task.identity()['key'], DRAWN_AS])}"
     listed = folder / f"{stem}.json"
@@ -164,7 +168,7 @@ def fit(task: Task, method: str, samples: Samples) -> Fit:
     return Fit(task.dataset, task.features, fitted, training, test, rows)
 
 
-def save(folder: Path, name: str, draw: Callable[[], Any], colours: int = 128) -> str:
+def save(folder: Path, name: str, draw: Callable[[], Figure], colours: int = 128) -> str:
     """Save what is drawn with few colours, which is enough here and small."""
     plt = _pyplot()
     from PIL import Image  # matplotlib has brought it along
@@ -179,7 +183,9 @@ def save(folder: Path, name: str, draw: Callable[[], Any], colours: int = 128) -
     return name
 
 
-def new_figure(height: float, n_rows: int, n_columns: int = 1) -> tuple[Any, Any]:
+def new_figure(
+    height: float, n_rows: int, n_columns: int = 1
+) -> tuple[Figure, NDArray[np.object_]]:
     """A figure as wide as a phone, and its axes."""
     size = (WIDTH, height)
     return _pyplot().subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
@@ -193,7 +199,7 @@ def draw_distances(folder: Path, stem: str, fit: Fit) -> Picture:
     labels = np.where(pairs.similar, 1, -1)
     rates: list[float] = []
 
-    def draw() -> Any:
+    def draw() -> Figure:
         figure, axes = new_figure(3.8, 1)
         shown = PairDistanceDisplay.from_predictions(
             distances,
@@ -226,7 +232,7 @@ def draw_convergence(folder: Path, stem: str, fit: Fit) -> Picture:
     """Primal, dual and gap of the fit."""
     result = learner_of(fit.fitted).result_
 
-    def draw() -> Any:
+    def draw() -> Figure:
         figure, axes = new_figure(7.2, 3)
         ConvergenceDisplay.from_result(
             result, axes=list(axes[:, 0]), name=f"{fit.title}: objective"
@@ -250,12 +256,12 @@ def draw_matrices(folder: Path, stem: str, fit: Fit, method: str) -> list[Pictur
     _pyplot().close(shown.figure_)  # blocks side by side: too small to read on a phone
     pictures = []
     for block, matrix in enumerate(shown.matrices):
-        names = fit.dataset.pixel_features
-        names = [list(names)] if names is not None and len(names) == len(matrix) else None
+        features = fit.dataset.pixel_features or ()
+        names = [list(features)] if len(features) == len(matrix) else None
         whole = METHODS[method].title + (f", block {block}" if len(shown.matrices) > 1 else "")
         display = MetricDisplay([matrix], names)
 
-        def draw(display: MetricDisplay = display, title: str = whole) -> Any:
+        def draw(display: MetricDisplay = display, title: str = whole) -> Figure:
             return display.plot(name=title).figure_
 
         pictures.append(
@@ -284,7 +290,7 @@ def draw_contact_sheet(
     queries = choose_queries(right, n_queries)
     train_rows, test_rows = learnt.rows
 
-    def draw() -> Any:
+    def draw() -> Figure:
         figure, axes = new_figure(0.65 * len(queries) + 0.3, len(queries), 2 * NEIGHBOURS + 1)
         for row, query in zip(axes, queries, strict=True):
             show(row[0], images[test_rows[query]])
@@ -339,7 +345,7 @@ def choose_queries(right: NDArray[np.bool_], n_queries: int) -> list[int]:
         for place, rows in enumerate(members):
             if wanted[place] < len(rows) and sum(wanted) < n_queries:
                 wanted[place] += 1
-    chosen = []
+    chosen: list[int] = []
     for rows, count in zip(members, wanted, strict=True):
         spread = np.linspace(0, max(len(rows) - 1, 0), count).astype(int)
         chosen.extend(int(row) for row in rows[spread])
@@ -354,20 +360,28 @@ def describe(right: NDArray[np.bool_]) -> str:
     return f"of {total} test samples {', '.join(parts)}."
 
 
-def show(ax: Any, image: NDArray) -> None:
+def show(ax: Axes, image: NDArray) -> None:
     """An image without axes."""
     top = 255 if image.dtype == np.uint8 else 1
     ax.imshow(image, cmap="gray", vmin=0, vmax=top, interpolation="nearest")
     ax.set(xticks=[], yticks=[])
 
 
-def frame(ax: Any, right: bool) -> None:
+def frame(ax: Axes, right: bool) -> None:
     """Say by colour, line and sign whether a neighbour is of the query's class."""
     colour = RIGHT if right else WRONG
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-    style = {"color": colour, "fontsize": 9, "fontweight": "bold", "bbox": box}
     ax.text(
-        0.96, 0.94, "✓" if right else "✗", ha="right", va="top", transform=ax.transAxes, **style
+        0.96,
+        0.94,
+        "✓" if right else "✗",
+        ha="right",
+        va="top",
+        transform=ax.transAxes,
+        color=colour,
+        fontsize=9,
+        fontweight="bold",
+        bbox=box,
     )
     for spine in ax.spines.values():
         spine.set(color=colour, linewidth=2, linestyle="-" if right else ":")

@@ -62,7 +62,7 @@ class Progress:
                 self._line(f"failed: {place}, repeat {record['repeat']}: {record['error']}")
 
     def _say(self, text: str, force: bool = False) -> None:
-        if self.on_terminal:
+        if self.stream is not None and self.on_terminal:
             self.stream.write(f"\r\x1b[2K{text}")
             self.stream.flush()
         elif force or monotonic() - self.last >= EVERY:

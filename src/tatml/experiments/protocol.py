@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def seed_of(*parts: Any) -> int:
+def seed_of(*parts: str | int) -> int:
     """A seed that depends on the declared seed and on the parts, and on nothing else.
 
     Examples
@@ -48,7 +48,7 @@ def seed_of(*parts: Any) -> int:
     >>> seed_of("virus", "halves", 0) == seed_of("virus", "halves", 1)
     False
     """
-    text = "/".join(map(str, (PROTOCOL["seed"], *parts)))
+    text = "/".join(map(str, (PROTOCOL.seed, *parts)))
     return int.from_bytes(sha256(text.encode()).digest()[:4]) >> 1
 
 
@@ -63,7 +63,7 @@ def split_in_halves(
         splitter = StratifiedShuffleSplit(1, test_size=0.5, random_state=seed)
         return next(splitter.split(np.zeros(len(y)), y))
     rng = np.random.default_rng(seed)
-    chosen = []
+    chosen: list[int] = []
     for label in np.unique(y):
         objects = rng.permutation(np.unique(groups[y == label]))
         chosen.extend(objects[: len(objects) // 2])
@@ -85,7 +85,7 @@ def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: i
         Blocks(np.zeros((len(y), 1))),
         labels,
         objects,
-        n_pairs_per_class=PROTOCOL["verification_pairs"] // (labels.max() + 1),
+        n_pairs_per_class=PROTOCOL.verification_pairs // (labels.max() + 1),
         n_neighbors=1,
         random_state=np.random.RandomState(seed),
     )
@@ -97,7 +97,7 @@ def choose_and_fit(method: Method, training: Samples, seed: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` is in the record
         return fit_in_training_half(
-            method.build(seed), training.X, training.y, training.groups, PROTOCOL["folds"]
+            method.build(seed), training.X, training.y, training.groups, PROTOCOL.folds
         )
 
 
@@ -108,7 +108,7 @@ def evaluate(
     if method.classifier:
         return {"accuracy": 100 * float(np.mean(fitted.predict(test.X) == test.y))}
     known, wanted = embed(fitted, training.X), embed(fitted, test.X)
-    knn = KNeighborsClassifier(PROTOCOL["neighbours"]).fit(known, training.y)
+    knn = KNeighborsClassifier(PROTOCOL.neighbours).fit(known, training.y)
     scores = {"accuracy": 100 * knn.score(wanted, test.y)}
     calibration = held_out_pairs(training.y, training.groups, seed)
     calibrated = calibrated_threshold(

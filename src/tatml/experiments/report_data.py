@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .comparison import printed_number
 from .methods import METHODS
 from .settings import DATASETS, PRINTED, PROTOCOL
 from .statistics import deviation, mean, on_same_halves, p_value
-from .store import current_records, failed_records
+from .store import Record, current_records, failed_records
 
 __all__ = [
     "BASELINE",
@@ -28,8 +28,7 @@ __all__ = [
     "compare_with_printed",
 ]
 
-Record = dict[str, Any]
-LEVEL = PROTOCOL["significance"]
+LEVEL = PROTOCOL.significance
 FIXED_NAME = next(name for name, method in METHODS.items() if method.kind == "fixed")
 BASELINE = "euc"
 
@@ -143,13 +142,13 @@ class Results:
         """The cells for which the paper prints numbers."""
         return [cell for cell in self.cells if numbers_of(cell)]
 
-    def seconds_by(self, key: str) -> Counter[str]:
+    def seconds_by(self, key: str) -> Mapping[str, float]:
         """The seconds that runs took, by the value of a key, the most first."""
-        total: Counter[str] = Counter()
+        total: dict[str, float] = defaultdict(float)
         for record in self.records:
             seconds = as_number(record.get("seconds"))
             total[text(record, key)] += seconds if np.isfinite(seconds) else 0.0
-        return Counter(dict(total.most_common()))
+        return dict(sorted(total.items(), key=lambda item: item[1], reverse=True))
 
 
 def text(record: Record, key: str) -> str:
@@ -182,7 +181,10 @@ def _scores(records: Sequence[Record]) -> dict[Cell, dict[str, Score]]:
     }
 
 
-def in_order(found: Iterable[Any], declared: Iterable[Any]) -> list[Any]:
+Name = TypeVar("Name", str, Cell)
+
+
+def in_order(found: Iterable[Name], declared: Iterable[object]) -> list[Name]:
     """What was found, first what is declared and in its order, then the rest by its name."""
     places = {name: place for place, name in enumerate(declared)}
     return sorted(found, key=lambda name: (places.get(name, len(places)), name))

@@ -10,10 +10,12 @@ from html import escape
 from importlib import resources
 from math import isfinite, nan
 from string import Template
+from typing import Literal
 
 __all__ = ["Column", "Figure", "Table", "Value", "embed", "fill_page", "number", "paragraphs"]
 
 MINUS = "\N{MINUS SIGN}"
+Tone = Literal["", "up", "down"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Value:
     number: float = nan
     note: str = ""
     best: bool = False
-    tone: str = ""
+    tone: Tone = ""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..display import _pyplot
 from .report_data import (
@@ -22,6 +24,9 @@ from .report_data import (
     text,
 )
 from .report_html import Figure, embed, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 __all__ = ["accuracy_figures", "sensitivity_figures"]
 
@@ -45,12 +50,12 @@ LOOKS = [
 ]
 
 
-def drawing_style() -> Any:
+def drawing_style() -> AbstractContextManager[None]:
     """A context in which drawings look alike."""
     return _pyplot().rc_context(STYLE)
 
 
-def new_figure(height: float, n_rows: int = 1) -> tuple[Any, Any]:
+def new_figure(height: float, n_rows: int = 1) -> tuple[Drawing, NDArray[np.object_]]:
     """A figure without a window, and its axes."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Drawing
@@ -60,7 +65,7 @@ def new_figure(height: float, n_rows: int = 1) -> tuple[Any, Any]:
     return figure, figure.subplots(n_rows, 1, sharex=n_rows > 1, squeeze=False)[:, 0]
 
 
-def as_svg(figure: Any) -> str:
+def as_svg(figure: Drawing) -> str:
     """The drawing as a data URI, the same bytes for the same drawing."""
     content = io.BytesIO()
     figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from .report_data import (
     score_of,
     text,
 )
-from .report_html import Column, Table, Value, number
+from .report_html import Column, Table, Tone, Value, number
 from .settings import PRINTED_SENSITIVITY
 
 __all__ = [
@@ -75,7 +75,7 @@ def difference(ours: Score, printed: float) -> Value:
     """Ours less the printed number, with its sign and its star."""
     gain = ours.mean - printed
     star = mark(ours.against_number(printed))
-    tone = "" if not star else "up" if gain > 0 else "down"
+    tone: Tone = "" if not star else "up" if gain > 0 else "down"
     return Value(number(gain, signed=True) + star, gain, tone=tone)
 
 
@@ -118,7 +118,8 @@ def with_deviation(score: Score) -> str:
 
 def comparison(results: Results, cells: Sequence[Cell]) -> Table:
     """A row a cell and method: ours, the paper's, and the fixed configuration against it."""
-    rows, marked = [], set()
+    rows: list[list[Value]] = []
+    marked: set[int] = set()
     for cell in cells:
         scores = results.scores[cell]
         for method, score in scores.items():
@@ -152,13 +153,14 @@ def _behind_fixed(scores: dict[str, Score], method: str) -> Value:
     if FIXED_NAME not in scores or method == FIXED_NAME:
         return Value("–")
     gain = _gain(scores[FIXED_NAME], scores[method])
-    tone = "" if "*" not in gain.text else "up" if gain.number > 0 else "down"
+    tone: Tone = "" if "*" not in gain.text else "up" if gain.number > 0 else "down"
     return replace(gain, tone=tone)
 
 
 def by_object(results: Results) -> Table | None:
     """Splits by object: how much is left when test objects were never seen."""
-    rows, marked = [], set()
+    rows: list[list[Value]] = []
+    marked: set[int] = set()
     for cell in (cell for cell in results.cells if cell.by_object):
         scores = results.scores[cell]
         halves = results.scores.get(cell._replace(split="halves"), {})
@@ -305,7 +307,8 @@ def all_runs(results: Results) -> Table:
 
 
 def _run(record: Record) -> list[Value]:
-    converged = {True: "yes", False: "no"}.get(record.get("converged"), "–")
+    words: dict[bool | None, str] = {True: "yes", False: "no"}
+    converged = words.get(record.get("converged"), "–")
     chosen = {**(record.get("setting") or {}), **(record.get("params") or {})}
     return [
         *where(cell_of(record), text(record, "method")),
@@ -352,7 +355,7 @@ def failures(results: Results) -> Table | None:
     return Table("failures", f"{count_runs(rows)} that failed", columns, rows)
 
 
-def count_runs(runs: Sequence[Any]) -> str:
+def count_runs(runs: Sequence[object]) -> str:
     """A number of runs in words.
 
     Examples
@@ -363,7 +366,7 @@ def count_runs(runs: Sequence[Any]) -> str:
     return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
-def time_shares(results: Results, key: str, title: str, show: Any = str) -> Table:
+def time_shares(results: Results, key: str, title: str, show: Callable[[str], str] = str) -> Table:
     """What the time went into: shares, which hardly depend on the machine."""
     seconds = results.seconds_by(key)
     total = sum(seconds.values()) or 1.0

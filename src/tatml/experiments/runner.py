@@ -12,13 +12,12 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 from time import sleep
-from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from .._checks import check_count
-from .data import data_digest, extract, has_folder, samples_of
+from .data import Folder, data_digest, extract, has_folder, samples_of
 from .methods import METHODS
 from .progress import Progress
 from .protocol import run_once
@@ -36,7 +35,7 @@ def run(
     datasets: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
-    data: str | os.PathLike[str] | None = None,
+    data: Folder = None,
     out: str | os.PathLike[str] = "results",
     repeats: int | None = None,
     jobs: int = 1,
@@ -95,12 +94,13 @@ def run(
     (3, 'euc', 0)
     """
     declared = QUICK_DATASETS if quick else DATASETS
-    names = choose("names", EXPERIMENTS if names == "all" else names, EXPERIMENTS)
+    experiments = choose("names", EXPERIMENTS if names == "all" else names, EXPERIMENTS) or []
     datasets = choose("datasets", datasets, declared) or _at_hand(declared, data)
     known_features = dict.fromkeys(f for name in declared for f in features_of(declared[name]))
-    repeats = PROTOCOL["quick_repeats" if quick else "repeats"] if repeats is None else repeats
+    if repeats is None:
+        repeats = PROTOCOL.quick_repeats if quick else PROTOCOL.repeats
     tasks = make_tasks(
-        names,
+        experiments,
         datasets=datasets,
         methods=choose("methods", methods, METHODS),
         features=choose("features", features, known_features),
@@ -109,19 +109,21 @@ def run(
     )
     if not tasks:
         raise ValueError(
-            f"methods, features: expected some that {' and '.join(names)} can be run with on "
+            f"methods, features: expected some that {' and '.join(experiments)} can be run with on "
             f"{', '.join(datasets)}, got methods {methods} and features {features}"
         )
     return _run_tasks(tasks, data, Path(out), effective_n_jobs(jobs), progress)
 
 
-def _at_hand(declared: Mapping[str, Dataset], data: Any) -> list[str]:
+def _at_hand(declared: Mapping[str, Dataset], data: Folder) -> list[str]:
     """Without a folder of data only the embedded ones."""
     everything = has_folder(data)
     return [name for name, dataset in declared.items() if dataset.embedded or everything]
 
 
-def _run_tasks(tasks: list[Task], data: Any, out: Path, jobs: int, progress: bool) -> list[Record]:
+def _run_tasks(
+    tasks: list[Task], data: Folder, out: Path, jobs: int, progress: bool
+) -> list[Record]:
     with Store(out) as store:
         known = read_records(store.path)
         done = {record["key"]: record for record in known if not record.get("error")}
@@ -157,7 +159,7 @@ def _bring_back(store: Store, known: list[Record], asked: list[Record]) -> None:
 
 
 def _extract_all(
-    tasks: list[Task], data: Any, cache: Path, jobs: int, say: Progress
+    tasks: list[Task], data: Folder, cache: Path, jobs: int, say: Progress
 ) -> dict[str, Path]:
     """The files with the samples of all tasks, by the digest of the data set."""
     needed = {data_digest(task.dataset): task.dataset for task in tasks}

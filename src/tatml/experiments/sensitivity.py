@@ -33,13 +33,15 @@ def sensitivity_settings(quick: bool = False) -> list[tuple[str, Setting]]:
 
 
 def _paper_settings() -> Iterator[tuple[str, Setting]]:
-    for c0, mu0 in product(SENSITIVITY["c0"], SENSITIVITY["mu0"]):
+    for c0, mu0 in product(SENSITIVITY.c0, SENSITIVITY.mu0):
         yield "tatml", {"study": "grid", "c0": c0, "mu0": mu0}
-    for b0 in SENSITIVITY["b0"]:
+    for b0 in SENSITIVITY.b0:
         yield "maz", {"study": "threshold", "b0": b0}
 
 
 def _decades(quick: bool) -> Iterator[tuple[str, Setting]]:
+    decades = SENSITIVITY.quick_decades if quick else SENSITIVITY.decades
+    n_pairs = SENSITIVITY.quick_n_pairs if quick else SENSITIVITY.n_pairs
     moves = [
         ("tatml", "c0"),
         ("tatml", "mu0"),
@@ -50,11 +52,7 @@ def _decades(quick: bool) -> Iterator[tuple[str, Setting]]:
         ("maz", "n_pairs"),
     ]
     for method, name in moves:
-        if name == "n_pairs":
-            values = SENSITIVITY["quick_n_pairs" if quick else "n_pairs"]
-        else:
-            values = SENSITIVITY["quick_decades" if quick else f"{name}_decades"]
-        for value in values:
+        for value in n_pairs if name == "n_pairs" else decades:
             yield method, {"study": "decades", "moves": name, name: value}
 
 
@@ -67,7 +65,7 @@ def sensitivity_method(name: str, setting: Setting) -> Method:
         if setting["study"] == "decades":
             return TATML(**options)
         options.pop("C")
-        return TATMLCV(PAPER_WEIGHTS, cv=PROTOCOL["folds"], **options)
+        return TATMLCV(PAPER_WEIGHTS, cv=PROTOCOL.folds, **options)
 
     return Method(name, known.title, known.kind, build, known.form, known.about, own_threshold=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isnan
-from typing import Any
 
 from .markdown import number, signed, spread, table
 from .settings import PRINTED_SENSITIVITY, PROTOCOL, SENSITIVITY
@@ -13,7 +12,7 @@ from .store import Record, current_records
 
 __all__ = ["sensitivity_text"]
 
-LEVEL = PROTOCOL["significance"]
+LEVEL = PROTOCOL.significance
 
 EXPLANATION = """## Why the paper saw no sensitivity
 
@@ -83,8 +82,8 @@ def _grid(records: list[Record]) -> str:
         lower = p_value(scores[best], scores[c0, mu0]) < LEVEL
         return f"**{text}**" if (c0, mu0) == best else text + " *" * lower
 
-    columns = SENSITIVITY["mu0"]
-    rows = [[f"c0 = {c0}", *(cell(c0, mu0) for mu0 in columns)] for c0 in SENSITIVITY["c0"]]
+    columns = SENSITIVITY.mu0
+    rows = [[f"c0 = {c0}", *(cell(c0, mu0) for mu0 in columns)] for c0 in SENSITIVITY.c0]
     means = [mean(s) for s in scores.values()]
     text = (
         "## TATML: the paper's grid of c0 and μ0\n\nc by cross-validation in each. **Bold**: the "
@@ -146,7 +145,7 @@ def _curve(method: str, moves: str, records: list[Record]) -> str:
     for (value,), group in _by(records, moves).items():
         accuracy, b0 = _scores(group), mean(_scores(group, "b0"))
         share = {r["repeat"]: r["b0"] / r["median_squared"] for r in group if r["median_squared"]}
-        row: list[Any] = [f"{value:g}", spread(mean(accuracy), deviation(accuracy)), f"{b0:.3g}"]
+        row = [f"{value:g}", spread(mean(accuracy), deviation(accuracy)), f"{b0:.3g}"]
         row += [number(mean(share), 3), number(mean(_scores(group, "auc")), 3)]
         rows.append([*row, number(mean(_scores(group, "balanced_learnt")), 1)])
     header = [TITLES[moves], "accuracy", "b0", "b0 / median", "AUC", "balanced"]

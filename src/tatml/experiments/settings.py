@@ -6,9 +6,11 @@ anew and never mixed with older ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 __all__ = [
     "COMPETITORS",
@@ -18,8 +20,13 @@ __all__ = [
     "QUICK_DATASETS",
     "SENSITIVITY",
     "Dataset",
+    "Protocol",
+    "Split",
+    "Study",
     "features_of",
 ]
+
+Split = Literal["halves", "objects"]
 
 GREY = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
 GABOR = (*GREY, "gabor:0.25:2")  # and two waves of four pixels, along x and along y
@@ -40,11 +47,12 @@ class Dataset:
         Its name on the command line.
     title : str
         Its name in tables.
-    dataset, split : str
-        What records call it, and how it is halved: "halves" (of the images of each class) or
-        "objects" (of the objects of each class).
+    dataset : str
+        What records call it.
     loader : str
         The function of `tatml.datasets` that reads or makes it.
+    split : {"halves", "objects"}
+        Whether the images or the objects of each class are halved.
     options : tuple of (str, value)
         What the loader is given.
     embedded : bool
@@ -65,7 +73,7 @@ class Dataset:
     title: str
     dataset: str
     loader: str
-    split: str = "halves"
+    split: Split = "halves"
     options: tuple[tuple[str, Any], ...] = ()
     embedded: bool = False
     features: tuple[tuple[str, tuple[int, ...]], ...] = SCALES
@@ -75,48 +83,73 @@ class Dataset:
     most_per_class: int | None = None
 
 
-ETH80 = {"dataset": "eth80", "loader": "load_eth80", "pixel_features": COLOUR, "diagonal": 3e-3}
-DIGITS = {"loader": "load_digits_images", "features": TENSORS, "pixel_features": None}
-TEXTURES = {"loader": "make_textures", "embedded": True}
+_eth80 = partial(
+    Dataset, dataset="eth80", loader="load_eth80", pixel_features=COLOUR, diagonal=3e-3
+)
+_digits = partial(
+    Dataset,
+    "digits",
+    "Digits",
+    "digits",
+    "load_digits_images",
+    embedded=True,
+    features=TENSORS,
+    pixel_features=None,
+)
+_textures = partial(Dataset, "textures", "Textures", "textures", "make_textures", embedded=True)
 
 
-def _by_name(*datasets: Dataset) -> MappingProxyType[str, Dataset]:
+def _by_name(*datasets: Dataset) -> Mapping[str, Dataset]:
     return MappingProxyType({dataset.name: dataset for dataset in datasets})
 
 
 DATASETS = _by_name(
-    Dataset("eth80", "ETH-80", **ETH80),
+    _eth80("eth80", "ETH-80"),
     Dataset("brodatz", "Brodatz", "brodatz", "load_brodatz", options=(("tile", 80),)),
     Dataset("virus", "Virus", "virus", "load_virus"),
     Dataset("virus-gabor", "Virus, 7 features", "virus-gabor", "load_virus", pixel_features=GABOR),
-    Dataset("eth80-objects", "ETH-80 by object", split="objects", **ETH80),
-    Dataset("digits", "Digits", "digits", embedded=True, **DIGITS),
-    Dataset("textures", "Textures", "textures", options=(("random_state", 0),), **TEXTURES),
+    _eth80("eth80-objects", "ETH-80 by object", split="objects"),
+    _digits(),
+    _textures(options=(("random_state", 0),)),
 )
 
 # The quick form: embedded data, and few of them.
 QUICK_DATASETS = _by_name(
-    Dataset("digits", "Digits", "digits", embedded=True, most_per_class=30, **DIGITS),
-    Dataset(
-        "textures",
-        "Textures",
-        "textures",
-        options=(("n_classes", 5), ("n_per_class", 20), ("random_state", 0)),
-        **TEXTURES,
-    ),
+    _digits(most_per_class=30),
+    _textures(options=(("n_classes", 5), ("n_per_class", 20), ("random_state", 0))),
 )
 
-PROTOCOL = MappingProxyType(
-    {
-        "repeats": 5,
-        "quick_repeats": 2,
-        "neighbours": 3,
-        "folds": 5,  # of the cross-validation inside the training half
-        "verification_pairs": 20_000,  # half of them similar; as many to calibrate
-        "significance": 0.05,
-        "seed": 20160,  # all seeds are made of it, the data set, the split and the repeat
-    }
-)
+
+@dataclass(frozen=True)
+class Protocol:
+    """How every method is run and scored.
+
+    Parameters
+    ----------
+    repeats, quick_repeats : int
+        How many random halves, and how many in the quick form.
+    neighbours : int
+        Of the classification by nearest neighbours.
+    folds : int
+        Of the cross-validation inside the training half.
+    verification_pairs : int
+        How many test pairs are judged, half of them similar; as many are used to calibrate.
+    significance : float
+        The level of the t-tests.
+    seed : int
+        All seeds are made of it, the data set, the split and the repeat.
+    """
+
+    repeats: int = 5
+    quick_repeats: int = 2
+    neighbours: int = 3
+    folds: int = 5
+    verification_pairs: int = 20_000
+    significance: float = 0.05
+    seed: int = 20160
+
+
+PROTOCOL = Protocol()
 
 # Grids of the paper: c, and b0 of the bounds (b0/2, 2 b0).
 PAPER_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
@@ -131,7 +164,7 @@ PRINTED_VIRUS = MappingProxyType(
         "itml": (47.40, 59.73, 41.20),
     }
 )
-PRINTED = MappingProxyType(
+PRINTED: Mapping[str, Mapping[str, tuple[float, float, float]]] = MappingProxyType(
     {
         "eth80": {
             "tatml": (95.71, 95.27, 95.36),
@@ -154,24 +187,38 @@ PRINTED_SENSITIVITY = MappingProxyType({"grid": 95.929, "threshold b0=1": 95.88}
 # Which of our own rows the fixed configuration is held against.
 COMPETITORS = ("euc", "maz", "itml", "itml_full", "gmml", "nca", "lda")
 
-DECADES = tuple(10.0**exponent for exponent in range(-4, 5))
-SENSITIVITY = MappingProxyType(
-    {
-        "dataset": "eth80",
-        "embedded_dataset": "textures",
-        "features": "M=2;(1,.5)",
-        "c0": (0.25, 0.5, 1.0),  # the paper's grid
-        "mu0": (0.25, 0.5, 1.0, 2.0),
-        "b0": PAPER_THRESHOLDS,
-        "c0_decades": DECADES,  # around the paper's setting, one at a time
-        "mu0_decades": DECADES,
-        "b0_decades": DECADES,
-        "C_decades": DECADES,
-        "n_pairs": (10, 30, 100, 300, 1000),
-        "quick_decades": (1e-2, 1.0, 1e2),
-        "quick_n_pairs": (10, 30),
-    }
-)
+
+@dataclass(frozen=True)
+class Study:
+    """The sensitivity study.
+
+    Parameters
+    ----------
+    dataset, embedded_dataset : str
+        The paper's data set, and the one to take where its files are not there.
+    features : str
+        The feature type.
+    c0, mu0, b0 : tuple of float
+        The paper's grid.
+    decades, quick_decades : tuple of float
+        The values of c0, μ0, b0 and C around the paper's setting, one of them at a time.
+    n_pairs, quick_n_pairs : tuple of int
+        The numbers of pairs per class.
+    """
+
+    dataset: str = "eth80"
+    embedded_dataset: str = "textures"
+    features: str = "M=2;(1,.5)"
+    c0: tuple[float, ...] = (0.25, 0.5, 1.0)
+    mu0: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    b0: tuple[float, ...] = PAPER_THRESHOLDS
+    decades: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-4, 5))
+    quick_decades: tuple[float, ...] = (1e-2, 1.0, 1e2)
+    n_pairs: tuple[int, ...] = (10, 30, 100, 300, 1000)
+    quick_n_pairs: tuple[int, ...] = (10, 30)
+
+
+SENSITIVITY = Study()
 
 
 def features_of(dataset: Dataset) -> tuple[str, ...]:

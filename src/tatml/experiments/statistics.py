@@ -36,11 +36,11 @@ def p_value(first: Mapping[int, float], second: Mapping[int, float] | float) -> 
     >>> round(p_value({0: 3.0, 1: 5.0, 2: 4.0}, {0: 1.0, 1: 2.0, 2: 3.0}), 4)
     0.0742
     """
-    if hasattr(second, "keys"):
+    if isinstance(second, float | int):
+        differences = np.array(list(first.values())) - second
+    else:
         both = sorted(first.keys() & second.keys())
         differences = np.array([first[repeat] - second[repeat] for repeat in both])
-    else:
-        differences = np.array(list(first.values())) - second
     n = len(differences)
     if n < 2:
         return nan
@@ -76,7 +76,7 @@ def deviation(scores: Mapping[int, float]) -> float:
 def not_worse(column: Mapping[Any, Scores]) -> tuple[Any, set[Any]]:
     """The highest of a column, and the others that are not significantly different from it."""
     best = max(column, key=lambda name: mean(column[name]))
-    level = PROTOCOL["significance"]
+    level = PROTOCOL.significance
     others = {name for name in column if name != best}
     return best, {name for name in others if not p_value(column[best], column[name]) < level}
 

@@ -13,11 +13,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-try:
-    import fcntl
-except ImportError:  # not on Windows: there nothing keeps a second process away
-    fcntl = None
-
 __all__ = ["Store", "current_records", "failed_records", "read_records"]
 
 Record = dict[str, Any]
@@ -98,7 +93,9 @@ class Store:
         os.fsync(self._file.fileno())
 
     def _lock(self) -> None:
-        if fcntl is None:
+        try:
+            import fcntl
+        except ImportError:  # not on Windows: there nothing keeps a second process away
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

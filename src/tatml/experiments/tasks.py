@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, Literal, get_args
 
 from .data import data_digest, digest_of
 from .methods import METHODS, QUICK_METHODS, Method
 from .protocol import seed_of
-from .sensitivity import sensitivity_method, sensitivity_settings
+from .sensitivity import Setting, sensitivity_method, sensitivity_settings
 from .settings import DATASETS, PROTOCOL, QUICK_DATASETS, SENSITIVITY, Dataset, features_of
 
 __all__ = ["EXPERIMENTS", "Task", "choose", "make_tasks"]
 
-EXPERIMENTS = ("table1", "sensitivity")
+Experiment = Literal["table1", "sensitivity"]
+EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")  # of the protocol
 
 
@@ -24,12 +25,12 @@ CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")  # of th
 class Task:
     """One run: a method on a feature type of a data set, in one repeat."""
 
-    experiment: str
+    experiment: Experiment
     dataset: Dataset
     features: str
     method: str
     repeat: int
-    setting: dict[str, Any] = field(default_factory=dict, hash=False)
+    setting: Setting = field(default_factory=dict, hash=False)
 
     def make_method(self) -> Method:
         """The method, in its setting where there is one."""
@@ -44,7 +45,7 @@ class Task:
 
     def identity(self) -> dict[str, Any]:
         """What a record says of the task; `key` changes with all that was declared."""
-        protocol = {name: PROTOCOL[name] for name in CHANGES_NUMBERS}
+        protocol = {name: getattr(PROTOCOL, name) for name in CHANGES_NUMBERS}
         digest = digest_of([_declared(self.make_method().build(0)), protocol])
         declared = {
             "experiment": self.experiment,
@@ -117,7 +118,7 @@ def _makes_sense(dataset: Dataset, features: str, method: Method) -> bool:
 
 def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
     """The paper's, unless the embedded one, or embedded ones alone, are asked for or at hand."""
-    real, embedded = SENSITIVITY["dataset"], SENSITIVITY["embedded_dataset"]
+    real, embedded = SENSITIVITY.dataset, SENSITIVITY.embedded_dataset
     if real in datasets and not quick:
         return real
     needs_no_files = quick or all(DATASETS[name].embedded for name in datasets)
@@ -128,7 +129,7 @@ def _sensitivity_tasks(
     dataset: Dataset, methods: Sequence[str] | None, repeats: int, quick: bool
 ) -> list[Task]:
     return [
-        Task("sensitivity", dataset, SENSITIVITY["features"], method, repeat, setting)
+        Task("sensitivity", dataset, SENSITIVITY.features, method, repeat, setting)
         for method, setting in sensitivity_settings(quick)
         if methods is None or method in methods
         for repeat in range(repeats)

@@ -154,14 +154,14 @@ def make_plan(group: ImageGroup, recipe: Recipe, n_threads: int = 1) -> Plan:
 def _make_level(group: ImageGroup, recipe: Recipe, scale: float) -> Level:
     shape = group.shape[:2]
     height, width = (scaled_size(size, scale) for size in shape)
-    edges = (
+    row_edges, column_edges = (
         [size * k // n for k in range(n + 1)]
         for size, n in zip((height, width), recipe.regions, strict=True)
     )
     resampler = None
     if (height, width) != shape and min(height, width) >= SMALLEST_SIDE:
         resampler = Resampler.between(shape, (height, width))
-    level = Level(scale, height, width, *edges, resampler)
+    level = Level(scale, height, width, row_edges, column_edges, resampler)
     _check_size(group, recipe, level)
     return level
 

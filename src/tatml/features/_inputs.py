@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from ..blocks import Blocks, as_blocks, as_real_array
+
+Form = Literal["vectors", "matrices", "blocks"]
 
 # ---- Samples that are vectors, matrices or Blocks ----
 
@@ -23,20 +26,20 @@ class MatrixTransformer(TransformerMixin, BaseEstimator):
         """Change nothing: matrices stay arrays, so that a pipeline can ask for data frames."""
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
 
 
-def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, str]:
+def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Form]:
     """Blocks from what a user gave, and in which form it came.
 
     The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
     The shapes are kept in the estimator (`reset`), or compared with those that it has kept.
     """
-    form = "blocks"
+    form: Form = "blocks"
     if not isinstance(X, Blocks):
         X = _as_array(X)
         form = "vectors" if X.ndim < 3 else "matrices"
@@ -50,7 +53,7 @@ def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, str]:
     return blocks, form
 
 
-def write_samples(arrays: Sequence[NDArray[np.floating]], form: str) -> Blocks | NDArray:
+def write_samples(arrays: Sequence[NDArray[np.floating]], form: Form) -> Blocks | NDArray:
     """The arrays of the blocks, in one of the forms of `read_samples`."""
     if form == "blocks":
         return Blocks(*arrays)
@@ -63,7 +66,7 @@ def _as_array(X: Any) -> Any:
     return X if hasattr(X, "shape") and hasattr(X, "ndim") else as_real_array(X, "X")
 
 
-def _keep_shapes(estimator: Any, blocks: Blocks, form: str) -> None:
+def _keep_shapes(estimator: Any, blocks: Blocks, form: Form) -> None:
     estimator.block_shapes_in_ = blocks.block_shapes
     estimator.n_features_in_ = blocks.shape[1]
     if form != "vectors":  # an earlier fit may have seen columns with names
@@ -175,7 +178,7 @@ class ImageGroup:
         """The height, the width and the number of channels of each image."""
         return self.images[0].shape
 
-    def read_planes(self, start: int, stop: int, top: int, out: NDArray[np.float64]) -> None:
+    def read_planes(self, start: int, stop: int, top: int, out: NDArray[np.floating]) -> None:
         """Write rows of some images, from the row `top` on, into an array.
 
         Its shape is (n_channels, n_images, n_rows, width). The first pixel of each image is
@@ -197,7 +200,7 @@ class ImageGroup:
         """The same rows of their masks, as an array (n_images, n_rows, width)."""
         return np.stack([mask[top:bottom] for mask in self.masks[start:stop]])
 
-    def _check_finite(self, planes: NDArray[np.float64], start: int, top: int) -> None:
+    def _check_finite(self, planes: NDArray[np.floating], start: int, top: int) -> None:
         largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)
         if planes.min() >= -largest and planes.max() <= largest:  # which is false for a NaN
             return
@@ -238,20 +241,22 @@ def read_images(
     return groups, len(images)
 
 
-def _as_images(X: Any) -> Any:
+def _as_images(X: Any) -> NDArray[Any] | list[NDArray[Any]]:
     """An array (n_images, height, width, n_channels), or a list of (height, width, n_channels)."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
-        images = [_as_image(image, sample) for sample, image in enumerate(X)]
+        images: NDArray[Any] | list[NDArray[Any]] = [
+            _as_image(image, sample) for sample, image in enumerate(X)
+        ]
     else:
-        images = _as_plain_array(X, "X")
-        if images.ndim not in (3, 4):
-            hint = "; for one image write X[None]" if images.ndim == 2 else ""
+        array = _as_plain_array(X, "X")
+        if array.ndim not in (3, 4):
+            hint = "; for one image write X[None]" if array.ndim == 2 else ""
             raise ValueError(
                 "X: expected images of shape (n_images, height, width) or (n_images, height, "
                 f"width, channels), or a list of images, got {type(X).__name__} of shape "
-                f"{images.shape}{hint}"
+                f"{array.shape}{hint}"
             )
-        images = images[..., None] if images.ndim == 3 else images
+        images = array[..., None] if array.ndim == 3 else array
         _check_image_shape(images.shape[1:], "each sample")
     if len(images) == 0:
         raise ValueError(f"X: expected at least one image, got {type(X).__name__} of length 0")

@@ -8,8 +8,9 @@ the results agree with them. `Moments` are all that a covariance needs to know a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,11 @@ __all__ = [
     "symmetrised",
 ]
 
-Shrinkage = str | float | None
+Estimated = Literal["ledoit_wolf", "oas"]
+Shrinkage = Estimated | float | None
 Floats = NDArray[np.floating]
 
-ESTIMATED = ("ledoit_wolf", "oas")
+ESTIMATED: tuple[Estimated, ...] = get_args(Estimated)
 BLOCK = 512  # points whose products are summed at one time, to stay in the cache
 CANCELLED = 1e-3  # variance / mean² below which the mean is subtracted from the points first
 
@@ -41,7 +43,7 @@ def check_shrinkage(value: Any, name: str = "shrinkage") -> Shrinkage:
     """None, one of the two words, or a number from 0 to 1."""
     if value is None:
         return None
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if _is_number(value):
         if not 0 <= value <= 1:
             raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
         return float(value)
@@ -50,7 +52,11 @@ def check_shrinkage(value: Any, name: str = "shrinkage") -> Shrinkage:
             f"{name}: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"
         )
     check_choice(name, value, ESTIMATED)
-    return value
+    return next(word for word in ESTIMATED if word == value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
@@ -88,10 +94,11 @@ def estimate(moments: Moments, shrinkage: Shrinkage = None) -> Floats:
         return moments.scatter / (moments.count - 1)[..., None, None]
     covariance = moments.scatter / moments.count[..., None, None]
     if shrinkage == "ledoit_wolf":
-        shrinkage = _ledoit_wolf(covariance, moments)
+        amount = _ledoit_wolf(covariance, moments)
     elif shrinkage == "oas":
-        shrinkage = _oas(covariance, moments.count)
-    amount = np.asarray(shrinkage)
+        amount = _oas(covariance, moments.count)
+    else:
+        amount = np.asarray(shrinkage)
     target = amount * _mean_variance(covariance)
     covariance *= 1 - amount[..., None, None]
     _diagonal(covariance)[...] += target[..., None]
@@ -116,14 +123,14 @@ class Moments:
     mean : array of shape (..., d)
     scatter : array of shape (..., d, d)
         Σ c cᵀ, exactly symmetric.
-    quartic : array of shape (...), or None
-        Σ |c|⁴, which only "ledoit_wolf" needs.
+    quartic : array of shape (...), or NaN
+        Σ |c|⁴, which only "ledoit_wolf" needs; NaN where it was not summed.
     """
 
     count: Floats
     mean: Floats
     scatter: Floats
-    quartic: Floats | None = None
+    quartic: Floats | float = nan
 
     @classmethod
     def from_sums(cls, sums: Floats, count: Floats) -> Moments:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -182,7 +183,7 @@ class BlockUnion(TransformerMixin, _BaseComposition):
             raise ValueError("transformer_list: expected at least one transformer, got none")
         return kept
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
@@ -314,7 +315,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         """
         return self._apply(np.multiply, X)
 
-    def _apply(self, operation: Callable[[Floats, Floats], Floats], X: Any) -> Any:
+    def _apply(self, operation: Callable[[Floats, np.floating], Floats], X: Any) -> Any:
         check_is_fitted(self)
         blocks, _ = read_samples(self, X, reset=False)
         arrays = [
@@ -342,7 +343,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         """
         return OneToOneFeatureMixin.get_feature_names_out(self, input_features)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

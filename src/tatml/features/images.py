@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 
 from .._checks import check_count, check_finite, check_not_negative, check_two
 from ..blocks import Blocks
@@ -212,7 +213,7 @@ class CovarianceDescriptor(MatrixTransformer):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags

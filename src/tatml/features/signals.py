@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._checks import check_count, check_not_negative, check_positive
@@ -191,7 +192,7 @@ class FilterBankCovariance(MatrixTransformer):
                 stacklevel=3,
             )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,7 +56,7 @@ class _SPDMap(MatrixTransformer):
             arrays.append(map_eigenvalues(array, function, m, **promises))
         return write_samples(arrays, form)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
@@ -259,7 +260,7 @@ class Vectorize(TransformerMixin, BaseEstimator):
     (1, 9)
     """
 
-    def __init__(self, join: bool = False, *, symmetric: str | bool = "auto") -> None:
+    def __init__(self, join: bool = False, *, symmetric: Literal["auto"] | bool = "auto") -> None:
         self.join = join
         self.symmetric = symmetric
 
@@ -383,7 +384,7 @@ class Vectorize(TransformerMixin, BaseEstimator):
                 _check_square(blocks.block_shapes[m], m)
                 check_symmetric(array, m)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks import Blocks, as_blocks
@@ -119,7 +120,7 @@ class Unfold(MatrixTransformer):
             )
         return _fold(blocks.arrays[0], mode, self.sample_shape_in_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags

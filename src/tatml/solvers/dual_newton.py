@@ -48,7 +48,7 @@ def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
 def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
     """Maximise g from the best point that the monitor knows, and let it judge each step."""
     try:
-        point: _DualPoint | None = _start(problem, monitor.best)
+        point: _DualPoint | None = _start(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
@@ -74,7 +74,7 @@ class _DualPoint:
 
     @property
     def s(self) -> Array:
-        return self.problem.loss.sign * self.alpha
+        return self.problem.pairs.loss.sign * self.alpha
 
     @cached_property
     def b0(self) -> float:
@@ -86,23 +86,23 @@ class _DualPoint:
 
     @property
     def zeta(self) -> Array:
-        return self.distances - self.problem.loss.gamma * self.b0
+        return self.distances - self.problem.pairs.loss.gamma * self.b0
 
     @cached_property
     def softness(self) -> Array:
         """1/(c w), and 0 where the weight is: such a pair keeps α = 0."""
-        weight = self.problem.loss.weight
+        weight = self.problem.pairs.loss.weight
         return np.divide(1, weight, out=np.zeros_like(weight), where=weight > 0)
 
     @cached_property
     def gradient(self) -> Array:
         """∂g/∂α."""
-        slope = self.problem.loss.sign * (self.zeta - self.s * self.softness)  # theory (Map)
-        return np.where(self.problem.loss.weight > 0, slope, 0.0)
+        slope = self.problem.pairs.loss.sign * (self.zeta - self.s * self.softness)  # theory (Map)
+        return np.where(self.problem.pairs.loss.weight > 0, slope, 0.0)
 
     def found(self) -> FoundPoint:
         """The point with its primal value and its gap."""
-        gap = float(np.sum(self.problem.loss.gap(self.zeta, self.s)))  # theory (GapD)
+        gap = float(np.sum(self.problem.pairs.loss.gap(self.zeta, self.s)))  # theory (GapD)
         primal = self.problem.primal(self.L, self.b0, self.zeta)
         n_active = int(np.count_nonzero(self.alpha))
         return FoundPoint(tuple(self.L), self.b0, primal, gap, self.s, n_active)
@@ -110,19 +110,20 @@ class _DualPoint:
 
 def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """The best multiple of the multipliers at the best point; zero where rounding forbids that."""
+    s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
     try:
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(best.slope)]
-        share, _ = problem.best_multiple(best.slope, eigenvalues)
-        return _point(problem, share * np.abs(best.slope), list(best.L))
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
+        share, _ = problem.best_multiple(s, eigenvalues)
+        return _point(problem, share * np.abs(s), list(best.L))
     except LinAlgError:
         return _point(problem, np.zeros(problem.n_pairs), problem.identity())
 
 
 def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:
     """The point of α, from factors L that are near its own: their coordinates keep all digits."""
-    s, before = problem.loss.sign * alpha, np.inf  # theory (Map)
+    s, before = problem.pairs.loss.sign * alpha, np.inf  # theory (Map)
     while True:
-        sums = problem.sums.transformed(L)
+        sums = problem.pairs.sums.transformed(L)
         scatter = zip(L, sums.scatter(s), strict=True)
         residual = [factor.T @ factor + S - np.eye(len(S)) for factor, S in scatter]
         norm = max(float(np.linalg.norm(G)) for G in residual)
@@ -139,7 +140,7 @@ def _moved(L: list[Array], change: list[Array]) -> list[Array]:
 
 def _step(point: _DualPoint) -> _DualPoint | None:
     """A projected Newton step, or one along the scaled gradient; None where g does not rise."""
-    loss, c0 = point.problem.loss, point.problem.c0
+    loss, c0 = point.problem.pairs.loss, point.problem.c0
     own = point.distances**2 + loss.gamma**2 / c0 + point.softness
     direction = _newton_direction(point, own)
     reached = None if direction is None else _search(point, direction)
@@ -148,7 +149,7 @@ def _step(point: _DualPoint) -> _DualPoint | None:
 
 def _newton_direction(point: _DualPoint, own: Array) -> Array | None:
     """To α = 0 where a pair's own step leads there, and for the others Newton's step together."""
-    loss, c0, alpha = point.problem.loss, point.problem.c0, point.alpha
+    loss, c0, alpha = point.problem.pairs.loss, point.problem.c0, point.alpha
     to_zero = alpha + point.gradient / own <= 0
     direction = np.where(to_zero, -alpha, 0.0)
     free, leaving = np.flatnonzero(~to_zero & (loss.weight > 0)), np.flatnonzero(direction)
@@ -173,12 +174,12 @@ def _search(point: _DualPoint, direction: Array) -> _DualPoint | None:
         promised = float(point.gradient @ step)
         if not promised > 0:
             return None
-        change = point.sums.scatter(problem.loss.sign * step)
+        change = point.sums.scatter(problem.pairs.loss.sign * step)
         e = np.concatenate([np.linalg.eigvalsh(V) for V in change])
         if e.min() <= -1:
             length *= min(0.5, LONGEST / -e.min())
             continue
-        force = problem.threshold_force(problem.loss.sign * step)
+        force = problem.threshold_force(problem.pairs.loss.sign * step)
         bend = np.sum(e - np.log1p(e)) + point.softness @ step**2 / 2 + force**2 / (2 * problem.c0)
         if promised - bend >= ENOUGH * promised:
             return _point(problem, alpha, _moved(point.L, change))

@@ -19,7 +19,6 @@ Between epochs W is made anew from s, so that rounding never adds up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,10 @@ def dykstra(
     slopes φ' at `start` (factors L and b0) are taken, scaled to be the best; without these, zero.
     """
     state = _State(problem, projection, _first_multipliers(problem, start, multipliers))
-    every = -(-max(*problem.sizes, FEWEST_PROJECTIONS) // problem.sums.n_pairs)
-    for epoch in count():
+    every = -(-max(*problem.sizes, FEWEST_PROJECTIONS) // problem.pairs.sums.n_pairs)
+    epoch = -1
+    while True:
+        epoch += 1
         if epoch % every == 0 or epoch == monitor.max_iter:
             status = state.certify(monitor, epoch)
             if status is not None:
@@ -86,7 +87,7 @@ def dykstra(
 
 def _visits(state: _State, order: Callable, random_state: Any) -> Iterator[tuple[list, list]]:
     """Yield the pairs of one epoch in their order, with their differences, chunk by chunk."""
-    sums, countable = state.problem.sums, state.countable
+    sums, countable = state.problem.pairs.sums, state.countable
     visited = countable[order(countable.shape[0], random_state)] if countable.size else countable
     size = max(1, CHUNK_BYTES // (8 * sums.numbers_per_pair))
     for first in range(0, visited.shape[0], size):
@@ -99,15 +100,16 @@ class _State:
     """α, b0 and W between two projections, kept in what is fastest: Python numbers and blocks."""
 
     def __init__(self, problem: LogDetProblem, projection: str, alpha: Array):
-        self.problem, self.M = problem, problem.sums.n_blocks
+        self.problem, self.M = problem, problem.pairs.sums.n_blocks
         self.rule = _rule_of(problem, projection)
-        self.sign = np.asarray(problem.loss.sign).tolist()
-        self.pull = (problem.loss.gamma / problem.c0).tolist()
-        self.countable = np.nonzero(problem.loss.weight > 0)[0]
-        shapes = zip(problem.sums.sizes, problem.sums.widths, strict=True)
+        self.sign = np.asarray(problem.pairs.loss.sign).tolist()
+        self.pull = (problem.pairs.loss.gamma / problem.c0).tolist()
+        self.countable = np.nonzero(problem.pairs.loss.weight > 0)[0]
+        shapes = zip(problem.pairs.sums.sizes, problem.pairs.sums.widths, strict=True)
         kind = InverseBlock if projection == "naive" else efficient_block
         self.blocks = [kind(*shape) for shape in shapes]
-        self.alpha, self.before = alpha.tolist(), None
+        self.alpha = alpha.tolist()
+        self.before: Array | None = None
         self.b0, self.moves, self.quiet = problem.mu0, 0, 0
 
     def project(self, pairs: list[int], differences: list[Array]) -> None:
@@ -137,7 +139,7 @@ class _State:
         """Make W anew from α, measure the gap there, and let the monitor judge."""
         alpha = np.asarray(self.alpha)
         try:
-            point = dual_point(self.problem, self.problem.loss.sign * alpha)
+            point = dual_point(self.problem, self.problem.pairs.loss.sign * alpha)
         except LinAlgError:
             return Status.PRECISION
         drift = 0.0 if self.before is None else self._drift_from(point)
@@ -170,8 +172,8 @@ class _State:
 class _HingeRule:
     """TATML, learnt or fixed threshold: ξ_k = γ_k b0 + s_k/(c w_k)."""
 
-    def __init__(self, problem: LogDetProblem, projection: str):
-        loss, sums = problem.loss, problem.sums
+    def __init__(self, problem: LogDetProblem, loss: SquaredHinge, projection: str):
+        sums = problem.pairs.sums
         spread = 1 / np.where(loss.weight > 0, loss.weight, 1.0)
         self.gamma, self.spread = loss.gamma.tolist(), spread.tolist()
         self.h = (spread + loss.gamma**2 / problem.c0).tolist()  # theory (G)
@@ -206,15 +208,15 @@ class _HingeRule:
 class _BurgRule:
     """ITML's own projection, for vectors: 1/ξ_k = 1/b_k − s_k/η_k, and t in closed form."""
 
-    def __init__(self, problem: LogDetProblem, projection: str):
-        sums = problem.sums
+    def __init__(self, problem: LogDetProblem, loss: BurgLoss, projection: str):
+        sums = problem.pairs.sums
         if projection != "efficient" or sums.widths != (1,):
             raise ValueError(
                 "solver: ITML's projections are for vectors in one block and projection="
                 f"'efficient', got differences of widths {sums.widths} and {projection!r}"
             )
-        weight = np.where(problem.loss.weight > 0, problem.loss.weight, 1.0)
-        self.inverse_bound = (1 / problem.loss.bound).tolist()
+        weight = np.where(loss.weight > 0, loss.weight, 1.0)
+        self.inverse_bound = (1 / loss.bound).tolist()
         self.inverse_weight = (1 / weight).tolist()
         self.share = (weight / (weight + 1)).tolist()
         self.evaluations = 0
@@ -226,27 +228,26 @@ class _BurgRule:
         return self.share[k] * (1 / xi - 1 / distance) if distance > 0 else 0.0
 
 
-RULES = {SquaredHinge: _HingeRule, BurgLoss: _BurgRule}
-
-
 def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
-    loss = type(problem.loss)
-    if loss not in RULES:
-        known = " or ".join(kind.__name__ for kind in RULES)
-        raise TypeError(
-            f"solver: 'dykstra' needs a loss with a known projection, {known}, got {loss.__name__}"
-        )
-    return RULES[loss](problem, projection)
+    loss = problem.pairs.loss
+    if type(loss) is SquaredHinge:
+        return _HingeRule(problem, loss, projection)
+    if type(loss) is BurgLoss:
+        return _BurgRule(problem, loss, projection)
+    raise TypeError(
+        "solver: 'dykstra' needs a loss with a known projection, SquaredHinge or BurgLoss, got "
+        f"{type(loss).__name__}"
+    )
 
 
 def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
     """W(s), factorised, and b0(s), with their gap; LinAlgError outside the domain of g."""
     active = np.nonzero(s)[0]  # theory (Map)
-    scatter = problem.sums.take(active).scatter(s[active])
+    scatter = problem.pairs.sums.take(active).scatter(s[active])
     L = [inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
     b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
-    zeta = problem.sums.transformed(L).distances() - problem.loss.gamma * b0
-    gap = float(np.sum(problem.loss.gap(zeta, s)))  # theory (GapD)
+    zeta = problem.pairs.sums.transformed(L).distances() - problem.pairs.loss.gamma * b0
+    gap = float(np.sum(problem.pairs.loss.gap(zeta, s)))  # theory (GapD)
     primal = problem.primal(L, b0, zeta)
     return FoundPoint(tuple(L), b0, primal, gap, s, active.shape[0])
 
@@ -257,15 +258,17 @@ def _first_multipliers(
     """The first of: what was carried over, the slopes at the start, zero; where g ≥ g(0) = 0."""
     candidates = []
     if multipliers is not None:
-        candidates.append(np.where(problem.loss.weight > 0, problem.loss.sign * multipliers, 0.0))
+        candidates.append(
+            np.where(problem.pairs.loss.weight > 0, problem.pairs.loss.sign * multipliers, 0.0)
+        )
     if start is not None:
-        slopes = problem.at(*start).slope
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.sums.scatter(slopes)]
+        slopes = problem.at(*start).pairs.slope
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slopes)]
         candidates.append(problem.best_multiple(slopes, eigenvalues)[0] * slopes)
     for s in candidates:
         if _dual_value(problem, s) >= 0:
             return np.abs(s)
-    return np.zeros(problem.sums.n_pairs)
+    return np.zeros(problem.pairs.sums.n_pairs)
 
 
 def _dual_value(problem: LogDetProblem, s: Array) -> float:

@@ -13,23 +13,21 @@ cg         conjugate gradients: products alone, no z_k is ever formed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
-from .._array import Array, asarray, draw, eye, factor_posdef, namespace, zeros
-from ..hessian import PAIRS_PER_DIMENSION, ActivePairs, Direction, congruent, dimension
-from ..points import Point
-from ..sums import PairSums, chunk_bytes, svec, svec_size, unsvec
+from .._array import Array, asarray, eye, factor_posdef, namespace, zeros
+from ..hessian import ActivePairs, Direction, by_svec
+from ..points import Point, Products
+from ..sums import PairSums, svec, svec_size, unsvec
 
-__all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system"]
+__all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system", "pair_gram"]
 
 FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
 TILE = 2**20  # numbers in a tile of the Gram matrix
-HELD_BYTES = 2**26  # of active differences, or their svec, that a Gram matrix may be made from
-LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
 
 
-class NewtonSystem(ActivePairs):
+class NewtonSystem:
     """The operator I + Σ_k h_k z_k z_kᵀ; without active pairs, the identity."""
 
     name = "identity"
@@ -45,42 +43,22 @@ class DenseSystem(NewtonSystem):
 
     name = "dense"
 
-    def __init__(self, *args):
-        super().__init__(*args)
-        self._solve = factor_posdef(self._assemble())
+    def __init__(self, hessian: Array, sizes: Sequence[int]):
+        self.sizes = sizes
+        self._solve = factor_posdef(hessian + eye(hessian.shape[0], like=hessian))
+        self._learns_threshold = hessian.shape[0] > sum(map(svec_size, sizes))
 
-    def _assemble(self) -> Array:
-        gram = self.gram()
-        return gram + eye(gram.shape[0], like=gram)
-
-    def solve(self, V, b, rtol):
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
         """Solve by the factorisation at hand."""
-        xp, parts = self.xp, [svec(v) for v in V]
-        if self.learns_threshold:
+        xp, parts = namespace(V[0]), [svec(v) for v in V]
+        if self._learns_threshold:
             parts.append(asarray([b], V[0], V[0].dtype))
         solution = self._solve(xp.concat(parts))
         matrices, start = [], 0
-        for n in self.sums.sizes:
+        for n in self.sizes:
             matrices.append(unsvec(solution[start : start + svec_size(n)], n))
             start += svec_size(n)
-        return matrices, float(solution[start]) if self.learns_threshold else 0.0
-
-
-class KeptDenseSystem(DenseSystem):
-    """The same from the svec(A_k) that the problem keeps: one Gram matrix, then G on both sides."""
-
-    def __init__(self, point: Point, factors: Sequence[Array]):
-        problem = point.problem
-        self._rows = problem.svec_rows
-        self._G = [L @ right for L, right in zip(point.L, factors, strict=True)]
-        super().__init__(point.sums, point.curvature, problem.loss.gamma, problem.c0)
-
-    def _assemble(self) -> Array:
-        step = max(16, chunk_bytes(self._rows) // (8 * self._rows.shape[1]))
-        starts = range(0, self._rows.shape[0], step)
-        parts = [slice(start, min(start + step, self._rows.shape[0])) for start in starts]
-        gram = self.gram_of((part, self._rows[part, :]) for part in parts)
-        return congruent(gram, self._G) + eye(gram.shape[0], like=gram)
+        return matrices, float(solution[start]) if self._learns_threshold else 0.0
 
 
 class WoodburySystem(NewtonSystem):
@@ -88,17 +66,14 @@ class WoodburySystem(NewtonSystem):
 
     name = "woodbury"
 
-    def __init__(self, *args):
-        super().__init__(*args)
-        self._solve = factor_posdef(self._gram())
+    def __init__(self, pairs: ActivePairs):
+        self.pairs = pairs
+        gram = pair_gram(pairs.sums, pairs.threshold)
+        self._solve = factor_posdef(gram + eye(gram.shape[0], like=gram) / pairs.curvature)
 
-    def _gram(self) -> Array:
-        gram = pair_gram(self.sums, self.threshold)
-        return gram + eye(gram.shape[0], like=gram) / self.curvature
-
-    def solve(self, V, b, rtol):
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
         """Solve by the factorisation at hand."""
-        lifted, part = self.lift(self._solve(self.project(V, b)))
+        lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
 
@@ -107,22 +82,24 @@ class ConjugateGradientSystem(NewtonSystem):
 
     name = "cg"
     max_products = 500
-    _before = None  # the last right-hand side, its solution and what that leaves
 
-    def __init__(self, sums, *args):
-        super().__init__(sums.held(), *args)
+    def __init__(self, products: Products):
+        self.products = products
+        # The last right-hand side, its solution and what that leaves.
+        self._before: tuple[Direction, Direction, Direction] | None = None
 
-    def _product(self, V, b) -> Direction:
+    def _product(self, V: list[Array], b: float) -> Direction:
         self.n_products += 1
-        lifted, part = self.product(V, b)
+        lifted, part = self.products.product(V, b)
         return [v + w for v, w in zip(V, lifted, strict=True)], b + part
 
-    def solve(self, V, b, rtol):
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
         """Iterate from the solution for the right-hand side before, or from zero if it is nearer.
 
         A corrector's right-hand side is near its predictor's: most of the work is then done.
         """
-        solution, residual = ([0.0 * v for v in V], 0.0), (V, b)
+        solution: Direction = ([0.0 * v for v in V], 0.0)
+        residual: Direction = (V, b)
         square = _inner(residual, residual)
         goal = rtol**2 * square
         if self._before is not None:
@@ -198,44 +175,14 @@ def newton_system(
 
     With an `rng`, a dense system may be assembled from a sample of the active pairs.
     """
-    some, scale, name = None, 1.0, linear_solver
-    if linear_solver == "auto":
-        name = cheapest(point.sums, point.n_active, rng is not None, products)
-    enough = PAIRS_PER_DIMENSION * dimension(point.sums)
-    if rng is not None and name == "dense" and 2 * enough < point.n_active:
-        some = draw(rng, point.n_active, enough, like=point.active)
-        scale = point.n_active / enough
-    elif name == "dense" and point.n_active and point.problem.svec_rows is not None:
-        return KeptDenseSystem(point, factors)
-    kind = SYSTEMS[name] if point.n_active else NewtonSystem
-    return kind(*point.active_pairs(factors, some, scale))
-
-
-def by_svec(n: int, width: int) -> bool:
-    """Whether inner products of svec(A_k) are cheaper than those of U_k."""
-    return width**2 * n >= svec_size(n)
-
-
-def cheapest(sums: PairSums, k: int, sampled: bool, products: int) -> str:
-    """The way that is expected to be the fastest for k active pairs."""
-    cost = costs(sums, k, sampled, products)
-    return min(cost, key=cost.get)
-
-
-def costs(sums: PairSums, k: int, sampled: bool, products: int) -> dict[str, float]:
-    """What each way is expected to cost for k active pairs.
-
-    Costs are in multiplications at the rate of the dense way; the factors were measured by
-    benchmarks/linear_solvers.py. `products` is what conjugate gradients are expected to need.
-    """
-    shapes, d = list(zip(sums.sizes, sums.widths, strict=True)), dimension(sums)
-    assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
-    entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
-    held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
-    fits = k <= LARGEST_MATRIX and held <= HELD_BYTES
-    product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
-    return {
-        "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
-        "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
-        "cg": products * product,
-    }
+    if point.n_active == 0:
+        return NewtonSystem()
+    name = linear_solver
+    if name == "auto":
+        cost = point.costs(rng is not None, products)
+        name = min(cost, key=lambda way: cost[way])
+    if name == "dense":
+        return DenseSystem(point.hessian(factors, rng), point.problem.sizes)
+    if name == "woodbury":
+        return WoodburySystem(point.pairs.active_pairs(factors, point.problem.c0))
+    return ConjugateGradientSystem(point.products(factors))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,12 +25,29 @@ _HEADER = (
 class Found(Protocol):
     """A point as `Monitor.record` takes it; a problem's `Point` is one."""
 
-    L: Sequence[Array]
-    b0: float
-    primal: float
-    gap: float
-    slope: Array | None
-    n_active: int
+    @property
+    def L(self) -> tuple[Array, ...]:  # noqa: N802
+        """Factors in the coordinates of the problem."""
+
+    @property
+    def b0(self) -> float:
+        """The threshold."""
+
+    @property
+    def primal(self) -> float:
+        """F."""
+
+    @property
+    def gap(self) -> float:
+        """F minus the value of a dual point, as computed."""
+
+    @property
+    def slope(self) -> Array | None:
+        """The multipliers s of that dual point, where they are in memory."""
+
+    @property
+    def n_active(self) -> int:
+        """How many pairs are active."""
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """The certificate of what the point is returned as, where it costs next to nothing."""
@@ -81,6 +98,8 @@ class Monitor:
         Print a line an iteration.
     callback : callable or None
         Called with an `Iterate`; a true value stops the solver.
+    proves : bool
+        Whether convergence needs a certificate with rounding errors; a rehearsal does without.
     """
 
     def __init__(
@@ -91,10 +110,11 @@ class Monitor:
         max_iter: int,
         verbose: bool = False,
         callback: Callable[[Iterate], object] | None = None,
+        proves: bool = True,
     ):
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.verbose, self.callback = verbose, callback
-        self.records: list[dict[str, object]] = []
+        self.verbose, self.callback, self.proves = verbose, callback, proves
+        self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
         self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
         self._start = perf_counter()
@@ -120,9 +140,9 @@ class Monitor:
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
         status = Status.MAX_ITER if n_iter >= self.max_iter else None
-        if is_converged(point.gap, point.primal, self.tol):
-            return self._prove(point) or status
-        return status
+        if not is_converged(point.gap, point.primal, self.tol):
+            return status
+        return (self._prove(point) if self.proves else Status.CONVERGED) or status
 
     def _prove(self, point: Found) -> Status | None:
         """Certify a point that seems to be a solution; None where a better one might be proved."""
@@ -139,6 +159,13 @@ class Monitor:
 
     def _accepts(self, certificate: Certificate) -> bool:
         return is_converged(certificate.gap, certificate.primal, self.tol)
+
+    @property
+    def found(self) -> FoundPoint:
+        """The best point; there must be one."""
+        if self.best is None:
+            raise RuntimeError("no point was recorded")
+        return self.best
 
     @property
     def n_records(self) -> int:
@@ -159,10 +186,12 @@ class Monitor:
     def result(self, status: Status) -> Result:
         """The best recorded point, with everything known about the run."""
         if status is not Status.CONVERGED:
-            proved = self._prove(self.best)
+            proved = self._prove(self.found)
             if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:
                 status = proved
         proven, xp, active, multipliers = self._proven, self.problem.xp, None, None
+        if proven is None:
+            raise RuntimeError("no point was certified")
         if proven.slope is not None:
             active = xp.nonzero(proven.slope)[0]
             multipliers = xp.abs(xp.take(proven.slope, active, axis=0))

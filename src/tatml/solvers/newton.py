@@ -23,15 +23,15 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from .._array import Array, eye, linalg_errors, namespace, on_gpu
+from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
+from ..hessian import dimension
 from ..points import Point, excess
 from ..problem import LogDetProblem
 from .dual_newton import can_finish_in_dual, finish_in_dual
-from .linear import FIRST_PRODUCTS, Direction, dimension
+from .linear import FIRST_PRODUCTS, Direction, NewtonSystem, newton_system
 from .monitor import FoundPoint, Monitor
 from .result import Result, Status, is_converged
 from .scaling import Scaling
-from .sharded import system_at
 
 __all__ = ["newton"]
 
@@ -39,12 +39,11 @@ START_DISTANCE = 1e4  # mean distance at the start: from too large a W, Newton f
 LONGEST = 0.98  # of the way to the boundary of the cone
 SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
 ROOM = 1e-3  # of ‖W‖
-DEAR = 10.0  # times F: where room costs more, a stiff loss forbids it
 TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
 CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
 PATIENCE = 8  # steps without a better gap before a damped step
 MOST_POLISHED = 30  # damped steps at the end, with predicted multipliers
-MOST_RESCUES = 3  # times that patience ends before the last resort is tried
+MOST_RESCUES = 8  # times that patience ends before the last resort is tried
 ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
 SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # of the step length
 FLOOR = 1e-14  # a relative gap below it is rounding
@@ -56,6 +55,8 @@ NEAR = 1e-3  # of F: a gap below it should fall fast
 SLOW = 0.5  # of the gap: where a step leaves more, the next Hessian is that of all pairs
 
 Start = tuple[Sequence[Array], float]
+DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
+PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ class Step:
     tau: float = 1.0
     linear: str = ""
     products: int = 0
+
+
+Reached = tuple[Point, DualFactors, Step]
 
 
 @dataclass
@@ -92,7 +96,7 @@ class _Pace:
 
     def wants_accuracy(self, problem: LogDetProblem) -> bool:
         """Whether to try the most accurate system, because the others lead nowhere."""
-        return self.stale > 2 and dimension(problem) <= ACCURATE_DIMENSION
+        return self.stale > 2 and dimension(problem.sizes) <= ACCURATE_DIMENSION
 
     @property
     def forcing(self) -> float:
@@ -109,13 +113,24 @@ def newton(
     random_state: Any = None,
 ) -> Result:
     """Minimise F from `start` (factors L and b0) until the monitor says stop."""
+    return monitor.result(_minimise(problem, monitor, start, linear_solver, random_state))
+
+
+def _minimise(
+    problem: LogDetProblem,
+    monitor: Monitor,
+    start: Start | None,
+    linear_solver: str,
+    random_state: Any,
+) -> Status:
+    """The same; the best point is left to the monitor."""
     start = start or _first_guess(problem, monitor, linear_solver, random_state)
     point, step, pace = problem.at(*start), Step("start"), _Pace()
-    Q = _central(point)
+    Q: DualFactors = _central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
-            return monitor.result(status)
+            return status
         pace.note(point, step)
         reached = None
         if pace.stale < PATIENCE:
@@ -126,22 +141,22 @@ def newton(
         else:
             pace.rescues += 1
         if pace.at_floor:
-            return monitor.result(Status.PRECISION)
+            return Status.PRECISION
         if reached is None:
             reached = _damped_step(point, linear_solver)
         if _has_last_resort(problem) and (reached is None or pace.rescues == MOST_RESCUES):
             status, polished = _last_resort(problem, monitor)
             if reached is None or status is not Status.PRECISION:
-                return monitor.result(status)
+                return status
             reached = polished, _central(polished), Step("polished")
         if reached is None:
-            return monitor.result(Status.PRECISION)
+            return Status.PRECISION
         point, Q, step = reached
 
 
 def _has_last_resort(problem: LogDetProblem) -> bool:
     """Whether multipliers are known one by one, and their loss is quadratic."""
-    return not problem.in_shards and problem.quadratic
+    return problem.is_listed and problem.quadratic
 
 
 def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Point]:
@@ -150,7 +165,7 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
     First damped steps on F from the best point, with the multipliers that each predicts; then, for
     few active pairs, Newton's method on the dual. The point that the former reached is returned.
     """
-    point, step = problem.at(monitor.best.L, monitor.best.b0), Step("polished")
+    point, step = problem.at(monitor.found.L, monitor.found.b0), Step("polished")
     for _ in range(MOST_POLISHED):
         direction = _newton_direction(point)
         if direction is None:
@@ -162,7 +177,7 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
         if reached is None:
             break
         point, step = reached[0], Step("polished", reached[1], linear="dense")
-    if not can_finish_in_dual(problem, monitor.best.n_active):
+    if not can_finish_in_dual(problem, monitor.found.n_active):
         return Status.PRECISION, point
     return finish_in_dual(problem, monitor, vars(Step("dual"))), point
 
@@ -172,13 +187,14 @@ def _polished(point: Point, direction: Direction) -> FoundPoint:
 
     Near the solution of a stiff problem they are right where φ' at the point is rounding alone.
     """
-    problem, loss = point.problem, point.problem.loss  # theory (Polish)
-    xp, V, b = problem.xp, *direction
-    s = point.slope + point.curvature * point.along(V, b).u
+    problem, pairs, (V, b) = point.problem, point.pairs, direction  # theory (Polish)
+    xp, loss = problem.xp, pairs.loss
+    s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
     s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
-    gap = sum(map(excess, point.residual(point.sums.scatter(s))))
-    gap += problem.threshold_residual(point.b0, s) ** 2 / 2
-    gap += float(xp.sum(loss.gap(point.zeta, s)))
+    gap = sum(map(excess, point.residual(pairs.sums.scatter(s))))
+    residual = problem.threshold_residual(point.b0, s)
+    gap += residual * residual / 2
+    gap += float(xp.sum(loss.gap(pairs.zeta, s)))
     return FoundPoint(point.L, point.b0, point.primal, gap, s, point.n_active)
 
 
@@ -192,20 +208,26 @@ def _first_guess(
         return _scaled_prior(problem)
     size = min(max(least, n_pairs // 8), problem.largest_sample)
     sample = problem.sample(size, random_state)
-    rehearsal = Monitor(sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose)
+    rehearsal = Monitor(
+        sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
+    )
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
     try:
-        newton(sample, rehearsal, linear_solver=linear_solver, random_state=random_state)
+        _minimise(sample, rehearsal, None, linear_solver, random_state)
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # what it found is a point of the whole problem too
-            monitor.record(
-                0, problem.at(rehearsal.best.L, rehearsal.best.b0), **vars(Step("start"))
-            )
+            found = problem.at(_brought(problem, rehearsal.found.L), rehearsal.found.b0)
+            monitor.record(0, found, **vars(Step("start")))
         raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
-    share = min(TURN, dimension(problem) / size)
-    return _backed_off(rehearsal.best.L, share), rehearsal.best.b0
+    share = min(TURN, dimension(problem.sizes) / size)
+    return _backed_off(_brought(problem, rehearsal.found.L), share), rehearsal.found.b0
+
+
+def _brought(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
+    """Factors from where a sample was solved to where the problem is."""
+    return [placed(factor, C) for factor, C in zip(L, problem.prior_factors, strict=True)]
 
 
 def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
@@ -231,11 +253,13 @@ def _central(point: Point) -> list[float]:
     return [tau] * len(point.L)
 
 
-def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, pace: _Pace):
+def _primal_dual_step(
+    point: Point, Q: DualFactors, linear_solver: str, rng: Any, pace: _Pace
+) -> Reached | None:
     """Predict, then centre and correct; None where a factorisation fails."""
     try:
         scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
-        system = system_at(
+        system = newton_system(
             point, [block.right for block in scaling], linear_solver, rng, pace.products
         )
         mu = _mean_product(scaling)
@@ -247,9 +271,7 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
         length = _step_length(scaling, corrected, LONGEST)
         reached, Q = _advance(point, scaling, corrected, length)
         if length < SHORTEST:
-            moved = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
-            if moved.primal < DEAR * max(1.0, reached.primal):
-                reached = moved
+            reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
             Q = _central(reached)
         elif system.name == "cg" and reached.gap < CLOSE * reached.primal:
             Q = [1.0] * len(scaling)
@@ -260,18 +282,27 @@ def _primal_dual_step(point: Point, Q: list[Any], linear_solver: str, rng: Any, 
     return reached, Q, Step("primal-dual", length, tau, system.name, system.n_products)
 
 
-def _direction(point, scaling, system, forcing, tau, E):
+def _direction(
+    point: Point,
+    scaling: list[Scaling],
+    system: NewtonSystem,
+    forcing: float,
+    tau: float,
+    E: Sequence[Array],
+) -> PrimalDual:
     """ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
     xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
     rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
-    norm = sqrt(sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope**2)
+    norm = sqrt(
+        sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope * point.threshold_slope
+    )
     dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)))
     blocks = zip(goals, scaling, dW, strict=True)
     return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
 
 
-def _second_order(scaling, direction) -> list[Array]:
+def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
     """E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
     dW, dP, _ = direction
     return [
@@ -280,7 +311,8 @@ def _second_order(scaling, direction) -> list[Array]:
     ]
 
 
-def _step_length(scaling, direction, share: float) -> float:
+def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) -> float:
+    """How far W and P may go, as a share of the way to the boundary; at most 1."""
     dW, dP, _ = direction
     return min(
         block.length(V, share)
@@ -289,7 +321,9 @@ def _step_length(scaling, direction, share: float) -> float:
     )
 
 
-def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
+def _mean_product(
+    scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
+) -> float:
     """⟨W, P⟩/N, here or after a step."""
     n = sum(block.lam.shape[0] for block in scaling)
     if direction is None:
@@ -302,7 +336,10 @@ def _mean_product(scaling, direction=None, length: float = 0.0) -> float:
     return max(total, 0.0) / n
 
 
-def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
+def _advance(
+    point: Point, scaling: list[Scaling], direction: PrimalDual, length: float
+) -> tuple[Point, DualFactors]:
+    """The point after a step, and the factors Q of its P."""
     xp, problem = point.problem.xp, point.problem
     dW, dP, db = direction
     L, Q = [], []
@@ -313,10 +350,10 @@ def _advance(point, scaling, direction, length) -> tuple[Point, list[Array]]:
     return problem.at(L, point.b0 + length * db / sqrt(problem.c0)), Q
 
 
-def _damped_step(point: Point, linear_solver: str):
+def _damped_step(point: Point, linear_solver: str) -> Reached | None:
     """A Newton step on F, exactly searched; None where floating point cannot descend."""
     try:
-        system = system_at(point, point.problem.identity(), linear_solver)
+        system = newton_system(point, point.problem.identity(), linear_solver)
         direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
         found = _searched(point, direction)
         if found is None:
@@ -331,7 +368,7 @@ def _damped_step(point: Point, linear_solver: str):
 def _newton_direction(point: Point) -> Direction | None:
     """The Newton step on F, found as accurately as possible."""
     try:
-        system = system_at(point, point.problem.identity(), _most_accurate(point))
+        system = newton_system(point, point.problem.identity(), _most_accurate(point))
         return system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
     except linalg_errors():
         return None
@@ -339,10 +376,10 @@ def _newton_direction(point: Point) -> Direction | None:
 
 def _most_accurate(point: Point) -> str:
     """The way whose matrix is the better conditioned: the smaller of the two, where c is large."""
-    few, d = point.n_active, dimension(point.problem)
+    few, d = point.n_active, dimension(point.problem.sizes)
     if min(few, d) > ACCURATE_DIMENSION:
         return "auto"
-    return "woodbury" if few < d and not point.problem.in_shards else "dense"
+    return "woodbury" if few < d and point.problem.is_listed else "dense"
 
 
 def _searched(point: Point, direction: Direction) -> tuple[Point, float] | None:

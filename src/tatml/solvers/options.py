@@ -272,7 +272,7 @@ def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start 
 
 def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> Array | None:
     """One α_k per pair, where `init` has some and they can belong to these pairs."""
-    active, n_pairs = getattr(init, "active", None), problem.sums.n_pairs
+    active, n_pairs = getattr(init, "active", None), problem.n_pairs
     if active is None or np.max(active, initial=-1) >= n_pairs:
         return None
     multipliers = np.zeros(n_pairs)

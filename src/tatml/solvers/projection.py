@@ -249,9 +249,10 @@ class InverseBlock:
     def shift(self, delta: float) -> None:
         """W ← (W⁻¹ + δ A)⁻¹ for that pair."""
         self.P += delta * self.A  # theory (Step)
-        self.W = _inverse_upper(self.P.copy(order="F"))
-        if self.W is None:
+        W = _inverse_upper(self.P.copy(order="F"))
+        if W is None:
             raise LinAlgError("W is no longer positive definite")
+        self.W = W
 
     def _trace(self, W: Array) -> float:
         blas.dsymm(1.0, W, self.A, 0.0, self.product, 0, 0, 1)
