@@ -156,10 +156,9 @@ def learn_metric(
     else:
         data = (X, pairs, similar, weights)
         problem = _problem_in_memory(*data, setting, prior, where.dtype, **threshold)
-    like = problem.prior_factors[0]
-    _check_kind(chosen, where, like)
+    _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
-        check_init(init, problem.sizes, like)
+        check_init(init, problem.sizes, problem.prior_factors[0])
     result = chosen.solve(problem, tol=tol, init=init, callback=callback, verbose=verbose)
     warn_unless_converged(result)
     return result
