@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tatml.experiments.progress import expected_seconds
 from tatml.experiments.runner import _at_hand
 from tatml.experiments.settings import DATASETS, QUICK_DATASETS
 from tatml.experiments.store import Store, current_records, failed_records
+from tatml.experiments.tasks import Task
 
 QUICK = {"datasets": ["textures"], "repeats": 2, "quick": True, "progress": False}
 TIMES = {"seconds", "seconds_scoring", "date"}
@@ -212,3 +214,23 @@ def test_the_time_left_is_that_of_runs_alike():
     left.append({**timed[0], "method": "lda"})  # nothing alike: the mean of all
     assert expected_seconds(left, timed) == pytest.approx(1 + 9 + 9 + 5)
     assert expected_seconds(left, []) == 0
+
+
+def test_the_published_records_are_those_of_the_methods_as_they_are_declared():
+    """Otherwise a run into their folder would do all of it again."""
+    path = Path(__file__).parents[1] / "results" / "results.jsonl"
+    places = {(dataset.dataset, dataset.split): dataset for dataset in DATASETS.values()}
+    records = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        records[record["key"]] = record
+    seen = {}
+    for record in records.values():
+        dataset = places[record["dataset"], record["split"]]
+        names = ("experiment", "features", "method", "setting")
+        declared = json.dumps([dataset.name, *(record[name] for name in names)])
+        if declared not in seen:
+            given = {name: record[name] for name in names}
+            seen[declared] = Task(dataset=dataset, repeat=0, **given).identity()["digest"]
+        assert record["digest"] == seen[declared], record["key"]
+    assert len(records) > 1000
