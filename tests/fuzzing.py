@@ -788,6 +788,8 @@ def judge_by_oracle(arguments: dict[str, Any], result: Any) -> str | None:
     blocks = as_blocks(arguments["X"])
     given["arrays"] = [np.asarray(array, dtype=float) for array in blocks.arrays]
     given["pairs"], given["similar"] = np.asarray(given["pairs"]), np.asarray(given["similar"])
+    if "margin" in given:
+        given["margin"] = tuple(given["margin"])  # which may be a set
     if given.get("weights") is not None:
         given["weights"] = np.asarray(given["weights"], dtype=float)
     if given.get("prior") is not None:
