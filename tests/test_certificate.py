@@ -68,6 +68,12 @@ def test_no_distance_within_the_error_makes_a_pair_worse(kind, error):
             assert np.all(loss.gap(zeta + share * error, s) <= bound * (1 + 1e-12) + 1e-300)
 
 
+def test_a_distance_that_may_be_zero_has_no_bound_where_the_loss_is_infinite():
+    loss = BurgLoss(np.array([-1.0]), np.ones(1), np.ones(1))
+    zeta = np.array([1e-3])
+    assert np.isnan(loss.gap_within(zeta, loss.slope(zeta), np.array([2e-3]))[0])
+
+
 @pytest.mark.parametrize("held", ["samples", "differences"])
 def test_rounding_moves_no_difference_farther_than_said(held):
     """With exact numbers, for features of one large column that L cancels."""
@@ -195,6 +201,21 @@ def test_the_certificate_of_float32_is_that_of_its_factor(dtype, prior):
     assert optimum - 1e-12 <= value <= optimum + result.gap
     assert result.dual <= optimum
     assert_allclose(result.primal, value, rtol=1e-6)  # the features are rounded
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_float32_certifies_the_problem_as_it_was_given(seed):
+    """C and the margins are no float32 numbers: rounding them is no excuse."""
+    rng = np.random.default_rng(seed)
+    X, pairs = 1e-3 * rng.normal(size=(8, 3)), np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
+    given = {"C": 0.1, "c0": inf, "margin": (0.3, 1.7), "tol": 1e-5}
+    problem = oracle.Problem([X[:, :, None]], pairs, np.zeros(4, dtype=bool), **given)
+    result = problem.learn(compute=Compute(dtype="float32"))
+    assert result.converged
+    lower, upper = oracle.exact_optimum(problem)
+    value = oracle.exact_value(problem, [L.astype(float) for L in result.L], result.b0)
+    assert result.dual <= upper
+    assert value - lower <= result.gap
 
 
 @pytest.mark.parametrize("solver", ["newton", Dykstra(order="cyclic")], ids=str)

@@ -36,6 +36,7 @@ __all__ = ["Certificate", "PairTotals", "full_certificate", "pair_totals", "quic
 
 HOUSEHOLDER = 20  # n² u times this bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs at a time
+CANCELLED = 1e-12  # relative error of x − log(1 + x), which ITML's loss is made of
 SMALL = 0.1  # whitened gradients up to this norm need no eigenvalues
 SCALED = 0.01  # of F: where the gap is larger, a multiple of s may be a better dual point
 INFLATE = 1 + 1e-9  # for the rounding of the bounds themselves
@@ -52,7 +53,7 @@ class Certificate:
     gap: float
     """An upper bound of F − min F."""
     floor: float
-    """The part of the gap that is rounding: no better point could be proved to be better."""
+    """The part of the gap that is rounding: the bound that would remain at an exact solution."""
 
 
 class PairTotals(NamedTuple):
@@ -138,7 +139,8 @@ def _sums_of_part(
     slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
     s = slope if s is None else s
     value, force = float(xp.sum(loss.value(zeta))), loss.gamma * s
-    loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + added_up * value
+    relative = added_up if loss.quadratic else added_up + CANCELLED
+    loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + relative * value
     force_error = added_up * float(xp.sum(xp.abs(force)))
     scatter_error = float(xp.sum(xp.abs(s) * error))
     return value, loss_error, float(xp.sum(force)), force_error, slack, rounding, scatter_error
@@ -170,7 +172,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         pairs.distances,
         pairs.totals.scatter,
         moved=relative * size * pairs.term.sums.longest_difference(),
-        terms=problem.n_pairs + n * max(pairs.term.sums.widths) + 8,
+        terms=pairs.term.sums.n_terms(problem.n_pairs),
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
@@ -230,7 +232,7 @@ def _objective(
     error: float,
     u: float,
 ) -> tuple[float, float]:
-    """F, and a bound of its rounding error; `error` is that of WᵀW0⁻¹W in the Frobenius norm."""
+    """F, and a bound of its rounding error; `error` is that of LᵀW0⁻¹L in the Frobenius norm."""
     xp, size, logdet, spread = namespace(triangular[0]), 0.0, 0.0, 0.0
     for factor in triangular:
         logs = xp.log(xp.linalg.diagonal(factor))
@@ -242,11 +244,11 @@ def _objective(
     if problem.learns_threshold:
         pull = problem.c0 / 2 * (b0 - problem.mu0) * (b0 - problem.mu0)
     primal = size - logdet - N + totals.loss + pull
-    rounding = accumulated(n * n + 8, u) * (size + spread + N) + 8 * u * (
-        abs(primal) + pull + totals.loss
-    )
     _, prior_error = problem.prior_rounding
-    return primal, rounding + sqrt(N) * (error + 2 * prior_error) + totals.loss_error
+    rounding = accumulated(n * N + 8, u) * (size + spread + N)
+    rounding += 8 * u * (abs(primal) + pull + totals.loss)
+    rounding += sqrt(N) * error + 2 * sqrt(N * len(triangular)) * prior_error
+    return primal, rounding + totals.loss_error
 
 
 def _gap_along(

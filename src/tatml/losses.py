@@ -53,7 +53,10 @@ class PairLoss(Protocol):
         """φ(ζ) + φ*(s) − s ζ ≥ 0 for s in the domain of φ*, free of cancellation."""
 
     def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
-        """The largest gap for any ζ' with |ζ' − ζ| ≤ error, rounding included."""
+        """The largest gap for any ζ' with |ζ' − ζ| ≤ error; NaN where φ(ζ') may be infinite.
+
+        The error includes the rounding of ζ, and the loss adds what its own formula needs.
+        """
 
     def increase(self, zeta: Array, change: Array) -> Array:
         """φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0, free of cancellation."""
@@ -238,7 +241,7 @@ def _minus_log1p(x: Array) -> Array:
 def _largest_gap(loss: PairLoss, zeta: Array, s: Array, error: Array) -> Array:
     """The gap is convex in ζ: the largest is at one end."""
     low, high = loss.gap(zeta - error, s), loss.gap(zeta + error, s)
-    return namespace(zeta).where(low > high, low, high)
+    return namespace(zeta).maximum(low, high)  # NaN, outside the domain of φ, stays NaN
 
 
 def _take(pairs: Array, *arrays: Array) -> list[Array]:

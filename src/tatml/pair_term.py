@@ -36,11 +36,14 @@ class PairTerm:
         φ, with its γ.
     given : PairSums or None
         The pair differences in the user's coordinates; None where they are `sums`.
+    given_loss : PairLoss or None
+        φ before it was rounded to the precision of the computation; None where it is `loss`.
     """
 
     sums: PairSums
     loss: PairLoss
     given: PairSums | None = None
+    given_loss: PairLoss | None = None
 
     @property
     def xp(self) -> Any:
@@ -78,7 +81,7 @@ class PairTerm:
 
     def with_loss(self, loss: PairLoss) -> PairTerm:
         """The same pairs with another loss."""
-        return replace(self, loss=loss)
+        return replace(self, loss=loss, given_loss=None)
 
     def at(self, L: Sequence[Array], b0: float) -> PairsAtPoint:
         """Look at W = L Lᵀ and b0."""
@@ -87,7 +90,8 @@ class PairTerm:
     def take(self, pairs: Array, scale: float) -> PairTerm:
         """Some of the pairs, their losses multiplied by `scale`."""
         given = None if self.given is None else self.given.take(pairs)
-        return PairTerm(self.sums.take(pairs), self.loss.take(pairs, scale), given)
+        loss = None if self.given_loss is None else self.given_loss.take(pairs, scale)
+        return PairTerm(self.sums.take(pairs), self.loss.take(pairs, scale), given, loss)
 
     def sample(self, size: int, rng: Any) -> PairTerm:
         """`size` random pairs, which stand for all."""
@@ -103,7 +107,8 @@ class PairTerm:
     ) -> PairTotals:
         """The sums at factors in the user's coordinates, in float64, with their rounding errors."""
         given = self.sums if self.given is None else self.given
-        return totals_at(given, self.loss.placed(L[0]), L, b0, n_pairs, s)
+        loss = self.loss if self.given_loss is None else self.given_loss
+        return totals_at(given, loss.placed(L[0]), L, b0, n_pairs, s)
 
 
 @dataclass(frozen=True)
@@ -282,6 +287,6 @@ def totals_at(
         scatter,
         reach=sums.reach(distances),
         moved=given.rounding(L),
-        terms=n_pairs + sums.numbers_per_pair + 8,
+        terms=sums.n_terms(n_pairs),
         s=s,
     )

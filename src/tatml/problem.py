@@ -92,7 +92,8 @@ class LogDetProblem:
         """Lay the features out for the sums and whiten them by the prior (None: the identity)."""
         sums = pair_sums(blocks, pairs, dtype)
         factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
-        problem = cls((PairTerm(sums, loss.placed(factors[0])),), c0, mu0, factors)
+        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
+        problem = cls((term,), c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
@@ -189,7 +190,7 @@ class LogDetProblem:
         for C, factor, near in zip(self._exact_prior_factors, L, guess, strict=True):
             inverse = xp.linalg.inv(C)
             exact = near.dtype == C.dtype
-            B = near if exact else xp.tril(inverse @ factor)
+            B = near if exact else _triangular_quotient(factor, C, inverse)
             rounding = accumulated(C.shape[0] + 2, unit_roundoff(C))
             residual = xp.abs(C @ B - factor) + rounding * (xp.abs(C) @ xp.abs(B) + xp.abs(factor))
             square += float(xp.linalg.matrix_norm(xp.abs(inverse) @ residual)) ** 2
@@ -297,6 +298,13 @@ class LogDetProblem:
         distances = pairs.sums.distances()
         t = min(1.0, longest / max(float(pairs.xp.mean(distances)), 1.0))
         return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
+
+
+def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
+    """C⁻¹L of lower triangular factors, its diagonal to the last digits."""
+    xp = namespace(L)
+    diagonal = xp.linalg.diagonal(L) / xp.linalg.diagonal(C)
+    return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
 
 
 def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:

@@ -227,10 +227,10 @@ class ShardedTerm:
         blocks, losses = zip(*parts, strict=True)
         sums = PairSums([np.concatenate(block) for block in zip(*blocks, strict=True)])
         loss = SquaredHinge(*(np.concatenate(part) for part in zip(*losses, strict=True)))
-        if self.factors is not None:
-            sums = sums.transformed(self.factors)
-        sums.keeps_svec = False  # the memory of a sample is counted
         sample = PairTerm(sums, loss)
+        if self.factors is not None:
+            sample = sample.whitened(self.factors)
+        sample.sums.keeps_svec = False  # the memory of a sample is counted
         return sample if self.executor.like is None else on_device(sample, self.executor.like)
 
     def for_start(self) -> PairTerm:
@@ -241,6 +241,8 @@ class ShardedTerm:
         self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
     ) -> PairTotals:
         """The sums at factors in the user's coordinates, with their rounding errors."""
+        if s is not None:
+            raise ValueError("s: expected None for pairs in shards, got multipliers")
         return self.total(certify, list(L), b0, n_pairs)
 
 

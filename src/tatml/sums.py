@@ -173,6 +173,10 @@ class PairSums:
         """The size of what each distance is computed from; None: its root, as nothing cancels."""
         return None
 
+    def n_terms(self, n_pairs: int) -> int:
+        """How many roundings in a row a sum over so many pairs may have."""
+        return n_pairs * max(self.widths) + self.numbers_per_pair + self.n_blocks + 8
+
     def in_double(self) -> PairSums:
         """The same pairs with float64 features."""
         double = [as_double(block) for block in self.features]

@@ -148,6 +148,7 @@ def _minimise(
             status, polished = _last_resort(problem, monitor)
             if reached is None or status is not Status.PRECISION:
                 return status
+            pace.rescues += 1  # once is enough
             reached = polished, _central(polished), Step("polished")
         if reached is None:
             return Status.PRECISION
@@ -195,7 +196,7 @@ def _polished(point: Point, direction: Direction) -> FoundPoint:
     residual = problem.threshold_residual(point.b0, s)
     gap += residual * residual / 2
     gap += float(xp.sum(loss.gap(pairs.zeta, s)))
-    return FoundPoint(point.L, point.b0, point.primal, gap, s, point.n_active)
+    return FoundPoint(point.L, point.b0, point.primal, max(gap, 0.0), s, point.n_active)
 
 
 def _first_guess(
