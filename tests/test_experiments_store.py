@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sklearn
 
 from tatml.experiments import METHODS, read_records, run
 from tatml.experiments.methods import Method
@@ -224,6 +225,8 @@ def test_the_published_records_are_those_of_the_methods_as_they_are_declared():
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         records[record["key"]] = record
+    if record["versions"]["scikit-learn"] != sklearn.__version__:
+        pytest.skip("the parameters of scikit-learn's own estimators may be others")
     seen = {}
     for record in records.values():
         dataset = places[record["dataset"], record["split"]]

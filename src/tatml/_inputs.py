@@ -190,6 +190,10 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
     y = as_labels(y, "y")
     _check_length(y, n_samples, "y")
     _check_not_missing(y, "y")
+    if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
+        raise ValueError(
+            f"y: expected classes that are integers, words or booleans, got {_described(y)}"
+        )
     try:
         with np.errstate(invalid="ignore"):  # numbers that no integer can hold
             check_classification_targets(y)
