@@ -13,6 +13,7 @@ import tatml
 from tatml import PAPER, TATML, AllPairs, Compute, Dykstra, Status, learn_metric
 from tatml._array import lower_triangular
 from tatml.certificate import (
+    _certificate,
     accumulated,
     excess_within,
     full_certificate,
@@ -20,6 +21,7 @@ from tatml.certificate import (
     quick_certificate,
 )
 from tatml.losses import BurgLoss, SquaredHinge
+from tatml.pair_term import PairTerm
 from tatml.sums import PairSums
 from tatml.tiles import TileSums
 
@@ -125,6 +127,39 @@ def test_totals_add_up_to_those_of_the_pairs():
     assert 0 < totals.slack < 1e-20
     assert 0 < totals.scatter_error < 1e-10
     assert 0 < totals.loss_error < 1e-10
+
+
+def test_rounding_moves_no_scatter_farther_than_said():
+    """With exact numbers, for multipliers of both signs whose parts nearly cancel."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 1, 3)) * np.array([1e6, 1.0, 1e-3])
+    pairs, L = np.array([[0, 1], [2, 3], [4, 5], [6, 7]]), rng.normal(size=(3, 3))
+    loss = SquaredHinge(np.array([1.0, -1, 1, -1]), np.ones(4), np.ones(4))
+    term = PairTerm(PairSums([X], *pairs.T), loss)
+    s = loss.sign * rng.uniform(1, 2, size=4)
+    totals = term.certify([L], 1.0, 4, s)
+    exact = np.frompyfunc(oracle._number, 1, 1)
+    with oracle._digits():
+        images = (exact(X[pairs[:, 0], 0]) - exact(X[pairs[:, 1], 0])).dot(exact(L))
+        error = exact(totals.scatter[0]) - (images.T * exact(s)).dot(images)
+        moved = float((error * error).sum() ** 0.5)
+    assert 0 < moved <= totals.scatter_error <= 1e3 * moved
+
+
+def test_every_error_of_the_sums_is_part_of_the_gap():
+    """At the solution the gap is what the errors allow: η²/2, and a pull or a slack in full."""
+    case = random_case(SHAPES["two ragged"], n_pairs=30)
+    problem, result = case.problem(), case.learn()
+    totals = problem.exact_totals(result.L, result.b0, None)
+
+    def gap(**changes):
+        changed = totals._replace(**changes)
+        return _certificate(problem, result.L, result.L, result.b0, changed, 0.0, 0.0).gap
+
+    assert gap() < 1e-12
+    assert_allclose(gap(scatter_error=1e-3), 1e-6 / 2, rtol=0.01)
+    assert_allclose(gap(force_error=1e-3), 1e-6 / 2, rtol=0.01)  # c0 = 1
+    assert_allclose(gap(slack=1e-3), 1e-3, rtol=0.01)
 
 
 # The two ways to a certificate

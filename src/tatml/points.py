@@ -106,7 +106,7 @@ class Point:
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
-        """Eigenvalues of the whitened gradient, ascending, one array a block."""
+        """Eigenvalues of the whitened gradient, ascending, one array per block."""
         return [self.problem.xp.linalg.eigvalsh(G) for G in self.gradient]
 
     @cached_property

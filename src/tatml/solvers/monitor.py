@@ -95,7 +95,7 @@ class Monitor:
     max_iter : int
         Stop at this iteration at the latest.
     verbose : bool
-        Print a line an iteration.
+        Print one line per iteration.
     callback : callable or None
         Called with an `Iterate`; a true value stops the solver.
     proves : bool

@@ -2,12 +2,14 @@
 
 It keeps W and P = I + S(s) as two positive definite variables and aims at W P = τ I, with τ = 1 at
 the solution (docs/theory.md, (NT)). Near the boundary of the cone, where Newton on the primal alone
-crawls, it still takes long steps. Three guards make it safe:
+crawls, it still takes long steps. Four guards make it safe:
 
 - a step that the boundary stops short moves W back into the cone and P onto the central ray;
 - where a factorisation fails, or the gap has not improved for some steps (the active set cycles),
   a damped Newton step on F with an exact line search takes over: it always descends;
-- where not even that descends, floating point has nothing more to give, and the status says so.
+- where that does not descend, or has to help again and again, damped steps with multipliers that
+  Newton predicts, and then Newton's method on the dual, are the last resort;
+- where no point can be proved to be better, the status is PRECISION.
 
 Very many pairs are rehearsed on a random sample first, and their Hessian is assembled from a sample
 too. Gradient and certificate are always those of all pairs, so the answer is the same.
