@@ -32,7 +32,7 @@ help:
 	@echo "make clean    remove all that make has made"
 
 demo: $(VENV)/.with-plot
-	$(BIN)/python -m tatml.demo
+	$(BIN)/python -m tatml._cli.demo
 	$(BIN)/tatml reproduce all --quick --jobs 2 --out $(DEMO)
 	@awk '/^## / { shown = /^## All methods/ } shown' $(DEMO)/table1.md
 	@echo 'The report, with pictures: $(DEMO)/report.html'

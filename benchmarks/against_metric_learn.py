@@ -26,17 +26,18 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from threshold_quality import held_out_pairs
 
-from tatml import Newton, TATMLPairs, drawing
-from tatml.blocks import Blocks
+from tatml import Newton, TATMLPairs
+from tatml._data import sampling
+from tatml._data.blocks import Blocks
+from tatml._estimators.metric import row_distances
+from tatml._optim.problem import LogDetProblem
 from tatml.losses import BurgLoss
-from tatml.metric import row_distances
-from tatml.problem import LogDetProblem
 
 N_PAIRS = 2000
 
 
 def draw(y, seed):
-    pairs = drawing.draw_pairs(
+    pairs = sampling.draw_pairs(
         "random",
         Blocks(np.zeros((len(y), 1))),
         y,

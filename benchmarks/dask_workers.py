@@ -19,7 +19,7 @@ import numpy as np
 from common import describe_machine, draw_pairs, make_classes, timed
 from distributed import Client, LocalCluster, wait
 
-import tatml.cluster
+import tatml._sharding.dask
 from tatml import Newton, learn_metric
 
 # dask has workers give memory back to the system at once, and then every temporary array costs page
@@ -35,7 +35,7 @@ class Wire:
 
     def __init__(self):
         self.sent, self.received = [], []
-        self._total = tatml.cluster.DaskExecutor.total
+        self._total = tatml._sharding.dask.DaskExecutor.total
 
     def __enter__(self):
         wire = self
@@ -46,11 +46,11 @@ class Wire:
             wire.received.append(len(pickle.dumps(result)))
             return result
 
-        tatml.cluster.DaskExecutor.total = total
+        tatml._sharding.dask.DaskExecutor.total = total
         return self
 
     def __exit__(self, *error):
-        tatml.cluster.DaskExecutor.total = self._total
+        tatml._sharding.dask.DaskExecutor.total = self._total
 
 
 def on_workers(pairs, similar, n_chunks: int):

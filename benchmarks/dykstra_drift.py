@@ -16,11 +16,11 @@ import numpy as np
 from scipy.linalg import blas
 from threadpoolctl import threadpool_limits
 
-from tatml.blocks import Blocks
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem, squared_hinge
-from tatml.solvers import dykstra
-from tatml.solvers.projection import RankOneBlock
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import as_pairs
+from tatml._optim import dykstra
+from tatml._optim.problem import LogDetProblem, squared_hinge
+from tatml._optim.projection import RankOneBlock
 
 
 class ShermanMorrisonBlock:

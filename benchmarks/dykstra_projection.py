@@ -17,9 +17,9 @@ from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 from tatml import Dykstra
-from tatml.blocks import Blocks
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem, squared_hinge
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import as_pairs
+from tatml._optim.problem import LogDetProblem, squared_hinge
 
 
 def make_problem(n, width, n_blocks, n_pairs):

@@ -15,7 +15,7 @@ import numpy as np
 from common import describe_machine, draw_pairs, make_classes, timed
 
 from tatml import Newton, learn_metric
-from tatml.hessian import LARGEST_MATRIX, dimension
+from tatml._optim.hessian import LARGEST_MATRIX, dimension
 
 WAYS = ("dense", "woodbury", "cg", "auto")
 GRID = [

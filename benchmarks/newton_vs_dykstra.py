@@ -15,9 +15,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tatml import Dykstra, Newton
-from tatml.blocks import Blocks
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem, squared_hinge
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import as_pairs
+from tatml._optim.problem import LogDetProblem, squared_hinge
 
 NEWTON_TOL, DYKSTRA_TOL = 1e-8, 1e-4
 WEIGHTS = (0.1, 1.0, 10.0)

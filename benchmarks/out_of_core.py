@@ -19,7 +19,7 @@ from common import describe_machine, make_classes, timed
 from threadpoolctl import threadpool_limits
 
 from tatml import Blocks, Compute, Newton, learn_metric
-from tatml.shards import SerialExecutor
+from tatml._sharding.base import SerialExecutor
 
 CHUNK = 1_000_000
 

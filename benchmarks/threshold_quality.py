@@ -20,8 +20,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
 
 from tatml import TATML
-from tatml.blocks import Blocks
-from tatml.drawing import draw_pairs
+from tatml._data.blocks import Blocks
+from tatml._data.sampling import draw_pairs
 
 N_TEST_PAIRS = 4000
 

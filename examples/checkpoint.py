@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from tatml import Result, learn_metric
-from tatml.checkpoint import Checkpoint
+from tatml._optim.checkpoint import Checkpoint
 
 TOL = 1e-14
 

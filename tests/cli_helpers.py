@@ -5,7 +5,7 @@ import csv
 import numpy as np
 from sklearn.datasets import load_wine
 
-from tatml.cli import main
+from tatml._cli.main import main
 
 WINE = load_wine()
 NAMES = [name.replace("/", "_") for name in WINE.feature_names]

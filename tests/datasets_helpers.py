@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tatml.datasets import brodatz, eth80, load_brodatz, load_eth80, load_virus, virus
+from tatml.datasets import _brodatz as brodatz
+from tatml.datasets import _eth80 as eth80
+from tatml.datasets import _virus as virus
+from tatml.datasets import load_brodatz, load_eth80, load_virus
 
 ADVICE = "Lay the data out as <folder>/"
 

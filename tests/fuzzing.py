@@ -61,8 +61,8 @@ from tatml import (
     Status,
     TATMLPairs,
 )
-from tatml._checks import check_prior
-from tatml.blocks import as_blocks
+from tatml._data.blocks import as_blocks
+from tatml._data.checks import check_prior
 
 SECONDS = 30  # that a case may take
 PROBLEM = {"pairs", "similar", "weights", "C", "c0", "mu0", "margin", "prior"}

@@ -16,12 +16,12 @@ from numpy.testing import assert_array_equal
 from sklearn import datasets
 
 import tatml
-from tatml.blocks import Blocks
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import as_pairs
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.pair_term import PairTerm
+from tatml._optim.problem import LogDetProblem, squared_hinge
 from tatml.losses import SquaredHinge
-from tatml.pair_term import PairTerm
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem, squared_hinge
-from tatml.sums import PairSums
 
 SHAPES = {
     "vectors": [(4, 1)],

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tatml.blocks import Blocks
-from tatml.chunks import sharded_problem
-from tatml.pairs import Pairs
-from tatml.problem import pair_sums
-from tatml.shards import Layout, Piece, SerialExecutor, Setting, ShardedTerm
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import Pairs
+from tatml._optim.problem import pair_sums
+from tatml._sharding.base import Layout, Piece, SerialExecutor, Setting, ShardedTerm
+from tatml._sharding.chunks import sharded_problem
 
 
 @dataclass

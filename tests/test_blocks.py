@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from tatml.blocks import Blocks, as_blocks
+from tatml._data.blocks import Blocks, as_blocks
 
 
 def counting(*shape, dtype=np.float64):

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import shuffle
 
-from tatml.blocks import Blocks
+from tatml._data.blocks import Blocks
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):

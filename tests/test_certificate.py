@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import tatml
 from tatml import PAPER, TATML, AllPairs, Compute, Dykstra, Status, learn_metric
 from tatml._array import lower_triangular
-from tatml.certificate import (
+from tatml._optim.certificate import (
     _certificate,
     accumulated,
     excess_within,
@@ -20,10 +20,10 @@ from tatml.certificate import (
     pair_totals,
     quick_certificate,
 )
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.pair_term import PairTerm
+from tatml._sharding.all_pairs import TileSums
 from tatml.losses import BurgLoss, SquaredHinge
-from tatml.pair_term import PairTerm
-from tatml.sums import PairSums
-from tatml.tiles import TileSums
 
 # The bounds of (Round)
 

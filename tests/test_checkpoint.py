@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 from tatml import Blocks, learn_metric
-from tatml.checkpoint import Checkpoint
+from tatml._optim.checkpoint import Checkpoint
 from tatml.solvers import Iterate
 
 TIGHT = {"tol": 1e-13, "C": 0.5}
@@ -128,7 +128,7 @@ def test_the_best_point_is_kept(tmp_path):
 
 def test_it_is_written_at_once_and_then_after_some_time(tmp_path, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("tatml.checkpoint.monotonic", lambda: now[0])
+    monkeypatch.setattr("tatml._optim.checkpoint.monotonic", lambda: now[0])
     path = tmp_path / "fit.npz"
     checkpoint = Checkpoint(path)
     written = []
@@ -147,7 +147,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
         file.write(b"half of it")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tatml.checkpoint.np.savez", break_off)
+    monkeypatch.setattr("tatml._optim.checkpoint.np.savez", break_off)
     with pytest.raises(KeyboardInterrupt):
         Checkpoint(path).save(point(0.1, n_iter=2))
     assert_same_point(Checkpoint.load(path), point(0.2, n_iter=1))

@@ -46,7 +46,7 @@ def test_dykstra_takes_a_generator(case, order):
 
 
 def test_newton_takes_a_generator(monkeypatch):
-    monkeypatch.setattr("tatml.pair_term.PAIRS_PER_DIMENSION", 2)
+    monkeypatch.setattr("tatml._optim.pair_term.PAIRS_PER_DIMENSION", 2)
     case = random_case(SHAPES["two ragged"], C=5.0, n_pairs=200)
     runs = [
         case.learn(solver=Newton(linear_solver="dense", random_state=np.random.default_rng(seed)))

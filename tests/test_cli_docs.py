@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import run
 
-from tatml.cli import _parser
+from tatml._cli.main import _parser
 
 pytest.importorskip("skops")
 

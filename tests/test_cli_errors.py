@@ -11,7 +11,8 @@ import pytest
 from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, write_wine
 
 import tatml
-from tatml import TATML, _commands, saving
+from tatml import TATML, io
+from tatml._cli import commands
 
 skops = pytest.importorskip("skops.io")
 
@@ -207,7 +208,7 @@ def test_a_model_is_not_overwritten_unasked(folder, capsys):
     assert line == "tatml fit: error: --out: model.skops exists; overwrite it with --force"
     assert Path("model.skops").read_text(encoding="utf-8") == "mine"
     assert run("fit", "small.csv", "--out", "model.skops", "--force") == 0
-    assert saving.load_model("model.skops").estimator.threshold_ > 0
+    assert io.load_model("model.skops").estimator.threshold_ > 0
     assert sorted(os.listdir(folder)) == ["model.skops", "small.csv"]
 
 
@@ -233,21 +234,21 @@ def test_what_is_no_model(folder, capsys):
     assert "got dict" in failure(capsys, "evaluate", "model.skops", "small.csv")
     skops.dump({"format": "tatml model 2"}, "model.skops")
     assert "a newer tatml may be needed" in failure(capsys, "evaluate", "model.skops", "small.csv")
-    skops.dump({"format": saving.FORMAT, "metadata": {}, "estimator": [1]}, "model.skops")
+    skops.dump({"format": io.FORMAT, "metadata": {}, "estimator": [1]}, "model.skops")
     assert "got list" in failure(capsys, "evaluate", "model.skops", "small.csv")
     assert "got no such file" in failure(capsys, "evaluate", "none.skops", "small.csv")
 
 
 def test_a_model_that_names_foreign_code_is_refused(folder, capsys):
-    skops.dump({"format": saving.FORMAT, "metadata": {}, "estimator": os.system}, "model.skops")
+    skops.dump({"format": io.FORMAT, "metadata": {}, "estimator": os.system}, "model.skops")
     line = failure(capsys, "predict", "model.skops", "small.csv")
     assert "got one that needs" in line
     assert "system" in line
 
 
 def test_a_model_of_another_version_warns(folder, capsys, monkeypatch):
-    monkeypatch.setattr(saving, "__version__", "0.0.9")
-    saving.save_model(fitted(), "model.skops")
+    monkeypatch.setattr(io, "__version__", "0.0.9")
+    io.save_model(fitted(), "model.skops")
     monkeypatch.undo()
     os.chdir(folder)
     write_wine("test.csv", TEST)
@@ -265,13 +266,13 @@ def test_an_estimator_saved_by_skops_itself_is_a_model(folder, capsys):
 
 def test_only_fitted_estimators_of_this_package_are_saved(folder):
     with pytest.raises(TypeError, match="expected one of TATML"):
-        saving.save_model({}, "model.skops")
+        io.save_model({}, "model.skops")
     with pytest.raises(ValueError, match="not fitted"):
-        saving.save_model(TATML(), "model.skops")
+        io.save_model(TATML(), "model.skops")
 
 
 def test_a_write_that_fails_leaves_the_old_model(folder, monkeypatch):
-    saving.save_model(fitted(), "model.skops")
+    io.save_model(fitted(), "model.skops")
     before = Path("model.skops").read_bytes()
 
     def full(*_, **__):
@@ -279,7 +280,7 @@ def test_a_write_that_fails_leaves_the_old_model(folder, monkeypatch):
 
     monkeypatch.setattr(skops, "dump", full)
     with pytest.raises(OSError, match="No space left"):
-        saving.save_model(fitted(), "model.skops")
+        io.save_model(fitted(), "model.skops")
     assert Path("model.skops").read_bytes() == before
     assert sorted(os.listdir(folder)) == ["model.skops", "small.csv"]
 
@@ -366,7 +367,7 @@ def test_what_is_unexpected_says_so(folder, capsys, monkeypatch):
     def broken(*_):
         raise KeyError("inside")
 
-    monkeypatch.setattr(_commands, "read_data", broken)
+    monkeypatch.setattr(commands, "read_data", broken)
     arguments = ["fit", "small.csv", "--out", "model.skops"]
     line = failure(capsys, *arguments)
     assert line.endswith("KeyError: 'inside' (unexpected: run it with --traceback to see where)")
@@ -378,7 +379,7 @@ def test_what_the_system_says_of_a_file(folder, capsys, monkeypatch):
     def forbidden(*_):
         raise PermissionError(13, "Permission denied", "small.csv")
 
-    monkeypatch.setattr(_commands, "read_data", forbidden)
+    monkeypatch.setattr(commands, "read_data", forbidden)
     line = failure(capsys, "fit", "small.csv", "--out", "model.skops")
     assert line == "tatml fit: error: small.csv: Permission denied"
 
@@ -387,6 +388,6 @@ def test_interrupted(folder, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_commands, "read_data", interrupted)
+    monkeypatch.setattr(commands, "read_data", interrupted)
     line = failure(capsys, "fit", "small.csv", "--out", "model.skops", status=130)
     assert line == "tatml: interrupted"

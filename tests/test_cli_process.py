@@ -12,7 +12,7 @@ from cli_helpers import TRAIN, WINE, write_wine
 
 import tatml
 from tatml import TATML
-from tatml.saving import save_model
+from tatml.io import save_model
 
 pytest.importorskip("skops")
 
@@ -65,12 +65,12 @@ def test_a_reader_that_goes_away_is_no_error(folder):
 
 SLOW = """
 import sys, time
-from tatml import _commands, cli
+from tatml._cli import commands, main
 def slow(*_):
     print("ready", flush=True)
     time.sleep(60)
-_commands.read_data = slow
-sys.exit(cli.main(["fit", "small.csv", "--out", "model.skops"]))
+commands.read_data = slow
+sys.exit(main.main(["fit", "small.csv", "--out", "model.skops"]))
 """
 
 

@@ -6,8 +6,8 @@ import pytest
 from cli_helpers import run
 
 from tatml import experiments
-from tatml.experiments import pictures, report
-from tatml.experiments.settings import QUICK_DATASETS
+from tatml.experiments import _pictures, _report
+from tatml.experiments._settings import QUICK_DATASETS
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def called(tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "run", stand_in)
     tables = [Path("results/table1.md")]
     monkeypatch.setattr(experiments, "write_tables", remember("tables", tables), raising=False)
-    monkeypatch.setattr(report, "write_report", remember("report", Path("results/report.html")))
-    monkeypatch.setattr(pictures, "draw_pictures", remember("pictures", []))
+    monkeypatch.setattr(_report, "write_report", remember("report", Path("results/report.html")))
+    monkeypatch.setattr(_pictures, "draw_pictures", remember("pictures", []))
     return calls
 
 
@@ -136,7 +136,7 @@ def test_interrupted_runs_can_go_on(called, capsys):
 
 
 def test_without_matplotlib_it_is_said_first(called, capsys, monkeypatch):
-    monkeypatch.setattr("tatml._reproduce.find_spec", lambda name: None)
+    monkeypatch.setattr("tatml._cli.reproduce.find_spec", lambda name: None)
     assert run("reproduce", "table1", "--quick") == 1
     assert 'pip install "tatml[plot]"' in capsys.readouterr().err
     assert "run" not in called

@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-import tatml.chunks
+import tatml._sharding.chunks
 from tatml import TATMLCV, Compute, Newton, learn_metric
-from tatml.chunks import PairChunks
-from tatml.cluster import aligned_chunks
+from tatml._sharding.all_pairs import AllPairs
+from tatml._sharding.chunks import PairChunks
+from tatml._sharding.dask import aligned_chunks
 from tatml.datasets import make_textures
 from tatml.features import CovarianceDescriptor
-from tatml.tiles import AllPairs
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -111,7 +111,7 @@ def test_delayed_chunks(client):
 
 
 def test_pairs_and_tiles_on_a_given_client(client, monkeypatch):
-    monkeypatch.setattr(tatml.chunks, "LEAST_SENT", 1)
+    monkeypatch.setattr(tatml._sharding.chunks, "LEAST_SENT", 1)
     case = vectors()
     options = case.options()
     found = learn_metric(

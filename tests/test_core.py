@@ -349,7 +349,7 @@ def test_an_interrupt_before_any_point_raises(case, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tatml.solvers.monitor.Monitor.record", interrupted)
+    monkeypatch.setattr("tatml._optim.monitor.Monitor.record", interrupted)
     with pytest.raises(KeyboardInterrupt):
         case.learn(solver=Newton(on_interrupt="return"))
 

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from tatml.datasets import brodatz, eth80, load_brodatz, load_eth80, virus
+from tatml.datasets import _brodatz as brodatz
+from tatml.datasets import _eth80 as eth80
+from tatml.datasets import _virus as virus
+from tatml.datasets import load_brodatz, load_eth80
 
 pytest.importorskip("PIL")
 NAMES = list(make_minis())

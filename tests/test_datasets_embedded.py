@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from tatml.datasets import load_digits_images, make_filter_bank, make_spd_classes, make_textures
-from tatml.datasets.synthetic import _filtered_noise
+from tatml.datasets._synthetic import _filtered_noise
 
 SMALL = {
     make_textures: {"n_classes": 3, "n_per_class": 4, "size": 16},

@@ -16,12 +16,7 @@ from sklearn.metrics import DetCurveDisplay, RocCurveDisplay, roc_curve
 from sklearn.pipeline import make_pipeline
 
 from tatml import GMML, ITML, TATML, Euclidean, Newton, PairThreshold, TATMLPairs, learn_metric
-from tatml.display import (
-    BlockShareDisplay,
-    ConvergenceDisplay,
-    MetricDisplay,
-    PairDistanceDisplay,
-)
+from tatml.plotting import BlockShareDisplay, ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")

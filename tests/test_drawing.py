@@ -14,9 +14,9 @@ from sklearn import config_context
 from sklearn.utils.random import sample_without_replacement
 
 from tatml import TATML
-from tatml.blocks import Blocks
-from tatml.drawing import STRATEGIES, _ByGroup, _numbered, balanced, draw_pairs
-from tatml.pairs import Pairs
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import Pairs
+from tatml._data.sampling import STRATEGIES, _ByGroup, _numbered, balanced, draw_pairs
 
 
 def draw(strategy, labels, groups=None, *, X=None, n_pairs=None, n_neighbors=3, seed=0):

@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import tatml
 from tatml import Dykstra, Newton
-from tatml.blocks import Blocks
+from tatml._data.blocks import Blocks
+from tatml._data.pairs import as_pairs
+from tatml._optim import dykstra as module
+from tatml._optim.problem import LogDetProblem
 from tatml.losses import BurgLoss
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem
 from tatml.solvers import Status
-from tatml.solvers import dykstra as module
 
 KINDS = ["vectors", "low rank", "wide", "two ragged", "three ragged"]
 ORDERS = ["permutation", "random", "cyclic"]

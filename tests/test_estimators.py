@@ -25,7 +25,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 
 from tatml import PAPER, TATML, Euclidean, Maz, Newton, learn_metric
-from tatml.blocks import as_blocks
+from tatml._data.blocks import as_blocks
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 STRATEGIES = ("random", "neighbors", "all")

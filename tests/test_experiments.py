@@ -8,8 +8,8 @@ import pytest
 
 from tatml import Blocks
 from tatml.experiments import DATASETS, METHODS, run
-from tatml.experiments.data import Samples, data_digest, extract, samples_of
-from tatml.experiments.protocol import (
+from tatml.experiments._data import Samples, data_digest, extract, samples_of
+from tatml.experiments._protocol import (
     choose_and_fit,
     describe_fit,
     evaluate,
@@ -18,9 +18,9 @@ from tatml.experiments.protocol import (
     seed_of,
     split_in_halves,
 )
-from tatml.experiments.search import MatchedPCA, embed, learner_of, matched_size
-from tatml.experiments.settings import PROTOCOL, QUICK_DATASETS, features_of
-from tatml.experiments.tasks import Task, choose, make_tasks
+from tatml.experiments._search import MatchedPCA, embed, learner_of, matched_size
+from tatml.experiments._settings import PROTOCOL, QUICK_DATASETS, features_of
+from tatml.experiments._tasks import Task, choose, make_tasks
 
 ALL = list(METHODS)
 
@@ -276,7 +276,7 @@ def test_keys_are_distinct_and_stable():
 def test_a_changed_setting_changes_the_key(monkeypatch):
     task = Task("table1", QUICK_DATASETS["textures"], "M=1;(1)", "lda", 0)
     before = task.identity()
-    monkeypatch.setattr("tatml.experiments.methods.FOLDS", 4)
+    monkeypatch.setattr("tatml.experiments._methods.FOLDS", 4)
     after = task.identity()
     assert before["digest"] != after["digest"]
     assert before["data_digest"] == after["data_digest"]
@@ -288,9 +288,9 @@ def test_more_repeats_or_another_level_change_no_key(monkeypatch):
     task = Task("table1", DATASETS["virus"], "M=1;(1)", "euc", 0)
     before = task.identity()["key"]
     other = replace(PROTOCOL, repeats=10, significance=0.01)
-    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", other)
+    monkeypatch.setattr("tatml.experiments._tasks.PROTOCOL", other)
     assert task.identity()["key"] == before
-    monkeypatch.setattr("tatml.experiments.tasks.PROTOCOL", replace(other, neighbours=1))
+    monkeypatch.setattr("tatml.experiments._tasks.PROTOCOL", replace(other, neighbours=1))
     assert task.identity()["key"] != before
 
 

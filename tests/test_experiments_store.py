@@ -13,12 +13,12 @@ import pytest
 import sklearn
 
 from tatml.experiments import METHODS, read_records, run
-from tatml.experiments.methods import Method
-from tatml.experiments.progress import expected_seconds
-from tatml.experiments.runner import _at_hand
-from tatml.experiments.settings import DATASETS, QUICK_DATASETS
-from tatml.experiments.store import Store, current_records, failed_records
-from tatml.experiments.tasks import Task
+from tatml.experiments._methods import Method
+from tatml.experiments._progress import expected_seconds
+from tatml.experiments._runner import _at_hand
+from tatml.experiments._settings import DATASETS, QUICK_DATASETS
+from tatml.experiments._store import Store, current_records, failed_records
+from tatml.experiments._tasks import Task
 
 QUICK = {"datasets": ["textures"], "repeats": 2, "quick": True, "progress": False}
 TIMES = {"seconds", "seconds_scoring", "date"}
@@ -101,7 +101,7 @@ def test_the_same_numbers_for_one_job_and_for_two(tmp_path):
 def test_what_is_done_is_not_run_again(tmp_path, monkeypatch):
     first = run(methods=["euc"], out=tmp_path, **QUICK)
     size = (tmp_path / "results.jsonl").stat().st_size
-    monkeypatch.setattr("tatml.experiments.runner.run_once", None)
+    monkeypatch.setattr("tatml.experiments._runner.run_once", None)
     assert run(methods=["euc"], out=tmp_path, **QUICK) == first
     assert (tmp_path / "results.jsonl").stat().st_size == size
 
@@ -111,11 +111,11 @@ def test_what_is_asked_for_again_is_shown_again(tmp_path, monkeypatch):
     (first,) = run(**options)
     shorter = dataclasses.replace(QUICK_DATASETS["textures"], most_per_class=10)
     with monkeypatch.context() as patch:
-        patch.setattr("tatml.experiments.tasks.QUICK_DATASETS", {"textures": shorter})
+        patch.setattr("tatml.experiments._tasks.QUICK_DATASETS", {"textures": shorter})
         (second,) = run(**options)
     assert second["n_train"] < first["n_train"]
     assert current_records(read_records(tmp_path), "table1") == [second]
-    monkeypatch.setattr("tatml.experiments.runner.run_once", None)
+    monkeypatch.setattr("tatml.experiments._runner.run_once", None)
     assert run(**options) == [first]
     assert current_records(read_records(tmp_path), "table1") == [first]
     assert len(read_records(tmp_path)) == 3

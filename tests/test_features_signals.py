@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from tatml import Blocks
-from tatml.features import FilterBankCovariance, LogEuclidean, Vectorize, signals
+from tatml.features import FilterBankCovariance, LogEuclidean, Vectorize, _signals
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7
 
@@ -157,7 +157,7 @@ def test_a_batch_is_the_same_as_one_by_one(shrinkage, monkeypatch):
     X = noise()
     together = bank(shrinkage=shrinkage).transform(X)
     for entries, n_jobs in ((1, None), (4 * 300 * 4, 2)):
-        monkeypatch.setattr(signals, "CHUNK_ENTRIES", entries)
+        monkeypatch.setattr(_signals, "CHUNK_ENTRIES", entries)
         apart = bank(shrinkage=shrinkage, n_jobs=n_jobs).transform(X)
         for array, expected in zip(apart.arrays, together.arrays, strict=True):
             assert_allclose(array, expected, rtol=1e-12)

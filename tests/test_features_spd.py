@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import Blocks
-from tatml.blocks import as_blocks
+from tatml._data.blocks import as_blocks
 from tatml.features import LogEuclidean, SPDPower, Vectorize, _symmetric
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7

@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from tatml import TATML, Euclidean
-from tatml._fitted import check_has
+from tatml._estimators.inputs import check_has
 from tatml.inspection import error_rates, threshold_interval
 
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 
 from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._inputs import (
+from tatml._estimators.inputs import (
     class_labels,
     given_distances,
     group_labels,

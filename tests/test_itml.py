@@ -27,7 +27,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import ITML, Dykstra, Newton
-from tatml.solvers import as_solver
+from tatml._optim.solvers import as_solver
 
 FEW = {"n_pairs_per_class": 10, "random_state": 0}
 CYCLIC = Dykstra(order="cyclic")

@@ -17,45 +17,47 @@ PACKAGE = "tatml"
 # The layers, lowest first: a name, and the modules that belong to it, without "tatml.". The package
 # itself shows what lies below it; above it is what uses the library as a user does.
 LAYERS = (
-    ("foundation", ("_array", "_messages", "_names", "_threads", "_warnings")),
-    ("data", ("_checks", "blocks", "pairs")),
+    ("foundation", ("_array", "_messages", "_svec", "_threads", "_validation", "_warnings")),
+    ("data", ("_data", "_data.*")),
     ("features", ("features", "features.*")),
     ("datasets", ("datasets", "datasets.*")),
     (
         "mathematics",
         (
-            "certificate",
-            "hessian",
-            "losses",
-            "pair_term",
-            "points",
-            "problem",
-            "sums",
-            "terms",
+            "_optim",
+            "_optim.certificate",
+            "_optim.hessian",
+            "_optim.losses",
+            "_optim.pair_sums",
+            "_optim.pair_term",
+            "_optim.point",
+            "_optim.problem",
+            "_optim.terms",
         ),
     ),
-    ("storage", ("chunks", "cluster", "shards", "stored", "streaming", "tiles")),
-    ("solvers", ("solvers", "solvers.*")),
-    ("learning", ("checkpoint", "compute", "core")),
-    ("metrics", ("_inputs", "drawing", "metric", "priors", "thresholds")),
-    ("estimators", ("estimators", "estimators.*")),
-    ("inspection", ("_fitted", "display", "inspection")),
-    ("package", ("__init__",)),
-    ("saving", ("saving",)),
-    ("experiments", ("experiments", "experiments.*")),
     (
-        "commands",
+        "solvers",
         (
-            "__main__",
-            "_commands",
-            "_files",
-            "_measuring",
-            "_reproduce",
-            "_tables",
-            "cli",
-            "demo",
+            "_optim.checkpoint",
+            "_optim.dual_newton",
+            "_optim.dykstra",
+            "_optim.linear_systems",
+            "_optim.monitor",
+            "_optim.newton",
+            "_optim.nt_scaling",
+            "_optim.projection",
+            "_optim.result",
+            "_optim.solvers",
         ),
     ),
+    ("sharding", ("_sharding", "_sharding.*")),
+    ("learning", ("_learn_metric",)),
+    ("estimators", ("_estimators", "_estimators.*")),
+    ("public", ("inspection", "losses", "plotting", "solvers")),
+    ("package", ("__init__",)),
+    ("models", ("io",)),
+    ("experiments", ("experiments", "experiments.*")),
+    ("commands", ("__main__", "_cli", "_cli.*")),
 )
 
 
@@ -172,38 +174,45 @@ def test_no_modules_import_each_other_in_a_circle():
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("from . import core", {"tatml.core"}),
-        ("from . import Blocks", {"tatml"}),
-        ("from .solvers import newton, Result", {"tatml.solvers", "tatml.solvers.newton"}),
-        ("from tatml.blocks import Blocks", {"tatml.blocks"}),
-        ("import numpy, tatml.core as core", {"tatml.core"}),
-        ("def f():\n    from .core import solve", {"tatml.core"}),
-        ("if TYPE_CHECKING:\n    from .core import solve", set()),
-        (
-            "if typing.TYPE_CHECKING:\n    import numpy\nelse:\n    from . import core",
-            {"tatml.core"},
-        ),
+        ("from . import blocks", {"tatml._data.blocks"}),
+        ("from .. import Blocks", {"tatml"}),
+        ("from .._optim import newton, Result", {"tatml._optim", "tatml._optim.newton"}),
+        ("from tatml._data.blocks import Blocks", {"tatml._data.blocks"}),
+        ("import numpy, tatml.io as io", {"tatml.io"}),
+        ("def f():\n    from ..io import load", {"tatml.io"}),
+        ("if TYPE_CHECKING:\n    from ..io import load", set()),
+        ("if typing.TYPE_CHECKING:\n    import numpy\nelse:\n    from .. import io", {"tatml.io"}),
         ("from numpy import linalg", set()),
     ],
 )
 def test_imports_are_found(source, expected):
     modules = dict.fromkeys(
-        ["tatml", "tatml.blocks", "tatml.core", "tatml.solvers", "tatml.solvers.newton"]
+        [
+            "tatml",
+            "tatml._data",
+            "tatml._data.blocks",
+            "tatml.io",
+            "tatml._optim",
+            "tatml._optim.newton",
+        ]
     )
-    assert set(imports_of(ast.parse(source), "tatml.pairs", False, modules)) == expected
+    assert set(imports_of(ast.parse(source), "tatml._data.pairs", False, modules)) == expected
 
 
 def test_imports_of_a_subpackage_are_found():
-    modules = dict.fromkeys(["tatml.blocks", "tatml.features", "tatml.features.spd"])
-    tree = ast.parse("from .spd import a\nfrom ..blocks import b")
-    expected = {"tatml.features.spd", "tatml.blocks"}
+    modules = dict.fromkeys(["tatml.io", "tatml.features", "tatml.features._spd"])
+    tree = ast.parse("from ._spd import a\nfrom ..io import b")
+    expected = {"tatml.features._spd", "tatml.io"}
     assert set(imports_of(tree, "tatml.features", True, modules)) == expected
-    tree = ast.parse("from . import spd\nfrom .. import blocks")
-    assert set(imports_of(tree, "tatml.features.images", False, modules)) == expected
+    tree = ast.parse("from . import _spd\nfrom .. import io")
+    assert set(imports_of(tree, "tatml.features._images", False, modules)) == expected
 
 
 def test_an_upward_import_is_named_with_its_layers():
-    (line,) = upward_imports("tatml.features.spd", {"tatml.blocks": 1, "tatml.core": 3})
+    (line,) = upward_imports(
+        "tatml.features._spd", {"tatml._data.blocks": 1, "tatml._learn_metric": 3}
+    )
     assert line == (
-        "tatml.features.spd (layer 3, features) imports tatml.core (layer 8, learning) in line 3"
+        "tatml.features._spd (layer 3, features) imports tatml._learn_metric "
+        "(layer 8, learning) in line 3"
     )

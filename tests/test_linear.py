@@ -15,8 +15,8 @@ from helpers import (
 )
 from numpy.testing import assert_allclose
 
-import tatml.pair_term
-from tatml.solvers.linear import SYSTEMS, newton_system
+import tatml._optim.pair_term
+from tatml._optim.linear_systems import SYSTEMS, newton_system
 
 RTOL = 1e-13  # of conjugate gradients
 
@@ -172,7 +172,7 @@ def test_conjugate_gradients_stop_at_the_asked_residual():
 
 
 def test_a_sample_of_very_many_pairs_stands_for_all(monkeypatch):
-    monkeypatch.setattr(tatml.pair_term, "PAIRS_PER_DIMENSION", 100)
+    monkeypatch.setattr(tatml._optim.pair_term, "PAIRS_PER_DIMENSION", 100)
     case = random_case([(2, 1)], n_pairs=10_000, n_samples=200, C=1e-2)
     point, (V, b) = at(case), random_direction(case)
     exact, sampled = (

@@ -9,11 +9,12 @@ from helpers import SHAPES, random_case, random_factors, random_point
 from numpy.testing import assert_allclose
 from test_linear import RTOL, at, explicit_matrix, flat, random_direction
 
-import tatml.solvers.linear as linear
+import tatml._optim.linear_systems as linear
 from tatml import Newton
-from tatml.hessian import ActivePairs
-from tatml.solvers.linear import WoodburySystem, newton_system, pair_gram
-from tatml.sums import PairSums, svec_size
+from tatml._optim.hessian import ActivePairs
+from tatml._optim.linear_systems import WoodburySystem, newton_system, pair_gram
+from tatml._optim.pair_sums import PairSums
+from tatml._svec import svec_size
 
 TILED = {"tiled": [(9, 2), (4, 1)]}  # what the others have is mostly cheaper by svec
 
@@ -80,7 +81,7 @@ def test_the_gram_matrix_needs_no_more_than_tiles(monkeypatch, n, width):
     bound = 8 * (4 * k * k + room)
     tiled = peak_of_woodbury(n, width, k)
     monkeypatch.setattr(linear, "TILE", 10**12)
-    monkeypatch.setattr("tatml.sums.CHUNK_BYTES", 10**12)
+    monkeypatch.setattr("tatml._optim.pair_sums.CHUNK_BYTES", 10**12)
     assert tiled < bound < 0.7 * peak_of_woodbury(n, width, k)
 
 
@@ -88,7 +89,7 @@ def test_woodbury_is_not_chosen_where_it_would_hold_too_much(monkeypatch):
     case = random_case([(60, 1)], n_pairs=20, n_samples=50)
     point = case.problem().at(case.eyes, 0.5)
     assert newton_system(point, case.eyes, "auto").name == "woodbury"
-    monkeypatch.setattr("tatml.hessian.HELD_BYTES", 8 * 60 * point.n_active - 1)
+    monkeypatch.setattr("tatml._optim.hessian.HELD_BYTES", 8 * 60 * point.n_active - 1)
     assert newton_system(point, case.eyes, "auto").name != "woodbury"
 
 
@@ -102,7 +103,7 @@ def test_kept_rows_give_the_same_system(case, monkeypatch, coordinates):
     V, b = random_direction(case)
     systems, hessians = [], []
     for size in (2**26, 0):
-        monkeypatch.setattr("tatml.sums.SVEC_BYTES", size)
+        monkeypatch.setattr("tatml._optim.pair_sums.SVEC_BYTES", size)
         point = case.at(W, b0)
         assert (point.problem.pairs.sums.kept_svec_rows is None) == (size == 0)
         systems.append(newton_system(point, factors, "dense"))
@@ -117,14 +118,14 @@ def test_kept_rows_come_in_chunks(case, monkeypatch):
     point, factors = at(case), random_factors(case)
     assert point.problem.pairs.sums.kept_svec_rows is not None
     whole = point.hessian(factors)
-    monkeypatch.setattr("tatml.sums.CHUNK_BYTES", 1)
+    monkeypatch.setattr("tatml._optim.pair_sums.CHUNK_BYTES", 1)
     assert_allclose(point.hessian(factors), whole, rtol=1e-12, atol=1e-11)
 
 
 def test_a_problem_too_large_to_keep_has_the_same_solution(monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=200, C=3.0, prior=True)
     kept = case.learn(solver=Newton(linear_solver="dense"))
-    monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
+    monkeypatch.setattr("tatml._optim.pair_sums.SVEC_BYTES", 0)
     found = case.learn(solver=Newton(linear_solver="dense"))
     assert_allclose(found.primal, kept.primal, rtol=1e-12)
     for V, W in zip(found.W, kept.W, strict=True):

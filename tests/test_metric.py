@@ -17,8 +17,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Blocks, Euclidean, Maz, TATMLPairs
-from tatml.pairs import Pairs
-from tatml.thresholds import learnt_b0
+from tatml._data.pairs import Pairs
+from tatml._estimators.thresholds import learnt_b0
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -244,7 +244,7 @@ def test_one_sample_may_be_compared_with_itself(model, shape):
 @pytest.mark.parametrize("chunk", [1, 5, 100])
 def test_chunks_change_nothing(model, shape, chunk, monkeypatch):
     whole = model.pair_distance(INDEX, samples(shape))
-    monkeypatch.setattr("tatml.metric.CHUNK_NUMBERS", chunk)
+    monkeypatch.setattr("tatml._estimators.metric.CHUNK_NUMBERS", chunk)
     assert_array_equal(model.pair_distance(INDEX, samples(shape)), whole)
 
 

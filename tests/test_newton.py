@@ -20,11 +20,12 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tatml import Newton, Status, pair_term
-from tatml.solvers import Monitor
-from tatml.solvers import newton as newton_module
-from tatml.solvers.dual_newton import can_finish_in_dual, finish_in_dual
-from tatml.solvers.linear import SYSTEMS
+from tatml import Newton, Status
+from tatml._optim import newton as newton_module
+from tatml._optim import pair_term
+from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
+from tatml._optim.linear_systems import SYSTEMS
+from tatml._optim.monitor import Monitor
 
 
 def assert_optimal(case, result, tol=1e-8):
@@ -155,7 +156,7 @@ def test_a_status_never_claims_more_than_the_gap(tol):
                 case = random_case([(5, 1)], n_pairs=30, C=C, c0=c0)
                 case = case if kind is None else only(kind)(case)
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("tatml.core.warn_unless_converged", lambda result: None)
+                    patch.setattr("tatml._learn_metric.warn_unless_converged", lambda result: None)
                     result = case.learn(tol=tol, solver=Newton(max_iter=60))
                 seen.add(result.status)
                 assert result.converged == (result.gap <= tol * max(1, result.primal))

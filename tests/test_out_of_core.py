@@ -11,11 +11,12 @@ import scipy.sparse
 from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
 
-import tatml.chunks
-import tatml.stored
+import tatml._data.storage
+import tatml._sharding.chunks
+import tatml._sharding.samples
 from tatml import Blocks, Compute, Newton, learn_metric
-from tatml.chunks import PairChunks
-from tatml.stored import parse_bytes, sendable
+from tatml._data.storage import parse_bytes, sendable
+from tatml._sharding.chunks import PairChunks
 
 TIGHT = 1e-16  # W is as exact as the square root of the gap
 
@@ -65,8 +66,8 @@ def store(request, tmp_path):
 @pytest.fixture(autouse=True)
 def _several_parts(monkeypatch):
     """Chunks of a few pairs for small problems."""
-    monkeypatch.setattr(tatml.chunks, "LEAST_PAIRS", 2)
-    monkeypatch.setattr(tatml.chunks, "WORKSPACE", 0)
+    monkeypatch.setattr(tatml._sharding.chunks, "LEAST_PAIRS", 2)
+    monkeypatch.setattr(tatml._sharding.chunks, "WORKSPACE", 0)
 
 
 def vectors(**options):
@@ -74,7 +75,7 @@ def vectors(**options):
 
 
 def small_memory(numbers, n_pairs=7):
-    return n_pairs * (8 * tatml.chunks.COPIES * numbers + tatml.chunks.VECTORS)
+    return n_pairs * (8 * tatml._sharding.chunks.COPIES * numbers + tatml._sharding.chunks.VECTORS)
 
 
 def assert_same(found, expected):
@@ -88,7 +89,9 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("on_disk", ["pairs", "small samples and pairs", "samples and pairs"])
 def test_from_disk_it_is_the_same(store, on_disk, monkeypatch):
     case = vectors(prior=True)
-    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", 1.0 if on_disk.startswith("small") else 0.0)
+    monkeypatch.setattr(
+        tatml._sharding.samples, "SMALL_SHARE", 1.0 if on_disk.startswith("small") else 0.0
+    )
     X = case.arrays[0][:, :, 0]
     X = store("X", X) if on_disk != "pairs" else X
     arrays = [store("p", case.pairs), store("s", case.similar)]
@@ -184,8 +187,8 @@ def peak_memory(directory, n_pairs, max_memory):
 
 @pytest.mark.parametrize("share", [0.0, 0.2], ids=["samples in parts", "small samples"])
 def test_the_peak_is_set_by_the_argument(tmp_path, monkeypatch, share):
-    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", share)
-    monkeypatch.setattr(tatml.chunks, "WORKSPACE", 2**24)
+    monkeypatch.setattr(tatml._sharding.samples, "SMALL_SHARE", share)
+    monkeypatch.setattr(tatml._sharding.chunks, "WORKSPACE", 2**24)
     limit = 2**25
     peak = peak_memory(tmp_path, 150_000, limit)
     assert 0.3 * limit < peak < limit
@@ -239,7 +242,7 @@ def test_errors_name_the_row_in_the_whole(monkeypatch):
     refused(ValueError, r"^weights: .* got -1.0 in row 38", weights=weights)
     stored = Sliceable(changed(X, (11, 2), np.nan))
     for share in (0.0, 1.0):
-        monkeypatch.setattr(tatml.stored, "SMALL_SHARE", share)
+        monkeypatch.setattr(tatml._sharding.samples, "SMALL_SHARE", share)
         refused(ValueError, r"^X: .* got nan in block 0, sample 11, entry \(2, 0\)", X=stored)
 
 

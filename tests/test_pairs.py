@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from tatml.pairs import Pairs, as_pairs
+from tatml._data.pairs import Pairs, as_pairs
 
 
 @st.composite

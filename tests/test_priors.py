@@ -6,7 +6,7 @@ from helpers import SHAPES, random_spd
 from numpy.testing import assert_allclose
 
 from tatml import TATML, Blocks, TATMLPairs
-from tatml.priors import PRIORS, make_prior
+from tatml._estimators.priors import PRIORS, make_prior
 
 SCALED = [kind for kind in PRIORS if kind != "identity"]
 N_SAMPLES, N_CLASSES = 30, 3

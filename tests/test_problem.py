@@ -20,9 +20,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
+from tatml._data.pairs import as_pairs
+from tatml._optim.problem import LogDetProblem, best_threshold
 from tatml.losses import BurgLoss, SquaredHinge
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem, best_threshold
 
 C0 = [0.1, 1.0, inf]
 

@@ -8,8 +8,8 @@ from helpers import SHAPES, largest_difference, random_case, random_dual_point
 from sklearn.exceptions import ConvergenceWarning
 
 from tatml import Dykstra
-from tatml.solvers import dykstra as module
-from tatml.solvers.projection import InverseBlock, closed_root, efficient_block, monotone_root
+from tatml._optim import dykstra as module
+from tatml._optim.projection import InverseBlock, closed_root, efficient_block, monotone_root
 
 KINDS = ["vectors", "low rank", "wide", "two ragged", "three ragged"]
 ORDERS = ["permutation", "random", "cyclic"]

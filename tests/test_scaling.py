@@ -5,11 +5,11 @@ import pytest
 from helpers import random_case, random_factors, random_matrices, random_spd, symmetric
 from numpy.testing import assert_allclose
 
-from tatml import points as points_module
-from tatml.points import excess
-from tatml.solvers import scaling as scaling_module
-from tatml.solvers.scaling import Scaling
-from tatml.sums import PairSums
+from tatml._optim import nt_scaling as scaling_module
+from tatml._optim import point as points_module
+from tatml._optim.nt_scaling import Scaling
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.point import excess
 
 
 def random_scaling(n, seed=0, Q=None):
@@ -98,16 +98,16 @@ def test_the_gap_is_the_same_by_cholesky_and_by_eigenvalues(monkeypatch, size):
 @pytest.mark.parametrize("chunk", [1, 2**20])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_product_is_one_pass_and_held_differences_change_nothing(monkeypatch, chunk, lazy):
-    monkeypatch.setattr("tatml.sums.CHUNK_BYTES", chunk)
-    monkeypatch.setattr("tatml.sums.EAGER_BYTES", 0 if lazy else 2**28)
+    monkeypatch.setattr("tatml._optim.pair_sums.CHUNK_BYTES", chunk)
+    monkeypatch.setattr("tatml._optim.pair_sums.EAGER_BYTES", 0 if lazy else 2**28)
     case = random_case([(3, 2), (2, 4)], n_pairs=50)
     sums = case.problem().pairs.sums.transformed(random_factors(case))
     rng, V = np.random.default_rng(0), random_matrices(case)
     weights, shift = rng.uniform(size=50), rng.normal(size=50)
     expected = weights * (sums.quadratic(V) + shift)
-    monkeypatch.setattr("tatml.sums.GPU_CHUNK_BYTES", chunk)
-    monkeypatch.setattr("tatml.sums.on_gpu", lambda array: True)
-    monkeypatch.setattr("tatml.sums.free_bytes", lambda array: 2**30)
+    monkeypatch.setattr("tatml._optim.pair_sums.GPU_CHUNK_BYTES", chunk)
+    monkeypatch.setattr("tatml._optim.pair_sums.on_gpu", lambda array: True)
+    monkeypatch.setattr("tatml._optim.pair_sums.free_bytes", lambda array: 2**30)
     held = sums.held()
     assert held is not sums
     assert held.first is None
@@ -116,6 +116,6 @@ def test_a_product_is_one_pass_and_held_differences_change_nothing(monkeypatch, 
         assert_allclose(q, expected, rtol=1e-12)
         for got, matrix in zip(S, sums.scatter(expected), strict=True):
             assert_allclose(got, matrix, rtol=1e-10, atol=1e-12)
-    monkeypatch.setattr("tatml.sums.free_bytes", lambda array: 1)
+    monkeypatch.setattr("tatml._optim.pair_sums.free_bytes", lambda array: 1)
     assert sums.held() is sums
     assert isinstance(held, PairSums)

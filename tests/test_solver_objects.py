@@ -16,9 +16,10 @@ from sklearn.model_selection import GridSearchCV
 
 import tatml
 from tatml import ITML, TATML, TATMLCV, Compute, Dykstra, Maz, Newton, TATMLPairs, learn_metric
-from tatml.saving import load_model, save_model
-from tatml.solvers import Solver, as_solver
-from tatml.solvers.options import seeded
+from tatml._optim.monitor import Monitor
+from tatml._optim.solvers import as_solver, seeded
+from tatml.io import load_model, save_model
+from tatml.solvers import Solver
 
 FEW = {"n_pairs_per_class": 20, "random_state": 0}
 SETTINGS = [
@@ -90,7 +91,7 @@ def test_words_and_objects_are_solvers_and_nothing_else_is():
 
 def test_the_modules_of_the_solvers_are_not_hidden():
     for name in ("newton", "dykstra"):
-        assert isinstance(getattr(tatml.solvers, name), ModuleType)
+        assert isinstance(getattr(tatml._optim, name), ModuleType)
 
 
 def test_learn_metric_has_few_parameters():
@@ -199,13 +200,13 @@ def test_a_search_over_solvers():
 
 
 def test_an_interrupted_fit_can_keep_the_best_point(monkeypatch):
-    record, X, y = tatml.solvers.Monitor.record, *labelled()
+    record, X, y = Monitor.record, *labelled()
 
     def interrupted(monitor, n_iter, point, **extra):
         record(monitor, n_iter, point, **extra)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tatml.solvers.Monitor, "record", interrupted)
+    monkeypatch.setattr(Monitor, "record", interrupted)
     with pytest.raises(KeyboardInterrupt):
         TATML(**FEW).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="interrupted"):

@@ -10,11 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from tatml import Blocks, Dykstra, Newton, Status, learn_metric
+from tatml._optim import newton as newton_module
+from tatml._optim.monitor import FoundPoint, Monitor
+from tatml._optim.result import is_converged
 from tatml.losses import SquaredHinge
-from tatml.solvers import Monitor
-from tatml.solvers import newton as newton_module
-from tatml.solvers.monitor import FoundPoint
-from tatml.solvers.result import is_converged
 
 # The stopping rule
 

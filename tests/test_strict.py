@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from placed_helpers import assert_same_solution, learn_placed, learnt
 
 from tatml import Compute, Newton, learn_metric
-from tatml.checkpoint import Checkpoint
-from tatml.solvers import Monitor
-from tatml.solvers.newton import newton
+from tatml._optim.checkpoint import Checkpoint
+from tatml._optim.monitor import Monitor
+from tatml._optim.newton import newton
 
 xp = pytest.importorskip("array_api_strict")
 
@@ -27,7 +27,7 @@ def solved(problem, linear_solver):
 @pytest.mark.parametrize("c0", [1.0, inf])
 def test_newton_works_on_strict_arrays(monkeypatch, c0, linear_solver, keeps):
     if not keeps:
-        monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
+        monkeypatch.setattr("tatml._optim.pair_sums.SVEC_BYTES", 0)
     case = random_case([(3, 2), (2, 4)], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
     plain = case.problem()
     ours, theirs = (solved(problem, linear_solver) for problem in (plain, strict_problem(plain)))

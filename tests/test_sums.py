@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tatml
 from tatml import Newton
-from tatml import sums as sums_module
-from tatml.sums import PairSums, svec, svec_congruence, svec_size, unsvec
+from tatml._optim import pair_sums as sums_module
+from tatml._optim.pair_sums import PairSums
+from tatml._svec import svec, svec_congruence, svec_size, unsvec
 
 N_PAIRS = 50
 

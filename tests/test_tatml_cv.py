@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
-from tatml.estimators import _labels, tatml_cv
+from tatml._estimators import labels, tatml_cv
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 GRID = [1000.0, 3.0, 30.0]  # in no order
@@ -213,14 +213,14 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
 
 def spied_pairs(monkeypatch):
     """Every draw: its pairs, and the samples."""
-    drawn, draw_pairs = [], _labels.draw_pairs
+    drawn, draw_pairs = [], labels.draw_pairs
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((pairs, blocks))
         return pairs
 
-    monkeypatch.setattr(_labels, "draw_pairs", spy)
+    monkeypatch.setattr(labels, "draw_pairs", spy)
     return drawn
 
 

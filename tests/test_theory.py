@@ -9,9 +9,9 @@ from helpers import SHAPES, divergence, random_case, random_dual_point, random_f
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Newton
+from tatml._data.pairs import as_pairs
+from tatml._optim.problem import LogDetProblem
 from tatml.losses import BurgLoss
-from tatml.pairs import as_pairs
-from tatml.problem import LogDetProblem
 
 
 @pytest.fixture(params=SHAPES)

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from tatml import Euclidean
-from tatml.pairs import Pairs
-from tatml.thresholds import (
+from tatml._data.pairs import Pairs
+from tatml._estimators.thresholds import (
     STRATEGIES,
     b0_of,
     calibrated_threshold,

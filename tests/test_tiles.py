@@ -10,14 +10,15 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from test_out_of_core import Sliceable, mapped
 
-import tatml.chunks
-import tatml.stored
-import tatml.tiles
+import tatml._data.storage
+import tatml._sharding.all_pairs
+import tatml._sharding.chunks
+import tatml._sharding.samples
 from tatml import TATML, Blocks, Compute, Newton, learn_metric
-from tatml.chunks import PairChunks
-from tatml.stored import as_samples
-from tatml.sums import PairSums
-from tatml.tiles import AllPairs, TileSums
+from tatml._optim.pair_sums import PairSums
+from tatml._sharding.all_pairs import AllPairs, TileSums
+from tatml._sharding.chunks import PairChunks
+from tatml._sharding.samples import as_samples
 
 TIGHT = 1e-16
 N_SAMPLES = 23
@@ -31,7 +32,7 @@ def arrays(request):
 
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch):
-    monkeypatch.setattr(tatml.tiles, "DEFAULT_SIDE", 6)  # 23 = 6 + 6 + 6 + 5
+    monkeypatch.setattr(tatml._sharding.all_pairs, "DEFAULT_SIDE", 6)  # 23 = 6 + 6 + 6 + 5
 
 
 def every_pair(labels):
@@ -142,7 +143,7 @@ def test_samples_on_disk(tmp_path, monkeypatch):
     options = {"C": 0.1, "tol": TIGHT}
     expected = learn_metric(X, *every_pair(labels), **options)
     assert_same(learn_metric(Sliceable(X), AllPairs(labels), **options), expected)
-    monkeypatch.setattr(tatml.stored, "SMALL_SHARE", 0)
+    monkeypatch.setattr(tatml._sharding.samples, "SMALL_SHARE", 0)
     stored = mapped(tmp_path / "X", X)
     assert_same(
         learn_metric(stored, AllPairs(labels), compute=Compute(max_memory="20MB"), **options),
@@ -151,7 +152,7 @@ def test_samples_on_disk(tmp_path, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_pairs(monkeypatch):
-    monkeypatch.setattr(tatml.tiles, "DEFAULT_SIDE", 512)
+    monkeypatch.setattr(tatml._sharding.all_pairs, "DEFAULT_SIDE", 512)
     rng = np.random.default_rng(0)
     n_samples, limit = 1500, 2**25
     X, labels = rng.normal(size=(n_samples, 4)), rng.integers(5, size=n_samples)
@@ -222,7 +223,7 @@ def test_the_estimator_does_not_list_very_many_pairs(arrays, monkeypatch, reduct
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         listed = TATML(C, **options).fit(X, labels, groups)
-        monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 0)
+        monkeypatch.setattr("tatml._estimators.all_pairs.LISTED", 0)
         summed = TATML(C, **options).fit(X, labels, groups)
     assert summed.pairs_ is None
     assert len(listed.pairs_) > 0
@@ -231,6 +232,6 @@ def test_the_estimator_does_not_list_very_many_pairs(arrays, monkeypatch, reduct
 
 
 def test_the_estimator_says_what_is_missing(monkeypatch):
-    monkeypatch.setattr("tatml.estimators._all_pairs.LISTED", 0)
+    monkeypatch.setattr("tatml._estimators.all_pairs.LISTED", 0)
     with pytest.raises(ValueError, match=r"^y: expected classes that give .* got no similar"):
         TATML(pairs="all").fit(np.eye(4), [0, 1, 2, 3])

@@ -11,10 +11,11 @@ from placed_helpers import assert_same_solution, learn_placed, learnt
 from sklearn import config_context
 from sklearn.datasets import load_wine
 
-from tatml import TATML, Blocks, Compute, Newton, PairChunks, learn_metric, streaming
+from tatml import TATML, Blocks, Compute, Newton, PairChunks, learn_metric
 from tatml._array import namespace
-from tatml.checkpoint import Checkpoint
-from tatml.solvers import newton as newton_module
+from tatml._optim import newton as newton_module
+from tatml._optim.checkpoint import Checkpoint
+from tatml._sharding import gpu
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
@@ -50,8 +51,8 @@ def test_the_solution_is_numpys(place, shape, c0, linear_solver):
 def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
     for name in ("SAMPLE", "GPU_SAMPLE"):
         monkeypatch.setattr(newton_module, name, 50)
-    monkeypatch.setattr("tatml.pair_term.PAIRS_PER_DIMENSION", 5)
-    monkeypatch.setattr("tatml.sums.SVEC_BYTES", 0)
+    monkeypatch.setattr("tatml._optim.pair_term.PAIRS_PER_DIMENSION", 5)
+    monkeypatch.setattr("tatml._optim.pair_sums.SVEC_BYTES", 0)
     case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
     for linear_solver in ("dense", "cg"):
         options = {"solver": Newton(linear_solver=linear_solver, random_state=0)}
@@ -264,9 +265,9 @@ def test_pairs_of_the_host_pass_through_a_device(device, shape, c0, linear_solve
 
 def test_samples_that_shards_share_are_sent_once(monkeypatch):
     case = random_case([(4, 1)], n_pairs=400, n_samples=30, C=0.5)
-    sent, placed = [], streaming.placed
+    sent, placed = [], gpu.placed
     monkeypatch.setattr(
-        streaming, "placed", lambda array, like: sent.append(array.shape) or placed(array, like)
+        gpu, "placed", lambda array, like: sent.append(array.shape) or placed(array, like)
     )
     result = learn_metric(
         case.blocks,

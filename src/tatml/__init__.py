@@ -1,14 +1,25 @@
 """Threshold Auto-Tuning Metric Learning: a metric and its distance threshold from pairs."""
 
-from . import datasets, display, features, inspection
-from .blocks import Blocks
-from .checkpoint import Checkpoint
-from .chunks import PairChunks
-from .compute import Compute
-from .core import learn_metric
-from .estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
-from .solvers import Dykstra, Newton, Result, Status
-from .tiles import AllPairs
+from . import datasets, features, inspection, losses, plotting, solvers
+from ._data.blocks import Blocks
+from ._estimators import (
+    GMML,
+    ITML,
+    PAPER,
+    TATML,
+    TATMLCV,
+    Euclidean,
+    Maz,
+    PairThreshold,
+    TATMLPairs,
+)
+from ._learn_metric import learn_metric
+from ._optim.checkpoint import Checkpoint
+from ._optim.result import Result, Status
+from ._optim.solvers import Dykstra, Newton
+from ._sharding.all_pairs import AllPairs
+from ._sharding.chunks import PairChunks
+from ._sharding.compute import Compute
 
 __all__ = [
     "GMML",
@@ -31,10 +42,12 @@ __all__ = [
     "TATMLPairs",
     "__version__",
     "datasets",
-    "display",
+    "plotting",
     "features",
     "inspection",
     "learn_metric",
+    "losses",
+    "solvers",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -163,7 +163,8 @@ def contiguous(array: Array) -> Array:
 
 def symmetrised(matrix: Array) -> Array:
     """(V + Vᵀ)/2, which takes away what rounding has added."""
-    return (matrix + matrix.T) / 2
+    half = matrix / 2  # halved first: the sum of two large numbers may overflow
+    return half + namespace(half).matrix_transpose(half)
 
 
 def lower_triangular(factor: Array) -> Array:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["named_error", "shown", "shown_settings"]
+__all__ = ["named_error", "quoted", "shown", "shown_settings", "suggestion"]
 
 LONGEST = 200  # characters of a value in a message
+MOST_NAMES = 8  # in a list of names
 
 
 def shown(value: Any) -> str:
@@ -49,3 +52,26 @@ def named_error(name: str, error: Exception) -> TypeError | ValueError:
     message = str(error) or type(error).__name__
     names_it = re.match(rf"(Input )?{re.escape(name)}\b|.*passed for {re.escape(name)}\b", message)
     return kind(message if names_it else f"{name}: {message}")
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Some names for a message, not too many.
+
+    >>> quoted(["X", "y"])
+    "'X', 'y'"
+    """
+    names = [repr(str(name)) for name in names]
+    more = len(names) - MOST_NAMES
+    shown = ", ".join(names[:MOST_NAMES]) or "nothing"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """The nearest of some names, as the end of a message; empty where none is near.
+
+    >>> suggestion("TATLM", ["TATML", "ITML"])
+    "; did you mean 'TATML'?"
+    """
+    by_lower = {known.lower(): known for known in names}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[near[0]]!r}?" if near else ""

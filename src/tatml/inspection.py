@@ -17,11 +17,10 @@ from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from ._checks import check_count, check_random, check_share
-from ._fitted import check_has
-from ._inputs import group_labels, pair_labels, shared_samples
-from .pairs import as_weights
-from .thresholds import threshold_of
+from ._data.pairs import as_weights
+from ._estimators.inputs import check_has, group_labels, pair_labels, shared_samples
+from ._estimators.thresholds import threshold_of
+from ._validation import check_count, check_random, check_share
 
 __all__ = ["error_rates", "threshold_interval"]
 

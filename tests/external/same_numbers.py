@@ -295,7 +295,7 @@ def estimators() -> Iterator[tuple[str, Problem]]:
 
 def all_pairs_in_tiles() -> dict[str, Any]:
     """Fit TATML as it does where all pairs are too many to be listed."""
-    with patch("tatml.estimators._all_pairs.LISTED", 1_000):
+    with patch("tatml._estimators.all_pairs.LISTED", 1_000):
         return fitted("TATML", "wine", pairs="all", random_state=0)
 
 

@@ -1,10 +1,10 @@
 """Data to try a metric on: read from a folder of the user's, or made here."""
 
-from .brodatz import load_brodatz
-from .eth80 import load_eth80
-from .synthetic import make_filter_bank, make_spd_classes
-from .textures import load_digits_images, make_textures
-from .virus import load_virus
+from ._brodatz import load_brodatz
+from ._eth80 import load_eth80
+from ._synthetic import make_filter_bank, make_spd_classes
+from ._textures import load_digits_images, make_textures
+from ._virus import load_virus
 
 __all__ = [
     "load_eth80",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_count, check_not_negative
+from .._validation import check_count, check_not_negative
 
 __all__ = ["check_at_least", "check_counts", "check_strengths", "class_names"]
 

@@ -1,10 +1,10 @@
 """Transformers that turn images, tensors and signals into samples for a metric."""
 
-from .compose import BlockScaler, BlockUnion
-from .images import CovarianceDescriptor
-from .signals import FilterBankCovariance
-from .spd import LogEuclidean, SPDPower, Vectorize
-from .tensors import Unfold
+from ._compose import BlockScaler, BlockUnion
+from ._images import CovarianceDescriptor
+from ._signals import FilterBankCovariance
+from ._spd import LogEuclidean, SPDPower, Vectorize
+from ._tensors import Unfold
 
 __all__ = [
     "CovarianceDescriptor",

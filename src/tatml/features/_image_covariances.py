@@ -13,6 +13,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
+from .._array import symmetrised
 from ._inputs import ImageGroup
 from ._pixel_features import COLOURS, FEATURES, Feature, Strip
 from ._resampling import Resampler, scaled_size
@@ -24,7 +25,6 @@ from ._shrinkage import (
     estimate,
     sum_products,
     sum_quartics,
-    symmetrised,
 )
 from ._workspace import Workspace
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from ..blocks import Blocks, as_blocks, as_real_array
+from .._data.blocks import Blocks, as_blocks, as_real_array
 
 Form = Literal["vectors", "matrices", "blocks"]
 

@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_choice
+from .._array import symmetrised
+from .._validation import check_choice
 
 __all__ = [
     "Moments",
@@ -27,7 +28,6 @@ __all__ = [
     "centre",
     "sum_products",
     "sum_quartics",
-    "symmetrised",
 ]
 
 Estimated = Literal["ledoit_wolf", "oas"]
@@ -168,11 +168,6 @@ def centre(samples: Floats, mean: Floats) -> None:
     points = samples[..., :-1, :]
     points -= mean[..., None]
     points *= samples[..., -1:, :]
-
-
-def symmetrised(matrices: Floats) -> Floats:
-    """(C + Cᵀ)/2, which takes away what rounding has added."""
-    return (matrices + matrices.swapaxes(-1, -2)) / 2
 
 
 def _products(rows: Floats, others: Floats) -> Floats:

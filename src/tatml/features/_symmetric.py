@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from .._array import symmetrised
 from .._threads import SMALL, _threadpools
 
-__all__ = ["check_symmetric", "is_symmetric", "map_eigenvalues", "svec", "unsvec"]
+__all__ = ["check_symmetric", "is_symmetric", "map_eigenvalues"]
 
 Floats = NDArray[np.floating]
 CHUNK_ENTRIES = 2**18  # two megabytes of float64; smaller chunks are slower, larger ones not faster
@@ -74,26 +75,6 @@ def check_symmetric(array: Floats, block: int, start: int = 0) -> None:
         )
 
 
-def svec(array: Floats) -> Floats:
-    """The upper triangles row by row, √2 times what is off the diagonal: (n_samples, n(n+1)/2)."""
-    rows, columns = np.triu_indices(array.shape[1])
-    return array[:, rows, columns] * _svec_weights(rows, columns, array.dtype)
-
-
-def unsvec(vectors: Floats, n: int) -> Floats:
-    """The symmetric n×n matrices of these vectors: the inverse of `svec`."""
-    rows, columns = np.triu_indices(n)
-    entries = vectors / _svec_weights(rows, columns, vectors.dtype)
-    matrices = np.empty((len(vectors), n, n), dtype=vectors.dtype)
-    matrices[:, rows, columns] = entries
-    matrices[:, columns, rows] = entries
-    return matrices
-
-
-def _svec_weights(rows: NDArray[np.intp], columns: NDArray[np.intp], dtype: np.dtype) -> Floats:
-    return np.where(rows == columns, 1.0, np.sqrt(2.0)).astype(dtype)
-
-
 def _chunks(array: Floats, n_threads: int = 1) -> list[slice]:
     """Slices of the samples: some for each thread, unless there are few samples."""
     n_samples, n, _ = array.shape
@@ -131,12 +112,7 @@ def _symmetric_part(matrices: Floats, block: int, start: int) -> Floats:
     if np.array_equal(double, double.mT):
         return double
     check_symmetric(matrices, block, start)
-    return _symmetrised(double)
-
-
-def _symmetrised(matrices: Floats) -> Floats:
-    half = 0.5 * matrices  # halved first: the sum of two large numbers may overflow
-    return half + half.mT
+    return symmetrised(double)
 
 
 def _asymmetry(array: Floats) -> Floats:
@@ -155,7 +131,7 @@ def _is_posdef(values: Floats, dtype: np.dtype) -> NDArray[np.bool_]:
 def _not_posdef(array: Floats, block: int) -> ValueError:
     """The error that names the first matrix that is not positive definite, and counts them."""
     values = np.concatenate(
-        [np.linalg.eigvalsh(_symmetrised(array[rows].astype(float))) for rows in _chunks(array)]
+        [np.linalg.eigvalsh(symmetrised(array[rows].astype(float))) for rows in _chunks(array)]
     )
     bad = np.flatnonzero(~_is_posdef(values, array.dtype))
     first = bad[0] if bad.size else 0

@@ -1,0 +1,377 @@
+"""What `tatml fit`, `evaluate`, `predict` and `transform` do with the options they are given."""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._messages import quoted, suggestion
+from .._optim.solvers import as_solver
+from ..io import ESTIMATORS, EXTENSION, Model, load_model, save_model
+from .csv_tables import write_csv
+from .evaluation import (
+    embedded,
+    evaluation_rows,
+    labelled,
+    neighbour_facts,
+    neighbours,
+    number,
+    pair_facts,
+    pair_labels,
+    pairs_of,
+)
+from .files import Columns, Data, Samples, read_data
+
+__all__ = ["evaluate", "fit", "predict", "transform"]
+
+FROM_PAIRS = ("TATMLPairs", "PairThreshold")
+NOT_SETTABLE = ("preprocessor", "warm_start", "verbose")
+
+
+def fit(options: Namespace) -> None:
+    """Learn from a file, and save the model."""
+    out = _free_path(options.out, options.force, (EXTENSION,))
+    columns = Columns(options.target, options.groups, options.drop, guess_target=True)
+    data = read_data(options.data, columns, options.pairs)
+    estimator = _made(_estimator_name(options.estimator, data), options)
+    start = time.perf_counter()
+    _learn(estimator, data)
+    seconds = time.perf_counter() - start
+    metadata = {
+        "estimator": type(estimator).__name__,
+        "feature_names": None if data.feature_names is None else list(data.feature_names),
+        "target": data.target,
+        "groups": data.groups_name,
+        "command": options.command_line,
+    }
+    save_model(estimator, out, metadata)
+    facts = _learnt(estimator, data) | {"seconds": round(seconds, 3), "model": str(out)}
+    if options.json:
+        _print_json(facts)
+        return
+    print(f"{facts['estimator']} learnt from {_what(data)}")
+    _print_rows(_learnt_rows(facts))
+    print(f"Saved to {out}. Try: {_next_command(out, data)}")
+
+
+def evaluate(options: Namespace) -> None:
+    """Say how good a model is on data that it has not seen."""
+    model, data = _model_and_data(options, guess_target=True)
+    facts: dict[str, Any] = {
+        "model": str(options.model),
+        "estimator": type(model.estimator).__name__,
+        "data": str(data.path),
+        "threshold": _threshold(model),
+    }
+    if options.train is not None:
+        train = labelled(read_data(options.train, _columns_for(options, model, True)))
+        facts["knn"] = neighbour_facts(model.estimator, train, labelled(data), options.k)
+    pairs = pairs_of(data, options.random_state)
+    facts["pairs"] = pair_facts(model.estimator, *pairs, options.random_state)
+    facts["pairs"]["drawn"] = data.pairs is None
+    if options.json:
+        _print_json(facts)
+        return
+    print(f"{facts['estimator']} ({options.model}) on {_what(data)}")
+    _print_rows(evaluation_rows(facts))
+    if options.train is None and data.pairs is None:
+        print("For the accuracy of nearest neighbours name the training data: --train TRAIN")
+
+
+def predict(options: Namespace) -> None:
+    """Judge pairs, or classify samples by their nearest neighbours in the training data."""
+    out = _table_path(options)
+    model, data = _model_and_data(options, guess_target=False)
+    if data.pairs is not None:
+        table = _judged(model.estimator, data.pairs, data.X)
+    elif options.train is not None:
+        train = labelled(read_data(options.train, _columns_for(options, model, True)))
+        knn = neighbours(model.estimator, train, options.k)
+        table = {"y": knn.predict(embedded(model.estimator, data.X))}
+    else:
+        raise ValueError(
+            f"{data.path}: expected pairs (--pairs PAIRS, or an array pairs), or training data for "
+            "the nearest neighbours (--train TRAIN)"
+        )
+    _write_columns(out, table)
+
+
+def transform(options: Namespace) -> None:
+    """Embed samples so that their Euclidean distance is the learnt one."""
+    out = _table_path(options)
+    model, data = _model_and_data(options, guess_target=False)
+    if data.X is None:
+        raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
+    Z = embedded(model.estimator, data.X)
+    labels = {
+        name: values
+        for name, values in (("y", data.y), ("groups", data.groups))
+        if values is not None
+    }
+    if out is not None and out.suffix.lower() == ".npz":
+        _save_arrays(out, {"X": Z, **labels})
+        print(f"Saved to {out}: X of shape {Z.shape}")
+        return
+    names = model.estimator.get_feature_names_out()
+    _write_columns(out, dict(zip(names, Z.T, strict=True)) | labels)
+
+
+# Fitting
+
+
+def _estimator_name(given: str | None, data: Data) -> str:
+    if given is None:
+        return "TATML" if data.pairs is None else "TATMLPairs"
+    if data.pairs is None and given in FROM_PAIRS:
+        raise ValueError(
+            f"{data.path}: {given} learns from pairs: expected --pairs PAIRS, or an array pairs"
+        )
+    if data.pairs is not None and given not in FROM_PAIRS:
+        raise ValueError(
+            f"{data.path}: {given} learns from labels, got pairs: use --estimator TATMLPairs"
+        )
+    return given
+
+
+def _made(name: str, options: Namespace) -> Any:
+    """The estimator with the parameters that were given."""
+    kind = ESTIMATORS[name]
+    known = [parameter for parameter in kind().get_params() if parameter not in NOT_SETTABLE]
+    given = dict(_setting(text) for text in options.set)
+    if options.C is not None:
+        given["C"] = options.C
+    if "solver" in given:
+        given["solver"] = _solver(given["solver"])
+    for parameter in given:
+        if parameter not in known:
+            raise ValueError(
+                f"--set: expected a parameter of {name} ({', '.join(known)}), got {parameter!r}"
+                f"{suggestion(parameter, known)}"
+            )
+    if "random_state" in known:
+        given.setdefault("random_state", options.random_state)
+    if "n_jobs" in known:
+        given.setdefault("n_jobs", options.jobs)
+    return kind(**given)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A parameter and its value, written as in Python; what is no Python value is a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"--set: expected name=value, got {text!r}")
+    for read in (ast.literal_eval, float):
+        try:
+            return name.strip(), read(value.strip())
+        except (ValueError, SyntaxError):
+            continue
+    return name.strip(), value.strip()
+
+
+def _solver(value: Any) -> Any:
+    """Make a solver from text such as "Newton(max_iter=50)"; return what is no such call as is."""
+    try:
+        tree = ast.parse(value, mode="eval").body
+        match tree:
+            case ast.Call(func=ast.Name(id="Newton" | "Dykstra" as kind), args=[]):
+                given = {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
+            case _:
+                return value
+    except (SyntaxError, TypeError, ValueError):
+        return value
+    solver = type(as_solver(kind.lower()))
+    known = [field.name for field in fields(solver)]
+    for name in given:
+        if name not in known:
+            raise ValueError(
+                f"solver: expected a parameter of {kind} ({', '.join(known)}), got {name!r}"
+                f"{suggestion(name, known)}"
+            )
+    return solver(**given)
+
+
+def _learn(estimator: Any, data: Data) -> None:
+    if data.pairs is None:
+        known = labelled(data)
+        try:
+            estimator.fit(known.X, known.y, groups=known.groups)
+        except ValueError as error:
+            if "label type" in str(error):
+                column = f"the column {data.target!r}" if data.target else "y"
+                raise ValueError(
+                    f"{data.path}: expected classes in {column}, got {len(np.unique(known.y))} "
+                    "different numbers; name the column of the classes with --target"
+                ) from error
+            raise
+        return
+    labels = pair_labels(data)
+    if data.X is None:
+        estimator.fit(data.pairs, labels)
+        return
+    # The samples are needed for fitting only: a model should not carry them along.
+    estimator.set_params(preprocessor=data.X).fit(data.pairs, labels)
+    estimator.set_params(preprocessor=None)
+
+
+def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
+    """What there is to say about a fit."""
+    facts: dict[str, Any] = {
+        "estimator": type(estimator).__name__,
+        "threshold": float(estimator.threshold_),
+        "b0": float(estimator.b0_),
+        "n_features": estimator.n_features_in_,
+        "n_pairs": _count_of(estimator.pairs_ if data.pairs is None else data.pairs),
+    }
+    if hasattr(estimator, "best_params_"):
+        facts["chosen"] = estimator.best_params_
+        facts["searched"] = _searched(estimator.cv_results_["params"])
+    if hasattr(estimator, "result_"):
+        result = estimator.result_
+        facts |= {"converged": result.converged, "gap": float(result.gap), "n_iter": result.n_iter}
+    return facts
+
+
+def _searched(params: Sequence[dict[str, Any]]) -> list[str]:
+    """The parameters of a search that had more than one value to choose from."""
+    return [name for name in params[0] if len({repr(tried[name]) for tried in params}) > 1]
+
+
+def _count_of(pairs: NDArray | None) -> int | None:
+    """None where all pairs were taken and they were too many to be listed."""
+    return None if pairs is None else len(pairs)
+
+
+def _or_all(count: int | None) -> str:
+    return "all" if count is None else str(count)
+
+
+def _learnt_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    chosen = facts.get("chosen", {})
+    notes = {name: "chosen" for name in facts.get("searched", ())}
+    rows = [(name, number(value), notes.get(name, "")) for name, value in chosen.items()]
+    rows += [
+        ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
+        ("number of pairs", _or_all(facts["n_pairs"]), ""),
+    ]
+    if "gap" in facts:
+        word = "converged" if facts["converged"] else "not converged"
+        rows.append(("duality gap", f"{facts['gap']:.1e}", f"{word} in {facts['n_iter']} steps"))
+    return [*rows, ("seconds", f"{facts['seconds']:.2f}", "")]
+
+
+def _next_command(out: Path, data: Data) -> str:
+    if data.pairs is None:
+        return f"tatml evaluate {out} TEST --train {data.path}"
+    return f"tatml evaluate {out} TEST" + ("" if data.X is None else " --pairs PAIRS")
+
+
+# Predicting
+
+
+def _judged(estimator: Any, pairs: NDArray, X: Samples | None) -> dict[str, NDArray]:
+    distances = estimator.pair_distance(pairs, X)
+    same = estimator.predict_pairs(pairs, X) > 0
+    table = {"distance": distances, "similar": np.where(same, "same", "different")}
+    if X is None:
+        return {"pair": np.arange(len(distances))} | table
+    return {"first": pairs[:, 0], "second": pairs[:, 1]} | table
+
+
+def _threshold(model: Model) -> float:
+    if not hasattr(model.estimator, "threshold_"):
+        raise ValueError(f"model: expected one with a threshold, got {model.estimator!r}")
+    return float(model.estimator.threshold_)
+
+
+# Files and output
+
+
+def _model_and_data(options: Namespace, guess_target: bool) -> tuple[Model, Data]:
+    model = load_model(options.model)
+    columns = _columns_for(options, model, guess_target)
+    return model, read_data(options.data, columns, options.pairs)
+
+
+def _columns_for(options: Namespace, model: Model, guess_target: bool) -> Columns:
+    """The columns that the model was fitted on, as far as it knows their names."""
+    known = model.metadata
+    return Columns(
+        options.target,
+        options.groups,
+        options.drop,
+        features=known.get("feature_names"),
+        guess_target=guess_target and known.get("feature_names") is None,
+        likely_target=known.get("target"),
+        likely_groups=known.get("groups"),
+    )
+
+
+def _table_path(options: Namespace) -> Path | None:
+    """Where to write a table; None is the standard output."""
+    if options.out is None:
+        return None
+    return _free_path(options.out, options.force, (".csv", ".npz"))
+
+
+def _free_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
+    """Where to write: nothing is overwritten unasked, and that is said before the work."""
+    out = Path(path)
+    if out.suffix.lower() not in extensions:
+        raise ValueError(
+            f"--out: expected a name that ends in {' or '.join(extensions)}, got {out}"
+        )
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"--out: expected a folder {out.parent} for {out.name}, got none")
+    if out.exists() and not force:
+        raise FileExistsError(f"--out: {out} exists; overwrite it with --force")
+    return out
+
+
+def _write_columns(out: Path | None, table: dict[str, NDArray]) -> None:
+    if out is not None and out.suffix.lower() == ".npz":
+        _save_arrays(out, table)
+    else:
+        columns = [values.tolist() for values in table.values()]
+        write_csv(out, table, zip(*columns, strict=True))
+    if out is not None:
+        count = len(next(iter(table.values())))
+        print(f"Saved to {out}: {count} rows of {quoted(table).replace(chr(39), '')}")
+
+
+def _save_arrays(out: Path, arrays: dict[str, NDArray]) -> None:
+    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
+    with open(out, "wb") as file:  # by name, numpy would add another extension to .NPZ
+        savez(file, **arrays)
+
+
+def _what(data: Data) -> str:
+    """The data in words."""
+    text = str(data.path)
+    if data.pairs is not None:
+        return f"{len(data.pairs)} pairs of {text}"
+    count = 0 if data.X is None else len(data.X)
+    text = f"{count} samples of {text}"
+    if data.y is None:
+        return text
+    column = f" (column {data.target!r})" if data.target else ""
+    return f"{text}, {len(np.unique(data.y))} classes{column}"
+
+
+def _print_rows(rows: Sequence[tuple[str, str, str]]) -> None:
+    """Names, numbers and notes, aligned."""
+    first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
+    for name, value, note in rows:
+        print(f"  {name:<{first}}  {value:>{second}}  {note}".rstrip())
+
+
+def _print_json(facts: dict[str, Any]) -> None:
+    print(json.dumps(facts, indent=2, default=float))

@@ -1,0 +1,310 @@
+"""The command `tatml`: reproduce the paper's tables, and learn metrics from files.
+
+Exit status: 0 when all went well, 1 for an error (one line on the standard error), 2 for a wrong
+use, 130 when interrupted, 141 when the reader of the output has gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias
+
+from .. import __version__
+from .._messages import quoted, suggestion
+from ..io import ESTIMATORS
+from .commands import evaluate, fit, predict, transform
+from .reproduce import reproduce
+
+__all__ = ["main"]
+
+EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)
+UNEXPECTED = " (unexpected: run it with --traceback to see where)"
+INTERRUPTED, OUTPUT_CLOSED = 130, 141  # 128 and the number of the signal, as shells have it
+
+FIT_EXAMPLES = """\
+data:
+  NAME.csv   a header, then one sample a line: numbers, and a column of classes, which is the one
+             named by --target, else y or target, else the last
+  NAME.npz   X (n_samples, n), or matrices (n_samples, n, n'), or X0, X1, ... for several matrices
+             a sample; with y and perhaps groups; or pairs (n_pairs, 2, n), or index pairs
+             (n_pairs, 2) into X, with similar (or y: 1 for the same, -1 for different)
+  --pairs    a CSV with the columns first, second (sample numbers from 0) and similar (1 or 0)
+
+examples:
+  tatml fit wine.csv --target cultivar --out wine.skops
+  tatml fit wine.csv --out wine.skops --C 100 --set prior=within
+  tatml fit scans.npz --estimator TATMLCV --set "Cs=[10, 100, 1000]" --out scans.skops
+  tatml fit faces.csv --pairs known.csv --out faces.skops
+"""
+EVALUATE_EXAMPLES = """\
+examples:
+  tatml evaluate wine.skops test.csv --train wine.csv
+  tatml evaluate faces.skops faces.csv --pairs others.csv --json
+"""
+PREDICT_EXAMPLES = """\
+examples:
+  tatml predict faces.skops faces.csv --pairs questions.csv --out answers.csv
+  tatml predict wine.skops new.csv --train wine.csv --k 5 --out classes.csv
+"""
+TRANSFORM_EXAMPLES = """\
+examples:
+  tatml transform wine.skops wine.csv --out embedded.npz
+  tatml transform wine.skops wine.csv | head
+"""
+REPRODUCE_EXAMPLES = """\
+Every run is appended to OUT/results.jsonl: interrupted, the same command goes on where it stopped.
+Without a folder of data, the data sets that need no download are used.
+
+examples:
+  tatml reproduce table1 --data ~/data --out results
+  tatml reproduce table1 --datasets eth80 virus --methods tatml euc --repeats 5 --jobs 2
+  tatml reproduce all --quick
+"""
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; None: those of the process.
+
+    Returns
+    -------
+    int
+        The exit status. A wrong use and --help leave by SystemExit, as argparse does.
+
+    Examples
+    --------
+    >>> from tatml._cli.main import main
+    >>> main(["evaluate", "nowhere.skops", "data.csv"])
+    1
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    options = _parser().parse_args(argv)
+    options.command_line = shlex.join(["tatml", *argv])
+    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+        return OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        again = "; the same command goes on where it stopped" if options.name == "reproduce" else ""
+        print(f"tatml: interrupted{again}", file=sys.stderr)
+        return INTERRUPTED
+    except EXPECTED_ERRORS as error:
+        return _failed(options, error)
+    except Exception as error:
+        return _failed(options, error, f"{type(error).__name__}: ", UNEXPECTED)
+    return 0
+
+
+def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint: str = "") -> int:
+    """Say in one line what went wrong."""
+    if options.traceback:
+        traceback.print_exc()
+    text = " ".join(str(error).split()) or type(error).__name__
+    file, problem = getattr(error, "filename", None), getattr(error, "strerror", None)
+    if file and problem:
+        text = f"{file}: {problem}"  # what the system says of a file
+    print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
+    return 1
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"tatml: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _forget_output() -> None:
+    """Let the interpreter flush its output into nothing when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# The arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tatml",
+        description="Metric learning that finds its own threshold.",
+        epilog="tatml COMMAND --help explains a command and shows examples.",
+    )
+    parser.add_argument("--version", action="version", version=f"tatml {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_fit(commands)
+    _add_evaluate(commands)
+    _add_predict(commands)
+    _add_transform(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _add(
+    commands: Commands, run: Callable[[argparse.Namespace], None], text: str, epilog: str
+) -> argparse.ArgumentParser:
+    name = run.__name__
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, name=name)
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where an error arose, for reports of bugs"
+    )
+    return parser
+
+
+def _add_fit(commands: Commands) -> None:
+    parser = _add(commands, fit, "learn a metric and its threshold", FIT_EXAMPLES)
+    parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz (see below)")
+    parser.add_argument("--out", required=True, metavar="MODEL", help="the model to save, *.skops")
+    parser.add_argument(
+        "--estimator",
+        type=_estimator,
+        metavar="NAME",
+        help=f"one of {', '.join(ESTIMATORS)} (default: TATML, for pairs TATMLPairs)",
+    )
+    parser.add_argument("--C", type=float, help="weight of the pairs against the prior")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another parameter of the estimator, as in Python; may be repeated",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes, for TATMLCV")
+    _add_columns(parser)
+    _add_seed(parser)
+    _add_json(parser)
+    _add_force(parser)
+
+
+def _add_evaluate(commands: Commands) -> None:
+    text = "measure a model on data that it has not seen"
+    parser = _add(commands, evaluate, text, EVALUATE_EXAMPLES)
+    _add_model(parser)
+    _add_neighbours(parser)
+    _add_columns(parser)
+    _add_seed(parser)
+    _add_json(parser)
+
+
+def _add_predict(commands: Commands) -> None:
+    text = "say which pairs are the same, or the classes of samples"
+    parser = _add(commands, predict, text, PREDICT_EXAMPLES)
+    _add_model(parser)
+    parser.add_argument("--out", metavar="FILE", help=".csv or .npz (default: print a CSV)")
+    _add_neighbours(parser)
+    _add_columns(parser)
+    _add_force(parser)
+
+
+def _add_transform(commands: Commands) -> None:
+    text = "embed samples so that their plain distance is the learnt one"
+    parser = _add(commands, transform, text, TRANSFORM_EXAMPLES)
+    _add_model(parser)
+    parser.add_argument("--out", metavar="FILE", help=".csv or .npz (default: print a CSV)")
+    _add_columns(parser, pairs=False)
+    _add_force(parser)
+
+
+def _add_reproduce(commands: Commands) -> None:
+    text = "run the experiments of the paper and write tables and a report"
+    parser = _add(commands, reproduce, text, REPRODUCE_EXAMPLES)
+    parser.add_argument(
+        "what", choices=("table1", "sensitivity", "all"), help="the table, the study, or both"
+    )
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        metavar="NAME",
+        help="eth80, brodatz, virus, virus-gabor, eth80-objects (need --data), digits, textures",
+    )
+    parser.add_argument("--data", metavar="DIR", help="folder of the data (default: $TATML_DATA)")
+    parser.add_argument("--out", metavar="DIR", default="results", help="default: results")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of the table")
+    parser.add_argument("--features", nargs="+", metavar="NAME", help="default: all of the table")
+    parser.add_argument(
+        "--repeats", type=_count, metavar="N", help="random halves (5; 2 with --quick)"
+    )
+    parser.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (1)")
+    parser.add_argument("--quick", action="store_true", help="a small form, in minutes")
+    parser.add_argument(
+        "--no-pictures", action="store_true", help="tables and the report's plots only"
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="what tatml fit saved")
+    parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz, as for fit")
+
+
+def _add_neighbours(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--train", metavar="TRAIN", help="samples with classes, for neighbours")
+    parser.add_argument("--k", type=_count, default=3, help="number of neighbours (3)")
+
+
+def _add_columns(parser: argparse.ArgumentParser, pairs: bool = True) -> None:
+    if pairs:
+        parser.add_argument("--pairs", metavar="PAIRS", help="CSV of pairs of the samples in DATA")
+    parser.add_argument("--target", metavar="COLUMN", help="the column of the classes")
+    parser.add_argument(
+        "--groups", metavar="COLUMN", help="no pair is made of two samples of one group"
+    )
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="COLUMN", help="leave out; may be repeated"
+    )
+    if not pairs:
+        parser.set_defaults(pairs=None)
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--random-state", type=int, default=0, metavar="SEED", help="default: 0")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+
+
+def _estimator(text: str) -> str:
+    if text not in ESTIMATORS:
+        raise argparse.ArgumentTypeError(
+            f"expected one of {quoted(ESTIMATORS)}, got {text!r}{suggestion(text, ESTIMATORS)}"
+        )
+    return text
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return int(text)

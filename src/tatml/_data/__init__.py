@@ -1,0 +1,1 @@
+"""Samples and pairs: what a user gives, checked once."""

@@ -1,0 +1,251 @@
+"""The pairs: which two samples each compares, and whether these are similar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._array import foreign_kind, to_numpy
+from .blocks import read_array
+
+__all__ = [
+    "Pairs",
+    "as_index",
+    "as_pairs",
+    "as_sample_weight",
+    "as_similar",
+    "as_some_weights",
+    "as_weights",
+]
+
+LARGEST_WEIGHT = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """K index pairs into the samples, each similar or dissimilar.
+
+    Holds indices only, never features. `as_pairs` makes one from what a user gives and checks
+    it; nothing is checked here.
+
+    Parameters
+    ----------
+    index : ndarray of shape (K, 2), dtype intp
+        The two samples of each pair. Stored column by column (Fortran order), so that each
+        column is contiguous.
+    similar : ndarray of shape (K,), dtype bool
+        Whether the two samples of a pair are similar.
+    weights : ndarray of shape (K,), dtype float64, or None
+        How much each pair counts; None stands for 1 each.
+
+    Examples
+    --------
+    >>> from tatml._data.pairs import as_pairs
+    >>> pairs = as_pairs([[0, 1], [0, 2], [1, 2]], [True, False, False], n_samples=3)
+    >>> len(pairs)
+    3
+    >>> pairs.first, pairs.second
+    (array([0, 0, 1]), array([1, 2, 2]))
+    >>> pairs.sign
+    array([ 1., -1., -1.])
+    >>> pairs.take([2, 0]).similar
+    array([False,  True])
+    """
+
+    index: NDArray[np.intp]
+    similar: NDArray[np.bool_]
+    weights: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return self.index.shape[0]
+
+    @property
+    def first(self) -> NDArray[np.intp]:
+        """The first sample of each pair, contiguous, of shape (K,)."""
+        return np.ascontiguousarray(self.index[:, 0])
+
+    @property
+    def second(self) -> NDArray[np.intp]:
+        """The second sample of each pair, contiguous, of shape (K,)."""
+        return np.ascontiguousarray(self.index[:, 1])
+
+    @property
+    def sign(self) -> NDArray[np.float64]:
+        """The y_k of each pair, of shape (K,): +1 if similar, −1 if dissimilar."""
+        return np.where(self.similar, 1.0, -1.0)
+
+    def take(self, indices: ArrayLike | slice) -> Pairs:
+        """Select some of the pairs.
+
+        Parameters
+        ----------
+        indices : array-like of int, mask of shape (K,), or slice
+            Which pairs, in which order.
+
+        Returns
+        -------
+        Pairs
+            The selected pairs, with their weights.
+        """
+        rows = indices if isinstance(indices, slice) else np.asarray(indices)
+        return Pairs(
+            index=np.asfortranarray(self.index[rows]),
+            similar=np.ascontiguousarray(self.similar[rows]),
+            weights=None if self.weights is None else np.ascontiguousarray(self.weights[rows]),
+        )
+
+
+def as_pairs(
+    pairs: ArrayLike,
+    similar: ArrayLike,
+    n_samples: int,
+    weights: ArrayLike | None = None,
+) -> Pairs:
+    """Turn what a user gives as pairs into Pairs that are safe to compute with.
+
+    Parameters
+    ----------
+    pairs : array-like of int, shape (K, 2)
+        The two samples of each pair, as indices from 0 to n_samples − 1.
+    similar : array-like of bool, shape (K,)
+        Whether the two samples of a pair are similar.
+    n_samples : int
+        How many samples there are.
+    weights : array-like of shape (K,), default=None
+        How much each pair counts: finite, not negative, not all zero. None stands for 1 each.
+
+    Returns
+    -------
+    Pairs
+        At least one pair, none of a sample with itself.
+
+    Raises
+    ------
+    TypeError
+        If `pairs` are not integers, `similar` is not boolean or `weights` are not real numbers.
+    ValueError
+        If a shape does not fit, or a value is out of range.
+
+    Examples
+    --------
+    >>> from tatml._data.pairs import as_pairs
+    >>> pairs = as_pairs([[0, 1], [2, 0]], [True, False], n_samples=3, weights=[1, 0.5])
+    >>> pairs.weights
+    array([1. , 0.5])
+    """
+    index = as_index(pairs, n_samples)
+    n_pairs = index.shape[0]
+    return Pairs(
+        index=index,
+        similar=as_similar(similar, n_pairs),
+        weights=None if weights is None else as_weights(weights, n_pairs),
+    )
+
+
+def as_index(
+    pairs: ArrayLike, n_samples: int, *, allow_self: bool = False, offset: int = 0
+) -> NDArray[np.intp]:
+    """Index pairs (K, 2) into n_samples samples, in Fortran order; errors count from `offset`."""
+    index = _to_array(pairs, "pairs")
+    if index.size == 0:
+        raise ValueError(
+            f"pairs: expected shape (K, 2) with K ≥ 1, got no pairs (shape {index.shape})"
+        )
+    if index.ndim != 2 or index.shape[1] != 2:
+        raise ValueError(
+            f"pairs: expected shape (K, 2), two sample indices a row, got shape {index.shape}"
+        )
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"pairs: expected integer sample indices, got dtype {index.dtype}")
+    _check_in_range(index, n_samples, offset)
+    if not allow_self:
+        _check_no_self_pair(index, offset)
+    return np.asfortranarray(index, dtype=np.intp)
+
+
+def _check_in_range(index: NDArray[np.integer], n_samples: int, offset: int) -> None:
+    outside = (index < 0) | (index >= n_samples)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"pairs: expected 0 ≤ index < n_samples = {n_samples}, "
+            f"got index {index[row, column]} in row {offset + row}"
+        )
+
+
+def _check_no_self_pair(index: NDArray[np.integer], offset: int) -> None:
+    same = index[:, 0] == index[:, 1]
+    if same.any():
+        row = np.flatnonzero(same)[0]
+        raise ValueError(
+            f"pairs: expected two different samples in each row, got {index[row, 0]} twice "
+            f"in row {offset + row}"
+        )
+
+
+def as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
+    """One flag a pair."""
+    flags = _to_array(similar, "similar")
+    if flags.dtype.kind != "b":
+        raise TypeError(
+            f"similar: expected booleans, True for a similar pair, got dtype {flags.dtype}; "
+            "from labels y of 0/1 or ±1 write similar = y > 0"
+        )
+    _check_one_per_pair(flags, n_pairs, "similar")
+    return np.ascontiguousarray(flags)
+
+
+def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArray[np.float64]:
+    """One finite, non-negative weight a pair, not all of them zero."""
+    values = as_some_weights(weights, n_pairs, name)
+    if not values.any():
+        raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
+    return values
+
+
+def as_sample_weight(
+    weights: ArrayLike, n_pairs: int, name: str = "sample_weight"
+) -> NDArray[np.float64]:
+    """The weights that an estimator is given, of sizes whose sums and shares are numbers."""
+    values = as_weights(weights, n_pairs, name)
+    largest = float(values.max())
+    if not 1 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"{name}: expected the largest weight to be from {1 / LARGEST_WEIGHT:g} to "
+            f"{LARGEST_WEIGHT:g}, got {largest:g}"
+        )
+    return values
+
+
+def as_some_weights(
+    weights: ArrayLike, n_pairs: int, name: str = "weights", offset: int = 0
+) -> NDArray[np.float64]:
+    """Those of some of the pairs, which may all be zero."""
+    values = _to_array(weights, name)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: expected real numbers, got dtype {values.dtype}")
+    _check_one_per_pair(values, n_pairs, name)
+    with np.errstate(over="ignore"):  # to infinity, which is refused
+        values = np.ascontiguousarray(values, dtype=np.float64)
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        row = np.flatnonzero(wrong)[0]
+        raise ValueError(
+            f"{name}: expected finite, non-negative numbers, got {values[row]} "
+            f"in row {offset + row}"
+        )
+    return values
+
+
+def _to_array(values: Any, name: str) -> np.ndarray:
+    return read_array(values, name) if foreign_kind(values) is None else to_numpy(values)
+
+
+def _check_one_per_pair(values: np.ndarray, n_pairs: int, name: str) -> None:
+    if values.shape != (n_pairs,):
+        raise ValueError(
+            f"{name}: expected shape ({n_pairs},), one for each pair, got shape {values.shape}"
+        )

@@ -1,0 +1,90 @@
+"""TATML on so many pairs that they are not listed: all pairs of the samples, in tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._data.blocks import Blocks
+from .._optim.pair_term import PairTerm
+from .._optim.result import Result
+from .._optim.solvers import Newton, as_solver
+from .._sharding.all_pairs import AllPairs
+from .._sharding.base import Setting
+from .._sharding.chunks import sharded_problem, sharded_term
+from .._validation import check_margin, check_positive
+from .inputs import class_labels, group_labels
+from .labels import within_classes
+from .learning import prior_of
+from .metric import one_or_list
+from .thresholds import threshold_of
+
+if TYPE_CHECKING:
+    from .tatml import TATML
+
+__all__ = ["has_very_many_pairs", "learn_from_all_pairs"]
+
+LISTED = 2_000_000  # pairs: more are not listed
+
+
+def has_very_many_pairs(learner: TATML, n_samples: int) -> bool:
+    """Whether all pairs are asked for, they are many, and nothing needs a list of them."""
+    if learner.pairs != "all" or learner.n_components is not None:
+        return False
+    solver = as_solver(learner.solver)
+    if not isinstance(solver, Newton) or solver.linear_solver == "woodbury":
+        return False
+    return n_samples * (n_samples - 1) // 2 > LISTED
+
+
+def learn_from_all_pairs(
+    learner: TATML, blocks: Blocks, y: Any, groups: Any, threshold: float | None
+) -> Result:
+    """Solve the problem of all pairs, and set what fit sets."""
+    learner._check_words()
+    margin = check_margin(learner.margin)
+    _, labels = class_labels(learner, y, len(blocks))
+    groups = group_labels(groups, len(blocks))
+    n_similar, n_dissimilar = _count(labels, groups)
+    total, weights = n_similar + n_dissimilar, (1.0, 1.0)
+    if learner.reduction == "mean":  # both kinds count the same
+        weights = (0.5 * total / n_similar, 0.5 * total / n_dissimilar)
+    pairs = AllPairs(labels, groups, weights)
+    plain = sharded_term(blocks, pairs, None, None, Setting(1.0, margin))
+    scatter = [len(blocks.arrays) * S / total for S in plain.total(_weighted_scatter)]
+    prior = prior_of(learner.prior, blocks, scatter, within_classes(blocks, labels))
+    c0, mu0 = learner._threshold_term(prior, scatter, margin, threshold)
+    unweighted = sharded_problem(plain, c0, mu0)
+    c, c0 = learner._strengths(unweighted, total, check_positive("C", learner.C))
+    problem = sharded_problem(plain.with_setting(Setting(c, margin)), c0, mu0)
+    learner._solve(problem.with_prior(prior), blocks, learner._size_names)
+    learner.prior_ = one_or_list(prior)
+    learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
+    learner.b0_ = learner.result_.b0
+    learner.threshold_ = threshold_of(learner.b0_, margin)
+    return learner.result_
+
+
+def _weighted_scatter(term: PairTerm, index: int) -> list[NDArray]:
+    return term.sums.scatter(term.loss.weight)
+
+
+def _count(labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> tuple[int, int]:
+    """How many pairs are similar and how many are not, none of them inside a group."""
+    n_pairs, n_similar = _pairs_inside(np.zeros_like(labels)), _pairs_inside(labels)
+    if groups is not None:
+        n_pairs -= _pairs_inside(groups)
+        n_similar -= _pairs_inside(np.stack([labels, groups]))
+    if n_similar == 0 or n_similar == n_pairs:
+        kind = "similar" if n_similar == 0 else "dissimilar"
+        raise ValueError(
+            f"y: expected classes that give similar and dissimilar pairs, got no {kind}"
+        )
+    return n_similar, n_pairs - n_similar
+
+
+def _pairs_inside(keys: NDArray[np.intp]) -> int:
+    counts = np.unique(keys, axis=-1, return_counts=True)[1].astype(np.int64)
+    return int(np.sum(counts * (counts - 1) // 2))

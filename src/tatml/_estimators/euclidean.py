@@ -1,0 +1,116 @@
+"""Euclidean: the plain distance, with a threshold learnt by TATML's criterion."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .._data.blocks import Blocks
+from .._data.sampling import Strategy
+from .inputs import samples_of, unchanged_on_error
+from .labels import LabelThresholdMixin
+from .metric import components_of, one_or_list
+
+__all__ = ["Euclidean"]
+
+
+class Euclidean(LabelThresholdMixin, BaseEstimator):
+    """The Euclidean (Frobenius) distance, W = I: the baseline, with everything else the same.
+
+    The distance of two samples is √((1/M) Σ_m ‖Φ_m(x) − Φ_m(x')‖²). With labels, the threshold is
+    learnt on pairs drawn as `TATML` draws them; without, there is none.
+
+    Parameters
+    ----------
+    threshold_prior : float or None, default=None
+        Where the threshold is pulled to, in the units of `pair_distance`. None: the root mean
+        square of the pairs' distances.
+    threshold_strength : float, default=1.0
+        How strongly (ρ).
+    margin : (float, float), default=(0.5, 2.0)
+        (γ_s, γ_d); see `TATML`.
+    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor, random_state
+        See `TATML`.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n), or list of M such arrays
+        The identity over √M, or principal axes.
+    threshold_, b0_ : float
+        The threshold in the units of `pair_distance`, and in squared units; only after a fit with
+        labels.
+    pairs_, similar_ : arrays of shape (n_pairs, 2) and (n_pairs,)
+        The pairs that were used, after a fit with labels.
+    block_shapes_, n_features_in_, feature_names_in_
+        See `TATML`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tatml import Euclidean
+    >>> X, y = load_iris(return_X_y=True)
+    >>> euclidean = Euclidean(random_state=0).fit(X, y)
+    >>> euclidean.pair_distance([[[0, 0, 0, 0], [3, 4, 0, 0]]])
+    array([5.])
+    >>> euclidean.predict_pairs([[0, 1], [0, 149]], X)
+    array([ 1, -1])
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        margin: tuple[float, float] = (0.5, 2.0),
+        pairs: Strategy = "random",
+        n_pairs_per_class: int | None = None,
+        n_neighbors: int = 3,
+        n_components: Any = None,
+        preprocessor: Any = None,
+        random_state: Any = None,
+    ):
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.margin = margin
+        self.pairs = pairs
+        self.n_pairs_per_class = n_pairs_per_class
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the threshold.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples.
+        y : array-like of shape (n_samples,), optional
+            Their classes.
+        groups : array-like of shape (n_samples,), optional
+            No pair is made of two samples of the same group.
+        """
+        with unchanged_on_error(self):
+            for name in ("threshold_", "b0_", "pairs_", "similar_", "pair_weights_"):
+                self.__dict__.pop(name, None)
+            blocks = samples_of(self, X, reset=True, y=y)
+            identity = [np.eye(n) for n, _ in blocks.block_shapes]
+            self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
+            if y is not None:
+                self._learn_from(blocks, self._draw(blocks, y, groups)[0])
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Does without labels too."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags

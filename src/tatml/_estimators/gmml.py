@@ -1,0 +1,176 @@
+"""GMML: Geometric Mean Metric Learning, in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from .._array import lower_triangular, symmetrised
+from .._data.blocks import Blocks
+from .._data.sampling import Strategy
+from .._optim.problem import pair_sums
+from .._validation import check_choice, check_positive, check_share
+from .inputs import samples_of, unchanged_on_error
+from .labels import LabelThresholdMixin, within_classes
+from .learning import mean_scatter
+from .metric import components_of, one_or_list
+from .priors import PRIORS, PriorName, make_prior
+
+__all__ = ["GMML"]
+
+
+class GMML(LabelThresholdMixin, BaseEstimator):
+    """Geometric Mean Metric Learning from labelled samples.
+
+    The metric of each block is a point on the geodesic from the inverse of the scatter S of similar
+    pairs to the scatter D of dissimilar pairs, W = S⁻¹ #_t D (Zadeh, Hosseini, Sra, 2016). For
+    t = 1/2, the geometric mean, it minimises tr(W S) + tr(W⁻¹ D). There is nothing to iterate.
+    The geodesic depends on the coordinates: those in which the prior is the identity are taken.
+
+    Parameters
+    ----------
+    t : float, default=0.5
+        Where on the geodesic, from 0 (similar pairs alone) to 1 (dissimilar pairs alone).
+    regularization : float, default=0.01
+        λ of S + λ W0⁻¹/n and D + λ W0⁻¹/n: the prior keeps both invertible, and λ is relative to
+        them.
+    prior : {"auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"}
+        W0; see `TATML`.
+    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor, random_state
+        See `TATML`.
+    threshold_prior, threshold_strength, margin
+        GMML has no threshold. `threshold_` is learnt afterwards; see `Euclidean`.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n), or list of M such arrays
+        Scaled so that the pairs' mean squared distance in each block is 1.
+    threshold_, b0_, pairs_, similar_, prior_, block_shapes_, n_features_in_
+        See `TATML`.
+
+    References
+    ----------
+    P. H. Zadeh, R. Hosseini, S. Sra. Geometric mean metric learning. ICML 2016.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tatml import GMML
+    >>> X, y = load_wine(return_X_y=True)
+    >>> GMML(random_state=0).fit(X, y).transform(X).shape
+    (178, 13)
+    """
+
+    def __init__(
+        self,
+        t: float = 0.5,
+        *,
+        regularization: float = 0.01,
+        prior: PriorName = "auto",
+        pairs: Strategy = "random",
+        n_pairs_per_class: int | None = None,
+        n_neighbors: int = 3,
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        margin: tuple[float, float] = (0.5, 2.0),
+        random_state: Any = None,
+    ):
+        self.t = t
+        self.regularization = regularization
+        self.prior = prior
+        self.pairs = pairs
+        self.n_pairs_per_class = n_pairs_per_class
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.margin = margin
+        self.random_state = random_state
+
+    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Compute the metric, and learn the threshold.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples.
+        y : array-like of shape (n_samples,)
+            Their classes, two or more.
+        groups : array-like of shape (n_samples,), optional
+            No pair is made of two samples of the same group.
+        """
+        with unchanged_on_error(self):
+            t = check_share("t", self.t)
+            regularization = check_positive("regularization", self.regularization)
+            check_choice("prior", self.prior, PRIORS)
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
+            pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
+            sums = pair_sums(blocks, pairs)
+            similar, dissimilar = (
+                mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
+            )
+            both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
+            _check_spread(both)
+            prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
+            L = _factors(similar, dissimilar, prior, t, regularization)
+            L = [
+                lower / np.sqrt(np.sum(lower * (S @ lower)))
+                for lower, S in zip(L, both, strict=True)
+            ]
+            self.components_ = one_or_list(components_of(L, blocks, self.n_components))
+            self.prior_ = one_or_list(prior)
+            self._learn_from(blocks, pairs)
+        return self
+
+
+def _check_spread(scatter: Sequence[NDArray]) -> None:
+    for m, S in enumerate(scatter):
+        if not np.trace(S) > 0:
+            raise ValueError(
+                f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
+                "remove the block"
+            )
+
+
+def _factors(
+    similar: Sequence[NDArray],
+    dissimilar: Sequence[NDArray],
+    prior: Sequence[NDArray],
+    t: float,
+    regularization: float,
+) -> list[NDArray]:
+    """One factor per block."""
+    parts = zip(similar, dissimilar, prior, strict=True)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            L = [_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
+    except np.linalg.LinAlgError:
+        L = [np.array(np.nan)]
+    if not all(np.all(np.isfinite(factor)) for factor in L):
+        raise ValueError(
+            "X, regularization: expected sizes for which the metric is finite, got regularization="
+            f"{regularization:g} and features whose scatters it does not make invertible"
+        )
+    return L
+
+
+def _factor(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
+    """A triangular factor of S⁻¹ #_t D, regularised, computed where the prior is the identity."""
+    C = np.linalg.cholesky(W0)
+    S, D = C.T @ S @ C, C.T @ D @ C
+    ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))
+    root, inverse_root = _powers(S + ridge, 0.5, -0.5)
+    (half,) = _powers(root @ (D + ridge) @ root, t / 2)
+    return lower_triangular(C @ inverse_root @ half)
+
+
+def _powers(matrix: NDArray, *exponents: float) -> list[NDArray]:
+    values, vectors = np.linalg.eigh(symmetrised(matrix))
+    return [(vectors * values**exponent) @ vectors.T for exponent in exponents]

@@ -1,0 +1,234 @@
+"""From samples and pairs to a learnt metric: what TATML, TATMLPairs and ITML share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from .._data.blocks import Blocks
+from .._data.checks import check_prior
+from .._data.pairs import Pairs
+from .._optim.pair_sums import PairSums
+from .._optim.problem import LogDetProblem, squared_hinge
+from .._optim.result import Result
+from .._optim.solvers import SolverLike, as_solver, seeded
+from .._validation import (
+    check_choice,
+    check_flag,
+    check_margin,
+    check_number_or,
+    check_positive,
+    check_random,
+    check_threshold,
+)
+from .labels import Prior
+from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
+from .priors import IDENTICAL, PRIORS, make_prior, rows_of
+from .thresholds import b0_of, learnt_b0, threshold_of
+
+__all__ = [
+    "LogDetLearner",
+    "SolvingMixin",
+    "mean_scatter",
+    "pair_weights",
+    "prior_of",
+    "within_pairs",
+]
+
+Matrices = Sequence[NDArray[np.float64]]
+SIZES = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
+
+
+class SolvingMixin:
+    """Solves a problem by the parameters that say how."""
+
+    n_components: int | Sequence[int] | None
+    solver: SolverLike
+    tol: float
+    warm_start: bool
+    random_state: Any
+    verbose: bool
+
+    def _solve(self, problem: LogDetProblem, blocks: Blocks, sizes: Sequence[str]) -> None:
+        """Set the result, and the components that follow from it.
+
+        `sizes` are the parameters that can make the objective too large.
+        """
+        solver = seeded(as_solver(self.solver), check_random(self.random_state))
+        self.result_ = solver.solve(
+            problem,
+            tol=check_positive("tol", self.tol),
+            init=self._start(problem),
+            verbose=check_flag("verbose", self.verbose),
+            sizes=", ".join(sizes),
+        )
+        self.n_iter_ = max(1, self.result_.n_iter)
+        self.components_ = one_or_list(components_of(self.result_.L, blocks, self.n_components))
+
+    def _start(self, problem: LogDetProblem) -> Result | None:
+        warm = check_flag("warm_start", self.warm_start)
+        earlier: Result | None = getattr(self, "result_", None) if warm else None
+        if earlier is None or tuple(len(L) for L in earlier.L) != problem.sizes:
+            return None
+        return earlier
+
+
+class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
+    """Learns a metric, and its threshold, from index pairs: TATML's problem."""
+
+    _samples_name = "X"  # what fit calls the samples
+    # What the user calls the parameters that scale the objective; the weight of the pairs is first.
+    # An estimator that holds this one may use other names.
+    _size_names: tuple[str, ...] = SIZES
+
+    pairs_: NDArray[np.intp] | None
+    similar_: NDArray[np.bool_] | None
+    pair_weights_: NDArray[np.float64] | None
+
+    def _learn(
+        self,
+        blocks: Blocks,
+        pairs: Pairs,
+        within: Matrices,
+        threshold: float | None,
+        counted: Blocks | None = None,
+    ) -> Result:
+        """Solve the problem that the parameters describe, and set what fit sets.
+
+        The threshold is learnt where it is None, and fixed otherwise. Where not all samples count,
+        `counted` are those that do.
+        """
+        counted = blocks if counted is None else counted
+        self._check_words()
+        margin = check_margin(self.margin)
+        check_components(self.n_components, [n for n, _ in blocks.block_shapes])
+        problem, prior = self._problem(blocks, pairs, within, margin, threshold, counted)
+        self._solve(problem, counted, self._size_names)
+        self.prior_ = one_or_list(prior)
+        self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
+        self.b0_ = self._final_b0(problem, blocks, pairs, margin)
+        self.threshold_ = threshold_of(self.b0_, margin)
+        return self.result_
+
+    def _given_threshold(self) -> float | None:
+        """None where it is learnt."""
+        return check_number_or("threshold", self.threshold, "auto")
+
+    def _check_words(self) -> None:
+        as_solver(self.solver)
+        check_choice("reduction", self.reduction, ("mean", "sum"))
+
+    def _problem(
+        self,
+        blocks: Blocks,
+        pairs: Pairs,
+        within: Matrices,
+        margin: tuple[float, float],
+        threshold: float | None,
+        counted: Blocks | None = None,
+    ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
+        """(P) with the prior W0 and the threshold's own term in the units of the data."""
+        weights = pair_weights(pairs)
+        plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
+        scatter = mean_scatter(plain.pairs.sums, weights / np.sum(weights))
+        prior = prior_of(self.prior, counted or blocks, scatter, within, self._samples_name)
+        c0, mu0 = self._threshold_term(prior, scatter, margin, threshold)
+        problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
+        return self._weighted(problem, pairs, margin, check_positive("C", self.C)), prior
+
+    def _threshold_term(
+        self,
+        prior: Matrices,
+        scatter: Matrices,
+        margin: tuple[float, float],
+        threshold: float | None,
+    ) -> tuple[float, float]:
+        """c0 and μ0, before c0 is weighed."""
+        if threshold is not None:
+            return inf, b0_of(check_threshold("threshold", threshold), margin)
+        products = zip(prior, scatter, strict=True)
+        mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
+        return self._c0(), self._mu0(margin, mean_distance)
+
+    def _weighted(
+        self, problem: LogDetProblem, pairs: Pairs, margin: tuple[float, float], C: float
+    ) -> LogDetProblem:
+        """The same problem with the pairs' loss weighed by C, and the threshold's pull with it."""
+        c, c0 = self._strengths(problem, float(np.sum(pair_weights(pairs))), C)
+        return problem.with_loss(squared_hinge(pairs, c, margin), c0)
+
+    def _strengths(self, problem: LogDetProblem, total: float, C: float) -> tuple[float, float]:
+        """c and c0 for pairs of a total weight."""
+        c = C / total if self.reduction == "mean" else C
+        if problem.learns_threshold and self.c0 is None:
+            c0 = self.threshold_strength * c * total  # theory (Rho)
+            if not 0 < c0 < inf:
+                raise ValueError(
+                    f"{self._size_names[0]}, threshold_strength: expected sizes for which c0 is a "
+                    f"positive number, got C={C:g} and threshold_strength="
+                    f"{self.threshold_strength:g}"
+                )
+            return c, c0
+        return c, problem.c0
+
+    def _relative_strength(self, pairs: Pairs) -> float:
+        """ρ, or c0/(c Σw) of a given c0, for pairs that are no part of the problem."""
+        if self.c0 is None:
+            return check_positive("threshold_strength", self.threshold_strength)
+        total = float(np.sum(pair_weights(pairs)))
+        return self.c0 / (self.C if self.reduction == "mean" else self.C * total)
+
+    def _c0(self) -> float:
+        if self.c0 is not None:
+            return check_positive("c0", self.c0, or_infinite=True)
+        return check_positive("threshold_strength", self.threshold_strength)
+
+    def _mu0(self, margin: tuple[float, float], mean_distance: float) -> float:
+        if self.threshold_prior is not None:
+            return b0_of(check_threshold("threshold_prior", self.threshold_prior), margin)
+        if not mean_distance > 0:
+            raise ValueError(f"{self._samples_name}: {IDENTICAL}")
+        return b0_of(sqrt(mean_distance), margin)
+
+    def _final_b0(
+        self, problem: LogDetProblem, blocks: Blocks, pairs: Pairs, margin: tuple[float, float]
+    ) -> float:
+        """The learnt b0; for a reduced embedding, whose distances are smaller, the best anew."""
+        if self.n_components is None or not problem.learns_threshold:
+            return self.result_.b0
+        squared = row_distances(self._embedded(blocks), pairs.index) ** 2
+        strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
+        return learnt_b0(squared, pairs, margin, strength, problem.mu0)
+
+
+def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
+    """w_k, 1 where none are given."""
+    return np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+
+
+def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """The mean of ΔΔᵀ in each block, for shares of the pairs that sum to 1."""
+    return [sums.n_blocks * S for S in sums.scatter(share)]
+
+
+def prior_of(
+    prior: Prior, blocks: Blocks, scatter: Matrices, within: Matrices, samples_name: str = "X"
+) -> list[NDArray[np.float64]]:
+    """Return W0, one matrix per block: a named prior of the data, or given matrices, checked."""
+    if isinstance(prior, str):
+        check_choice("prior", prior, PRIORS)
+        return make_prior(prior, blocks, scatter, within, samples_name)
+    return check_prior(prior, blocks)
+
+
+def within_pairs(blocks: Blocks, pairs: Pairs) -> list[NDArray[np.float64]]:
+    """The differences of similar pairs over √2, which vary as samples of a class do."""
+    chosen = pairs.similar & (pair_weights(pairs) > 0)
+    first, second = pairs.first[chosen], pairs.second[chosen]
+    return [rows_of((array[first] - array[second]) / np.sqrt(2)) for array in blocks.arrays]

@@ -1,0 +1,133 @@
+"""Priors W0 that follow the data: where the metric starts from and is pulled to.
+
+All but "identity" are scaled so that the mean squared distance of the pairs in every block is 1.
+Then the units of the data do not matter, no block drowns another, and C keeps its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf
+
+from .._data.blocks import Blocks
+
+__all__ = ["IDENTICAL", "PRIORS", "PriorName", "make_prior"]
+
+Matrix = NDArray[np.float64]
+
+PriorName = Literal[
+    "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
+]
+PRIORS = get_args(PriorName)
+BESIDE = 0.05  # weight that "discriminant" leaves to directions in which the classes agree
+IDENTICAL = "expected pairs of samples that differ, got identical ones only"
+LEAST_VARIANCE = 1e-250  # whose inverse is a number: features that vary less count as constant
+LEAST_WITHIN = 1e-6  # of a feature's variance: what "discriminant" supposes within classes
+
+
+def make_prior(
+    kind: str,
+    blocks: Blocks,
+    scatter: Sequence[Matrix],
+    within: Sequence[Matrix],
+    name: str = "X",
+) -> list[Matrix]:
+    """One W0 for each block.
+
+    Parameters
+    ----------
+    kind : one of `PRIORS`
+        "auto" is "diagonal" for a block of vectors, whose features have units of their own, and
+        "scaled" for a block of matrices, whose rows share one.
+    blocks : Blocks
+        The samples; "covariance" takes their covariance.
+    scatter : list of M arrays of shape (n_m, n_m)
+        The mean of ΔΔᵀ over the pairs.
+    within : list of M arrays of shape (n_rows, n_m)
+        What varies inside a class: "within" and "discriminant" take its shrunk scatter.
+    name : str
+        What to call the samples in an error message.
+    """
+    if kind == "identity":
+        if not any(np.trace(S) > 0 for S in scatter):
+            raise ValueError(f"{name}: {IDENTICAL}")
+        return [np.eye(len(S)) for S in scatter]
+    priors = []
+    for m, (S, deviations) in enumerate(zip(scatter, within, strict=True)):
+        if not np.trace(S) > 0:
+            raise ValueError(
+                f"{name}: expected pairs of samples that differ in block {m}, got identical ones "
+                "only; remove the block, or take prior='identity'"
+            )
+        W0 = _shape(kind, blocks.arrays[m], S, deviations, m)
+        priors.append(W0 / np.sum(W0 * S))
+    return priors
+
+
+def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix, m: int) -> Matrix:
+    if kind == "auto":
+        kind = "diagonal" if array.shape[2] == 1 else "scaled"
+    if kind == "scaled":
+        return np.eye(len(S))
+    if kind == "diagonal":
+        return np.diag(1 / _positive(np.diagonal(S)))
+    around_mean = rows_of(array - array.mean(axis=0))
+    if kind in ("within", "discriminant"):
+        varies = np.ptp(rows_of(array), axis=0) > 0  # rounding alone is no variance
+        unit = np.sqrt(_positive(np.where(varies, np.mean(around_mean**2, axis=0), 0.0)))
+        scatter = ledoit_wolf(deviations / unit, assume_centered=True)[0]
+        if kind == "discriminant":
+            W0 = _discriminant(scatter, deviations / unit, around_mean / unit)
+            return W0 / unit / unit[:, None]
+        return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")
+    covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
+    unit = np.sqrt(_positive(np.diagonal(covariance)))
+    return _inverse(
+        covariance / unit / unit[:, None], unit, f"prior='covariance': the covariance of block {m}"
+    )
+
+
+def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
+    """S⁻¹ − T⁻¹ for the scatter S within classes and T = S + B of all, and a little of S⁻¹.
+
+    Along an axis with the ratio λ of the scatter between and within classes the weight is
+    λ/(1 + λ), in units of the scatter within: nothing where the classes agree.
+    """
+    between = _mean_square(around_mean) - _mean_square(deviations)  # theory (Disc)
+    ratio, axes = scipy.linalg.eigh(between, within + LEAST_WITHIN * np.eye(len(within)))
+    ratio = np.maximum(ratio, 0.0)  # from pairs alone, "between" need not be a scatter
+    half = axes * np.sqrt(ratio / (1 + ratio) + BESIDE)
+    return half @ half.T
+
+
+def _mean_square(rows: Matrix) -> Matrix:
+    return rows.T @ rows / len(rows)
+
+
+def rows_of(array: NDArray[np.floating]) -> Matrix:
+    """The columns of all matrices of a block, one a row: shape (n_samples · n'_m, n_m)."""
+    return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
+
+
+def _positive(variances: Matrix) -> Matrix:
+    """The variances, with the mean of the others in the place of zeros: what is constant."""
+    positive = variances > LEAST_VARIANCE
+    return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
+
+
+def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
+    values, vectors = np.linalg.eigh(matrix)
+    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)  # below: rounding alone
+    if not values[0] > limit:
+        rank = int(np.sum(values > limit))
+        raise ValueError(
+            f"{name} has rank {rank}, expected {len(matrix)}; remove features that are constant or "
+            "follow from others, or take prior='auto'"
+        )
+    inverse = (vectors / values) @ vectors.T
+    return inverse / unit / unit[:, None]

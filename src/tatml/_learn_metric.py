@@ -1,0 +1,215 @@
+"""`learn_metric`: check what the user gave, build the problem, solve it, warn where needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from ._array import Array, foreign_kind, place_of
+from ._data.blocks import Blocks, as_blocks
+from ._data.checks import check_index_kind, check_init, check_magnitude, check_prior
+from ._data.pairs import as_pairs
+from ._messages import shown
+from ._optim.problem import LogDetProblem, squared_hinge
+from ._optim.result import Iterate, Result
+from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
+from ._sharding.all_pairs import AllPairs
+from ._sharding.base import Setting
+from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
+from ._sharding.compute import Compute, as_compute
+from ._validation import check_callable, check_flag, check_margin, check_positive
+from ._warnings import warn_user
+
+__all__ = ["learn_metric", "warn_unless_converged"]
+
+SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}  # that can be certified in this precision
+
+
+def learn_metric(
+    X: Blocks | ArrayLike | PairChunks,
+    pairs: ArrayLike | AllPairs | None = None,
+    similar: ArrayLike | None = None,
+    *,
+    C: float = 1.0,
+    c0: float = 1.0,
+    mu0: float = 1.0,
+    margin: tuple[float, float] = (0.5, 2.0),
+    prior: Sequence[ArrayLike] | ArrayLike | None = None,
+    solver: SolverLike = "newton",
+    tol: float = 1e-6,
+    weights: ArrayLike | None = None,
+    init: Result | Iterate | None = None,
+    callback: Callable[[Iterate], object] | None = None,
+    verbose: bool = False,
+    compute: Compute | None = None,
+) -> Result:
+    """Learn one positive definite matrix per block, and the distance threshold, from pairs.
+
+    Minimises, over W_m ≻ 0 and b0 (docs/theory.md, (P)),
+
+        Σ_m BD(W_m, W0_m) + (C/2) Σ_k w_k [y_k (D_k(W) − γ_k b0)]_+² + (c0/2)(b0 − μ0)²
+
+    with D_k(W) = (1/M) Σ_m ‖Φ_m(x_i) − Φ_m(x_j)‖²_{W_m} the squared distance of pair k = (i, j).
+    Similar pairs (y = +1) should be closer than γ_s b0, dissimilar ones (y = −1) farther than
+    γ_d b0. C multiplies the *sum* over pairs, as in the paper; units matter with the prior W0 = I.
+
+    Parameters
+    ----------
+    X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+        The samples: vectors, matrices, or tuples of matrices (`Blocks`); or `PairChunks`. PyTorch
+        tensors and CuPy arrays are computed on where they are, and ``W`` is of their kind
+        (docs/scale.md).
+    pairs : array-like of int of shape (n_pairs, 2), or AllPairs
+        Indices into X; `AllPairs` stands for all pairs of labelled samples.
+    similar : array-like of bool of shape (n_pairs,)
+        Whether the two samples of a pair are alike. X, pairs, similar and weights may also be
+        arrays on disk (zarr, HDF5 or anything that is sliced; `numpy.memmap` with
+        ``compute=Compute(max_memory=…)``), and pairs, similar and weights dask arrays: see
+        docs/scale.md.
+    C : float, default=1.0
+        c, the weight of the pairs.
+    c0 : float, default=1.0
+        Strength of the threshold's pull towards `mu0`; ``numpy.inf`` fixes it there.
+    mu0 : float, default=1.0
+        Where the threshold is pulled to, in squared units.
+    margin : (float, float), default=(0.5, 2.0)
+        (γ_s, γ_d), with 0 < γ_s < γ_d.
+    prior : list of M arrays of shape (n_m, n_m), one such array when M = 1, or None
+        W0, symmetric positive definite; None is the identity.
+    solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
+        The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md). The
+        words stand for `Newton` and `Dykstra` with their defaults; an object has settings, such as
+        ``Newton(max_iter=50, random_state=0)``.
+    tol : float, default=1e-6
+        Stop when the duality gap is at most ``tol * max(1, |primal|)``.
+    weights : array-like of shape (n_pairs,), optional
+        w_k ≥ 0, how much each pair counts.
+    init : Result or Iterate, optional
+        Where to start: an earlier result for the same block sizes, or what a callback was given.
+        Dykstra starts from multipliers: those of the result, or those that the point implies.
+    callback : callable, optional
+        Called with an `Iterate` after each step or certified epoch; a true return value stops.
+        `Checkpoint` is one that keeps the fit on disk.
+    verbose : bool, default=False
+        Print one line per iteration, or per certified epoch.
+    compute : Compute, optional
+        Where to compute, and in which precision: in parts of a given memory, on a dask cluster,
+        through a GPU, in float32. Default: in memory, where X is, in float64.
+
+    Returns
+    -------
+    Result
+        ``L``, ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
+        ``history``, and the multipliers of the active pairs (None where pairs were read in parts).
+        The certificate is that of ``L``, rounding errors included.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument is not what is described above; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where the result has not converged, with gap, tolerance and iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import learn_metric
+    >>> X = np.array([[0.0, 0.0], [0.1, 3.0], [2.0, 0.1], [2.1, 3.1]])
+    >>> pairs = [[0, 1], [2, 3], [0, 2], [1, 3]]  # alike when the first feature is
+    >>> result = learn_metric(X, pairs, [True, True, False, False])
+    >>> result.converged
+    True
+    >>> W = result.W[0]
+    >>> bool(W[0, 0] > 5 * W[1, 1])
+    True
+    >>> D = [(X[i] - X[j]) @ W @ (X[i] - X[j]) for i, j in pairs]
+    >>> [bool(d < result.b0) for d in D]
+    [True, True, False, False]
+    """
+    chosen, where = as_solver(solver), as_compute(compute)
+    setting = Setting(check_positive("C", C), check_margin(margin))
+    threshold = {
+        "c0": check_positive("c0", c0, or_infinite=True),
+        "mu0": check_positive("mu0", mu0),
+    }
+    tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
+    check_callable("callback", callback)  # before the first pass over the pairs, which may be long
+    verbose = check_flag("verbose", verbose)
+    if in_parts(X, pairs, similar, weights, **where.parts):
+        _check_for_parts(chosen, where)
+        term = sharded_term(X, pairs, similar, weights, setting, **where.parts)
+        problem = sharded_problem(term, prior=prior, **threshold)
+    else:
+        data = (X, pairs, similar, weights)
+        problem = _problem_in_memory(*data, setting, prior, where.dtype, **threshold)
+    _check_kind(chosen, where, problem.prior_factors[0])
+    if init is not None:
+        check_init(init, problem.sizes, problem.prior_factors[0])
+    result = chosen.solve(problem, tol=tol, init=init, callback=callback, verbose=verbose)
+    warn_unless_converged(result)
+    return result
+
+
+def _check_for_parts(solver: Newton | Dykstra, compute: Compute) -> None:
+    """Only Newton works on sums alone, and not in as many dimensions as there are active pairs."""
+    where = "where pairs are read in parts"
+    if compute.dtype != "float64":
+        raise ValueError(f"compute: expected dtype='float64' {where}, got {shown(compute)}")
+    if not isinstance(solver, Newton):
+        raise ValueError(f"solver: expected 'newton' or Newton(…) {where}, got {shown(solver)}")
+    if solver.linear_solver == "woodbury":
+        raise ValueError(
+            f"solver: expected linear_solver='auto', 'dense' or 'cg' {where}, got {shown(solver)}"
+        )
+
+
+def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None:
+    """Dykstra runs on NumPy arrays in float64 only."""
+    plain = foreign_kind(like) is None and compute.dtype == "float64"
+    if not plain and not isinstance(solver, Newton):
+        raise ValueError(
+            f"solver: expected 'newton' or Newton(…) for {place_of(like)} arrays and "
+            f"dtype={compute.dtype!r}, got {shown(solver)}, which runs on NumPy's float64"
+        )
+
+
+def _problem_in_memory(
+    X: Any,
+    pairs: Any,
+    similar: Any,
+    weights: Any,
+    setting: Setting,
+    prior: Any,
+    dtype: str,
+    c0: float,
+    mu0: float,
+) -> LogDetProblem:
+    if pairs is None or similar is None:
+        raise TypeError("pairs, similar: expected arrays, got None")
+    blocks = as_blocks(X, any_kind=True)
+    check_magnitude(blocks, "X")
+    check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
+    chosen = as_pairs(pairs, similar, len(blocks), weights)
+    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
+    loss = squared_hinge(chosen, setting.C, setting.margin)
+    with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
+        return LogDetProblem.build(blocks, chosen, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
+
+
+def warn_unless_converged(result: Result) -> None:
+    """Say it once, with numbers, at the user's line."""
+    if result.converged:
+        return
+    goal = result.tol * max(1.0, abs(result.primal))
+    warn_user(
+        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
+        f"{result.n_iter} iterations. {result.status.value}",
+        ConvergenceWarning,
+    )

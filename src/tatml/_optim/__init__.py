@@ -1,0 +1,1 @@
+"""The convex problem, its certificate and its solvers."""

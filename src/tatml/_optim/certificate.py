@@ -1,0 +1,316 @@
+"""The certificate of what is returned: a bound of F(L) − min F that rounding cannot break.
+
+A solver finds a point (L, b0) and multipliers s. Whatever they are, docs/theory.md (Gap) says
+
+    F − min F ≤ F − g(s) = Σ_m BD(W_m, W_m(s)) + (c0/2)(b0 − b0(s))² + Σ_k [φ + φ* − s ζ]_k
+
+with non-negative terms. Here every term is evaluated in floating point, its rounding error is
+bounded and the bound is added (docs/theory.md, (Round)). Near the solution all of it is of second
+order, so that little is lost. F itself is known to `primal_error`, and
+
+    dual = primal − primal_error − gap ≤ min F
+
+There are two ways to the sums over pairs. `quick_certificate` takes those that the solver has
+computed, and one bound of the rounding error for all pairs: it costs next to nothing, and is enough
+unless the numbers are extreme. `full_certificate` computes them anew from the samples as they were
+given and the factor that is returned, with one bound per pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, isnan, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+from scipy.optimize import minimize_scalar
+
+from .._array import Array, as_double, eye, namespace
+from .losses import PairLoss
+
+if TYPE_CHECKING:
+    from .point import Point
+    from .problem import LogDetProblem
+
+__all__ = ["Certificate", "PairTotals", "full_certificate", "pair_totals", "quick_certificate"]
+
+HOUSEHOLDER = 20  # n² u times this bounds the relative error of the rows of a QR factorisation
+CHUNK = 2**15  # pairs at a time
+CANCELLED = 1e-12  # relative error of x − log(1 + x), which ITML's loss is made of
+SMALL = 0.1  # whitened gradients up to this norm need no eigenvalues
+SCALED = 0.01  # of F: where the gap is larger, a multiple of s may be a better dual point
+INFLATE = 1 + 1e-9  # for the rounding of the bounds themselves
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proved of a returned point, rounding included."""
+
+    primal: float
+    """F as computed; F itself differs by at most the rounding error that `dual` allows for."""
+    dual: float
+    """A lower bound of min F."""
+    gap: float
+    """An upper bound of F − min F."""
+    floor: float
+    """The part of the gap that is rounding: the bound that would remain at an exact solution."""
+
+
+class PairTotals(NamedTuple):
+    """Sums over the pairs at (L, b0), with bounds of their rounding errors."""
+
+    loss: float
+    """Σ φ(ζ)."""
+    loss_error: float
+    force: float
+    """γᵀs."""
+    force_error: float
+    slack: float
+    """A bound of Σ φ(ζ) + φ*(s) − s ζ."""
+    rounding: float
+    """The same for s = φ'(ζ), where it is rounding alone."""
+    scatter_error: float
+    """A bound of the Frobenius norm of the error of `scatter`."""
+    scatter: list[Array]
+    """LᵀS(s)L of each block."""
+
+
+def unit_roundoff(array: Array) -> float:
+    """u of the array's precision."""
+    return float(namespace(array).finfo(array.dtype).eps) / 2
+
+
+def accumulated(n: float, u: float) -> float:
+    """γ_n = n u/(1 − n u): the relative error of n roundings in a row."""
+    return n * u / (1 - n * u) if n * u < 0.5 else inf
+
+
+def pair_totals(
+    loss: PairLoss,
+    b0: float,
+    distances: Array,
+    scatter: list[Array],
+    *,
+    reach: Array | None = None,
+    moved: Array,
+    terms: int,
+    s: Array | None = None,
+) -> PairTotals:
+    """Sum over the pairs, given their distances and scatter as computed.
+
+    `moved`, one number or one per pair, bounds how far rounding has moved LᵀΔ_k/√M. `reach` is the
+    size of what distances and scatter are computed from (None: √D, as nothing cancels), `terms` how
+    many are added up. The pairs are taken in chunks that a cache holds.
+    """
+    parts, n_pairs = [], distances.shape[0]
+    for start in range(0, n_pairs, CHUNK):
+        part = slice(start, min(start + CHUNK, n_pairs))
+        sums = _sums_of_part(
+            loss[part],
+            b0,
+            distances[part],
+            namespace(distances).sqrt(distances[part]) if reach is None else reach[part],
+            moved[part] if hasattr(moved, "shape") else moved,
+            terms,
+            None if s is None else s[part],
+        )
+        parts.append(sums)
+    return PairTotals._make([*map(sum, zip(*parts, strict=True)), scatter])
+
+
+def _sums_of_part(
+    loss: PairLoss,
+    b0: float,
+    distances: Array,
+    reach: Array,
+    moved: Array,
+    terms: int,
+    s: Array | None,
+) -> tuple[float, ...]:
+    """The sums of `PairTotals` over some of the pairs, in its order."""
+    xp, u = namespace(distances), unit_roundoff(distances)  # theory (Round)
+    added_up = accumulated(terms, u)
+    error = added_up * reach**2 + 2 * reach * moved + moved**2
+    pull = loss.gamma * b0
+    zeta = distances - pull
+    within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
+    slope = loss.slope(zeta)
+    rounding = _sum_above(loss.gap_within(zeta, slope, within))
+    slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
+    s = slope if s is None else s
+    value, force = float(xp.sum(loss.value(zeta))), loss.gamma * s
+    relative = added_up if loss.quadratic else added_up + CANCELLED
+    loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + relative * value
+    force_error = added_up * float(xp.sum(xp.abs(force)))
+    scatter_error = float(xp.sum(xp.abs(s) * error))
+    return value, loss_error, float(xp.sum(force)), force_error, slack, rounding, scatter_error
+
+
+def _sum_above(values: Array) -> float:
+    """The sum of non-negative numbers, rounded up; ∞ where one is not a number."""
+    total = float(namespace(values).sum(values))
+    return (
+        inf if isnan(total) else total * (1 + accumulated(values.shape[0], unit_roundoff(values)))
+    )
+
+
+def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
+    """The certificate of what `point` is returned as, from the sums that it knows already.
+
+    Returning moves the point: its factors are made triangular and multiplied by those of the prior.
+    All of that is charged to the pairs and to the prior's term.
+    """
+    problem, pairs, L = point.problem, point.pairs, point.L
+    xp, u, n = problem.xp, unit_roundoff(L[0]), max(problem.sizes)
+    size = sqrt(sum(float(xp.sum(factor * factor)) for factor in L))
+    condition, prior_error = problem.prior_rounding
+    turned = HOUSEHOLDER * n * n * u
+    relative = turned + accumulated(3 * n + 8, u) * condition
+    totals = pair_totals(
+        pairs.loss,
+        point.b0,
+        pairs.distances,
+        pairs.totals.scatter,
+        moved=relative * size * pairs.term.sums.longest_difference(),
+        terms=pairs.term.sums.n_terms(problem.n_pairs),
+    )
+    moved = (turned + accumulated(n + 2, u) * condition) * size
+    return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
+
+
+def full_certificate(
+    problem: LogDetProblem,
+    L: Sequence[Array],
+    triangular: Sequence[Array],
+    b0: float,
+    s: Array | None = None,
+) -> Certificate:
+    """The certificate of (L, b0) in the user's coordinates, from the samples, in float64.
+
+    `triangular` is C⁻¹L as far as it is known, with C the factors of the prior; `s` are multipliers
+    (None: φ' at the point).
+    """
+    L = [as_double(factor) for factor in L]
+    whitened, moved, prior_error = problem.whitened_exactly(L, triangular)
+    totals = problem.exact_totals(L, b0, s)
+    return _certificate(problem, whitened, whitened, b0, totals, moved, prior_error)
+
+
+def _certificate(
+    problem: LogDetProblem,
+    B: Sequence[Array],
+    triangular: Sequence[Array],
+    b0: float,
+    totals: PairTotals,
+    moved: float,
+    prior_error: float,
+) -> Certificate:
+    """Put the terms together; B are whitened factors up to `moved`, rotated as the scatter is."""
+    u = unit_roundoff(B[0])
+    size = sqrt(sum(float(namespace(factor).sum(factor * factor)) for factor in B))
+    error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
+    primal, primal_error = _objective(problem, triangular, b0, totals, error, u)
+    if not (isfinite(primal) and isfinite(primal_error)):
+        return Certificate(primal, 0.0, inf, inf)
+    gap_at, floor = _gap_along(problem, B, b0, totals, error, u)
+    gap = gap_at(1.0)
+    if gap > SCALED * primal:
+        found = minimize_scalar(
+            gap_at, bounds=(0.0, 1.0), method="bounded", options={"maxiter": 30}
+        )
+        # g(0) = 0 is a lower bound whatever the point is
+        gap = min(gap, float(found.fun), primal + primal_error)
+    gap = gap * INFLATE
+    return Certificate(primal, max(primal - primal_error * INFLATE - gap, 0.0), gap, floor)
+
+
+def _objective(
+    problem: LogDetProblem,
+    triangular: Sequence[Array],
+    b0: float,
+    totals: PairTotals,
+    error: float,
+    u: float,
+) -> tuple[float, float]:
+    """F, and a bound of its rounding error; `error` is that of LᵀW0⁻¹L in the Frobenius norm."""
+    xp, size, logdet, spread = namespace(triangular[0]), 0.0, 0.0, 0.0
+    for factor in triangular:
+        logs = xp.log(xp.linalg.diagonal(factor))
+        size += float(xp.sum(factor * factor))
+        logdet += 2 * float(xp.sum(logs))
+        spread += 2 * float(xp.sum(xp.abs(logs)))
+    n, N = max(problem.sizes), sum(problem.sizes)
+    pull = 0.0
+    if problem.learns_threshold:
+        pull = problem.c0 / 2 * (b0 - problem.mu0) * (b0 - problem.mu0)
+    primal = size - logdet - N + totals.loss + pull
+    _, prior_error = problem.prior_rounding
+    rounding = accumulated(n * N + 8, u) * (size + spread + N)
+    rounding += 8 * u * (abs(primal) + pull + totals.loss)
+    rounding += sqrt(N) * error + 2 * sqrt(N * len(triangular)) * prior_error
+    return primal, rounding + totals.loss_error
+
+
+def _gap_along(
+    problem: LogDetProblem,
+    B: Sequence[Array],
+    b0: float,
+    totals: PairTotals,
+    error: float,
+    u: float,
+) -> tuple[Callable[[float], float], float]:
+    """The bound of F − g(θ s) as a function of θ ≤ 1, and how small it could be at θ = 1."""
+    xp, n, N = namespace(B[0]), max(problem.sizes), sum(problem.sizes)
+    grams = [factor.T @ factor - eye(factor.shape[0], like=factor) for factor in B]
+    size = sum(float(xp.sum(factor * factor)) for factor in B)
+    scatter = sum(float(xp.linalg.matrix_norm(S)) for S in totals.scatter)
+    error += accumulated(n + 8, u) * (size + scatter + N) + totals.scatter_error
+    root = sqrt(problem.c0)
+    pull = root * (b0 - problem.mu0) if problem.learns_threshold else 0.0
+    pull_error = 8 * u * (abs(pull) + abs(totals.force) / root) + totals.force_error / root
+
+    def gap_at(theta: float) -> float:
+        gradient = [gram + float(theta) * S for gram, S in zip(grams, totals.scatter, strict=True)]
+        threshold = abs(pull - float(theta) * totals.force / root) + pull_error
+        slack = _slack_along(totals, float(theta), problem.quadratic)
+        return excess_within(gradient, error) + _square(threshold) / 2 + slack
+
+    least = _square(error) / (2 * (1 - error)) if error < 1 else inf
+    return gap_at, least + _square(pull_error) / 2 + totals.rounding
+
+
+def _slack_along(totals: PairTotals, theta: float, quadratic: bool) -> float:
+    """A bound of Σ φ(ζ) + φ*(θ s) − θ s ζ, which is convex in θ, and Σ φ(ζ) at θ = 0."""
+    loss = totals.loss + totals.loss_error  # theory (Round)
+    if quadratic:  # √ of it is a norm, and what θ takes away is (1 − θ) s
+        return _square((1 - theta) * sqrt(loss) + sqrt(totals.slack))
+    return (1 - theta) * loss + theta * totals.slack
+
+
+def excess_within(gradient: Sequence[Array], error: float) -> float:
+    """A bound of Σ_m tr(G + E) − logdet(I + G + E) over all E with ‖E‖_F ≤ error; ∞ outside.
+
+    Near zero it is that of the norm alone. Elsewhere it is the value at G plus what E can add, of
+    first order ⟨E, I − (I + G)⁻¹⟩, of second (ratio)²/(2(1 − ratio)) with ratio = error/λ_min.
+    """
+    xp = namespace(gradient[0])  # theory (Round)
+    norm = sqrt(sum(float(xp.sum(G * G)) for G in gradient))
+    if norm + error < SMALL:
+        return _square(norm + error) / (2 * (1 - norm - error))
+    if not isfinite(norm + error):
+        return inf
+    values = xp.concat([xp.linalg.eigvalsh(G) for G in gradient])
+    error += 10 * values.shape[0] * unit_roundoff(values) * (1 + norm)
+    lowest = 1 + float(xp.min(values))
+    if lowest <= error:
+        return inf
+    ratio, slopes = error / lowest, values / (1 + values)
+    excess = float(xp.sum(values - xp.log1p(values)))
+    return (
+        excess + error * sqrt(float(xp.sum(slopes * slopes))) + _square(ratio) / (2 * (1 - ratio))
+    )
+
+
+def _square(value: float) -> float:
+    """value², and ∞ where Python's power raises OverflowError."""
+    return value * value

@@ -1,0 +1,112 @@
+"""Long fits that survive: the best point so far on disk, and back as a start."""
+
+from __future__ import annotations
+
+import os
+from math import inf, isnan
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from time import monotonic
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from .._array import to_numpy
+from .._validation import check_not_negative
+from .result import Iterate
+
+__all__ = ["Checkpoint"]
+
+NUMBERS = {
+    "n_iter": int,
+    "b0": float,
+    "primal": float,
+    "gap": float,
+    "n_active": int,
+    "seconds": float,
+}
+
+
+class Checkpoint:
+    """A callback that keeps the best point of a running fit in a file.
+
+    The file is replaced as a whole: whoever kills the process, and when, there is either the last
+    point or the one before it. A fit that starts from it needs the steps that were left to do. The
+    problem is convex, so that the start decides how long a fit takes, never what it finds.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, an npz archive; its folder must exist.
+    every : float, default=60.0
+        Seconds between two writes. The first step is always written, so that a folder that cannot
+        be written to is found at once.
+
+    Notes
+    -----
+    Two arguments make a fit resume, the first time and every other:
+    ``callback=Checkpoint(path), init=Checkpoint.load(path)``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tatml import learn_metric
+    >>> from tatml._optim.checkpoint import Checkpoint
+    >>> X = [[0.0, 0.0], [0.1, 3.0], [2.0, 0.1], [2.1, 3.1]]
+    >>> pairs, similar = [[0, 1], [2, 3], [0, 2], [1, 3]], [True, True, False, False]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/fit.npz"
+    ...     for run in ("first", "again"):
+    ...         callback, init = Checkpoint(path, every=0), Checkpoint.load(path)
+    ...         result = learn_metric(X, pairs, similar, callback=callback, init=init)
+    ...         print(run, result.converged, "steps to do:", result.n_iter > 0)
+    first True steps to do: True
+    again True steps to do: False
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float = 60.0):
+        self.path = Path(path)
+        self.every = check_not_negative("every", every)
+        self._best: Iterate | None = None
+        self._written: Iterate | None = None
+        self._time = -inf
+
+    def __call__(self, iterate: Iterate) -> None:
+        """Take note of a point, and write the best one where it is new and time has come."""
+        best = self._best
+        if best is None or isnan(best.gap) or iterate.gap < best.gap:
+            best = self._best = iterate
+        if best is not self._written and monotonic() - self._time >= self.every:
+            self.save(best)
+            self._written, self._time = best, monotonic()
+
+    def save(self, iterate: Iterate) -> None:
+        """Replace the file by one that holds this point."""
+        values: dict[str, Any] = {name: getattr(iterate, name) for name in NUMBERS}
+        values |= {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
+        # In the same folder, so that the file system can rename it in one go.
+        with NamedTemporaryFile(dir=self.path.parent, suffix=".tmp", delete=False) as file:
+            try:
+                np.savez(file, **values)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        os.replace(file.name, self.path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Iterate | None:
+        """The point in a file, for ``init=``; None, the usual start, where there is no file."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                L = [stored[f"L{m}"] for m in range(sum(name[0] == "L" for name in stored))]
+                numbers = {name: kind(stored[name]) for name, kind in NUMBERS.items()}
+                return Iterate(L=L, **numbers)
+        except FileNotFoundError:
+            return None
+        except (KeyError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"path: expected a file that Checkpoint has written, got {os.fspath(path)!r}"
+            ) from error

@@ -1,0 +1,187 @@
+"""Newton's method on the dual, for the end of problems on which the primal one stalls.
+
+Where c w D² is beyond the digits of a float, the slopes s = c w y [y ζ]_+ that Newton's method on
+(W, b0) reads off its point are rounding errors: a change of ζ in its last digit turns them around.
+Here s is the variable, as in Dykstra's method, and rounding moves it by its own last digits only.
+Maximises, over α ≥ 0 with s = y α (docs/theory.md, (D)),
+
+    g(s) = Σ_m logdet(I + S_m(s)) − ‖s‖²/(2 c w) − μ0 γᵀs − (γᵀs)²/(2 c0)
+
+by projected Newton steps: pairs whose own step would lead to α < 0 go to α = 0, the others solve
+(I/(c w) + ZᵀZ) d = ∂g together (docs/theory.md, (Gram)), and the step is halved until g rises
+enough. It needs a matrix of as many rows as there are pairs with α > 0, so it is for few of them.
+
+Certificate: that of Dykstra's points, docs/theory.md (GapD).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._array import Array, LinAlgError, factor_posdef, inverse_factor
+from .linear_systems import pair_gram
+from .monitor import FoundPoint, Monitor
+from .pair_sums import PairSums
+from .problem import LogDetProblem
+from .result import Status
+
+__all__ = ["can_finish_in_dual", "finish_in_dual"]
+
+PATIENCE = 20  # steps without a smaller gap
+MOST_PAIRS = 1_000  # with α > 0
+ENOUGH = 1e-4  # of the increase that the gradient promises
+SHORTEST = 1e-12  # a shorter step is none
+CENTRED = 1e-10  # ‖LᵀPL − I‖: W is then P⁻¹
+LONGEST = 0.98  # of the way to the boundary of the cone
+JITTER = 1e-14  # of the diagonal: with more pairs than dimensions the matrix is nearly singular
+
+
+def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
+    """Whether the arrays are NumPy's, and few pairs are active."""
+    return type(problem.prior_factors[0]) is np.ndarray and n_active <= MOST_PAIRS
+
+
+def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
+    """Maximise g from the best point that the monitor knows, and let it judge each step."""
+    try:
+        point: _DualPoint | None = _start(problem, monitor.found)
+        best, stale = np.inf, 0
+        while point is not None and stale < PATIENCE:
+            found = point.found()
+            status = monitor.record(monitor.n_records, found, **extra)
+            if status is not None:
+                return status
+            best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)
+            point = _step(point)
+    except LinAlgError:
+        pass
+    return Status.PRECISION
+
+
+@dataclass(frozen=True)
+class _DualPoint:
+    """α ≥ 0, and what follows from it: W = L Lᵀ = (I + S)⁻¹, and b0."""
+
+    problem: LogDetProblem
+    alpha: Array
+    L: list[Array]
+    sums: PairSums
+    """The differences LᵀΔ."""
+
+    @property
+    def s(self) -> Array:
+        return self.problem.pairs.loss.sign * self.alpha
+
+    @cached_property
+    def b0(self) -> float:
+        return self.problem.mu0 + self.problem.threshold_force(self.s) / self.problem.c0
+
+    @cached_property
+    def distances(self) -> Array:
+        return self.sums.distances()
+
+    @property
+    def zeta(self) -> Array:
+        return self.distances - self.problem.pairs.loss.gamma * self.b0
+
+    @cached_property
+    def softness(self) -> Array:
+        """1/(c w), and 0 where the weight is: such a pair keeps α = 0."""
+        weight = self.problem.pairs.loss.weight
+        return np.divide(1, weight, out=np.zeros_like(weight), where=weight > 0)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """∂g/∂α."""
+        slope = self.problem.pairs.loss.sign * (self.zeta - self.s * self.softness)  # theory (Map)
+        return np.where(self.problem.pairs.loss.weight > 0, slope, 0.0)
+
+    def found(self) -> FoundPoint:
+        """The point with its primal value and its gap."""
+        gap = float(np.sum(self.problem.pairs.loss.gap(self.zeta, self.s)))  # theory (GapD)
+        primal = self.problem.primal(self.L, self.b0, self.zeta)
+        n_active = int(np.count_nonzero(self.alpha))
+        return FoundPoint(tuple(self.L), self.b0, primal, gap, self.s, n_active)
+
+
+def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
+    """The best multiple of the multipliers at the best point; zero where rounding forbids that."""
+    s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
+    try:
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
+        share, _ = problem.best_multiple(s, eigenvalues)
+        return _point(problem, share * np.abs(s), list(best.L))
+    except LinAlgError:
+        return _point(problem, np.zeros(problem.n_pairs), problem.identity())
+
+
+def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:
+    """The point of α, from factors L that are near its own: their coordinates keep all digits."""
+    s, before = problem.pairs.loss.sign * alpha, np.inf  # theory (Map)
+    while True:
+        sums = problem.pairs.sums.transformed(L)
+        scatter = zip(L, sums.scatter(s), strict=True)
+        residual = [factor.T @ factor + S - np.eye(len(S)) for factor, S in scatter]
+        norm = max(float(np.linalg.norm(G)) for G in residual)
+        if norm <= CENTRED or not norm < before / 2:
+            return _DualPoint(problem, alpha, L, sums)
+        L, before = _moved(L, residual), norm
+
+
+def _moved(L: list[Array], change: list[Array]) -> list[Array]:
+    """Factors of (P + change)⁻¹, given those of P⁻¹; the change is in their coordinates."""
+    steps = zip(L, change, strict=True)
+    return [factor @ inverse_factor(np.eye(len(V)) + V) for factor, V in steps]
+
+
+def _step(point: _DualPoint) -> _DualPoint | None:
+    """A projected Newton step, or one along the scaled gradient; None where g does not rise."""
+    loss, c0 = point.problem.pairs.loss, point.problem.c0
+    own = point.distances**2 + loss.gamma**2 / c0 + point.softness
+    direction = _newton_direction(point, own)
+    reached = None if direction is None else _search(point, direction)
+    return reached or _search(point, point.gradient / own)
+
+
+def _newton_direction(point: _DualPoint, own: Array) -> Array | None:
+    """To α = 0 where a pair's own step leads there, and for the others Newton's step together."""
+    loss, c0, alpha = point.problem.pairs.loss, point.problem.c0, point.alpha
+    to_zero = alpha + point.gradient / own <= 0
+    direction = np.where(to_zero, -alpha, 0.0)
+    free, leaving = np.flatnonzero(~to_zero & (loss.weight > 0)), np.flatnonzero(direction)
+    k, together = len(free), np.concatenate([free, leaving])
+    if not 0 < k <= len(together) <= 2 * MOST_PAIRS:
+        return direction if k == 0 else None
+    gram = pair_gram(point.sums.take(together), loss.gamma[together] / np.sqrt(c0))
+    gram *= loss.sign[together] * loss.sign[together][:, None]
+    hessian = gram[:k, :k] + np.diag(point.softness[free])
+    hessian += JITTER * np.diag(np.diagonal(hessian))
+    rhs = point.gradient[free] - gram[:k, k:] @ direction[leaving]
+    direction[free] = factor_posdef(hessian)(rhs)
+    return direction
+
+
+def _search(point: _DualPoint, direction: Array) -> _DualPoint | None:
+    """The first of α + d, α + d/2, …, cut off at zero, at which g has risen enough."""
+    problem, length = point.problem, 1.0
+    while length > SHORTEST:
+        alpha = np.maximum(point.alpha + length * direction, 0.0)
+        step = alpha - point.alpha
+        promised = float(point.gradient @ step)
+        if not promised > 0:
+            return None
+        change = point.sums.scatter(problem.pairs.loss.sign * step)
+        e = np.concatenate([np.linalg.eigvalsh(V) for V in change])
+        if e.min() <= -1:
+            length *= min(0.5, LONGEST / -e.min())
+            continue
+        force = problem.threshold_force(problem.pairs.loss.sign * step)
+        bend = np.sum(e - np.log1p(e)) + point.softness @ step**2 / 2 + force**2 / (2 * problem.c0)
+        if promised - bend >= ENOUGH * promised:
+            return _point(problem, alpha, _moved(point.L, change))
+        length /= 2
+    return None

@@ -1,0 +1,275 @@
+"""Solver "dykstra": the stochastic Dykstra algorithm, exact coordinate ascent on the dual.
+
+Maximises, over s_k = y_k α_k with α ≥ 0 (docs/theory.md, (D) and, for any loss, (Conj)),
+
+    g(s) = Σ_m logdet(I + S_m(s)) − Σ_k φ*_k(s_k) − μ0 γᵀs − (γᵀs)²/(2 c0)
+
+one pair at a time. The primal point is a function of s, docs/theory.md (Map):
+
+    W_m = (I + S_m(s))⁻¹,   b0 = μ0 + γᵀs/c0,   ξ_k = γ_k b0 + s_k/(c w_k)
+
+so that one number b0, the α and the W_m are the whole state. For a pair k, t solves D_k = ξ_k along
+s_k (docs/theory.md, (R)), and the step is clipped to keep α_k ≥ 0 (docs/theory.md, (Step)).
+
+Certificate: gap = F(W(s), b0(s)) − g(s), a sum over pairs of non-negative terms (docs/theory.md,
+(GapD)). Stopping rule: gap ≤ tol · max(1, |F|). An epoch is as many projections as there are pairs.
+Between epochs W is made anew from s, so that rounding never adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._array import Array, LinAlgError, inverse_factor
+from .losses import BurgLoss, SquaredHinge
+from .monitor import FoundPoint, Monitor
+from .problem import LogDetProblem
+from .projection import InverseBlock, closed_root, efficient_block, monotone_root, searched_root
+from .result import Result, Status
+
+__all__ = ["ORDERS", "PROJECTIONS", "dykstra"]
+
+CHUNK_BYTES = 2**20  # one chunk of differences
+FEWEST_PROJECTIONS = 32  # between two certificates, which cost about as much
+STALLED = 8 * np.finfo(float).eps  # relative change of α that is none
+# Certificates without a change of α before it counts as stalled: drawn with replacement, a pair is
+# missed by an epoch with a probability of 1/e.
+QUIET = 20
+
+ORDERS: dict[str, Callable[[int, Any], Array]] = {
+    "permutation": lambda n, random_state: random_state.permutation(n),
+    "random": lambda n, random_state: random_state.choice(n, size=n),
+    "cyclic": lambda n, random_state: np.arange(n),
+}
+PROJECTIONS = ("efficient", "naive")
+
+
+def dykstra(
+    problem: LogDetProblem,
+    monitor: Monitor,
+    *,
+    start: tuple[list[Array], float] | None = None,
+    multipliers: Array | None = None,
+    projection: str = "efficient",
+    order: str = "permutation",
+    random_state: Any = None,
+) -> Result:
+    """Maximise g until the monitor says stop.
+
+    Any s in the domain of g may start it; W and b0 are then those of (Map). `multipliers`, one α_k
+    a pair, are those of an earlier result. Without them, or where they are worse than none, the
+    slopes φ' at `start` (factors L and b0) are taken, scaled to be the best; without these, zero.
+    """
+    state = _State(problem, projection, _first_multipliers(problem, start, multipliers))
+    every = -(-max(*problem.sizes, FEWEST_PROJECTIONS) // problem.pairs.sums.n_pairs)
+    epoch = -1
+    while True:
+        epoch += 1
+        if epoch % every == 0 or epoch == monitor.max_iter:
+            status = state.certify(monitor, epoch)
+            if status is not None:
+                return monitor.result(status)
+        try:
+            for pairs, differences in _visits(state, ORDERS[order], random_state):
+                state.project(pairs, differences)
+        except LinAlgError:
+            return monitor.result(Status.PRECISION)
+
+
+def _visits(state: _State, order: Callable, random_state: Any) -> Iterator[tuple[list, list]]:
+    """Yield the pairs of one epoch in their order, with their differences, chunk by chunk."""
+    sums, countable = state.problem.pairs.sums, state.countable
+    visited = countable[order(countable.shape[0], random_state)] if countable.size else countable
+    size = max(1, CHUNK_BYTES // (8 * sums.numbers_per_pair))
+    for first in range(0, visited.shape[0], size):
+        chunk = visited[first : first + size]
+        rows = sums.take(chunk).rows(slice(0, chunk.shape[0]))
+        yield chunk.tolist(), [np.ascontiguousarray(block, dtype=float) for block in rows]
+
+
+class _State:
+    """α, b0 and W between two projections, kept in what is fastest: Python numbers and blocks."""
+
+    def __init__(self, problem: LogDetProblem, projection: str, alpha: Array):
+        self.problem, self.M = problem, problem.pairs.sums.n_blocks
+        self.rule = _rule_of(problem, projection)
+        self.sign = np.asarray(problem.pairs.loss.sign).tolist()
+        self.pull = (problem.pairs.loss.gamma / problem.c0).tolist()
+        self.countable = np.nonzero(problem.pairs.loss.weight > 0)[0]
+        shapes = zip(problem.pairs.sums.sizes, problem.pairs.sums.widths, strict=True)
+        kind = InverseBlock if projection == "naive" else efficient_block
+        self.blocks = [kind(*shape) for shape in shapes]
+        self.alpha = alpha.tolist()
+        self.before: Array | None = None
+        self.b0, self.moves, self.quiet = problem.mu0, 0, 0
+
+    def project(self, pairs: list[int], differences: list[Array]) -> None:
+        """Project onto each pair's constraint in turn."""
+        alpha, sign, pull, blocks, M = self.alpha, self.sign, self.pull, self.blocks, self.M
+        slack, root, b0 = self.rule.slack, self.rule.root, self.b0
+        for block, rows in zip(blocks, differences, strict=True):
+            block.load(rows)
+        for place, k in enumerate(pairs):
+            distance = 0.0
+            for block in blocks:
+                distance += block.square(place)
+            distance /= M
+            y, alpha_k = sign[k], alpha[k]
+            xi = slack(k, y * alpha_k, b0)
+            if alpha_k == 0 and y * (distance - xi) <= 0:
+                continue  # t has the wrong sign, and the step is clipped to nothing
+            delta = max(y * root(k, xi, distance, blocks), -alpha_k)
+            alpha[k] = alpha_k + delta  # theory (Step)
+            b0 += delta * y * pull[k]
+            for block in blocks:
+                block.shift(delta * y / M)
+            self.moves += 1
+        self.b0 = b0
+
+    def certify(self, monitor: Monitor, epoch: int) -> Status | None:
+        """Make W anew from α, measure the gap there, and let the monitor judge."""
+        alpha = np.asarray(self.alpha)
+        try:
+            point = dual_point(self.problem, self.problem.pairs.loss.sign * alpha)
+        except LinAlgError:
+            return Status.PRECISION
+        drift = 0.0 if self.before is None else self._drift_from(point)
+        self.b0 = point.b0
+        for block, L in zip(self.blocks, point.L, strict=True):
+            block.reset(L)
+        status = monitor.record(
+            epoch,
+            point,
+            moves=self.moves,
+            evaluations=self.rule.evaluations,
+            drift=drift,
+        )
+        if self.before is not None:
+            change = float(np.max(np.abs(alpha - self.before), initial=0.0))
+            stalled = change <= STALLED * float(np.max(alpha, initial=0.0))
+            self.quiet = self.quiet + 1 if stalled else 0
+        self.before = alpha
+        return Status.PRECISION if status is None and self.quiet >= QUIET else status
+
+    def _drift_from(self, point: FoundPoint) -> float:
+        """How far W has come from what α says, relative to its size."""
+        drift = 0.0
+        for block, L in zip(self.blocks, point.L, strict=True):
+            W = L @ L.T
+            drift = max(drift, float(np.max(np.abs(block.metric() - W)) / np.max(np.abs(W))))
+        return drift
+
+
+class _HingeRule:
+    """TATML, learnt or fixed threshold: ξ_k = γ_k b0 + s_k/(c w_k)."""
+
+    def __init__(self, problem: LogDetProblem, loss: SquaredHinge, projection: str):
+        sums = problem.pairs.sums
+        spread = 1 / np.where(loss.weight > 0, loss.weight, 1.0)
+        self.gamma, self.spread = loss.gamma.tolist(), spread.tolist()
+        self.h = (spread + loss.gamma**2 / problem.c0).tolist()  # theory (G)
+        self.M, self.evaluations = sums.n_blocks, 0
+        if projection == "naive":
+            self.root = self._naive_root
+        elif sums.widths == (1,) or sums.sizes == (1,):
+            self.root = self._closed_root
+        else:
+            self.root = self._efficient_root
+
+    def slack(self, k: int, s: float, b0: float) -> float:
+        return self.gamma[k] * b0 + s * self.spread[k]  # theory (Map)
+
+    def _closed_root(self, k: int, xi: float, distance: float, blocks: list) -> float:
+        return closed_root(xi, self.h[k], distance)
+
+    def _efficient_root(self, k: int, xi: float, distance: float, blocks: list) -> float:
+        lam = []
+        for block in blocks:
+            lam += block.eigenvalues()
+        t, evaluations = monotone_root(xi, self.h[k], lam, self.M)
+        self.evaluations += evaluations
+        return t
+
+    def _naive_root(self, k: int, xi: float, distance: float, blocks: list) -> float:
+        t, evaluations = searched_root(xi, self.h[k], blocks, self.M)
+        self.evaluations += evaluations
+        return t
+
+
+class _BurgRule:
+    """ITML's own projection, for vectors: 1/ξ_k = 1/b_k − s_k/η_k, and t in closed form."""
+
+    def __init__(self, problem: LogDetProblem, loss: BurgLoss, projection: str):
+        sums = problem.pairs.sums
+        if projection != "efficient" or sums.widths != (1,):
+            raise ValueError(
+                "solver: ITML's projections are for vectors in one block and projection="
+                f"'efficient', got differences of widths {sums.widths} and {projection!r}"
+            )
+        weight = np.where(loss.weight > 0, loss.weight, 1.0)
+        self.inverse_bound = (1 / loss.bound).tolist()
+        self.inverse_weight = (1 / weight).tolist()
+        self.share = (weight / (weight + 1)).tolist()
+        self.evaluations = 0
+
+    def slack(self, k: int, s: float, b0: float) -> float:
+        return 1 / (self.inverse_bound[k] - s * self.inverse_weight[k])  # theory (Itml)
+
+    def root(self, k: int, xi: float, distance: float, blocks: list) -> float:
+        return self.share[k] * (1 / xi - 1 / distance) if distance > 0 else 0.0
+
+
+def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
+    loss = problem.pairs.loss
+    if type(loss) is SquaredHinge:
+        return _HingeRule(problem, loss, projection)
+    if type(loss) is BurgLoss:
+        return _BurgRule(problem, loss, projection)
+    raise TypeError(
+        "solver: 'dykstra' needs a loss with a known projection, SquaredHinge or BurgLoss, got "
+        f"{type(loss).__name__}"
+    )
+
+
+def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
+    """W(s), factorised, and b0(s), with their gap; LinAlgError outside the domain of g."""
+    active = np.nonzero(s)[0]  # theory (Map)
+    scatter = problem.pairs.sums.take(active).scatter(s[active])
+    L = [inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
+    b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
+    zeta = problem.pairs.sums.transformed(L).distances() - problem.pairs.loss.gamma * b0
+    gap = float(np.sum(problem.pairs.loss.gap(zeta, s)))  # theory (GapD)
+    primal = problem.primal(L, b0, zeta)
+    return FoundPoint(tuple(L), b0, primal, gap, s, active.shape[0])
+
+
+def _first_multipliers(
+    problem: LogDetProblem, start: tuple[list[Array], float] | None, multipliers: Array | None
+) -> Array:
+    """The first of: what was carried over, the slopes at the start, zero; where g ≥ g(0) = 0."""
+    candidates = []
+    if multipliers is not None:
+        candidates.append(
+            np.where(problem.pairs.loss.weight > 0, problem.pairs.loss.sign * multipliers, 0.0)
+        )
+    if start is not None:
+        slopes = problem.at(*start).pairs.slope
+        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slopes)]
+        candidates.append(problem.best_multiple(slopes, eigenvalues)[0] * slopes)
+    for s in candidates:
+        if _dual_value(problem, s) >= 0:
+            return np.abs(s)
+    return np.zeros(problem.pairs.sums.n_pairs)
+
+
+def _dual_value(problem: LogDetProblem, s: Array) -> float:
+    """g(s); −∞ or NaN outside its domain, or too close to the end of it."""
+    try:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            point = dual_point(problem, s)
+    except LinAlgError:
+        return -np.inf
+    return point.primal - point.gap

@@ -1,0 +1,189 @@
+"""The Newton system (I + Σ_k h_k z_k z_kᵀ) direction = rhs over the active pairs, three ways.
+
+z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A direction is a list of M
+symmetric matrices and one number, the threshold's part scaled by √c0.
+
+dense      in d = Σ n_m(n_m+1)/2 + 1 dimensions; from a sample of the active pairs where there are
+           very many, for the gradient and the certificate stay exact whatever the system is, and
+           from svec(A_k) kept by the problem where these are few
+woodbury   in as many dimensions as there are active pairs, docs/theory.md (Gram)
+cg         conjugate gradients: products alone, no z_k is ever formed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+from .._array import Array, asarray, eye, factor_posdef, namespace, zeros
+from .._svec import svec, svec_size, unsvec
+from .hessian import ActivePairs, Direction, by_svec
+from .pair_sums import PairSums
+from .point import Point, Products
+
+__all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system", "pair_gram"]
+
+FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
+TILE = 2**20  # numbers in a tile of the Gram matrix
+
+
+class NewtonSystem:
+    """The operator I + Σ_k h_k z_k z_kᵀ; without active pairs, the identity."""
+
+    name = "identity"
+    n_products = 0
+
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+        """The direction for one right-hand side; `rtol` matters to conjugate gradients alone."""
+        return V, b
+
+
+class DenseSystem(NewtonSystem):
+    """Cholesky in d dimensions."""
+
+    name = "dense"
+
+    def __init__(self, hessian: Array, sizes: Sequence[int]):
+        self.sizes = sizes
+        self._solve = factor_posdef(hessian + eye(hessian.shape[0], like=hessian))
+        self._learns_threshold = hessian.shape[0] > sum(map(svec_size, sizes))
+
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+        """Solve by the factorisation at hand."""
+        xp, parts = namespace(V[0]), [svec(v) for v in V]
+        if self._learns_threshold:
+            parts.append(asarray([b], V[0], V[0].dtype))
+        solution = self._solve(xp.concat(parts))
+        matrices, start = [], 0
+        for n in self.sizes:
+            matrices.append(unsvec(solution[start : start + svec_size(n)], n))
+            start += svec_size(n)
+        return matrices, float(solution[start]) if self._learns_threshold else 0.0
+
+
+class WoodburySystem(NewtonSystem):
+    """Cholesky in as many dimensions as there are active pairs."""
+
+    name = "woodbury"
+
+    def __init__(self, pairs: ActivePairs):
+        self.pairs = pairs
+        gram = pair_gram(pairs.sums, pairs.threshold)
+        self._solve = factor_posdef(gram + eye(gram.shape[0], like=gram) / pairs.curvature)
+
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+        """Solve by the factorisation at hand."""
+        lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
+        return [v - w for v, w in zip(V, lifted, strict=True)], b - part
+
+
+class ConjugateGradientSystem(NewtonSystem):
+    """Products alone, until the residual has fallen to `rtol` of the right-hand side."""
+
+    name = "cg"
+    max_products = 500
+
+    def __init__(self, products: Products):
+        self.products = products
+        # The last right-hand side, its solution and what that leaves.
+        self._before: tuple[Direction, Direction, Direction] | None = None
+
+    def _product(self, V: list[Array], b: float) -> Direction:
+        self.n_products += 1
+        lifted, part = self.products.product(V, b)
+        return [v + w for v, w in zip(V, lifted, strict=True)], b + part
+
+    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+        """Iterate from the solution for the right-hand side before, or from zero if it is nearer.
+
+        A corrector's right-hand side is near its predictor's: most of the work is then done.
+        """
+        solution: Direction = ([0.0 * v for v in V], 0.0)
+        residual: Direction = (V, b)
+        square = _inner(residual, residual)
+        goal = rtol**2 * square
+        if self._before is not None:
+            rhs, known, left = self._before
+            moved = _add(_add(residual, -1.0, rhs), 1.0, left)
+            if _inner(moved, moved) < square:
+                solution, residual, square = known, moved, _inner(moved, moved)
+        direction = residual
+        while square > goal and self.n_products < self.max_products:
+            image = self._product(*direction)
+            length = square / _inner(direction, image)
+            solution = _add(solution, length, direction)
+            residual = _add(residual, -length, image)
+            square, before = _inner(residual, residual), square
+            direction = _add(residual, square / before, direction)
+        self._before = (V, b), solution, residual
+        return solution
+
+
+def pair_gram(sums: PairSums, threshold: Array) -> Array:
+    """ZᵀZ of the pairs, given the last entry of each z_k."""
+    total = threshold[:, None] * threshold[None, :]  # theory (Gram)
+    for m, (n, width) in enumerate(zip(sums.sizes, sums.widths, strict=True)):
+        block = sums.block(m)
+        inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
+        total += inner / sums.n_blocks**2
+    return total
+
+
+def _svec_gram(block: PairSums) -> Array:
+    """‖U_kᵀU_l‖_F² of all pairs k, l of one block, as inner products of svec(A_k)."""
+    Z = block.xp.concat([block.svec_rows(rows) for _, rows in block.chunks()])
+    return Z @ Z.T
+
+
+def _tiled_gram(block: PairSums) -> Array:
+    """The same from U, tile by tile: a tile holds n'² numbers for each of its pairs k, l."""
+    xp, k, width = block.xp, block.n_pairs, block.widths[0]
+    step = max(1, int(sqrt(TILE)) // width)
+    parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
+    flat = [xp.reshape(block.rows(part)[0], (-1, block.sizes[0])) for part in parts]
+    total = zeros((k, k), like=flat[0])
+    for i, rows in enumerate(parts):
+        for j, columns in enumerate(parts[: i + 1]):
+            inner = (flat[i] @ flat[j].T) ** 2
+            shape = (rows.stop - rows.start, width, columns.stop - columns.start, width)
+            tile = inner if width == 1 else xp.sum(xp.reshape(inner, shape), axis=(1, 3))
+            total[rows, columns] = tile
+            total[columns, rows] = tile.T
+    return total
+
+
+def _inner(a: Direction, b: Direction) -> float:
+    pairs = zip(a[0], b[0], strict=True)
+    return sum(float(namespace(u).sum(u * v)) for u, v in pairs) + a[1] * b[1]
+
+
+def _add(a: Direction, scale: float, b: Direction) -> Direction:
+    return [u + scale * v for u, v in zip(a[0], b[0], strict=True)], a[1] + scale * b[1]
+
+
+SYSTEMS = {kind.name: kind for kind in (DenseSystem, WoodburySystem, ConjugateGradientSystem)}
+
+
+def newton_system(
+    point: Point,
+    factors: Sequence[Array],
+    linear_solver: str,
+    rng: Any = None,
+    products: int = FIRST_PRODUCTS,
+) -> NewtonSystem:
+    """The Newton system of a point, in the coordinates of the given factors of its own.
+
+    With an `rng`, a dense system may be assembled from a sample of the active pairs.
+    """
+    if point.n_active == 0:
+        return NewtonSystem()
+    name = linear_solver
+    if name == "auto":
+        cost = point.costs(rng is not None, products)
+        name = min(cost, key=lambda way: cost[way])
+    if name == "dense":
+        return DenseSystem(point.hessian(factors, rng), point.problem.sizes)
+    if name == "woodbury":
+        return WoodburySystem(point.pairs.active_pairs(factors, point.problem.c0))
+    return ConjugateGradientSystem(point.products(factors))

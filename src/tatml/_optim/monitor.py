@@ -1,0 +1,221 @@
+"""The watch over a running solver: history, printing, callback, best point, when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite, isnan
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._array import Array
+from .certificate import Certificate, full_certificate
+from .problem import LogDetProblem
+from .result import Iterate, Result, Status, is_converged
+
+__all__ = ["Found", "FoundPoint", "Monitor"]
+
+_HEADER = (
+    f"{'iter':>5} {'primal':>15} {'dual':>15} {'gap':>9} {'b0':>11} {'active':>9} {'seconds':>8}"
+)
+
+
+class Found(Protocol):
+    """A point as `Monitor.record` takes it; a problem's `Point` is one."""
+
+    @property
+    def L(self) -> tuple[Array, ...]:  # noqa: N802
+        """Factors in the coordinates of the problem."""
+
+    @property
+    def b0(self) -> float:
+        """The threshold."""
+
+    @property
+    def primal(self) -> float:
+        """F."""
+
+    @property
+    def gap(self) -> float:
+        """F minus the value of a dual point, as computed."""
+
+    @property
+    def slope(self) -> Array | None:
+        """The multipliers s of that dual point, where they are in memory."""
+
+    @property
+    def n_active(self) -> int:
+        """How many pairs are active."""
+
+    def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
+        """The certificate of what the point is returned as, where it costs next to nothing."""
+
+
+@dataclass(frozen=True)
+class FoundPoint:
+    """A point as plain numbers, without what they were computed from."""
+
+    L: tuple[Array, ...]
+    b0: float
+    primal: float
+    gap: float
+    slope: Array | None
+    n_active: int
+
+    @classmethod
+    def copy_of(cls, point: Found) -> FoundPoint:
+        """Keep the numbers of a point and let go of the rest."""
+        return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
+
+    def quick_certificate(self, triangular: Sequence[Array]) -> None:
+        """None: what it would need was let go of."""
+
+
+@dataclass(frozen=True)
+class ProvenPoint:
+    """A point in the form in which it is returned, with the certificate of that form."""
+
+    L: list[Array]
+    b0: float
+    slope: Array | None
+    certificate: Certificate
+
+
+class Monitor:
+    """Records each iteration and says when to stop.
+
+    Parameters
+    ----------
+    problem : LogDetProblem
+        What is being solved.
+    tol : float
+        Stop when gap ≤ tol · max(1, |primal|).
+    max_iter : int
+        Stop at this iteration at the latest.
+    verbose : bool
+        Print one line per iteration.
+    callback : callable or None
+        Called with an `Iterate`; a true value stops the solver.
+    proves : bool
+        Whether convergence needs a certificate with rounding errors; a rehearsal does without.
+    """
+
+    def __init__(
+        self,
+        problem: LogDetProblem,
+        *,
+        tol: float,
+        max_iter: int,
+        verbose: bool = False,
+        callback: Callable[[Iterate], object] | None = None,
+        proves: bool = True,
+    ):
+        self.problem, self.tol, self.max_iter = problem, tol, max_iter
+        self.verbose, self.callback, self.proves = verbose, callback, proves
+        self.records: list[dict[str, Any]] = []
+        self.best: FoundPoint | None = None  # the recorded point with the smallest gap
+        self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
+        self._start = perf_counter()
+
+    def record(self, n_iter: int, point: Found, **extra: object) -> Status | None:
+        """Take note of a point; return a status when it is time to stop."""
+        if self.best is None and not isfinite(point.primal):
+            raise OverflowError("the objective is not finite at the start")
+        row = {
+            "iteration": n_iter,
+            "primal": point.primal,
+            "dual": point.primal - point.gap,
+            "gap": point.gap,
+            "b0": point.b0,
+            "n_active": point.n_active,
+            "seconds": perf_counter() - self._start,
+        }
+        self.records.append(row | extra)
+        if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
+            self.best = FoundPoint.copy_of(point)
+        if self.verbose:
+            _print_row(row, header=len(self.records) == 1)
+        if self.callback is not None and self.callback(self._iterate(point, row)):
+            return Status.STOPPED
+        status = Status.MAX_ITER if n_iter >= self.max_iter else None
+        if not is_converged(point.gap, point.primal, self.tol):
+            return status
+        return (self._prove(point) if self.proves else Status.CONVERGED) or status
+
+    def _prove(self, point: Found) -> Status | None:
+        """Certify a point that seems to be a solution; None where a better one might be proved."""
+        L, triangular = self.problem.returned(point.L)
+        certificate = point.quick_certificate(triangular)
+        if certificate is None or not self._accepts(certificate):
+            certificate = full_certificate(self.problem, L, triangular, point.b0, point.slope)
+        if self._proven is None or certificate.gap < self._proven.certificate.gap:
+            self._proven = ProvenPoint(L, point.b0, point.slope, certificate)
+        if self._accepts(certificate):
+            return Status.CONVERGED
+        hopeless = not is_converged(certificate.floor, certificate.primal, self.tol)
+        return Status.PRECISION if hopeless else None
+
+    def _accepts(self, certificate: Certificate) -> bool:
+        return is_converged(certificate.gap, certificate.primal, self.tol)
+
+    @property
+    def found(self) -> FoundPoint:
+        """The best point; there must be one."""
+        if self.best is None:
+            raise RuntimeError("no point was recorded")
+        return self.best
+
+    @property
+    def n_records(self) -> int:
+        """How many points were recorded: the next iteration of a solver that records each."""
+        return len(self.records)
+
+    def note(self, text: str) -> None:
+        """Say something that is not an iteration, where iterations are printed."""
+        if self.verbose:
+            print(text, flush=True)
+
+    def _iterate(self, point: Found, row: dict) -> Iterate:
+        L, _ = self.problem.returned(point.L)
+        return Iterate(
+            row["iteration"], L, point.b0, point.primal, point.gap, point.n_active, row["seconds"]
+        )
+
+    def result(self, status: Status) -> Result:
+        """The best recorded point, with everything known about the run."""
+        if status is not Status.CONVERGED:
+            proved = self._prove(self.found)
+            if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:
+                status = proved
+        proven, xp, active, multipliers = self._proven, self.problem.xp, None, None
+        if proven is None:
+            raise RuntimeError("no point was certified")
+        if proven.slope is not None:
+            active = xp.nonzero(proven.slope)[0]
+            multipliers = xp.abs(xp.take(proven.slope, active, axis=0))
+        names = self.records[-1]
+        return Result(
+            L=proven.L,
+            b0=proven.b0,
+            primal=proven.certificate.primal,
+            dual=proven.certificate.dual,
+            gap=proven.certificate.gap,
+            status=status,
+            n_iter=self.records[-1]["iteration"],
+            tol=self.tol,
+            history={name: np.asarray([row[name] for row in self.records]) for name in names},
+            active=active,
+            multipliers=multipliers,
+        )
+
+
+def _print_row(row: dict, header: bool) -> None:
+    if header:
+        print(_HEADER)
+    print(
+        f"{row['iteration']:5d} {row['primal']:15.8e} {row['dual']:15.8e} {row['gap']:9.2e} "
+        f"{row['b0']:11.5g} {row['n_active']:9d} {row['seconds']:8.3f}",
+        flush=True,
+    )

@@ -1,0 +1,285 @@
+"""The pairs as a term of the objective, in memory: one distance, slope and curvature per pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from .._array import Array, draw, placed
+from .certificate import PairTotals, pair_totals
+from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, costs, dimension, kept_gram
+from .losses import PairLoss
+from .pair_sums import PairSums
+from .terms import Totals
+
+__all__ = ["PairTerm", "PairsAtPoint", "PairsAlong", "totals_at"]
+
+
+@dataclass(frozen=True)
+class PairTerm:
+    """Σ_k φ_k(D_k − γ_k b0) over pairs in memory.
+
+    Parameters
+    ----------
+    sums : PairSums
+        The pair differences, in the coordinates where the prior is the identity.
+    loss : PairLoss
+        φ, with its γ.
+    given : PairSums or None
+        The pair differences in the user's coordinates; None where they are `sums`.
+    given_loss : PairLoss or None
+        φ before it was rounded to the precision of the computation; None where it is `loss`.
+    """
+
+    sums: PairSums
+    loss: PairLoss
+    given: PairSums | None = None
+    given_loss: PairLoss | None = None
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace."""
+        return self.sums.xp
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_m of each block."""
+        return self.sums.sizes
+
+    @property
+    def n_pairs(self) -> int:
+        """K."""
+        return self.sums.n_pairs
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether φ*(θ s) = θ² φ*(s)."""
+        return self.loss.quadratic
+
+    @property
+    def largest_sample(self) -> int:
+        """All of them."""
+        return self.n_pairs
+
+    @property
+    def listed(self) -> PairTerm:
+        """Itself."""
+        return self
+
+    def whitened(self, factors: Sequence[Array]) -> PairTerm:
+        """The same pairs of the features CᵀΦ."""
+        return replace(self, sums=self.sums.transformed(factors), given=self.sums)
+
+    def with_loss(self, loss: PairLoss) -> PairTerm:
+        """The same pairs with another loss."""
+        return replace(self, loss=loss, given_loss=None)
+
+    def at(self, L: Sequence[Array], b0: float) -> PairsAtPoint:
+        """Look at W = L Lᵀ and b0."""
+        return PairsAtPoint(self, tuple(L), b0)
+
+    def take(self, pairs: Array, scale: float) -> PairTerm:
+        """Some of the pairs, their losses multiplied by `scale`."""
+        given = None if self.given is None else self.given.take(pairs)
+        loss = None if self.given_loss is None else self.given_loss.take(pairs, scale)
+        return PairTerm(self.sums.take(pairs), self.loss.take(pairs, scale), given, loss)
+
+    def sample(self, size: int, rng: Any) -> PairTerm:
+        """`size` random pairs, which stand for all."""
+        some = draw(rng, self.n_pairs, size, like=self.loss.gamma)
+        return self.take(some, self.n_pairs / size)
+
+    def for_start(self) -> PairTerm:
+        """All of them: one more pass is cheap."""
+        return self
+
+    def certify(
+        self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
+    ) -> PairTotals:
+        """The sums at factors in the user's coordinates, in float64, with their rounding errors."""
+        given = self.sums if self.given is None else self.given
+        loss = self.loss if self.given_loss is None else self.given_loss
+        return totals_at(given, loss.placed(L[0]), L, b0, n_pairs, s)
+
+
+@dataclass(frozen=True)
+class PairsAtPoint:
+    """The pairs seen from one (W, b0): each array has shape (n_pairs,) and is computed once."""
+
+    term: PairTerm
+    L: tuple[Array, ...]
+    b0: float
+
+    @property
+    def listed(self) -> PairsAtPoint:
+        """Itself."""
+        return self
+
+    @property
+    def loss(self) -> PairLoss:
+        """φ."""
+        return self.term.loss
+
+    @cached_property
+    def sums(self) -> PairSums:
+        """The pair differences LᵀΔ."""
+        return self.term.sums.transformed(self.L)
+
+    @cached_property
+    def _pass(self) -> tuple[Array, list[Array]]:
+        """Distances and LᵀS(s)L in one pass over the pairs."""
+
+        def slope(part: slice, distances: Array) -> Array:
+            loss = self.loss[part]
+            return loss.slope(distances - loss.gamma * self.b0)
+
+        return self.sums.distances_and_scatter(slope)
+
+    @property
+    def distances(self) -> Array:
+        """D_k."""
+        return self._pass[0]
+
+    @cached_property
+    def zeta(self) -> Array:
+        """ζ_k = D_k − γ_k b0."""
+        return self.distances - self.loss.gamma * self.b0
+
+    @cached_property
+    def slope(self) -> Array:
+        """s_k = φ'_k(ζ_k)."""
+        return self.loss.slope(self.zeta)
+
+    @cached_property
+    def curvature(self) -> Array:
+        """h_k = φ''_k(ζ_k)."""
+        return self.loss.curvature(self.zeta)
+
+    @cached_property
+    def active(self) -> Array:
+        """Indices of the pairs with positive curvature."""
+        return self.term.xp.nonzero(self.curvature > 0)[0]
+
+    @property
+    def n_active(self) -> int:
+        """How many pairs are active."""
+        return self.active.shape[0]
+
+    @cached_property
+    def totals(self) -> Totals:
+        """The sums."""
+        xp = self.term.xp
+        return Totals(
+            loss=float(xp.sum(self.loss.value(self.zeta))),
+            force=float(xp.sum(self.loss.gamma * self.slope)),
+            conjugate=float(xp.sum(self.loss.conjugate(self.slope))),
+            n_active=self.n_active,
+            scatter=self._pass[1],
+        )
+
+    def conjugate(self, theta: float) -> float:
+        """Σ_k φ*_k(θ s_k)."""
+        if self.loss.quadratic:
+            return theta**2 * self.totals.conjugate
+        return float(self.term.xp.sum(self.loss.conjugate(theta * self.slope)))
+
+    def along(self, V: Sequence[Array], change: float) -> PairsAlong:
+        """The losses along the direction V, b0 changing by `change`."""
+        return PairsAlong(self, self.sums.quadratic(V) - self.loss.gamma * change)
+
+    def active_pairs(
+        self,
+        factors: Sequence[Array],
+        c0: float,
+        some: Array | None = None,
+        scale: float = 1.0,
+    ) -> ActivePairs:
+        """The h_k and z_k of the active pairs, in the coordinates of further factors.
+
+        With `some`, indices into the active pairs, those alone, their h_k multiplied by `scale`.
+        """
+        xp = self.term.xp
+        active = self.active if some is None else xp.take(self.active, some, axis=0)
+        sums = self.sums.take(active).transformed(factors)
+        curvature = xp.take(self.curvature, active, axis=0)
+        gamma = xp.take(self.loss.gamma, active, axis=0)
+        return ActivePairs(sums, scale * curvature, gamma, c0)
+
+    def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
+        """Σ_k h_k z_k z_kᵀ; with an `rng`, of a sample where the active pairs are very many.
+
+        Where the pairs are few the term keeps their svec(A_k): one Gram matrix of these, with the
+        factors on both sides, is cheaper than transformed differences.
+        """
+        enough = PAIRS_PER_DIMENSION * dimension(self.term.sizes)
+        if rng is not None and 2 * enough < self.n_active:
+            some = draw(rng, self.n_active, enough, like=self.active)
+            return self.active_pairs(factors, c0, some, self.n_active / enough).gram()
+        rows = self.term.sums.kept_svec_rows
+        if rows is None:
+            return self.active_pairs(factors, c0).gram()
+        every = ActivePairs(self.sums, self.curvature, self.loss.gamma, c0)
+        G = [L @ right for L, right in zip(self.L, factors, strict=True)]
+        return congruent(kept_gram(every, rows), G)
+
+    def products(self, factors: Sequence[Array], c0: float) -> ActivePairs:
+        """Σ_k h_k z_k z_kᵀ as an operator."""
+        return self.active_pairs(factors, c0).held()
+
+    def costs(self, sampled: bool, products: int) -> dict[str, float]:
+        """What each way to solve Newton's system would cost here."""
+        sums = self.term.sums
+        return costs(sums.sizes, sums.widths, self.n_active, sampled, products)
+
+
+@dataclass(frozen=True)
+class PairsAlong:
+    """The losses of ζ + t u as functions of t."""
+
+    pairs: PairsAtPoint
+    u: Array
+
+    def slope(self, t: float) -> float:
+        """Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
+        pairs, loss = self.pairs, self.pairs.loss  # theory (LS)
+        moved = loss.slope(pairs.zeta + t * self.u)
+        return float(pairs.term.xp.sum(self.u * (moved - pairs.slope)))
+
+    def increase(self, t: float) -> float:
+        """Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
+        pairs, loss = self.pairs, self.pairs.loss  # theory (LS)
+        return float(pairs.term.xp.sum(loss.increase(pairs.zeta, t * self.u)))
+
+
+def totals_at(
+    given: PairSums,
+    loss: PairLoss,
+    L: Sequence[Array],
+    b0: float,
+    n_pairs: int,
+    s: Array | None = None,
+) -> PairTotals:
+    """Sums over some of `n_pairs` pairs at (L, b0), with the rounding error of each pair."""
+    sums = given.in_double().transformed(L)
+    if s is None:
+
+        def slope(part: slice, distances: Array) -> Array:
+            some = loss[part]
+            return some.slope(distances - some.gamma * b0)
+
+        distances, scatter = sums.distances_and_scatter(slope)
+    else:
+        s = placed(s, L[0])
+        distances, scatter = sums.distances(), sums.scatter(s)
+    return pair_totals(
+        loss,
+        b0,
+        distances,
+        scatter,
+        reach=sums.reach(distances),
+        moved=given.rounding(L),
+        terms=sums.n_terms(n_pairs),
+        s=s,
+    )

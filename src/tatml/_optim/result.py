@@ -1,0 +1,158 @@
+"""What every solver returns: a point, its certificate, why it stopped, and how it got there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import isfinite
+
+import numpy as np
+
+from .._array import Array, symmetrised
+
+__all__ = ["Iterate", "Result", "Status", "is_converged", "metrics_of"]
+
+
+class Status(Enum):
+    """Why a solver stopped; the value is a sentence for people.
+
+    Examples
+    --------
+    >>> from tatml import Status
+    >>> str(Status.MAX_ITER), Status.MAX_ITER.value
+    ('max_iter', 'The iteration limit was reached before the tolerance.')
+    """
+
+    CONVERGED = "The duality gap is within the tolerance."
+    MAX_ITER = "The iteration limit was reached before the tolerance."
+    PRECISION = "Floating-point precision allows no further progress towards the tolerance."
+    STOPPED = "The callback asked to stop."
+    INTERRUPTED = "The user interrupted; this is the best point so far."
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """A point on the way, as the callback sees it; given back as `init=`, it resumes from here.
+
+    Its numbers are as computed: only those of a `Result` include bounds of their rounding errors.
+
+    Examples
+    --------
+    >>> from tatml import learn_metric
+    >>> X, points = [[0.0], [1.0], [5.0]], []
+    >>> _ = learn_metric(X, [[0, 1], [0, 2]], [True, False], callback=points.append)
+    >>> points[0].n_iter, points[-1].gap < 1e-5
+    (0, True)
+    """
+
+    n_iter: int
+    L: list[Array] = field(repr=False)
+    b0: float
+    primal: float
+    gap: float
+    n_active: int
+    seconds: float
+
+    @property
+    def W(self) -> list[Array]:  # noqa: N802
+        """L Lᵀ, rounded."""
+        return metrics_of(self.L)
+
+    @property
+    def dual(self) -> float:
+        """A lower bound of the optimal value, up to rounding."""
+        return self.primal - self.gap
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A learnt metric and threshold with their certificate.
+
+    Attributes
+    ----------
+    L : list of M arrays of shape (n_m, n_m)
+        Lower triangular factors of the learnt matrices, with a positive diagonal: W_m = L_m L_mᵀ.
+        The certificate is that of L and b0, and ``Lᵀx`` is the embedding (over √M).
+    W : list of M arrays of shape (n_m, n_m)
+        The learnt positive definite matrices. They are formed from L on access and rounded:
+        eigenvalues below 1e-16 of the largest are lost, so that W may not even be positive definite
+        where features are very large. Compute distances from L.
+    b0 : float
+        The threshold, in squared units.
+    primal : float
+        F(L, b0), as computed.
+    dual : float
+        A proved lower bound of min F. It allows for the rounding errors of `primal`, and is
+        therefore a little below ``primal - gap``.
+    gap : float
+        A proved upper bound of F(L, b0) − min F, absolute. Rounding errors are included.
+    converged : bool
+        Whether gap ≤ tol · max(1, |primal|), and nothing else.
+    status : Status
+        Why the solver stopped; ``result.status.value`` is a sentence.
+    n_iter : int
+        Newton steps, or epochs.
+    tol : float
+        The tolerance that was asked for.
+    history : dict of str to array of shape (n_records,)
+        ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and what
+        the solver adds; as computed, without bounds of rounding errors.
+    active : integer array of shape (n_active,), or None
+        The pairs whose multiplier is not zero. None where the pairs were not all in memory (out of
+        core, a cluster, all pairs): ``history["n_active"]`` counts them.
+    multipliers : array of shape (n_active,), or None
+        Their α_k > 0.
+
+    Examples
+    --------
+    >>> import tatml
+    >>> X, pairs = [[0.0], [0.1], [2.0]], [[0, 1], [1, 2]]
+    >>> result = tatml.learn_metric(X, pairs, [True, False])
+    >>> str(result.status), result.converged
+    ('converged', True)
+    >>> result.status.value
+    'The duality gap is within the tolerance.'
+    """
+
+    L: list[Array] = field(repr=False)
+    b0: float
+    primal: float
+    dual: float
+    gap: float
+    status: Status
+    n_iter: int
+    tol: float
+    history: dict[str, np.ndarray] = field(repr=False)
+    active: Array | None = field(repr=False)
+    multipliers: Array | None = field(repr=False)
+
+    @property
+    def W(self) -> list[Array]:  # noqa: N802
+        """L Lᵀ, rounded: see `Result`."""
+        return metrics_of(self.L)
+
+    def __getstate__(self) -> dict[str, object]:
+        """The status by its name: not every way of saving knows enumerations."""
+        return vars(self) | {"status": self.status.name}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state | {"status": Status[str(state["status"])]})
+
+    @property
+    def converged(self) -> bool:
+        """Whether gap ≤ tol · max(1, |primal|), and nothing else."""
+        return is_converged(self.gap, self.primal, self.tol)
+
+
+def metrics_of(L: Sequence[Array]) -> list[Array]:
+    """L Lᵀ of each block."""
+    return [symmetrised(factor @ factor.T) for factor in L]
+
+
+def is_converged(gap: float, primal: float, tol: float) -> bool:
+    """The stopping rule of every solver."""
+    return isfinite(primal) and gap <= tol * max(1.0, abs(primal))

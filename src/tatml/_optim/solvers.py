@@ -1,0 +1,294 @@
+"""Solver objects: an algorithm with its settings, `Newton` or `Dykstra`.
+
+Each turns a checked problem into a result. What both share is here too: limits on threads,
+interrupts, and failures of the linear algebra.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from .._array import Array, linalg_errors, raising_linalg
+from .._messages import shown, shown_settings
+from .._threads import SMALL, _threadpools
+from .._validation import check_choice, check_count, check_random
+from .dykstra import dykstra
+from .monitor import Monitor
+from .newton import newton
+from .problem import LogDetProblem
+from .result import Iterate, Result, Status
+
+__all__ = ["Dykstra", "Newton", "Solver", "SolverLike", "as_solver", "seeded"]
+
+LinearSolver = Literal["auto", "dense", "woodbury", "cg"]
+Projection = Literal["efficient", "naive"]
+Order = Literal["permutation", "random", "cyclic"]
+OnInterrupt = Literal["raise", "return"]
+RandomLike = int | np.random.RandomState | np.random.Generator | None
+Start = tuple[list[Array], float]  # factors L in the problem's coordinates, and b0
+
+SIZES = "C, c0, mu0, weights"  # the parameters of learn_metric that scale the objective
+
+
+class Solver(ABC):
+    """Base class of `Newton` and `Dykstra`: the settings of a solver.
+
+    Examples
+    --------
+    >>> from tatml.solvers import Dykstra, Newton, Solver
+    >>> issubclass(Newton, Solver), issubclass(Dykstra, Solver)
+    (True, True)
+    """
+
+    max_iter: int
+    random_state: RandomLike
+    on_interrupt: OnInterrupt
+
+    WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the choices of each parameter that is a word
+
+    def __post_init__(self) -> None:
+        for name, choices in self.WORDS.items():
+            check_choice(name, getattr(self, name), choices)
+        check_choice("on_interrupt", self.on_interrupt, get_args(OnInterrupt))
+        check_count("max_iter", self.max_iter)
+        check_random(self.random_state)
+
+    def __repr__(self) -> str:
+        return shown_settings(self)
+
+    def solve(
+        self,
+        problem: LogDetProblem,
+        *,
+        tol: float = 1e-6,
+        init: Result | Iterate | None = None,
+        callback: Callable[[Iterate], object] | None = None,
+        verbose: bool = False,
+        sizes: str = SIZES,
+    ) -> Result:
+        """Solve a problem that has been checked, whatever its loss. The caller warns.
+
+        Parameters
+        ----------
+        problem : LogDetProblem
+            What to minimise.
+        tol : float, default=1e-6
+            Stop when the duality gap is at most ``tol * max(1, |primal|)``.
+        init : Result or Iterate, optional
+            Where to start.
+        callback : callable, optional
+            Called with an `Iterate` after each step or certified epoch; a true value stops.
+        verbose : bool, default=False
+            Print one line per iteration.
+        sizes : str, optional
+            The caller's names of the parameters that can make the objective infinite.
+
+        Returns
+        -------
+        Result
+            The best point with its certificate.
+        """
+        monitor = Monitor(
+            problem, tol=tol, max_iter=int(self.max_iter), verbose=verbose, callback=callback
+        )
+        # Overflow is not signalled here: points that are not finite are rejected in the monitor.
+        raising = raising_linalg(problem.prior_factors[0])
+        limited = _threadpools().limit(limits=self._threads(problem))
+        failures: tuple[type[Exception], ...] = (*linalg_errors(), OverflowError)
+        with limited, np.errstate(all="ignore"), raising:
+            try:
+                return self._run(problem, monitor, init)
+            except KeyboardInterrupt:
+                if self.on_interrupt == "raise":
+                    raise
+                return _interrupted(problem, monitor)
+            except failures as error:
+                if monitor.best is not None:
+                    return monitor.result(Status.PRECISION)
+                raise ValueError(
+                    f"{sizes}: expected sizes for which the objective is a number, got one that "
+                    "is infinite at the start"
+                ) from error
+
+    @abstractmethod
+    def _run(
+        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
+    ) -> Result:
+        """Call the algorithm."""
+
+    @abstractmethod
+    def _threads(self, problem: LogDetProblem) -> int | None:
+        """How many BLAS threads to use; None for as many as there are."""
+
+
+@dataclass(frozen=True, repr=False)
+class Newton(Solver):
+    """Primal-dual Newton, certified at every step: the default solver.
+
+    Parameters
+    ----------
+    linear_solver : {"auto", "dense", "woodbury", "cg"}, default="auto"
+        How Newton's linear system is solved: by a dense factorisation, in as many dimensions as
+        there are active pairs, or by conjugate gradients. "auto" takes what should be the fastest.
+    max_iter : int, default=200
+        The largest number of steps.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws the sample of pairs that starts a large problem. The solution does not depend on it
+        beyond the tolerance.
+    on_interrupt : {"raise", "return"}, default="raise"
+        On Ctrl-C: raise KeyboardInterrupt, or return the best point so far with its gap.
+
+    See Also
+    --------
+    Dykstra : the paper's algorithm.
+
+    Examples
+    --------
+    >>> from tatml import Newton, learn_metric
+    >>> X, pairs = [[0.0], [0.1], [2.0]], [[0, 1], [1, 2]]
+    >>> result = learn_metric(X, pairs, [True, False], solver=Newton(linear_solver="dense"))
+    >>> result.converged
+    True
+    >>> Newton(max_iter=50)
+    Newton(max_iter=50)
+    """
+
+    WORDS: ClassVar[dict[str, tuple[str, ...]]] = {"linear_solver": get_args(LinearSolver)}
+
+    linear_solver: LinearSolver = "auto"
+    max_iter: int = 200
+    random_state: RandomLike = None
+    on_interrupt: OnInterrupt = "raise"
+
+    def _run(
+        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
+    ) -> Result:
+        return newton(
+            problem,
+            monitor,
+            start=_start_from(init, problem),
+            linear_solver=self.linear_solver,
+            random_state=check_random(self.random_state),
+        )
+
+    def _threads(self, problem: LogDetProblem) -> int | None:
+        return 1 if max(problem.sizes) <= SMALL else None
+
+
+@dataclass(frozen=True, repr=False)
+class Dykstra(Solver):
+    """The paper's stochastic Dykstra algorithm: one pair at a time, on NumPy in float64.
+
+    Parameters
+    ----------
+    projection : {"efficient", "naive"}, default="efficient"
+        How a pair's constraint is projected on: with eigenvalues found once, or with new inverses
+        at each trial.
+    order : {"permutation", "random", "cyclic"}, default="permutation"
+        In which order the pairs of an epoch are visited: shuffled anew, drawn with replacement as
+        in the paper, or always the same.
+    max_iter : int, default=1000
+        The largest number of epochs, each of as many projections as there are pairs.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws the order. The solution does not depend on it beyond the tolerance.
+    on_interrupt : {"raise", "return"}, default="raise"
+        On Ctrl-C: raise KeyboardInterrupt, or return the best point so far with its gap.
+
+    See Also
+    --------
+    Newton : the default, faster in almost every case.
+
+    Examples
+    --------
+    >>> from tatml import Dykstra, learn_metric
+    >>> X, pairs = [[0.0], [0.1], [2.0]], [[0, 1], [1, 2]]
+    >>> result = learn_metric(X, pairs, [True, False], solver=Dykstra(order="cyclic"))
+    >>> result.converged
+    True
+    >>> Dykstra(order="cyclic")
+    Dykstra(order='cyclic')
+    """
+
+    WORDS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "projection": get_args(Projection),
+        "order": get_args(Order),
+    }
+
+    projection: Projection = "efficient"
+    order: Order = "permutation"
+    max_iter: int = 1000
+    random_state: RandomLike = None
+    on_interrupt: OnInterrupt = "raise"
+
+    def _run(
+        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
+    ) -> Result:
+        return dykstra(
+            problem,
+            monitor,
+            start=_start_from(init, problem),
+            multipliers=_multipliers_from(init, problem),
+            projection=self.projection,
+            order=self.order,
+            random_state=check_random(self.random_state),
+        )
+
+    def _threads(self, problem: LogDetProblem) -> int | None:
+        return 1  # a projection works on vectors and small matrices
+
+
+SolverLike = Literal["newton", "dykstra"] | Newton | Dykstra
+NAMED: dict[str, type[Newton] | type[Dykstra]] = {"newton": Newton, "dykstra": Dykstra}
+
+
+def as_solver(value: Any) -> Newton | Dykstra:
+    """Return the solver that a word stands for, or the solver that was given.
+
+    Examples
+    --------
+    >>> from tatml._optim.solvers import as_solver
+    >>> as_solver("newton")
+    Newton()
+    """
+    if isinstance(value, Newton | Dykstra):
+        return value
+    if not isinstance(value, str) or value not in NAMED:
+        raise ValueError(
+            "solver: expected 'newton', 'dykstra', Newton(…) or Dykstra(…), got " + shown(value)
+        )
+    return NAMED[value]()
+
+
+def seeded(solver: Newton | Dykstra, random_state: RandomLike) -> Newton | Dykstra:
+    """Return the solver, with draws from `random_state` unless it has one of its own."""
+    return solver if solver.random_state is not None else replace(solver, random_state=random_state)
+
+
+def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start | None:
+    """The point of an earlier result, in the problem's coordinates."""
+    if init is None:
+        return None
+    b0 = init.b0 if problem.learns_threshold else problem.mu0
+    return problem.whitened(init.L), float(b0)
+
+
+def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> Array | None:
+    """One α_k per pair, where `init` has some and they can belong to these pairs."""
+    active, n_pairs = getattr(init, "active", None), problem.n_pairs
+    if active is None or np.max(active, initial=-1) >= n_pairs:
+        return None
+    multipliers = np.zeros(n_pairs)
+    multipliers[active] = getattr(init, "multipliers", 0.0)
+    return multipliers
+
+
+def _interrupted(problem: LogDetProblem, monitor: Monitor) -> Result:
+    if monitor.best is None:  # nothing was reached: the prior, with its own gap
+        monitor.callback = None
+        monitor.record(0, problem.at(problem.identity(), problem.mu0))
+    return monitor.result(Status.INTERRUPTED)

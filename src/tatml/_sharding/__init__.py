@@ -1,0 +1,1 @@
+"""The sums over pairs where the pairs are not all in memory."""

@@ -1,0 +1,69 @@
+"""Where a metric is computed, and in which precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from .._messages import shown, shown_settings
+from .._validation import check_choice
+
+__all__ = ["Compute", "as_compute"]
+
+Precision = Literal["float64", "float32"]
+
+
+@dataclass(frozen=True, repr=False)
+class Compute:
+    """Where `learn_metric` computes, and in which precision.
+
+    With `max_memory`, `client` or `device` the pairs are read in parts (docs/scale.md). This needs
+    float64 and the solver `Newton`.
+
+    Parameters
+    ----------
+    dtype : {"float64", "float32"}, default="float64"
+        The precision of the whole computation, whatever that of X is. In float32 a `tol` below
+        1e-5 cannot be certified: it is raised to 1e-5, and ``result.tol`` says so.
+    max_memory : int, str or None, default=None
+        Bytes, or words like "500MB". The pairs are then read in parts that fit, again in each
+        step; the peak does not depend on their number. X counts only where it is on disk as well.
+    client : distributed.Client or None, default=None
+        A dask cluster that computes the sums over pairs.
+    device : str or None, default=None
+        A device of PyTorch, such as "cuda", through which pairs of the host or of a disk pass, in
+        parts of `max_memory`, when they do not fit there; ``W`` is a NumPy array.
+
+    Examples
+    --------
+    >>> from tatml import Compute, learn_metric
+    >>> X, pairs = [[0.0], [0.1], [2.0]], [[0, 1], [1, 2]]
+    >>> result = learn_metric(X, pairs, [True, False], compute=Compute(max_memory="50MB"))
+    >>> result.converged
+    True
+    """
+
+    dtype: Precision = "float64"
+    max_memory: int | str | None = None
+    client: Any = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, get_args(Precision))
+
+    def __repr__(self) -> str:
+        return shown_settings(self)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The settings that ask for a computation in parts, by name."""
+        return {"max_memory": self.max_memory, "client": self.client, "device": self.device}
+
+
+def as_compute(value: Any) -> Compute:
+    """Return the settings that were given; the defaults for None."""
+    if value is None:
+        return Compute()
+    if not isinstance(value, Compute):
+        raise TypeError(f"compute: expected Compute(…) or None, got {shown(value)}")
+    return value

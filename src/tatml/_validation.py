@@ -1,0 +1,244 @@
+"""Checks of what a user gave: each error names the parameter, what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from inspect import isclass
+from math import inf, isfinite
+from numbers import Integral, Real
+from sys import maxsize
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import PAIRED_DISTANCES
+from sklearn.utils import check_random_state
+
+from ._messages import shown
+
+LARGEST_MARGIN = 1e50
+LARGEST_THRESHOLD = 1e100
+LARGEST_JOBS = 10_000
+
+
+class WrongTypeError(TypeError, ValueError):
+    """A value of a wrong type; caught as either, like scikit-learn's own error of parameters."""
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """One of some words."""
+    if not isinstance(value, str) or value not in tuple(choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}: expected one of {listed}, got {shown(value)}")
+
+
+def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
+    """A number above zero."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a number, got {shown(value)}")
+    kind = "a positive number" + (" or numpy.inf" if or_infinite else "")
+    number = _as_float(name, value, kind)
+    if not (number > 0 and (isfinite(number) or (or_infinite and number == inf))):
+        raise ValueError(f"{name}: expected {kind}, got {shown(value)}")
+    return number
+
+
+def _as_float(name: str, value: Any, kind: str) -> float:
+    """A number of any type as a float: Python's integers and fractions may be too large."""
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected {kind}, got more than a float can hold") from error
+    except Exception as error:  # a type of one's own
+        raise WrongTypeError(f"{name}: expected {kind}, got {shown(value)}") from error
+
+
+def check_number_or(name: str, value: Any, word: str) -> float | None:
+    """A positive number, or None for the word that stands for finding one."""
+    if isinstance(value, str):
+        if value != word:
+            raise TypeError(f"{name}: expected a number or {word!r}, got {shown(value)}")
+        return None
+    return check_positive(name, value)
+
+
+def check_threshold(name: str, value: Any) -> float:
+    """A distance whose square is a positive number too."""
+    number = check_positive(name, value)
+    if not 1 / LARGEST_THRESHOLD <= number <= LARGEST_THRESHOLD:
+        raise ValueError(
+            f"{name}: expected a distance from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}, "
+            f"whose square a float can hold, got {shown(value)}"
+        )
+    return number
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """An integer of at least 1, or another least one."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected an integer, got {shown(value)}")
+    try:
+        number = int(value)
+    except Exception as error:  # numpy.timedelta64 passes for an integer, and is none
+        raise TypeError(f"{name}: expected an integer, got {shown(value)}") from error
+    if number < least:
+        raise ValueError(f"{name}: expected at least {least}, got {shown(value)}")
+    if number > maxsize:
+        raise ValueError(f"{name}: expected at most {maxsize}, got a larger number")
+    return number
+
+
+def check_finite(name: str, value: Any) -> float:
+    """A finite number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise WrongTypeError(f"{name}: expected a number, got {shown(value)}")
+    number = _as_float(name, value, "a finite number")
+    if not isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {shown(value)}")
+    return number
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """A finite number of at least zero."""
+    if not check_finite(name, value) >= 0:
+        raise ValueError(f"{name}: expected a finite number of at least 0, got {shown(value)}")
+    return float(value)
+
+
+def check_share(name: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    if check_not_negative(name, value) > 1:
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
+    return float(value)
+
+
+def as_list(name: str, values: Any, what: str) -> list[Any]:
+    """The members of a sequence, which can be gone through again: no iterator, no word."""
+    try:
+        members = None if isinstance(values, str) or iter(values) is values else list(values)
+    except Exception:  # whatever a value does when it is asked for its members
+        members = None
+    if members is None:
+        raise TypeError(f"{name}: expected {what}, got {shown(values)}")
+    return members
+
+
+def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
+    """Two numbers."""
+    members = as_list(name, values, what)
+    if len(members) != 2:
+        raise TypeError(f"{name}: expected {what}, got {shown(values)}")
+    return members[0], members[1]
+
+
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """ITML's two bounds of squared distances, 0 < u ≤ l."""
+    low, high = check_two("bounds", bounds, "two numbers (upper of similar, lower of dissimilar)")
+    low, high = check_positive("bounds", low), check_positive("bounds", high)
+    if low > high:
+        raise ValueError(
+            f"bounds: expected the first to be at most the second, got {shown(bounds)}"
+        )
+    return low, high
+
+
+def check_percentiles(percentiles: Any) -> tuple[float, float]:
+    """Two percentiles in ascending order."""
+    low, high = check_two("percentiles", percentiles, "two numbers from 0 to 100")
+    check_not_negative("percentiles", low)
+    if not low < check_not_negative("percentiles", high) <= 100:
+        raise ValueError(f"percentiles: expected 0 ≤ low < high ≤ 100, got {shown(percentiles)}")
+    return low, high
+
+
+def check_grid(name: str, values: Any) -> list[float]:
+    """Some positive numbers."""
+    members = as_list(name, values, "a sequence of positive numbers")
+    try:
+        numbers = [check_positive(name, value) for value in members]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected positive numbers, got {shown(values)}") from error
+    if not numbers:
+        raise ValueError(f"{name}: expected at least one number, got none")
+    return numbers
+
+
+def check_words(name: str, values: Any, choices: Iterable[str]) -> list[str]:
+    """Some words, each one of those that there are."""
+    words = as_list(name, values, "a sequence of words")
+    if not words:
+        raise TypeError(f"{name}: expected a sequence of words, got {shown(values)}")
+    for word in words:
+        check_choice(name, word, choices)
+    return words
+
+
+def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
+    """A number from 0 to 1 where the strategy needs it, None otherwise."""
+    if value is None and not needed:
+        return
+    if not needed:
+        raise ValueError(f"{name}: expected None with strategy={strategy!r}, got {shown(value)}")
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise WrongTypeError(
+            f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {shown(value)}"
+        )
+    if not 0 <= _as_float(name, value, "a number from 0 to 1") <= 1:
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, also as NumPy's or as a number."""
+    if not isinstance(value, Integral | np.bool_):
+        raise TypeError(f"{name}: expected True or False, got {shown(value)}")
+    return bool(value)
+
+
+def check_jobs(name: str, value: Any) -> int | None:
+    """How many jobs at a time, as joblib counts them: not 0, and negative from the cores down."""
+    if value is None:
+        return None
+    count = check_count(name, value, least=-LARGEST_JOBS)
+    if not 0 < abs(count) <= LARGEST_JOBS:
+        raise ValueError(f"{name}: expected None or a number other than 0, got {shown(value)}")
+    return count
+
+
+def check_callable(name: str, value: Any) -> Any:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name}: expected a function or None, got {shown(value)}")
+    return value
+
+
+def check_metric(metric: Any) -> None:
+    """A distance of pairs of vectors: a name that scikit-learn knows, or a function."""
+    if not callable(metric):
+        check_choice("metric", metric, ["precomputed", *PAIRED_DISTANCES])
+
+
+def check_random(value: Any) -> Any:
+    """A source of random numbers, from None, a seed, a RandomState or a Generator."""
+    is_source = hasattr(value, "permutation") and hasattr(value, "choice")
+    if is_source and not isclass(value):
+        return value
+    try:
+        return check_random_state(value)
+    except Exception as error:  # of a seed that is out of range, or of a strange object
+        raise ValueError(
+            "random_state: expected None, an integer, a RandomState or a Generator, got "
+            f"{shown(value)}"
+        ) from error
+
+
+def check_margin(margin: Any) -> tuple[float, float]:
+    """Two numbers 0 < γ_s < γ_d."""
+    low, high = check_two("margin", margin, "two numbers (γ_s, γ_d)")
+    low, high = check_positive("margin", low), check_positive("margin", high)
+    if not low < high:
+        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {shown(margin)}")
+    if low < 1 / LARGEST_MARGIN or high > LARGEST_MARGIN:
+        raise ValueError(
+            f"margin: expected numbers from {1 / LARGEST_MARGIN:g} to {LARGEST_MARGIN:g}, got "
+            f"{shown(margin)}"
+        )
+    return low, high

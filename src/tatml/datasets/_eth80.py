@@ -1,0 +1,244 @@
+"""The ETH-80 views of objects."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from .._validation import check_count
+from ._archive import Array, read_archive
+from ._folder import Found, Layout, check_complete, describe, find_dataset, naming
+from ._image_files import COLOUR_PNG, MASK_PNG, pillow_image, read_image
+
+__all__ = ["load_eth80"]
+
+DESCR = """ETH-80 views of objects (Leibe and Schiele, 2003).
+
+3,280 colour images: 8 categories, 10 objects a category, 41 views an object, taken from points
+spread over the upper half of a sphere. Each image is cropped around the object. Views of one
+object resemble each other, so a random split of the images tells how well known objects are
+recognised; a split by object tells it of new ones. No licence is stated: research data, read from
+the user's folder and not distributed with this library.
+
+B. Leibe and B. Schiele. Analyzing appearance and contour based methods for object categorization.
+IEEE Conference on Computer Vision and Pattern Recognition (CVPR), 409-415, 2003.
+"""
+
+CATEGORIES = ("apple", "car", "cow", "cup", "dog", "horse", "pear", "tomato")
+RENUMBERED = {("car", 4): 11, ("car", 8): 12, ("car", 10): 14}  # the object in that folder
+AZIMUTHS = {
+    0: (0,),
+    22: (0, 90, 180, 270),
+    35: (45, 135, 225, 315),
+    45: (0, 90, 180, 270),
+    66: (27, 63, 117, 153, 207, 243, 297, 333),
+    68: (0, 90, 180, 270),
+    90: (0, 22, 45, 68, 90, 112, 135, 158, 180, 202, 225, 248, 270, 292, 315, 338),
+}
+VIEWS = tuple((polar, azimuth) for polar, around in AZIMUTHS.items() for azimuth in around)
+MARGIN = 1.2  # the crop, in sides of the object's bounding square
+
+
+def make_layout(
+    categories: tuple[str, ...] = CATEGORIES,
+    n_objects: int = 10,
+    views: tuple[tuple[int, int], ...] = VIEWS,
+    side: int = 256,
+    compact_side: int = 128,
+) -> Layout:
+    """The files of the dataset; the keys are class, folder, object number and two angles."""
+    keys, files = [], []
+    for c, category in enumerate(categories):
+        for folder in range(1, n_objects + 1):
+            number = RENUMBERED.get((category, folder), folder)
+            for polar, azimuth in views:
+                name = f"{category}{number}-{polar:03d}-{azimuth:03d}"
+                keys.append((c, folder, number, polar, azimuth))
+                files.append(
+                    (f"{c + 1}/{folder}/{name}.png", f"{c + 1}/{folder}/maps/{name}-map.png")
+                )
+    return Layout(
+        name="eth80",
+        archive="eth80_close128.npz",
+        tree=(
+            f"<class 1-{len(categories)}>/<object 1-{n_objects}>/<name><number>-<angle>-<angle>.png"
+            " with maps/<name><number>-<angle>-<angle>-map.png beside"
+        ),
+        class_names=categories,
+        keys=np.array(keys),
+        files=tuple(files),
+        image_shape=(side, side),
+        compact_shape=(compact_side, compact_side),
+    )
+
+
+LAYOUT = make_layout()
+
+
+def load_eth80(
+    folder: str | PathLike[str] | None = None,
+    *,
+    size: int = 128,
+    masks: bool = False,
+    allow_incomplete: bool = False,
+    return_X_y: bool = False,
+) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
+    """Load the ETH-80 images, 8 categories × 10 objects × 41 views in colour, from a folder.
+
+    The images as distributed are cropped to the bounding box of the object's mask, made square
+    and 1.2 times as large, with the pixels at the edge repeated where the square leaves the
+    image, and resized with Lanczos' filter (a mask: averaged, and more than half). So are those
+    of the compact file; both forms give the same pixels.
+
+    Parameters
+    ----------
+    folder : path, default=None
+        The folder to read; None for the one in the environment variable TATML_DATA. The first
+        of these is taken: `eth80_close128.npz`, `eth80/eth80_close128.npz`,
+        `eth80/<class>/<object>/<view>.png` with `maps/<view>-map.png` beside, the same without
+        `eth80/` (the png files need Pillow, `pip install 'tatml[images]'`).
+    size : int, default=128
+        The side of the images. The compact file holds images of side 128 only.
+    masks : bool, default=False
+        Also return the masks.
+    allow_incomplete : bool, default=False
+        Load what is there where images or maps are missing, instead of an error.
+    return_X_y : bool, default=False
+        Return `(images, target)` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch
+        images : array of uint8 and of shape (n_samples, size, size, 3)
+            Red, green and blue.
+        target : array of int and of shape (n_samples,)
+            The category, from 0 to 7.
+        target_names : array of str and of shape (8,)
+            The names of the categories.
+        groups : array of int and of shape (n_samples,)
+            The object, from 0 to 79: ten for each category, in their order.
+        object_numbers : array of int and of shape (n_samples,)
+            The number of the object in the names of its files. It is the number of its folder,
+            except for the cars 11, 12 and 14 in the folders 4, 8 and 10.
+        angles : array of int and of shape (n_samples, 2)
+            Polar angle from the top (0 to 90) and azimuth (0 to 338), in degrees.
+        crop_box : array of int and of shape (n_samples, 4)
+            Left, top, right and bottom of the crop in the image as distributed.
+        masks : array of bool and of shape (n_samples, size, size)
+            Which pixels belong to the object; only if asked for.
+        DESCR, form, source : str
+            A description, "compact" or "as distributed", and the file or folder that was read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder, or no such dataset in it.
+    ValueError
+        If `size` is not that of the compact file, the dataset is not complete, a file is damaged
+        or not what was expected, or a link leaves the folder.
+    ImportError
+        If Pillow is needed and missing.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GroupKFold
+    >>> from tatml.datasets import load_eth80
+    >>> eth80 = load_eth80("my_data")  # doctest: +SKIP
+    >>> eth80.images.shape  # doctest: +SKIP
+    (3280, 128, 128, 3)
+    >>> by_object = GroupKFold(5).split(eth80.images, groups=eth80.groups)  # doctest: +SKIP
+    """
+    size = check_count("size", size)
+    found = find_dataset(LAYOUT, folder)
+    if found.rows is None:
+        rows, members = _read_compact(LAYOUT, found, size, masks, allow_incomplete)
+    else:
+        rows = found.rows
+        check_complete(LAYOUT, rows, found.where, allow_incomplete)
+        members = _read_distributed(LAYOUT, found, size, masks)
+    target, folders, numbers, *angles = LAYOUT.keys[rows].T.copy()
+    if return_X_y:
+        return members["images"], target
+    n_objects = LAYOUT.keys[:, 1].max()
+    return Bunch(
+        **members,
+        target=target,
+        groups=target * n_objects + folders - 1,
+        object_numbers=numbers,
+        angles=np.column_stack(angles),
+        **describe(LAYOUT, DESCR, found),
+    )
+
+
+def _read_compact(
+    layout: Layout, found: Found, size: int, masks: bool, allow_incomplete: bool
+) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
+    side = layout.compact_shape[0]
+    if size != side:
+        raise ValueError(
+            f"size: expected {side}, as in {found.where}, got {size}; only images as distributed "
+            "can be cropped to another size"
+        )
+    arrays = {
+        "images": Array("uint8", (None, side, side, 3)),
+        "crop_box": Array("integer", (None, 4)),
+        "class_names": Array("text", (len(layout.class_names),)),
+    }
+    if masks:
+        arrays["masks_packed"] = Array("uint8", (None, side, -(-side // 8)))
+    rows, read = read_archive(layout, found, arrays, allow_incomplete)
+    names = read.pop("class_names").tolist()
+    with naming(found.where, layout):
+        if names != list(layout.class_names):
+            raise ValueError(f"class_names: expected {layout.class_names}, got {names}")
+    members = {"images": read["images"], "crop_box": read["crop_box"].astype(np.intp)}
+    if masks:
+        members["masks"] = np.unpackbits(read["masks_packed"], axis=-1, count=side).view(bool)
+    return rows, members
+
+
+def _read_distributed(layout: Layout, found: Found, size: int, masks: bool) -> dict[str, NDArray]:
+    image_module = pillow_image()
+    n_samples = len(found.files)
+    images = np.empty((n_samples, size, size, 3), dtype=np.uint8)
+    kept_masks = np.empty((n_samples if masks else 0, size, size), dtype=bool)
+    boxes = np.empty((n_samples, 4), dtype=np.intp)
+    for i, (image_path, map_path) in enumerate(found.files):
+        with naming(map_path, layout):
+            grey = read_image(map_path, MASK_PNG, layout.image_shape, "L")
+            boxes[i] = find_crop(grey > 127)
+        with naming(image_path, layout):
+            image = read_image(image_path, COLOUR_PNG, layout.image_shape, "RGB")
+        images[i] = resize(crop(image, boxes[i]), size, image_module.Resampling.LANCZOS)
+        if masks:
+            kept_masks[i] = resize(crop(grey, boxes[i]), size, image_module.Resampling.BOX) > 127
+    members: dict[str, NDArray] = {"images": images, "crop_box": boxes}
+    return members | ({"masks": kept_masks} if masks else {})
+
+
+def find_crop(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of the square around what the mask holds, with a margin."""
+    columns, rows = (np.flatnonzero(mask.any(axis=axis)) for axis in (0, 1))
+    if not len(rows):
+        raise ValueError("expected a mask with pixels above 127, got none")
+    (left, right), (top, bottom) = ((int(line[0]), int(line[-1]) + 1) for line in (columns, rows))
+    side = round(MARGIN * max(right - left, bottom - top))
+    left, top = round((left + right - side) / 2), round((top + bottom - side) / 2)
+    return left, top, left + side, top + side
+
+
+def crop(image: NDArray, box: Any) -> NDArray:
+    """The part of the image in the box, with the edge's pixels repeated outside the image."""
+    left, top, right, bottom = box
+    rows = np.clip(np.arange(top, bottom), 0, image.shape[0] - 1)
+    columns = np.clip(np.arange(left, right), 0, image.shape[1] - 1)
+    return image[rows[:, None], columns]
+
+
+def resize(image: NDArray[np.uint8], size: int, resampling: int) -> NDArray[np.uint8]:
+    """The image with another number of pixels."""
+    return np.asarray(pillow_image().fromarray(image).resize((size, size), resampling))

@@ -1,0 +1,140 @@
+"""From a declared data set to samples: load, describe, keep on disk, take a feature type."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import Bunch
+
+from .. import datasets
+from .._data.blocks import Blocks
+from ..datasets._folder import FOLDER_VARIABLE
+from ..features import CovarianceDescriptor, LogEuclidean, Unfold
+from ._settings import Dataset
+
+__all__ = [
+    "Folder",
+    "Samples",
+    "data_digest",
+    "digest_of",
+    "extract",
+    "has_folder",
+    "load_images",
+    "samples_of",
+]
+
+
+Folder = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples with their classes, and the objects they are views of or None."""
+
+    X: Blocks
+    y: NDArray[np.intp]
+    groups: NDArray[np.intp] | None
+
+    def take(self, rows: NDArray[np.intp]) -> Samples:
+        """Some of them."""
+        groups = None if self.groups is None else self.groups[rows]
+        X = Blocks(*(array[rows] for array in self.X.arrays))
+        return Samples(X, self.y[rows], groups)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def digest_of(value: Any) -> str:
+    """Twelve characters that stand for what is declared.
+
+    Examples
+    --------
+    >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:12]
+
+
+def data_digest(dataset: Dataset) -> str:
+    """Stands for all that the samples depend on: titles and splits do not count."""
+    declared = asdict(dataset)
+    for name in ("name", "title", "split", "features"):
+        declared.pop(name)
+    return digest_of(declared)
+
+
+def has_folder(given: Folder) -> bool:
+    """Whether a folder of data is given, or named by TATML_DATA; an empty name is none."""
+    return given is not None or bool(os.environ.get(FOLDER_VARIABLE))
+
+
+def load_images(dataset: Dataset, folder: Folder) -> Bunch:
+    """What the loader gives, with at most `most_per_class` images of a class."""
+    options = dict(dataset.options)
+    if not dataset.embedded:
+        options["folder"] = folder
+    data = getattr(datasets, dataset.loader)(**options)
+    if dataset.most_per_class is not None:
+        rows = _first_of_each_class(data.target, dataset.most_per_class)
+        data.images, data.target = data.images[rows], data.target[rows]
+    return data
+
+
+def _first_of_each_class(target: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    members = [np.flatnonzero(target == label)[:count] for label in np.unique(target)]
+    return np.sort(np.concatenate(members))
+
+
+def extract(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 1) -> Path:
+    """The file with all blocks of the samples; it is made where it is not there yet."""
+    path = cache / f"{dataset.dataset}-{data_digest(dataset)}.npz"
+    if path.exists():
+        return path
+    data = load_images(dataset, folder)
+    arrays = {f"block{m}": array for m, array in enumerate(_blocks_of(dataset, data.images, jobs))}
+    objects = data.groups if dataset.dataset == "eth80" else np.arange(0)
+    cache.mkdir(parents=True, exist_ok=True)
+    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
+    unfinished = path.with_suffix(f".{os.getpid()}.part")
+    with open(unfinished, "wb") as file:
+        savez(file, y=data.target, groups=objects, **arrays)
+    os.replace(unfinished, path)  # a file of that name is always whole
+    return path
+
+
+def _blocks_of(dataset: Dataset, images: NDArray, jobs: int) -> list[NDArray[np.floating]]:
+    if dataset.pixel_features is None:  # a matrix, its other unfolding, all entries in a row
+        return [*Unfold().fit_transform(images).arrays, images.reshape(len(images), -1)]
+    descriptor = CovarianceDescriptor(
+        dataset.pixel_features, scales=dataset.scales, diagonal=dataset.diagonal, n_jobs=jobs
+    )
+    return list(make_pipeline(descriptor, LogEuclidean()).fit_transform(images).arrays)
+
+
+@lru_cache(maxsize=4)
+def _read(path: str) -> dict[str, NDArray]:
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def samples_of(dataset: Dataset, features: str, path: str | Path) -> Samples:
+    """The samples of a file of `extract`, as one feature type.
+
+    Objects are known to a split by object only: a random half is blind to them, as in the paper.
+    """
+    stored = _read(os.fspath(path))
+    blocks = Blocks(*(stored[f"block{m}"] for m in dict(dataset.features)[features]))
+    groups = stored["groups"] if dataset.split == "objects" else None
+    return Samples(blocks, stored["y"], groups)

@@ -1,0 +1,277 @@
+"""The methods: one entry each, an estimator that chooses its own parameters in the training half.
+
+What `build` returns is fitted to the training half alone, search and all. Searches are paths of
+`TATMLCV` where there are such, and scikit-learn's `GridSearchCV` for 3-NN otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from .._estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean
+from ..features import Vectorize
+from ._search import MatchedPCA, ThresholdSearch
+from ._settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
+
+__all__ = ["METHODS", "Form", "Kind", "Method", "fixed_configuration"]
+
+Kind = Literal["paper", "fixed", "beyond", "exploratory"]
+Form = Literal["matrices", "vectors"]
+
+FOLDS, NEIGHBOURS = PROTOCOL.folds, PROTOCOL.neighbours
+PAPER_PAIRS: dict[str, Any] = {
+    name: PAPER[name] for name in ("prior", "pairs", "n_pairs_per_class")
+}
+PAPER_WITHOUT_C: dict[str, Any] = {name: PAPER[name] for name in PAPER if name != "C"}
+
+
+# ---------------------------------------------------------------------------------------------
+# The one fixed configuration, "TATML*". It is set here, before any test half is scored, and is the
+# same for all data sets and feature types.
+def fixed_configuration(seed: int) -> Pipeline:
+    """TATML on vectorised descriptors; C, the prior and the kind of pairs by cross-validation."""
+    return make_pipeline(
+        Vectorize(join=True),
+        TATMLCV(
+            priors=["discriminant", "within"],
+            pair_strategies=["random", "neighbors"],
+            cv=FOLDS,
+            random_state=seed,
+        ),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table.
+
+    Parameters
+    ----------
+    name, title : str
+        In records and on the command line; in tables.
+    kind : {"paper", "fixed", "beyond", "exploratory"}
+        The paper's own methods; the one fixed configuration; competitors and variants beyond the
+        paper; rows that were looked at only.
+    build : callable
+        From a seed to an estimator that has not been fitted.
+    form : {"matrices", "vectors"}
+        Whether the metric acts on the left of the matrices or on all their entries as one vector.
+    about : str
+        How it is built, in one line.
+    own_threshold : bool
+        Whether learning gives it a threshold for same or different.
+    classifier : bool
+        Whether it classifies by itself, without distances and 3-NN.
+    slow : bool
+        Whether it is left out unless it is asked for.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    build: Callable[[int], Any]
+    form: Form
+    about: str
+    own_threshold: bool = False
+    classifier: bool = False
+    slow: bool = False
+
+
+def _paper_tatml(seed: int, **changes: Any) -> TATMLCV:
+    options = PAPER_WITHOUT_C | {"cv": FOLDS, "k": NEIGHBOURS} | changes
+    return TATMLCV(PAPER_WEIGHTS, random_state=seed, **options)
+
+
+def _maz(seed: int) -> ThresholdSearch:
+    thresholds = tuple(b0**0.5 for b0 in PAPER_THRESHOLDS)
+    return ThresholdSearch(_paper_tatml(seed, c0=None, threshold_prior=None), thresholds)
+
+
+def _itml(seed: int) -> GridSearchCV:
+    bounds = [(b0 / 2, 2 * b0) for b0 in PAPER_THRESHOLDS]
+    metric = ITML(random_state=seed, **PAPER_PAIRS)
+    return _tuned(MatchedPCA(), metric, gamma=PAPER_WEIGHTS, bounds=bounds)
+
+
+def _tuned(*steps: Any, **grid: Any) -> GridSearchCV:
+    """Steps of which the last is a metric, with what is best for 3-NN in cross-validation."""
+    named = [(type(step).__name__.lower(), step) for step in steps[:-1]]
+    knn = KNeighborsClassifier(NEIGHBOURS)
+    pipeline = Pipeline([*named, ("metric", steps[-1]), ("knn", knn)])
+    grid = {f"metric__{name}": list(values) for name, values in grid.items()}
+    return GridSearchCV(pipeline, grid, cv=FOLDS, error_score="raise")
+
+
+def _vectors(*steps: Any, **grid: Any) -> GridSearchCV:
+    return _tuned(Vectorize(join=True), *steps, **grid)
+
+
+def _nca(seed: int) -> Pipeline:
+    nca = NeighborhoodComponentsAnalysis(random_state=seed)
+    return make_pipeline(Vectorize(join=True), StandardScaler(), nca)
+
+
+def _lda(seed: int) -> GridSearchCV:
+    lda = LinearDiscriminantAnalysis(solver="eigen")
+    return _vectors(StandardScaler(), lda, shrinkage=["auto", 0.001, 0.01, 0.1, 0.5])
+
+
+def _classifier(classifier: Any, grid: Mapping[str, Any]) -> GridSearchCV:
+    steps = [("vectorize", Vectorize(join=True)), ("scale", StandardScaler())]
+    grid = {f"classifier__{name}": list(values) for name, values in grid.items()}
+    pipeline = Pipeline([*steps, ("classifier", classifier)])
+    return GridSearchCV(pipeline, grid, cv=FOLDS, error_score="raise")
+
+
+def _logistic(seed: int) -> GridSearchCV:
+    return _classifier(LogisticRegression(max_iter=1000), {"C": (0.01, 0.1, 1.0, 10.0, 100.0)})
+
+
+def _svm(seed: int) -> GridSearchCV:
+    grid = {"C": (1.0, 10.0, 100.0, 1000.0), "gamma": (0.003, 0.01, 0.03, 0.1)}
+    return _classifier(SVC(random_state=seed), grid)
+
+
+_ENTRIES = (
+    Method(
+        "tatml",
+        "TATML",
+        "paper",
+        _paper_tatml,
+        "matrices",
+        "the paper's: c0 = μ0 = 1, W0 = I, 10 pairs a class, c by cross-validation",
+        own_threshold=True,
+    ),
+    Method(
+        "euc",
+        "Euc",
+        "paper",
+        lambda seed: Euclidean(random_state=seed),
+        "matrices",
+        "W = I",
+    ),
+    Method(
+        "maz",
+        "Maz",
+        "paper",
+        _maz,
+        "matrices",
+        "b0 in {1/4, 1/2, 1, 2} and c by cross-validation",
+        own_threshold=True,
+    ),
+    Method(
+        "itml",
+        "ITML",
+        "paper",
+        _itml,
+        "vectors",
+        "PCA to matched degrees of freedom; bounds (b0/2, 2 b0) and γ by cross-validation",
+    ),
+    Method(
+        "tatml_star",
+        "TATML*",
+        "fixed",
+        fixed_configuration,
+        "vectors",
+        "the one fixed configuration: C, prior and pairs by cross-validation, on vectors",
+        own_threshold=True,
+    ),
+    Method(
+        "itml_full",
+        "ITML, full vector",
+        "beyond",
+        lambda seed: _vectors(
+            ITML(random_state=seed, n_pairs_per_class=100),
+            gamma=(1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0),
+        ),
+        "vectors",
+        "no PCA; bounds from percentiles of squared distances, γ by cross-validation",
+    ),
+    Method(
+        "gmml",
+        "GMML",
+        "beyond",
+        lambda seed: _vectors(GMML(random_state=seed), t=(0.01, 0.05, 0.1, 0.3, 0.5, 0.7)),
+        "vectors",
+        "t by cross-validation",
+    ),
+    Method(
+        "lda",
+        "LDA + 3-NN",
+        "beyond",
+        _lda,
+        "vectors",
+        "standardised, shrinkage by cross-validation",
+    ),
+    Method(
+        "nca",
+        "NCA",
+        "beyond",
+        _nca,
+        "vectors",
+        "standardised",
+        slow=True,
+    ),
+    Method(
+        "lr",
+        "Tangent space + logistic regression",
+        "beyond",
+        _logistic,
+        "vectors",
+        "standardised, C by cross-validation; classifies by itself",
+        classifier=True,
+        slow=True,
+    ),
+    Method(
+        "svm",
+        "RBF-SVM",
+        "beyond",
+        _svm,
+        "vectors",
+        "standardised, C and γ by cross-validation; classifies by itself",
+        classifier=True,
+        slow=True,
+    ),
+    Method(
+        "tatml_mat",
+        "TATML, defaults",
+        "exploratory",
+        lambda seed: TATML(random_state=seed),
+        "matrices",
+        "the library's defaults, nothing searched",
+        own_threshold=True,
+    ),
+    Method(
+        "tatml_vec",
+        "TATML, defaults, vectors",
+        "exploratory",
+        lambda seed: make_pipeline(Vectorize(join=True), TATML(random_state=seed)),
+        "vectors",
+        "the library's defaults on the vectorised descriptors, nothing searched",
+        own_threshold=True,
+    ),
+    Method(
+        "tatml_paper_vec",
+        "TATML, paper's setting, vectors",
+        "exploratory",
+        lambda seed: make_pipeline(Vectorize(join=True), _paper_tatml(seed)),
+        "vectors",
+        "the paper's setting on the vectorised descriptors",
+        own_threshold=True,
+    ),
+)
+METHODS: Mapping[str, Method] = {method.name: method for method in _ENTRIES}
+QUICK_METHODS = ("tatml", "euc", "maz", "tatml_star", "gmml", "lda")

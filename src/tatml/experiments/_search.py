@@ -1,0 +1,143 @@
+"""Parts that methods are built of, and what can be asked of any of them once it is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.utils.validation import has_fit_parameter
+
+from .._data.blocks import Blocks, as_blocks
+from ..features import Vectorize
+
+__all__ = [
+    "MatchedPCA",
+    "ThresholdSearch",
+    "chosen_parameters",
+    "embed",
+    "fit_in_training_half",
+    "learner_of",
+    "matched_size",
+]
+
+
+def matched_size(row_counts: Sequence[int]) -> int:
+    """The p whose p(p + 1) is nearest to Σ n_m (n_m + 1): as many numbers in W as TATML has.
+
+    Examples
+    --------
+    >>> matched_size([7, 7]), matched_size([7]), matched_size([5, 5])
+    (10, 7, 7)
+    """
+    wanted = sum(n * (n + 1) for n in row_counts)
+    sizes = np.arange(1, 2 + int(np.sqrt(wanted)))
+    return int(sizes[np.argmin(np.abs(sizes * (sizes + 1) - wanted))])
+
+
+class MatchedPCA(TransformerMixin, BaseEstimator):
+    """Vectors of all blocks, reduced to the size that `matched_size` says."""
+
+    def fit(self, X: Blocks, y: Any = None) -> Self:
+        """Find the principal components of the vectors."""
+        size = matched_size([n for n, _ in as_blocks(X).block_shapes])
+        self.vectorize_ = Vectorize(join=True)
+        vectors = self.vectorize_.fit_transform(X)
+        self.pca_ = PCA(min(size, *vectors.shape), svd_solver="full").fit(vectors)
+        return self
+
+    def transform(self, X: Blocks) -> NDArray[np.float64]:
+        """The leading principal components, shape (n_samples, p)."""
+        return self.pca_.transform(self.vectorize_.transform(X))
+
+
+class ThresholdSearch(TransformerMixin, BaseEstimator):
+    """The best of several fixed thresholds, each with its own search over C on the same folds.
+
+    Parameters
+    ----------
+    estimator : TATMLCV
+        What searches over C.
+    thresholds : sequence of float
+        In the units of `pair_distance`.
+    """
+
+    def __init__(self, estimator: Any, thresholds: Sequence[float]):
+        self.estimator = estimator
+        self.thresholds = thresholds
+
+    def fit(self, X: Blocks, y: NDArray, groups: NDArray | None = None) -> Self:
+        """Search each threshold, and keep the best."""
+        searches = [
+            clone(self.estimator).set_params(threshold=threshold).fit(X, y, groups)
+            for threshold in self.thresholds
+        ]
+        scores = [search.best_score_ for search in searches]
+        best = int(np.argmax(scores))
+        self.best_estimator_, self.best_score_ = searches[best], scores[best]
+        self.best_params_ = {
+            "C": self.best_estimator_.best_params_["C"],
+            "threshold": float(self.thresholds[best]),
+        }
+        return self
+
+    def transform(self, X: Blocks) -> NDArray[np.float64]:
+        """Embed samples with the best."""
+        return self.best_estimator_.transform(X)
+
+
+def fit_in_training_half(
+    estimator: Any, X: Blocks, y: NDArray, groups: NDArray | None = None, folds: int = 5
+) -> Any:
+    """Fit an estimator of `METHODS`; with groups, no group is on both sides of a fold or a pair."""
+    if groups is None:
+        return estimator.fit(X, y)
+    parameters = {}
+    if hasattr(estimator, "param_grid"):
+        estimator.set_params(cv=StratifiedGroupKFold(folds))
+        parameters = {"groups": groups}
+        steps = estimator.estimator.steps
+    else:
+        steps = getattr(estimator, "steps", [])
+    if not steps:
+        parameters = {"groups": groups}
+    for name, step in steps:
+        if has_fit_parameter(step, "groups"):
+            parameters[f"{name}__groups"] = groups
+    return estimator.fit(X, y, **parameters)
+
+
+def embed(fitted: Any, X: Blocks) -> NDArray[np.float64]:
+    """The samples where their Euclidean distance is the one that was learnt."""
+    if hasattr(fitted, "param_grid"):
+        return fitted.best_estimator_[:-1].transform(X)
+    return fitted.transform(X)
+
+
+def learner_of(fitted: Any) -> Any:
+    """The estimator that learnt the metric, inside searches and pipelines."""
+    if hasattr(fitted, "param_grid"):
+        steps = fitted.best_estimator_.named_steps
+        return steps.get("metric", fitted.best_estimator_[-1])
+    if hasattr(fitted, "steps"):
+        return learner_of(fitted[-1])
+    return getattr(fitted, "best_estimator_", fitted)
+
+
+def chosen_parameters(fitted: Any) -> dict[str, Any]:
+    """What the search chose, by plain names; empty where there was none."""
+    source = fitted[-1] if hasattr(fitted, "steps") else fitted
+    chosen = getattr(source, "best_params_", {})
+    return {name.rpartition("__")[2]: _plain(value) for name, value in chosen.items()}
+
+
+def _plain(value: Any) -> Any:
+    return (
+        [float(part) for part in value]
+        if hasattr(value, "__len__") and not isinstance(value, str)
+        else value
+    )

@@ -1,0 +1,81 @@
+"""The sensitivity study: the paper's grid and thresholds, then many decades of everything.
+
+A setting is a small dict: "study" says which part it belongs to ("grid" and "threshold" are the
+paper's, with c by cross-validation; "decades" moves one number at a time, with c = 1 unless it is
+the one that moves), and the rest are numbers of the theory: c0, mu0, b0, C, n_pairs (a class).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from .._estimators import PAPER, TATML, TATMLCV
+from ._methods import METHODS, Method
+from ._settings import PAPER_WEIGHTS, PROTOCOL, SENSITIVITY
+
+__all__ = ["sensitivity_method", "sensitivity_settings"]
+
+Setting = dict[str, Any]
+
+
+def sensitivity_settings(quick: bool = False) -> list[tuple[str, Setting]]:
+    """(method, setting) for all points of the study.
+
+    Examples
+    --------
+    >>> points = sensitivity_settings()
+    >>> sum(setting["study"] == "grid" for _, setting in points)
+    12
+    """
+    return [*_paper_settings(), *_decades(quick)]
+
+
+def _paper_settings() -> Iterator[tuple[str, Setting]]:
+    for c0, mu0 in product(SENSITIVITY.c0, SENSITIVITY.mu0):
+        yield "tatml", {"study": "grid", "c0": c0, "mu0": mu0}
+    for b0 in SENSITIVITY.b0:
+        yield "maz", {"study": "threshold", "b0": b0}
+
+
+def _decades(quick: bool) -> Iterator[tuple[str, Setting]]:
+    decades = SENSITIVITY.quick_decades if quick else SENSITIVITY.decades
+    n_pairs = SENSITIVITY.quick_n_pairs if quick else SENSITIVITY.n_pairs
+    moves = [
+        ("tatml", "c0"),
+        ("tatml", "mu0"),
+        ("tatml", "C"),
+        ("tatml", "n_pairs"),
+        ("maz", "b0"),
+        ("maz", "C"),
+        ("maz", "n_pairs"),
+    ]
+    for method, name in moves:
+        for value in n_pairs if name == "n_pairs" else decades:
+            yield method, {"study": "decades", "moves": name, name: value}
+
+
+def sensitivity_method(name: str, setting: Setting) -> Method:
+    """TATML or Maz in a setting, all else as in the paper."""
+    known = METHODS[name]
+
+    def build(seed: int) -> TATML | TATMLCV:
+        options = _options(name, setting) | {"random_state": seed}
+        if setting["study"] == "decades":
+            return TATML(**options)
+        options.pop("C")
+        return TATMLCV(PAPER_WEIGHTS, cv=PROTOCOL.folds, **options)
+
+    return Method(name, known.title, known.kind, build, known.form, known.about, own_threshold=True)
+
+
+def _options(name: str, setting: Setting) -> dict[str, Any]:
+    options = dict(PAPER) | {"C": setting.get("C", PAPER["C"])}
+    options["n_pairs_per_class"] = setting.get("n_pairs", PAPER["n_pairs_per_class"])
+    if name == "maz":  # b0 is squared, and γ_s γ_d = 1: see theory (T)
+        options |= {"threshold": setting.get("b0", 1.0) ** 0.5, "c0": None, "threshold_prior": None}
+    else:
+        options["c0"] = setting.get("c0", PAPER["c0"])
+        options["threshold_prior"] = setting.get("mu0", 1.0) ** 0.5
+    return options

@@ -1,0 +1,154 @@
+"""What there is to run: one task a record, made from the declared settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Literal, get_args
+
+from ._data import data_digest, digest_of
+from ._methods import METHODS, QUICK_METHODS, Method
+from ._protocol import seed_of
+from ._sensitivity import Setting, sensitivity_method, sensitivity_settings
+from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, SENSITIVITY, Dataset, features_of
+
+__all__ = ["EXPERIMENTS", "Task", "choose", "make_tasks"]
+
+Experiment = Literal["table1", "sensitivity"]
+EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
+CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")  # of the protocol
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run: a method on a feature type of a data set, in one repeat."""
+
+    experiment: Experiment
+    dataset: Dataset
+    features: str
+    method: str
+    repeat: int
+    setting: Setting = field(default_factory=dict, hash=False)
+
+    def make_method(self) -> Method:
+        """The method, in its setting where there is one."""
+        if self.experiment == "sensitivity":
+            return sensitivity_method(self.method, self.setting)
+        return METHODS[self.method]
+
+    def seeds(self) -> dict[str, int]:
+        """The same for all methods, so that they see the same halves and the same pairs."""
+        place = self.dataset.dataset, self.dataset.split, self.repeat
+        return {use: seed_of(use, *place) for use in ("split", "fit", "score")}
+
+    def identity(self) -> dict[str, Any]:
+        """What a record says of the task; `key` changes with all that was declared."""
+        protocol = {name: getattr(PROTOCOL, name) for name in CHANGES_NUMBERS}
+        digest = digest_of([_declared(self.make_method().build(0)), protocol])
+        declared = {
+            "experiment": self.experiment,
+            "dataset": self.dataset.dataset,
+            "split": self.dataset.split,
+            "features": self.features,
+            "method": self.method,
+            "setting": self.setting,
+            "repeat": self.repeat,
+            "data_digest": data_digest(self.dataset),
+            "digest": digest,
+        }
+        place = "/".join(_word(value) for value in declared.values())
+        return {**declared, "seed": self.seeds()["split"], "key": place}
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _declared(value: Any) -> Any:
+    """An estimator as its class and parameters, all the way down."""
+    if hasattr(value, "get_params") and not isinstance(value, str):
+        parameters = value.get_params(deep=False).items()
+        return [type(value).__name__, {name: _declared(part) for name, part in parameters}]
+    if hasattr(value, "__iter__") and not isinstance(value, str):
+        return [_declared(part) for part in value]
+    return repr(value)
+
+
+def make_tasks(
+    names: Sequence[str],
+    *,
+    datasets: Sequence[str],
+    methods: Sequence[str] | None,
+    features: Sequence[str] | None,
+    repeats: int,
+    quick: bool,
+) -> list[Task]:
+    """All tasks of the experiments, the first repeat of everything first."""
+    declared = QUICK_DATASETS if quick else DATASETS
+    tasks: list[Task] = []
+    if "table1" in names:
+        fast = [name for name, method in METHODS.items() if not method.slow]
+        rows = methods or (QUICK_METHODS if quick else fast)
+        tasks += _table_tasks([declared[name] for name in datasets], rows, features, repeats)
+    if "sensitivity" in names:
+        tasks += _sensitivity_tasks(
+            declared[_sensitivity_dataset(datasets, quick)], methods, repeats, quick
+        )
+    return sorted(tasks, key=lambda task: (EXPERIMENTS.index(task.experiment), task.repeat))
+
+
+def _table_tasks(
+    datasets: Iterable[Dataset], rows: Sequence[str], features: Sequence[str] | None, repeats: int
+) -> list[Task]:
+    tasks = []
+    for dataset, method, repeat in product(datasets, rows, range(repeats)):
+        for name in features_of(dataset):
+            wanted = features is None or name in features
+            if wanted and _makes_sense(dataset, name, METHODS[method]):
+                tasks.append(Task("table1", dataset, name, method, repeat))
+    return tasks
+
+
+def _makes_sense(dataset: Dataset, features: str, method: Method) -> bool:
+    """As vectors, a matrix and its unfoldings are the same numbers: one of them is enough."""
+    return method.form == "matrices" or dataset.pixel_features is not None or features == "vector"
+
+
+def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
+    """The paper's, unless the embedded one, or embedded ones alone, are asked for or at hand."""
+    real, embedded = SENSITIVITY.dataset, SENSITIVITY.embedded_dataset
+    if real in datasets and not quick:
+        return real
+    needs_no_files = quick or all(DATASETS[name].embedded for name in datasets)
+    return embedded if embedded in datasets or needs_no_files else real
+
+
+def _sensitivity_tasks(
+    dataset: Dataset, methods: Sequence[str] | None, repeats: int, quick: bool
+) -> list[Task]:
+    return [
+        Task("sensitivity", dataset, SENSITIVITY.features, method, repeat, setting)
+        for method, setting in sensitivity_settings(quick)
+        if methods is None or method in methods
+        for repeat in range(repeats)
+    ]
+
+
+def choose(name: str, given: Sequence[str] | str | None, known: Iterable[str]) -> list[str] | None:
+    """The names that were given, each known and once; None where none were.
+
+    Examples
+    --------
+    >>> choose("methods", ["euc", "euc"], METHODS)
+    ['euc']
+    """
+    if given is None:
+        return None
+    given = [given] if isinstance(given, str) else list(given)
+    known = list(known)
+    for one in given:
+        if one not in known:
+            raise ValueError(f"{name}: expected some of {', '.join(known)}, got {one!r}")
+    return list(dict.fromkeys(given)) or None
