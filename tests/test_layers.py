@@ -1,146 +1,25 @@
-"""The layers of the library: a module imports from its own layer or from lower ones only.
-
-What a module imports inside a function counts too; what it imports for the type checker alone
-(``if TYPE_CHECKING:``) does not.
-"""
+"""A module imports from its own layer or from lower ones only; `import_graph.py` has the layers."""
 
 import ast
 from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-SOURCE = Path(__file__).resolve().parents[1] / "src"
-PACKAGE = "tatml"
-
-# The layers, lowest first: a name, and the modules that belong to it, without "tatml.". The package
-# itself shows what lies below it; above it is what uses the library as a user does.
-LAYERS = (
-    ("foundation", ("_array", "_messages", "_svec", "_threads", "_validation", "_warnings")),
-    ("data", ("_data", "_data.*")),
-    ("features", ("features", "features.*")),
-    ("datasets", ("datasets", "datasets.*")),
-    (
-        "mathematics",
-        (
-            "_optim",
-            "_optim.certificate",
-            "_optim.hessian",
-            "_optim.losses",
-            "_optim.pair_sums",
-            "_optim.pair_term",
-            "_optim.point",
-            "_optim.problem",
-            "_optim.terms",
-        ),
-    ),
-    (
-        "solvers",
-        (
-            "_optim.checkpoint",
-            "_optim.dual_newton",
-            "_optim.dykstra",
-            "_optim.linear_systems",
-            "_optim.monitor",
-            "_optim.newton",
-            "_optim.nt_scaling",
-            "_optim.projection",
-            "_optim.result",
-            "_optim.solvers",
-        ),
-    ),
-    ("sharding", ("_sharding", "_sharding.*")),
-    ("learning", ("_learn_metric",)),
-    ("estimators", ("_estimators", "_estimators.*")),
-    ("public", ("inspection", "losses", "plotting", "solvers")),
-    ("package", ("__init__",)),
-    ("models", ("io",)),
-    ("experiments", ("experiments", "experiments.*")),
-    ("commands", ("__main__", "_cli", "_cli.*")),
-)
-
-
-# The import graph
-
-
-def read_modules():
-    """{name: (path, whether it is a package)} of all modules."""
-    found = {}
-    for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
-        is_package = parts[-1] == "__init__"
-        found[".".join(parts[:-1] if is_package else parts)] = path, is_package
-    return found
-
-
-def imports_of(tree, name, is_package, modules):
-    """The modules of this package that a module imports when it runs, as {name: line}."""
-    parts = name.split(".")
-    package = parts if is_package else parts[:-1]
-    found = {}
-    for node in nodes_that_run(tree):
-        if isinstance(node, ast.Import):
-            wanted = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else []
-            source = ".".join([*above, *([node.module] if node.module else [])])
-            # What is imported is a module, or a name in one.
-            inside = [f"{source}.{alias.name}" for alias in node.names]
-            wanted = [module if module in modules else source for module in inside]
-        else:
-            continue
-        for module in wanted:
-            if module in modules:
-                found.setdefault(module, node.lineno)
-    return found
-
-
-def nodes_that_run(node):
-    """All nodes but those of ``if TYPE_CHECKING:``."""
-    yield node
-    left_out = node.body if is_for_type_checkers(node) else []
-    for child in ast.iter_child_nodes(node):
-        if child not in left_out:
-            yield from nodes_that_run(child)
-
-
-def is_for_type_checkers(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
-def layers_of(module):
-    """The numbers of the layers that claim a module: there should be one."""
-    short = module.removeprefix(PACKAGE).removeprefix(".") or "__init__"
-    return [
-        number
-        for number, (_, patterns) in enumerate(LAYERS)
-        if any(fnmatchcase(short, pattern) for pattern in patterns)
-    ]
-
-
-MODULES = read_modules()
-GRAPH = {
-    name: imports_of(ast.parse(path.read_text(encoding="utf-8")), name, is_package, MODULES)
-    for name, (path, is_package) in MODULES.items()
-}
-
+from import_graph import GRAPH, LAYERS, MODULES, PACKAGE, imports_of, layers_of
 
 # The rules
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_is_in_one_layer(module):
-    names = [LAYERS[number][0] for number in layers_of(module)]
-    assert len(names) == 1, f"{module}: expected one layer in LAYERS, got {names or 'none'}"
+def test_every_module_is_in_one_layer():
+    claimed = {module: [LAYERS[number][0] for number in layers_of(module)] for module in MODULES}
+    wrong = {module: names for module, names in claimed.items() if len(names) != 1}
+    assert wrong == {}, "expected one layer of LAYERS per module"
 
 
-@pytest.mark.parametrize(
-    "pattern", [pattern for _, patterns in LAYERS for pattern in patterns], ids=str
-)
-def test_every_declared_module_is_there(pattern):
+def test_every_declared_module_is_there():
     shorts = [name.removeprefix(PACKAGE).removeprefix(".") or "__init__" for name in MODULES]
-    assert any(fnmatchcase(short, pattern) for short in shorts), f"{pattern}: no such module"
+    patterns = [pattern for _, patterns in LAYERS for pattern in patterns]
+    assert [p for p in patterns if not any(fnmatchcase(short, p) for short in shorts)] == []
 
 
 def upward_imports(importer, imported):
@@ -155,9 +34,8 @@ def upward_imports(importer, imported):
             )
 
 
-@pytest.mark.parametrize("module", GRAPH)
-def test_no_module_imports_from_a_higher_layer(module):
-    upward = list(upward_imports(module, GRAPH[module]))
+def test_no_module_imports_from_a_higher_layer():
+    upward = [line for module in GRAPH for line in upward_imports(module, GRAPH[module])]
     assert not upward, "; ".join(upward)
 
 

@@ -48,6 +48,10 @@ PUBLIC_OBJECTS = [
 CONSTANTS = {"tatml.PAPER", "tatml.experiments.DATASETS", "tatml.experiments.METHODS"}
 
 
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
 def source_id(path):
     return path.relative_to(ROOT / "src").as_posix()
 
@@ -89,13 +93,10 @@ def lines_that_look_at_arrays(source):
     return [node.lineno for node in ast.walk(ast.parse(source)) if looks_at_an_array(node)]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [path for path in SOURCES if source_id(path) not in LOOKS_AT_TYPES],
-    ids=source_id,
-)
-def test_only_the_edge_looks_at_arrays(source):
-    assert lines_that_look_at_arrays(source.read_text(encoding="utf-8")) == []
+def test_only_the_edge_looks_at_arrays():
+    below = [path for path in SOURCES if source_id(path) not in LOOKS_AT_TYPES]
+    found = {source_id(path): lines_that_look_at_arrays(read(path)) for path in below}
+    assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 @pytest.mark.parametrize(
@@ -121,11 +122,10 @@ def cited_labels(text):
     return [label for group in CITATION.findall(text) for label in re.findall(LABEL, group)]
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=source_id)
-def test_cited_equations_exist(source):
-    theory = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    cited = cited_labels(source.read_text(encoding="utf-8"))
-    assert [label for label in cited if f"**{label}**" not in theory] == []
+def test_cited_equations_exist():
+    theory = read(ROOT / "docs" / "theory.md")
+    cited = {(source_id(path), label) for path in SOURCES for label in cited_labels(read(path))}
+    assert [place for place in sorted(cited) if f"**{place[1]}**" not in theory] == []
 
 
 def test_citations_are_found():
@@ -135,51 +135,105 @@ def test_citations_are_found():
 
 
 def test_the_source_cites_the_theory():
-    assert any(cited_labels(source.read_text(encoding="utf-8")) for source in SOURCES)
+    assert any(cited_labels(read(source)) for source in SOURCES)
+
+
+# Sizes: what a reader has to hold in mind
+
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS = 400, 40, 8
+
+
+def body_lines(function, lines):
+    """The lines of code of a function: neither its signature nor docstrings, comments, blanks."""
+    texts = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    left_out = {line for node in texts for line in range(node.lineno, node.end_lineno + 1)}
+    body = range(function.body[0].lineno, function.end_lineno + 1)
+    code = [lines[line - 1].strip() for line in body if line not in left_out]
+    return sum(bool(line) and not line.startswith("#") for line in code)
+
+
+def too_large(path):
+    text = read(path)
+    lines = text.splitlines()
+    if len(lines) > LONGEST_FILE:
+        yield f"{source_id(path)}: {len(lines)} lines"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            place = f"{source_id(path)}:{node.lineno} {node.name}"
+            arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            count = len([a for a in arguments if a.arg not in ("self", "cls")])
+            if (size := body_lines(node, lines)) > LONGEST_FUNCTION:
+                yield f"{place}: {size} lines of code"
+            is_private = node.name.startswith("_") and node.name != "__init__"
+            if is_private and count > MOST_PARAMETERS:
+                yield f"{place}: {count} parameters"
+
+
+def test_files_functions_and_signatures_are_short():
+    assert [line for path in SOURCES for line in too_large(path)] == []
+
+
+def test_what_is_too_large_is_found(tmp_path, monkeypatch):
+    path = ROOT / "src" / "tatml" / "made_up.py"
+    long = "def long():\n" + "    x = 1\n" * 41 + "\n" * 400
+    wide = "def _wide(a, b, c, d, *, e, f, g, h, i):\n    pass\n"
+    monkeypatch.setattr(f"{__name__}.read", lambda path: long + wide)
+    found = [line.split(": ")[1] for line in too_large(path)]
+    assert found == ["444 lines", "41 lines of code", "9 parameters"]
 
 
 # Public names, documentation and version
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_public_names(module):
-    assert sorted(importlib.import_module(module).__all__) == sorted(PUBLIC[module].split())
+def test_public_names():
+    listed = {module: sorted(importlib.import_module(module).__all__) for module in PUBLIC}
+    assert listed == {module: sorted(names.split()) for module, names in PUBLIC.items()}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_other_module_is_private_by_name(module):
-    is_private = any(part.startswith("_") for part in module.split("."))
-    assert is_private != (module in PUBLIC)
+def test_every_other_module_is_private_by_name():
+    without_underscore = {name for name in MODULES if "._" not in name}
+    assert without_underscore == set(PUBLIC)
 
 
-@pytest.mark.parametrize("name", sorted({*PUBLIC_OBJECTS} - CONSTANTS))
-def test_public_objects_are_documented_with_an_example(name):
+def undocumented(name):
+    """What lacks a docstring or an example in a public object, by name."""
     module, _, own = name.rpartition(".")
     public = getattr(importlib.import_module(module), own)
-    documentation = inspect.getdoc(public)
-    assert "Examples\n--------\n>>> " in documentation
+    if "Examples\n--------\n>>> " not in (inspect.getdoc(public) or ""):
+        yield f"{name}: no example"
     for attribute, value in vars(public).items() if inspect.isclass(public) else ():
-        field = attribute in inspect.get_annotations(public)  # a parameter of a dataclass
+        is_field = attribute in inspect.get_annotations(public)  # a parameter of a dataclass
         by_protocol = getattr(tatml.losses.PairLoss, attribute, None)  # documents the losses
         documented = inspect.getdoc(value) or inspect.getdoc(by_protocol)
-        assert field or attribute.startswith("_") or documented, attribute
+        if not (is_field or attribute.startswith("_") or documented):
+            yield f"{name}.{attribute}: no docstring"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name):
-    module = importlib.import_module(name)
-    assert module.__doc__
-    assert doctest.testmod(module).failed == 0
+def test_public_objects_are_documented_with_an_example():
+    names = sorted({*PUBLIC_OBJECTS} - CONSTANTS)
+    assert [line for name in names for line in undocumented(name)] == []
+
+
+def test_examples_run():
+    modules = [importlib.import_module(name) for name in MODULES]
+    assert [module.__name__ for module in modules if not module.__doc__] == []
+    results = {module.__name__: doctest.testmod(module) for module in modules}
+    assert [name for name, result in results.items() if result.failed] == []
+    assert sum(result.attempted for result in results.values()) > 100
 
 
 def test_the_version_has_one_source():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))
     assert "version" not in project["project"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "tatml.__version__"}
 
 
 def test_the_citation_names_the_version():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    citation = read(ROOT / "CITATION.cff")
     assert re.findall(r"^version: (\S+)$", citation, re.MULTILINE) == [tatml.__version__]
 
 
