@@ -13,17 +13,22 @@ BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,
 # How much `make fuzz` does: fuzzed calls, and problems for the oracle of 60 digits.
 CASES ?= 20000
 SEEDS ?= 2000
+# How many random changes `make mutants` tries, and which.
+COUNT ?= 150
+SEED ?= 0
 
-.PHONY: help demo test fuzz test-metric-learn test-torch test-oldest lint types format bench clean
+.PHONY: help demo test coverage mutants fuzz test-metric-learn test-torch test-oldest lint types format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     learn a metric and show it"
 	@echo "make test     run the tests"
+	@echo "make coverage run the tests and show how much of the library they run"
+	@echo "make mutants  break the library in COUNT=150 random places and see whether a test fails"
 	@echo "make fuzz     attack the library: CASES=20000 calls, SEEDS=2000 problems solved with 60 digits"
 	@echo "make test-metric-learn  run metric-learn's own tests on our estimators"
-	@echo "make test-torch         run the tests of PyTorch tensors, on the CPU and a GPU if there is one"
+	@echo "make test-torch         run the tests of PyTorch tensors, on the CPU, and on a GPU if there is one"
 	@echo "make test-oldest        run the tests with the oldest versions that we allow"
 	@echo "make lint     check style and formatting"
 	@echo "make types    check the type annotations"
@@ -40,6 +45,13 @@ demo: $(VENV)/.with-plot
 test: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
 
+coverage: $(VENV)/.with-test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto --cov=tatml --cov-branch --cov-report=term:skip-covered
+
+mutants: $(VENV)/.with-test
+	$(BIN)/python tests/mutants.py --record
+	$(BIN)/python tests/mutants.py --count $(COUNT) --seed $(SEED)
+
 fuzz: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzzing.py --cases $(CASES)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/oracle.py --seeds 0:$(SEEDS)
@@ -48,6 +60,7 @@ test-metric-learn: .venv-metric-learn/.with-metric-learn
 	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn
 
 test-torch: .venv-torch/.with-torch
+	@echo 'Tests of GPUs are skipped where PyTorch sees none.'
 	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -q tests/test_torch.py tests/test_strict.py tests/test_scaling.py
 
 test-oldest: build/oldest.txt
@@ -92,6 +105,7 @@ build/oldest.txt: pyproject.toml tests/external/oldest_versions.py
 	$(PYTHON) tests/external/oldest_versions.py > $@
 
 .venv-torch/.with-torch: pyproject.toml
+	@echo 'Installing PyTorch with all that it brings, into .venv-torch: about 6 GB of disk, some minutes.'
 	$(PYTHON) -m venv --clear .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]' \
 	    pytest hypothesis array-api-strict
