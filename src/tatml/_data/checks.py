@@ -10,7 +10,8 @@ import numpy as np
 
 from .._array import Array, foreign_kind, namespace, place_of
 from .._validation import as_list
-from .blocks import Blocks, as_array_like
+from .arrays import as_array_like
+from .blocks import Blocks
 
 LARGEST_ENTRY = 1e60
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._array import foreign_kind, to_numpy
-from .blocks import read_array
+from .arrays import read_array
 
 __all__ = [
     "Pairs",
