@@ -16,7 +16,7 @@ from sklearn.utils.random import sample_without_replacement
 from tatml import TATML
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import Pairs
-from tatml._data.sampling import STRATEGIES, _ByGroup, _numbered, balanced, draw_pairs
+from tatml._data.sampling import STRATEGIES, _ByGroup, _draw_cells, balanced, draw_pairs
 
 
 def draw(strategy, labels, groups=None, *, X=None, n_pairs=None, n_neighbors=3, seed=0):
@@ -267,7 +267,7 @@ def test_a_source_of_random_numbers_goes_on(source):
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8))
 def test_every_place_of_every_row_has_one_number(counts):
     """All are wanted: each (row, place) comes exactly once."""
-    row, place = _numbered(np.array(counts), 10**6, np.random.RandomState(0))
+    row, place = _draw_cells(np.array(counts), 10**6, np.random.RandomState(0))
     expected = [(r, p) for r, count in enumerate(counts) for p in range(count)]
     assert sorted(zip(row.tolist(), place.tolist(), strict=True)) == expected
 
@@ -314,7 +314,7 @@ def pairs_across_by_hand(labels, groups, label, n_wanted, random_state):
 @given(
     st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 12), st.sampled_from([1, 5, 400])
 )
-def test_pairs_across_classes_and_groups_are_numbered_in_order(seed, n, n_groups, n_wanted):
+def test_pairs_across_classes_and_groups_are_draw_cells_in_order(seed, n, n_groups, n_wanted):
     rng = np.random.default_rng(seed)
     labels, groups = rng.integers(4, size=n), rng.integers(n_groups, size=n)
     inside = np.flatnonzero(labels == labels[0])
