@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from tatml import Newton, Status
+from tatml._optim import damped_newton, pair_term
 from tatml._optim import newton as newton_module
-from tatml._optim import pair_term
 from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
 from tatml._optim.linear_systems import SYSTEMS
 from tatml._optim.monitor import Monitor
@@ -265,7 +265,7 @@ def test_the_exact_search_minimises_along_the_direction(c0, C):
             moved = [w + t * f @ v @ f.T for w, f, v in zip(W, T, V, strict=True)]
             return case.primal(moved, b0 + t * b / scale)
 
-        length = newton_module._exact_search(point, (V, b))
+        length = damped_newton.exact_length(point, (V, b))
         found = minimize_scalar(value, bounds=(0, 0.98 * boundary), method="bounded")
         assert 0 < length < boundary
         assert value(length) <= found.fun + 1e-4 * (value(0) - found.fun)
@@ -275,7 +275,7 @@ def test_the_search_refuses_to_ascend():
     case = random_case(SHAPES["square"])
     point = case.at(*random_point(case))
     uphill = [G.copy() for G in point.gradient], point.threshold_slope
-    assert newton_module._exact_search(point, uphill) == 0
+    assert damped_newton.exact_length(point, uphill) == 0
 
 
 @pytest.mark.parametrize("c0", [1.0, inf])
@@ -306,7 +306,7 @@ def test_the_solver_starts_where_it_is_told():
     W, b0 = random_point(case)
     problem = case.problem()
     monitor = Monitor(problem, tol=1e-10, max_iter=50)
-    result = newton_module.newton(problem, monitor, start=(factors_of(problem, W), b0))
+    result = newton_module.solve_newton(problem, monitor, start=(factors_of(problem, W), b0))
     assert result.history["b0"][0] == b0
     assert_allclose(result.history["primal"][0], case.primal(W, b0), rtol=1e-10)
     assert_optimal(case, result, tol=1e-10)
@@ -346,11 +346,11 @@ def test_polished_multipliers_certify_half_the_squared_newton_step(name, c0):
     best = case.learn(tol=1e-12)
     W = [(1 + 1e-4) * matrix for matrix in best.W]  # near the solution, on known sides of all kinks
     point = case.at(W, best.b0)
-    direction = newton_module._newton_direction(point)
+    direction = damped_newton.accurate_direction(point)
     V, b = direction
     slope = sum(np.sum(G * block) for G, block in zip(point.gradient, V, strict=True))
     decrement = -(slope + point.threshold_slope * b)
-    polished = newton_module._polished(point, direction)
+    polished = damped_newton.predict_multipliers(point, direction)
     assert_allclose(polished.gap, decrement / 2, rtol=0.01)
     assert polished.gap < point.gap
     s = polished.slope

@@ -18,7 +18,7 @@ Between epochs W is made anew from s, so that rounding never adds up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from .problem import LogDetProblem
 from .projection import InverseBlock, closed_root, efficient_block, monotone_root, searched_root
 from .result import Result, Status
 
-__all__ = ["ORDERS", "PROJECTIONS", "dykstra"]
+__all__ = ["ORDERS", "PROJECTIONS", "solve_dykstra"]
 
 CHUNK_BYTES = 2**20  # one chunk of differences
 FEWEST_PROJECTIONS = 32  # between two certificates, which cost about as much
@@ -47,11 +47,11 @@ ORDERS: dict[str, Callable[[int, Any], Array]] = {
 PROJECTIONS = ("efficient", "naive")
 
 
-def dykstra(
+def solve_dykstra(
     problem: LogDetProblem,
     monitor: Monitor,
     *,
-    start: tuple[list[Array], float] | None = None,
+    start: tuple[Sequence[Array], float] | None = None,
     multipliers: Array | None = None,
     projection: str = "efficient",
     order: str = "permutation",
@@ -247,7 +247,7 @@ def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
 
 
 def _first_multipliers(
-    problem: LogDetProblem, start: tuple[list[Array], float] | None, multipliers: Array | None
+    problem: LogDetProblem, start: tuple[Sequence[Array], float] | None, multipliers: Array | None
 ) -> Array:
     """The first of: what was carried over, the slopes at the start, zero; where g ≥ g(0) = 0."""
     candidates = []

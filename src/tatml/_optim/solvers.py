@@ -17,9 +17,9 @@ from .._array import Array, linalg_errors, raising_linalg
 from .._messages import shown, shown_settings
 from .._threads import SMALL, _threadpools
 from .._validation import check_choice, check_count, check_random
-from .dykstra import dykstra
+from .dykstra import solve_dykstra
 from .monitor import Monitor
-from .newton import newton
+from .newton import Start, solve_newton
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status
 
@@ -30,7 +30,6 @@ Projection = Literal["efficient", "naive"]
 Order = Literal["permutation", "random", "cyclic"]
 OnInterrupt = Literal["raise", "return"]
 RandomLike = int | np.random.RandomState | np.random.Generator | None
-Start = tuple[list[Array], float]  # factors L in the problem's coordinates, and b0
 
 SIZES = "C, c0, mu0, weights"  # the parameters of learn_metric that scale the objective
 
@@ -168,7 +167,7 @@ class Newton(Solver):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        return newton(
+        return solve_newton(
             problem,
             monitor,
             start=_start_from(init, problem),
@@ -228,7 +227,7 @@ class Dykstra(Solver):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        return dykstra(
+        return solve_dykstra(
             problem,
             monitor,
             start=_start_from(init, problem),
