@@ -1,7 +1,8 @@
 """Solver "newton": it reaches the certified optimum, in few steps, wherever doubles allow it."""
 
 from itertools import product
-from math import inf, sqrt
+from math import inf, nan, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from tatml import Newton, Status
-from tatml._optim import damped_newton, pair_term
+from tatml._optim import damped_newton
 from tatml._optim import newton as newton_module
 from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
 from tatml._optim.linear_systems import SYSTEMS
@@ -43,14 +44,13 @@ def assert_optimal(case, result, tol=1e-8):
 
 
 @pytest.mark.parametrize(
-    ("name", "n_pairs"),
-    [*product(["wine", "breast_cancer", "digits"], [50, 500]), ("wine", 3_000)],
+    ("name", "n_pairs"), [("wine", 50), ("breast_cancer", 500), ("digits", 500), ("wine", 3_000)]
 )
 def test_forty_steps_are_enough(name, n_pairs):
     case = dataset_case(name, n_pairs)
     failures = []
     for C in (1e-6, 1e-2, 1.0, 1e2, 1e4):
-        for c0 in (0.01, 1.0, 0.1 * C * n_pairs, C * n_pairs, inf):
+        for c0 in (0.01, 1.0, 0.1 * C * n_pairs, inf):
             with threadpool_limits(1):  # with more, a busy machine is ten times slower
                 result = case.with_(C=C, c0=c0).learn(tol=1e-8, solver=Newton(max_iter=100))
             if result.n_iter > 40 or not result.converged:
@@ -58,14 +58,15 @@ def test_forty_steps_are_enough(name, n_pairs):
     assert failures == []
 
 
-@pytest.mark.parametrize("linear_solver", SYSTEMS)
-def test_every_linear_solver_reaches_the_same_optimum(linear_solver):
+def test_every_linear_solver_reaches_the_same_optimum():
     case = random_case(SHAPES["two ragged"], n_pairs=80, C=10.0, prior=True)
-    expected, result = case.learn(), case.learn(solver=Newton(linear_solver=linear_solver))
-    assert_optimal(case, result, tol=1e-12)
-    assert set(result.history["linear"][1:]) == {linear_solver}
-    for got, W in zip(result.W, expected.W, strict=True):
-        assert_allclose(got, W, rtol=1e-5, atol=1e-6)
+    expected = case.learn()
+    for linear_solver in SYSTEMS:
+        result = case.learn(solver=Newton(linear_solver=linear_solver))
+        assert_optimal(case, result, tol=1e-12)
+        assert set(result.history["linear"][1:]) == {linear_solver}
+        for got, W in zip(result.W, expected.W, strict=True):
+            assert_allclose(got, W, rtol=1e-5, atol=1e-6, err_msg=linear_solver)
 
 
 # Odd data
@@ -112,14 +113,13 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("linear_solver", ["auto", *SYSTEMS])
-@pytest.mark.parametrize("c0", [0.1, 1.0, inf])
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_pairs_are_solved(kind, c0, linear_solver):
-    for C in (1e-2, 1.0, 1e3):
+def test_odd_pairs_are_solved(kind):
+    for C, c0 in product((1e-2, 1e3), (0.1, 1.0, inf)):
         case = ODD[kind](random_case(SHAPES["two ragged"], C=C, c0=c0))
-        result = case.learn(tol=1e-8, solver=Newton(linear_solver=linear_solver))
-        assert_optimal(case, result)
+        for linear_solver in ("auto", *SYSTEMS):
+            result = case.learn(tol=1e-8, solver=Newton(linear_solver=linear_solver))
+            assert_optimal(case, result)
 
 
 def test_similar_pairs_of_equal_samples_change_nothing():
@@ -133,15 +133,13 @@ def test_similar_pairs_of_equal_samples_change_nothing():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])
-def test_data_in_any_units_are_solved(shape, scale):
-    for C in (1e-4, 1.0, 1e4):
-        for c0 in (1.0, inf):
-            case = random_case(SHAPES[shape], n_pairs=40, C=C, c0=c0)
-            case = case.with_(arrays=[scale * array for array in case.arrays])
-            result = case.learn(tol=1e-8)
-            assert_optimal(case, result)
-            assert result.n_iter <= 40
+def test_data_in_any_units_are_solved(shape):
+    for C, c0, scale in product((1e-4, 1e4), (1.0, inf), (1e-6, 1e-3, 1e3, 1e6)):
+        case = random_case(SHAPES[shape], n_pairs=40, C=C, c0=c0)
+        case = case.with_(arrays=[scale * array for array in case.arrays])
+        result = case.learn(tol=1e-8)
+        assert_optimal(case, result)
+        assert result.n_iter <= 40, (C, c0, scale)
 
 
 # Honest about what it did not reach
@@ -150,20 +148,16 @@ def test_data_in_any_units_are_solved(shape, scale):
 @pytest.mark.parametrize("tol", [1e-8, 1e-30])
 def test_a_status_never_claims_more_than_the_gap(tol):
     seen = set()
-    for C in (1e-6, 1.0, 1e6, 1e12):
-        for c0 in (1e-8, 1.0, inf):
-            for kind in (None, True, False):
-                case = random_case([(5, 1)], n_pairs=30, C=C, c0=c0)
-                case = case if kind is None else only(kind)(case)
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("tatml._learn_metric.warn_unless_converged", lambda result: None)
-                    result = case.learn(tol=tol, solver=Newton(max_iter=60))
-                seen.add(result.status)
-                assert result.converged == (result.gap <= tol * max(1, result.primal))
-                assert result.converged == (result.status is Status.CONVERGED)
-                assert result.gap > 0
-                assert_allclose(result.primal, case.primal(result.W, result.b0), rtol=1e-6)
-                assert result.dual <= case.primal(case.W0, case.mu0) * (1 + 1e-12)
+    for C, c0, kind in product((1e-6, 1.0, 1e12), (1e-8, 1.0, inf), (None, True, False)):
+        case = random_case([(5, 1)], n_pairs=30, C=C, c0=c0)
+        case = case if kind is None else only(kind)(case)
+        result = Newton(max_iter=60).solve(case.problem(), tol=tol)
+        seen.add(result.status)
+        assert result.converged == (result.gap <= tol * max(1, result.primal))
+        assert result.converged == (result.status is Status.CONVERGED)
+        assert result.gap > 0
+        assert_allclose(result.primal, case.primal(result.W, result.b0), rtol=1e-6)
+        assert result.dual <= case.primal(case.W0, case.mu0) * (1 + 1e-12)
     assert (Status.PRECISION in seen) == (tol < 1e-20)  # 1e-8 can be proved even for C = 1e12
 
 
@@ -190,52 +184,62 @@ def test_the_best_point_is_returned_not_the_last():
 # The start
 
 
-def test_the_rehearsal_on_a_sample_does_not_change_the_optimum(monkeypatch):
-    case = random_case(SHAPES["two ragged"], n_pairs=3_000, n_samples=60, C=1e-2, weights=True)
-    expected = case.learn(tol=1e-10, solver=Newton(random_state=0))
-    monkeypatch.setattr(newton_module, "SAMPLE", 300)
+def rehearsed_case(**options):
+    """More pairs than are solved without a rehearsal."""
+    return random_case(SHAPES["vectors"], n_pairs=80_001, n_samples=60, C=1e-3, **options)
+
+
+def solve(problem, tol=1e-10, **options):
+    """Newton's method without its object; it draws nothing unless it gets a source of numbers."""
+    monitor = Monitor(problem, tol=tol, max_iter=50)
+    return newton_module.solve_newton(problem, monitor, **options)
+
+
+def test_the_rehearsal_on_a_sample_does_not_change_the_optimum():
+    problem = rehearsed_case(weights=True).problem()
+    expected = solve(problem)
     starts = set()
     for seed in range(3):
-        result = case.learn(tol=1e-10, solver=Newton(random_state=seed))
+        result = solve(problem, random_state=np.random.RandomState(seed))
         starts.add(result.history["primal"][0])
         assert result.history["gap"][0] < 0.1 * expected.history["gap"][0]
         assert_allclose(result.primal, expected.primal, rtol=1e-9)
         assert_allclose(result.b0, expected.b0, rtol=1e-4)
-        for got, W in zip(result.W, expected.W, strict=True):
-            assert_allclose(got, W, rtol=1e-3, atol=1e-4)
+        assert_allclose(result.W[0], expected.W[0], rtol=1e-3, atol=1e-4)
+        # With a lost factor K / K_sample the rehearsal would solve another problem.
+        assert result.history["primal"][0] < 1.05 * expected.primal
     assert len(starts) == 3
 
 
-def test_the_sample_is_weighted_like_the_whole(monkeypatch):
-    """With a lost factor K / K_sample the rehearsal would solve another problem."""
-    case = random_case(SHAPES["square"], n_pairs=4_000, n_samples=100, C=1e-3)
-    optimum = case.learn().primal
-    monkeypatch.setattr(newton_module, "SAMPLE", 900)
-    first = case.learn(solver=Newton(random_state=0)).history["primal"][0]
-    assert first - optimum < 0.05 * optimum
+def test_the_rehearsal_is_announced(capsys):
+    case = rehearsed_case()
+    for n_pairs, rehearsed in ((80_001, True), (80_000, False)):
+        few = case.with_(pairs=case.pairs[:n_pairs], similar=case.similar[:n_pairs])
+        few.learn(tol=1e-6, verbose=True, solver=Newton(random_state=0))
+        lines = capsys.readouterr().out.splitlines()
+        assert (lines[0] == "Rehearsal on 20,000 of 80,001 pairs.") is rehearsed
+        assert ("All 80,001 pairs." in lines) is rehearsed
 
 
-def test_a_sampled_hessian_does_not_change_the_optimum(monkeypatch):
-    case = random_case(SHAPES["two ragged"], n_pairs=3_000, n_samples=60, C=1e-2, weights=True)
-    expected = case.learn(tol=1e-10, solver=Newton(linear_solver="dense"))
-    monkeypatch.setattr(pair_term, "PAIRS_PER_DIMENSION", 10)
-    result = case.learn(tol=1e-10, solver=Newton(linear_solver="dense", random_state=0))
+def test_a_sampled_hessian_does_not_change_the_optimum():
+    """A sample of 500 pairs per dimension, of which there are four, if twice as many are active."""
+    problem = random_case([(2, 1)], n_pairs=12_000, n_samples=60, C=1e-2, weights=True).problem()
+    expected = solve(problem, linear_solver="dense")
+    assert expected.history["n_active"][0] > 2 * 500 * 4
+    result = solve(problem, linear_solver="dense", random_state=np.random.RandomState(0))
     assert result.history["gap"][1] != expected.history["gap"][1]
     assert result.n_iter <= 40
     assert_allclose(result.primal, expected.primal, rtol=1e-9)
-    for got, W in zip(result.W, expected.W, strict=True):
-        assert_allclose(got, W, rtol=1e-3, atol=1e-4)
+    assert_allclose(result.W[0], expected.W[0], rtol=1e-3, atol=1e-4)
 
 
 # The damped step
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("c0", [0.1, inf])
 @pytest.mark.parametrize("linear_solver", SYSTEMS)
-def test_a_damped_step_descends(shape, c0, linear_solver):
-    case = random_case(SHAPES[shape], n_pairs=30, C=20.0, c0=c0, weights=True, prior=True)
-    for seed in range(5):
+def test_a_damped_step_descends(linear_solver):
+    for shape, c0, seed in product(SHAPES, (0.1, inf), range(2)):
+        case = random_case(SHAPES[shape], n_pairs=30, C=20.0, c0=c0, weights=True, prior=True)
         point = case.at(*random_point(case, seed))
         reached, Q, step = newton_module._damped_step(point, linear_solver)
         assert step.kind == "damped"
@@ -247,13 +251,12 @@ def test_a_damped_step_descends(shape, c0, linear_solver):
         assert_allclose(Q, max(1.0, largest), rtol=1e-12)
 
 
-@pytest.mark.parametrize("C", [1e-3, 5.0])
-@pytest.mark.parametrize("c0", [0.1, inf])
+@pytest.mark.parametrize(("C", "c0"), [(1e-3, 0.1), (5.0, 0.1), (5.0, inf)])
 def test_the_exact_search_minimises_along_the_direction(c0, C):
     """(LS): the t found is the best of F(W + tV, b0 + t δb), computed by loops."""
     case = random_case(SHAPES["two ragged"], n_pairs=30, C=C, c0=c0, weights=True, prior=True)
     scale = 1.0 if c0 == inf else sqrt(c0)
-    for seed in range(8):
+    for seed in range(4):
         W, b0 = random_point(case, seed)
         point, noise = case.at(W, b0), random_matrices(case, seed)
         V = [v / 10 - G for v, G in zip(noise, point.gradient, strict=True)]
@@ -278,6 +281,29 @@ def test_the_search_refuses_to_ascend():
     assert damped_newton.exact_length(point, uphill) == 0
 
 
+def rounded_line(**losses):
+    """A point whose losses along any direction are what rounding makes of them."""
+    line = SimpleNamespace(**{"slope": lambda t: 0.0, "increase": lambda t: 0.0} | losses)
+    return SimpleNamespace(
+        problem=SimpleNamespace(xp=np),
+        gradient=[np.diag([-0.01, 0.0])],
+        threshold_slope=0.0,
+        along=lambda V, b: line,
+    )
+
+
+def test_the_search_refuses_what_does_not_descend_measurably():
+    """The slope promises a descent; F itself has to fall too, and both have to be numbers."""
+    direction = [np.diag([1.0, 0.0])], 0.0
+    assert damped_newton.exact_length(rounded_line(), direction) > 0
+    for broken in (
+        {"increase": lambda t: 1.0},
+        {"increase": lambda t: nan},
+        {"slope": lambda t: nan},
+    ):
+        assert damped_newton.exact_length(rounded_line(**broken), direction) == 0
+
+
 @pytest.mark.parametrize("c0", [1.0, inf])
 def test_damped_steps_alone_converge(monkeypatch, c0):
     monkeypatch.setattr(newton_module, "_primal_dual_step", lambda *args: None)
@@ -288,41 +314,215 @@ def test_damped_steps_alone_converge(monkeypatch, c0):
     assert np.all(np.diff(result.history["primal"]) <= 1e-12)
 
 
+# The safeguards of a primal-dual step
+
+
+def primal_dual_step(point, linear_solver="dense", Q=None):
+    Q = newton_module._central(point) if Q is None else Q
+    return newton_module._primal_dual_step(point, Q, linear_solver, None, newton_module._Pace())
+
+
+def before_a_short_step():
+    """A point and its Q from which the boundary stops the next step."""
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1e6, c0=inf)
+    problem = case.with_(arrays=[1e-3 * array for array in case.arrays]).problem()
+    point, Q, _ = primal_dual_step(problem.at(*newton_module._scaled_prior(problem)))
+    return point, Q
+
+
+def test_a_step_that_is_stopped_short_moves_w_back_and_centres_p():
+    point, Q = before_a_short_step()
+    reached, Q, step = primal_dual_step(point, Q=Q)
+    assert step.length < newton_module.SHORTEST
+    assert step.tau > 1
+    values = np.linalg.eigvalsh(reached.L[0] @ reached.L[0].T)
+    assert values[0] >= 0.99 * newton_module.ROOM * values[-1]
+    assert newton_module._central(reached) == Q
+    assert Q[0] >= 1 + max(reached.eigenvalues[0])  # P = τ W⁻¹ covers I + S
+
+
+def test_a_long_step_leaves_w_and_p_where_it_led():
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
+    point = case.at(*random_point(case))
+    reached, Q, step = primal_dual_step(point)
+    assert step.length > newton_module.SHORTEST
+    assert [factor.shape for factor in Q] == [factor.shape for factor in reached.L]
+
+
+def test_a_direction_solves_the_linearised_equations():
+    """ΔW + ΔP = τ/λ − λ − E, and P + ΔP = I + S to first order, theory (NT)."""
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0, prior=True)
+    point = case.at(*random_point(case))
+    _, Q, _ = primal_dual_step(point)
+    scaling = [
+        newton_module.Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)
+    ]
+    right = [block.right for block in scaling]
+    E, tau = random_matrices(case, 5), 1.7
+    for name in SYSTEMS:
+        system = newton_module.newton_system(point, right, name)
+        dW, dP, db = newton_module._direction(point, scaling, system, 1e-12, tau, E)
+        image, part = point.products(right).product(dW, db)
+        assert_allclose(db + part, -point.threshold_slope, atol=1e-8)
+        for m, block in enumerate(scaling):
+            goal = np.diag(tau / block.lam - block.lam) - E[m]
+            assert_allclose(dW[m] + dP[m], goal, atol=1e-12, err_msg=name)
+            assert_allclose(np.diag(block.lam) + dP[m], block.target + image[m], atol=1e-7)
+
+
+def test_near_the_solution_the_centre_is_one():
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
+    best = case.learn(tol=1e-6)
+    _, _, step = primal_dual_step(case.at(best.W, best.b0))
+    assert (step.tau, step.length) == (1.0, 1.0)
+
+
+def test_conjugate_gradients_take_the_inverse_of_w_where_it_is_close():
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
+    best = case.learn(tol=1e-3)
+    near, far = case.at(best.W, best.b0), case.at([50 * W for W in best.W], best.b0)
+    assert primal_dual_step(near, "cg")[1] == [1.0, 1.0]
+    for point, name in ((near, "dense"), (far, "cg")):
+        assert [np.ndim(factor) for factor in primal_dual_step(point, name)[1]] == [2, 2]
+
+
+def test_a_step_without_a_factorisation_or_an_objective_is_none(monkeypatch):
+    point, _ = before_a_short_step()
+
+    def fails(*args):
+        raise np.linalg.LinAlgError
+
+    for module in (newton_module, damped_newton):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "newton_system", fails)
+            assert (primal_dual_step(point) is None) == (module is newton_module)
+            damped = newton_module._damped_step(point, "auto")
+            assert (damped is None) == (module is damped_newton)
+            accurate = damped_newton.accurate_direction(point)
+            assert (accurate is None) == (module is damped_newton)
+    far = SimpleNamespace(primal=inf, gap=inf, L=point.L, b0=point.b0)
+    monkeypatch.setattr(newton_module, "_advance", lambda *args: (far, []))
+    monkeypatch.setattr(newton_module, "_step_length", lambda *args: 1.0)
+    assert primal_dual_step(point) is None
+
+
+# The pace
+
+
+def test_the_pace_notes_what_the_last_steps_achieved():
+    pace, step = newton_module._Pace(), newton_module.Step("primal-dual", products=7)
+    gaps = [1.0, 1e-4, 0.9e-4, 0.8e-4, 0.9e-4, 0.8e-4]
+    seen = []
+    for gap in gaps:
+        pace.note(SimpleNamespace(gap=gap, primal=1.0), step)
+        seen.append((pace.stale, pace.slow, pace.best_gap))
+    assert seen == [
+        (0, False, 1.0),
+        (0, False, 1e-4),
+        (0, True, 0.9e-4),
+        (0, True, 0.8e-4),
+        (1, True, 0.8e-4),
+        (2, True, 0.8e-4),
+    ]
+    assert not pace.at_floor
+    assert pace.forcing == pytest.approx(0.03 * 0.01)
+    pace.note(SimpleNamespace(gap=1.0, primal=1.0), newton_module.Step("damped", products=90))
+    assert (pace.stale, pace.products) == (0, 90)
+    for gap in (1e-15, 1e-15, 1e-15):
+        pace.note(SimpleNamespace(gap=gap, primal=1.0), step)
+    assert pace.at_floor
+
+
+def test_the_rescue_is_the_better_conditioned_system():
+    """After three steps without progress, and only where the linear solver is "auto"."""
+    few, many = (random_case(SHAPES["square"], n_pairs=n, C=5.0) for n in (4, 40))
+    stale = newton_module._Pace(stale=3)
+    for case, expected in ((few, "woodbury"), (many, "dense")):
+        point = case.at(*random_point(case))
+        assert stale.system_for(point, "auto") == expected
+        assert stale.system_for(point, "cg") == "cg"
+        assert newton_module._Pace(stale=2).system_for(point, "auto") == "auto"
+    large = random_case([(45, 1)], n_pairs=4)  # 1036 dimensions
+    assert stale.system_for(large.at(*random_point(large)), "auto") == "auto"
+
+
+def stay(point, Q, *rest):
+    """A primal-dual step that leads nowhere."""
+    return point, Q, newton_module.Step("primal-dual", 0.0)
+
+
 def test_damped_steps_take_over_when_the_gap_stalls(monkeypatch):
-    """A primal-dual step that leads nowhere must not keep the solver from the optimum."""
-    monkeypatch.setattr(
-        newton_module,
-        "_primal_dual_step",
-        lambda point, Q, *rest: (point, Q, newton_module.Step("primal-dual", 0.0)),
-    )
-    case = random_case(SHAPES["square"], C=5.0)
-    result = case.learn(tol=1e-8)
+    """First all pairs are used, then the rescue, then a damped step is taken."""
+    case, calls = random_case(SHAPES["square"], n_pairs=40, C=5.0), []
+
+    def recorded(point, Q, linear_solver, rng, pace):
+        calls.append((linear_solver, rng is not None))
+        return stay(point, Q)
+
+    monkeypatch.setattr(newton_module, "_primal_dual_step", recorded)
+    result = case.learn(tol=1e-8, solver=Newton(random_state=0))
     assert_optimal(case, result)
-    assert "damped" in result.history["kind"]
+    assert calls[:8] == [("auto", True)] * 2 + [("auto", False)] + [("dense", False)] * 5
+    assert result.history["kind"].tolist()[:10] == ["start", *["primal-dual"] * 8, "damped"]
+
+
+def test_stale_steps_end_in_the_last_resort(monkeypatch):
+    """Where primal-dual steps never help, the eighth rescue is the last resort, tried once."""
+    case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e10)
+    resorts, last_resort = [], newton_module._last_resort
+
+    def counted(*args):
+        resorts.append(None)
+        return last_resort(*args)
+
+    monkeypatch.setattr(newton_module, "_primal_dual_step", stay)
+    monkeypatch.setattr(newton_module, "_last_resort", counted)
+    result = case.learn(tol=1e-9)
+    assert result.status is Status.CONVERGED
+    kinds = result.history["kind"].tolist()
+    assert kinds.count("damped") == 7  # the eighth is not taken
+    assert {"polished", "dual"} & set(kinds)
+    assert len(resorts) == 1
+
+
+def test_a_last_resort_that_fails_is_not_tried_again(monkeypatch):
+    case, resorts = random_case(SHAPES["two ragged"], n_pairs=60, C=1e6, c0=inf), []
+
+    def fails(problem, monitor):
+        resorts.append(None)
+        return Status.PRECISION, problem.at(monitor.found.L, monitor.found.b0)
+
+    monkeypatch.setattr(newton_module, "_primal_dual_step", stay)
+    monkeypatch.setattr(newton_module, "_last_resort", fails)
+    result = Newton(max_iter=120).solve(case.problem(), tol=1e-9)
+    assert result.history["kind"].tolist().count("damped") > 8  # it goes on by damped steps
+    assert len(resorts) == 1
+    monkeypatch.setattr(newton_module, "_damped_step", lambda *args: None)
+    assert Newton().solve(case.problem(), tol=1e-9).status is Status.PRECISION
+    assert len(resorts) == 2
+
+
+# Where it starts, and what it finds
 
 
 def test_the_solver_starts_where_it_is_told():
     case = random_case(SHAPES["two ragged"], C=5.0, prior=True)
     W, b0 = random_point(case)
     problem = case.problem()
-    monitor = Monitor(problem, tol=1e-10, max_iter=50)
-    result = newton_module.solve_newton(problem, monitor, start=(factors_of(problem, W), b0))
+    result = solve(problem, start=(factors_of(problem, W), b0))
     assert result.history["b0"][0] == b0
     assert_allclose(result.history["primal"][0], case.primal(W, b0), rtol=1e-10)
     assert_optimal(case, result, tol=1e-10)
 
 
-def test_the_same_seed_gives_the_same_result_bit_by_bit(monkeypatch):
-    monkeypatch.setattr(newton_module, "SAMPLE", 40)
-    case = random_case(SHAPES["two ragged"], n_pairs=200, C=10.0, prior=True)
+def test_the_same_seed_gives_the_same_result_bit_by_bit():
+    case = rehearsed_case()
     one, two = (
-        case.learn(solver=Newton(random_state=3)),
-        case.learn(solver=Newton(random_state=np.random.RandomState(3))),
+        case.learn(tol=1e-6, solver=Newton(random_state=3)),
+        case.learn(tol=1e-6, solver=Newton(random_state=np.random.RandomState(3))),
     )
-    assert one.b0 == two.b0
-    assert one.gap == two.gap
-    for first, second in zip(one.W, two.W, strict=True):
-        assert_array_equal(first, second)
+    assert (one.b0, one.gap) == (two.b0, two.gap)
+    assert_array_equal(one.W[0], two.W[0])
     for name in set(one.history) - {"seconds"}:
         assert_array_equal(one.history[name], two.history[name])
 
@@ -338,8 +538,9 @@ def test_optimal_multipliers_beat_others():
 # The last resort
 
 
-@pytest.mark.parametrize("c0", [0.3, inf])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    ("name", "c0"), [("vectors", 0.3), ("two ragged", 0.3), ("two ragged", inf), ("wide", inf)]
+)
 def test_polished_multipliers_certify_half_the_squared_newton_step(name, c0):
     """theory (Polish): ½⟨step, H step⟩ = −½⟨gradient, step⟩, and never below F − min F."""
     case = random_case(SHAPES[name], n_pairs=40, C=50.0, c0=c0)
@@ -358,8 +559,9 @@ def test_polished_multipliers_certify_half_the_squared_newton_step(name, c0):
     assert_allclose(polished.gap, case.primal(W, best.b0) - case.dual(s), rtol=1e-4)
 
 
-@pytest.mark.parametrize("c0", [0.3, inf])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    ("name", "c0"), [("vectors", inf), ("low rank", 0.3), ("wide", inf), ("three ragged", 0.3)]
+)
 def test_newton_on_the_dual_solves_ordinary_problems_too(name, c0):
     case = random_case(SHAPES[name], n_pairs=40, C=10.0, c0=c0, prior=True, weights=True)
     expected, problem = case.learn(), case.problem()
@@ -380,18 +582,3 @@ def test_newton_on_the_dual_leaves_many_pairs_alone():
     case = random_case(SHAPES["vectors"])
     assert can_finish_in_dual(case.problem(), 1_000)
     assert not can_finish_in_dual(case.problem(), 1_001)
-
-
-def test_stale_steps_end_in_the_last_resort(monkeypatch):
-    """Where primal-dual steps never help, the last resort does, and the history says so."""
-    case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e3)
-
-    def no_step(point, Q, linear_solver, rng, pace):
-        return point, Q, newton_module.Step("primal-dual", 0.0)
-
-    monkeypatch.setattr(newton_module, "_primal_dual_step", no_step)
-    monkeypatch.setattr(newton_module, "PATIENCE", 1)
-    monkeypatch.setattr(newton_module, "MOST_RESCUES", 1)
-    result = case.learn(tol=1e-9)
-    assert result.status is Status.CONVERGED
-    assert {"polished", "dual"} & set(result.history["kind"])
