@@ -1,8 +1,7 @@
 """Solver "newton": it reaches the certified optimum, in few steps, wherever doubles allow it."""
 
 from itertools import product
-from math import inf, nan, sqrt
-from types import SimpleNamespace
+from math import inf
 
 import numpy as np
 import pytest
@@ -10,21 +9,16 @@ from helpers import (
     SHAPES,
     dataset_case,
     factors_of,
-    metric_of,
     random_case,
     random_dual_point,
-    random_matrices,
     random_point,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from tatml import Newton, Status
-from tatml._optim import damped_newton
 from tatml._optim import newton as newton_module
-from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
 from tatml._optim.linear_systems import SYSTEMS
 from tatml._optim.monitor import Monitor
 
@@ -233,75 +227,7 @@ def test_a_sampled_hessian_does_not_change_the_optimum():
     assert_allclose(result.W[0], expected.W[0], rtol=1e-3, atol=1e-4)
 
 
-# The damped step
-
-
-@pytest.mark.parametrize("linear_solver", SYSTEMS)
-def test_a_damped_step_descends(linear_solver):
-    for shape, c0, seed in product(SHAPES, (0.1, inf), range(2)):
-        case = random_case(SHAPES[shape], n_pairs=30, C=20.0, c0=c0, weights=True, prior=True)
-        point = case.at(*random_point(case, seed))
-        reached, Q, step = newton_module._damped_step(point, linear_solver)
-        assert step.kind == "damped"
-        before, after = (case.primal(metric_of(point.problem, p.L), p.b0) for p in (point, reached))
-        assert after < before
-        assert len(Q) == len(reached.L)
-        assert min(Q) >= 1  # τ of P = τ W⁻¹, which covers I + S
-        largest = max(float(np.max(np.abs(1 + e))) for e in reached.eigenvalues)
-        assert_allclose(Q, max(1.0, largest), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("C", "c0"), [(1e-3, 0.1), (5.0, 0.1), (5.0, inf)])
-def test_the_exact_search_minimises_along_the_direction(c0, C):
-    """(LS): the t found is the best of F(W + tV, b0 + t δb), computed by loops."""
-    case = random_case(SHAPES["two ragged"], n_pairs=30, C=C, c0=c0, weights=True, prior=True)
-    scale = 1.0 if c0 == inf else sqrt(c0)
-    for seed in range(4):
-        W, b0 = random_point(case, seed)
-        point, noise = case.at(W, b0), random_matrices(case, seed)
-        V = [v / 10 - G for v, G in zip(noise, point.gradient, strict=True)]
-        b = -point.threshold_slope
-        T = [C @ L for C, L in zip(point.problem.prior_factors, point.L, strict=True)]
-        boundary = 1 / max(1e-9, *(-np.linalg.eigvalsh(v)[0] for v in V))
-
-        def value(t, W=W, b0=b0, T=T, V=V, b=b):
-            moved = [w + t * f @ v @ f.T for w, f, v in zip(W, T, V, strict=True)]
-            return case.primal(moved, b0 + t * b / scale)
-
-        length = damped_newton.exact_length(point, (V, b))
-        found = minimize_scalar(value, bounds=(0, 0.98 * boundary), method="bounded")
-        assert 0 < length < boundary
-        assert value(length) <= found.fun + 1e-4 * (value(0) - found.fun)
-
-
-def test_the_search_refuses_to_ascend():
-    case = random_case(SHAPES["square"])
-    point = case.at(*random_point(case))
-    uphill = [G.copy() for G in point.gradient], point.threshold_slope
-    assert damped_newton.exact_length(point, uphill) == 0
-
-
-def rounded_line(**losses):
-    """A point whose losses along any direction are what rounding makes of them."""
-    line = SimpleNamespace(**{"slope": lambda t: 0.0, "increase": lambda t: 0.0} | losses)
-    return SimpleNamespace(
-        problem=SimpleNamespace(xp=np),
-        gradient=[np.diag([-0.01, 0.0])],
-        threshold_slope=0.0,
-        along=lambda V, b: line,
-    )
-
-
-def test_the_search_refuses_what_does_not_descend_measurably():
-    """The slope promises a descent; F itself has to fall too, and both have to be numbers."""
-    direction = [np.diag([1.0, 0.0])], 0.0
-    assert damped_newton.exact_length(rounded_line(), direction) > 0
-    for broken in (
-        {"increase": lambda t: 1.0},
-        {"increase": lambda t: nan},
-        {"slope": lambda t: nan},
-    ):
-        assert damped_newton.exact_length(rounded_line(**broken), direction) == 0
+# Damped steps
 
 
 @pytest.mark.parametrize("c0", [1.0, inf])
@@ -312,194 +238,6 @@ def test_damped_steps_alone_converge(monkeypatch, c0):
     assert_optimal(case, result, tol=1e-10)
     assert set(result.history["kind"][1:]) == {"damped"}
     assert np.all(np.diff(result.history["primal"]) <= 1e-12)
-
-
-# The safeguards of a primal-dual step
-
-
-def primal_dual_step(point, linear_solver="dense", Q=None):
-    Q = newton_module._central(point) if Q is None else Q
-    return newton_module._primal_dual_step(point, Q, linear_solver, None, newton_module._Pace())
-
-
-def before_a_short_step():
-    """A point and its Q from which the boundary stops the next step."""
-    case = random_case(SHAPES["vectors"], n_pairs=40, C=1e6, c0=inf)
-    problem = case.with_(arrays=[1e-3 * array for array in case.arrays]).problem()
-    point, Q, _ = primal_dual_step(problem.at(*newton_module._scaled_prior(problem)))
-    return point, Q
-
-
-def test_a_step_that_is_stopped_short_moves_w_back_and_centres_p():
-    point, Q = before_a_short_step()
-    reached, Q, step = primal_dual_step(point, Q=Q)
-    assert step.length < newton_module.SHORTEST
-    assert step.tau > 1
-    values = np.linalg.eigvalsh(reached.L[0] @ reached.L[0].T)
-    assert values[0] >= 0.99 * newton_module.ROOM * values[-1]
-    assert newton_module._central(reached) == Q
-    assert Q[0] >= 1 + max(reached.eigenvalues[0])  # P = τ W⁻¹ covers I + S
-
-
-def test_a_long_step_leaves_w_and_p_where_it_led():
-    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
-    point = case.at(*random_point(case))
-    reached, Q, step = primal_dual_step(point)
-    assert step.length > newton_module.SHORTEST
-    assert [factor.shape for factor in Q] == [factor.shape for factor in reached.L]
-
-
-def test_a_direction_solves_the_linearised_equations():
-    """ΔW + ΔP = τ/λ − λ − E, and P + ΔP = I + S to first order, theory (NT)."""
-    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0, prior=True)
-    point = case.at(*random_point(case))
-    _, Q, _ = primal_dual_step(point)
-    scaling = [
-        newton_module.Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)
-    ]
-    right = [block.right for block in scaling]
-    E, tau = random_matrices(case, 5), 1.7
-    for name in SYSTEMS:
-        system = newton_module.newton_system(point, right, name)
-        dW, dP, db = newton_module._direction(point, scaling, system, 1e-12, tau, E)
-        image, part = point.products(right).product(dW, db)
-        assert_allclose(db + part, -point.threshold_slope, atol=1e-8)
-        for m, block in enumerate(scaling):
-            goal = np.diag(tau / block.lam - block.lam) - E[m]
-            assert_allclose(dW[m] + dP[m], goal, atol=1e-12, err_msg=name)
-            assert_allclose(np.diag(block.lam) + dP[m], block.target + image[m], atol=1e-7)
-
-
-def test_near_the_solution_the_centre_is_one():
-    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
-    best = case.learn(tol=1e-6)
-    _, _, step = primal_dual_step(case.at(best.W, best.b0))
-    assert (step.tau, step.length) == (1.0, 1.0)
-
-
-def test_conjugate_gradients_take_the_inverse_of_w_where_it_is_close():
-    case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
-    best = case.learn(tol=1e-3)
-    near, far = case.at(best.W, best.b0), case.at([50 * W for W in best.W], best.b0)
-    assert primal_dual_step(near, "cg")[1] == [1.0, 1.0]
-    for point, name in ((near, "dense"), (far, "cg")):
-        assert [np.ndim(factor) for factor in primal_dual_step(point, name)[1]] == [2, 2]
-
-
-def test_a_step_without_a_factorisation_or_an_objective_is_none(monkeypatch):
-    point, _ = before_a_short_step()
-
-    def fails(*args):
-        raise np.linalg.LinAlgError
-
-    for module in (newton_module, damped_newton):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "newton_system", fails)
-            assert (primal_dual_step(point) is None) == (module is newton_module)
-            damped = newton_module._damped_step(point, "auto")
-            assert (damped is None) == (module is damped_newton)
-            accurate = damped_newton.accurate_direction(point)
-            assert (accurate is None) == (module is damped_newton)
-    far = SimpleNamespace(primal=inf, gap=inf, L=point.L, b0=point.b0)
-    monkeypatch.setattr(newton_module, "_advance", lambda *args: (far, []))
-    monkeypatch.setattr(newton_module, "_step_length", lambda *args: 1.0)
-    assert primal_dual_step(point) is None
-
-
-# The pace
-
-
-def test_the_pace_notes_what_the_last_steps_achieved():
-    pace, step = newton_module._Pace(), newton_module.Step("primal-dual", products=7)
-    gaps = [1.0, 1e-4, 0.9e-4, 0.8e-4, 0.9e-4, 0.8e-4]
-    seen = []
-    for gap in gaps:
-        pace.note(SimpleNamespace(gap=gap, primal=1.0), step)
-        seen.append((pace.stale, pace.slow, pace.best_gap))
-    assert seen == [
-        (0, False, 1.0),
-        (0, False, 1e-4),
-        (0, True, 0.9e-4),
-        (0, True, 0.8e-4),
-        (1, True, 0.8e-4),
-        (2, True, 0.8e-4),
-    ]
-    assert not pace.at_floor
-    assert pace.forcing == pytest.approx(0.03 * 0.01)
-    pace.note(SimpleNamespace(gap=1.0, primal=1.0), newton_module.Step("damped", products=90))
-    assert (pace.stale, pace.products) == (0, 90)
-    for gap in (1e-15, 1e-15, 1e-15):
-        pace.note(SimpleNamespace(gap=gap, primal=1.0), step)
-    assert pace.at_floor
-
-
-def test_the_rescue_is_the_better_conditioned_system():
-    """After three steps without progress, and only where the linear solver is "auto"."""
-    few, many = (random_case(SHAPES["square"], n_pairs=n, C=5.0) for n in (4, 40))
-    stale = newton_module._Pace(stale=3)
-    for case, expected in ((few, "woodbury"), (many, "dense")):
-        point = case.at(*random_point(case))
-        assert stale.system_for(point, "auto") == expected
-        assert stale.system_for(point, "cg") == "cg"
-        assert newton_module._Pace(stale=2).system_for(point, "auto") == "auto"
-    large = random_case([(45, 1)], n_pairs=4)  # 1036 dimensions
-    assert stale.system_for(large.at(*random_point(large)), "auto") == "auto"
-
-
-def stay(point, Q, *rest):
-    """A primal-dual step that leads nowhere."""
-    return point, Q, newton_module.Step("primal-dual", 0.0)
-
-
-def test_damped_steps_take_over_when_the_gap_stalls(monkeypatch):
-    """First all pairs are used, then the rescue, then a damped step is taken."""
-    case, calls = random_case(SHAPES["square"], n_pairs=40, C=5.0), []
-
-    def recorded(point, Q, linear_solver, rng, pace):
-        calls.append((linear_solver, rng is not None))
-        return stay(point, Q)
-
-    monkeypatch.setattr(newton_module, "_primal_dual_step", recorded)
-    result = case.learn(tol=1e-8, solver=Newton(random_state=0))
-    assert_optimal(case, result)
-    assert calls[:8] == [("auto", True)] * 2 + [("auto", False)] + [("dense", False)] * 5
-    assert result.history["kind"].tolist()[:10] == ["start", *["primal-dual"] * 8, "damped"]
-
-
-def test_stale_steps_end_in_the_last_resort(monkeypatch):
-    """Where primal-dual steps never help, the eighth rescue is the last resort, tried once."""
-    case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e10)
-    resorts, last_resort = [], newton_module._last_resort
-
-    def counted(*args):
-        resorts.append(None)
-        return last_resort(*args)
-
-    monkeypatch.setattr(newton_module, "_primal_dual_step", stay)
-    monkeypatch.setattr(newton_module, "_last_resort", counted)
-    result = case.learn(tol=1e-9)
-    assert result.status is Status.CONVERGED
-    kinds = result.history["kind"].tolist()
-    assert kinds.count("damped") == 7  # the eighth is not taken
-    assert {"polished", "dual"} & set(kinds)
-    assert len(resorts) == 1
-
-
-def test_a_last_resort_that_fails_is_not_tried_again(monkeypatch):
-    case, resorts = random_case(SHAPES["two ragged"], n_pairs=60, C=1e6, c0=inf), []
-
-    def fails(problem, monitor):
-        resorts.append(None)
-        return Status.PRECISION, problem.at(monitor.found.L, monitor.found.b0)
-
-    monkeypatch.setattr(newton_module, "_primal_dual_step", stay)
-    monkeypatch.setattr(newton_module, "_last_resort", fails)
-    result = Newton(max_iter=120).solve(case.problem(), tol=1e-9)
-    assert result.history["kind"].tolist().count("damped") > 8  # it goes on by damped steps
-    assert len(resorts) == 1
-    monkeypatch.setattr(newton_module, "_damped_step", lambda *args: None)
-    assert Newton().solve(case.problem(), tol=1e-9).status is Status.PRECISION
-    assert len(resorts) == 2
 
 
 # Where it starts, and what it finds
@@ -533,52 +271,3 @@ def test_optimal_multipliers_beat_others():
     for seed in range(20):
         assert case.dual(random_dual_point(case, seed)) < result.dual
         assert case.primal(*random_point(case, seed)) > result.primal
-
-
-# The last resort
-
-
-@pytest.mark.parametrize(
-    ("name", "c0"), [("vectors", 0.3), ("two ragged", 0.3), ("two ragged", inf), ("wide", inf)]
-)
-def test_polished_multipliers_certify_half_the_squared_newton_step(name, c0):
-    """theory (Polish): ½⟨step, H step⟩ = −½⟨gradient, step⟩, and never below F − min F."""
-    case = random_case(SHAPES[name], n_pairs=40, C=50.0, c0=c0)
-    best = case.learn(tol=1e-12)
-    W = [(1 + 1e-4) * matrix for matrix in best.W]  # near the solution, on known sides of all kinks
-    point = case.at(W, best.b0)
-    direction = damped_newton.accurate_direction(point)
-    V, b = direction
-    slope = sum(np.sum(G * block) for G, block in zip(point.gradient, V, strict=True))
-    decrement = -(slope + point.threshold_slope * b)
-    polished = damped_newton.predict_multipliers(point, direction)
-    assert_allclose(polished.gap, decrement / 2, rtol=0.01)
-    assert polished.gap < point.gap
-    s = polished.slope
-    assert np.all(case.y * s >= 0)
-    assert_allclose(polished.gap, case.primal(W, best.b0) - case.dual(s), rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "c0"), [("vectors", inf), ("low rank", 0.3), ("wide", inf), ("three ragged", 0.3)]
-)
-def test_newton_on_the_dual_solves_ordinary_problems_too(name, c0):
-    case = random_case(SHAPES[name], n_pairs=40, C=10.0, c0=c0, prior=True, weights=True)
-    expected, problem = case.learn(), case.problem()
-    monitor = Monitor(problem, tol=1e-10, max_iter=60)
-    monitor.record(0, problem.at(problem.identity(), case.mu0), **vars(newton_module.Step("start")))
-    status = finish_in_dual(problem, monitor, vars(newton_module.Step("dual")))
-    assert status is Status.CONVERGED
-    result = monitor.result(status)
-    dual = result.history["dual"][1:]
-    assert np.all(np.diff(dual) >= -1e-12 * np.abs(dual[1:]))
-    assert_allclose(result.primal, expected.primal, rtol=1e-9)
-    for got, W in zip(result.W, expected.W, strict=True):
-        assert_allclose(got, W, rtol=1e-3, atol=1e-4)
-    assert result.n_iter < 40
-
-
-def test_newton_on_the_dual_leaves_many_pairs_alone():
-    case = random_case(SHAPES["vectors"])
-    assert can_finish_in_dual(case.problem(), 1_000)
-    assert not can_finish_in_dual(case.problem(), 1_001)
