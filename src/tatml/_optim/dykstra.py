@@ -79,11 +79,13 @@ def solve_dykstra(
             return monitor.result(Status.PRECISION)
 
 
-def _visits(state: _State, order: Callable, random_state: Any) -> Iterator[tuple[list, list]]:
+def _visits(
+    state: _State, order: Callable, random_state: Any, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[list, list]]:
     """Yield the pairs of one epoch in their order, with their differences, chunk by chunk."""
     sums, countable = state.problem.pairs.sums, state.countable
     visited = countable[order(countable.shape[0], random_state)] if countable.size else countable
-    size = max(1, CHUNK_BYTES // (8 * sums.numbers_per_pair))
+    size = max(1, chunk_bytes // (8 * sums.numbers_per_pair))
     for first in range(0, visited.shape[0], size):
         chunk = visited[first : first + size]
         rows = sums.take(chunk).rows(slice(0, chunk.shape[0]))
