@@ -11,7 +11,7 @@ from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import Blocks, Newton, Status, learn_metric
+from tatml import Blocks, Compute, Newton, Status, learn_metric
 from tatml.solvers import Iterate
 
 
@@ -208,6 +208,13 @@ def test_converged_is_the_stopping_rule_and_nothing_else(case):
                 changes = {"gap": gap, "primal": primal, "tol": tol, "status": status}
                 changed = dataclasses.replace(result, **changes)
                 assert changed.converged is expected
+
+
+def test_float32_raises_a_tolerance_that_it_could_not_certify(case):
+    single = Compute(dtype="float32")
+    for tol, used in ((1e-9, 1e-5), (1e-3, 1e-3)):
+        assert case.learn(tol=tol, compute=single).tol == used
+        assert case.learn(tol=tol).tol == tol
 
 
 def test_every_status_is_a_word_and_a_sentence():

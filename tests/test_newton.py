@@ -205,6 +205,22 @@ def test_the_rehearsal_on_a_sample_does_not_change_the_optimum():
     assert len(starts) == 3
 
 
+def test_after_a_rehearsal_w_is_moved_away_from_the_boundary(monkeypatch):
+    """By the share d/size of its norm, so that it can turn by the error of the sample."""
+    problem, starts = rehearsed_case().problem(), []
+    backed_off = newton_module._backed_off
+
+    def recorded(L, share):
+        starts.append((share, backed_off(L, share)))
+        return starts[-1][1]
+
+    monkeypatch.setattr(newton_module, "_backed_off", recorded)
+    result = solve(problem, random_state=np.random.RandomState(0))
+    (share, L), *_ = starts
+    assert share == 11 / 20_000
+    assert result.history["primal"][0] == problem.at(L, result.history["b0"][0]).primal
+
+
 def test_the_rehearsal_is_announced(capsys):
     case = rehearsed_case()
     for n_pairs, rehearsed in ((80_001, True), (80_000, False)):
