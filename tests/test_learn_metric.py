@@ -386,6 +386,8 @@ def test_the_warning_points_at_the_caller():
 
 
 def test_verbose_prints_a_header_and_one_line_per_iteration(case, capsys):
+    case.learn()
+    assert capsys.readouterr() == ("", "")  # the default is silent
     result = case.learn(verbose=True)
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == ["iter", "primal", "dual", "gap", "b0", "active", "seconds"]
@@ -395,8 +397,3 @@ def test_verbose_prints_a_header_and_one_line_per_iteration(case, capsys):
         names = ("iteration", "primal", "dual", "gap", "b0", "n_active")
         expected = [result.history[name][n_iter] for name in names]
         assert_allclose(numbers[:-1], expected, rtol=1e-2, atol=1e-7)
-
-
-def test_silence_is_the_default(case, capsys):
-    case.learn()
-    assert capsys.readouterr() == ("", "")
