@@ -37,16 +37,8 @@ N_PAIRS = 2000
 
 
 def draw(y, seed):
-    pairs = sampling.draw_pairs(
-        "random",
-        Blocks(np.zeros((len(y), 1))),
-        y,
-        None,
-        n_pairs_per_class=-(-N_PAIRS // (y.max() + 1)),
-        n_neighbors=1,
-        random_state=np.random.RandomState(seed),
-    )
-    return pairs
+    n_pairs, random_state = -(-N_PAIRS // (y.max() + 1)), np.random.RandomState(seed)
+    return sampling.draw_random_pairs(y, n_pairs_per_class=n_pairs, random_state=random_state)
 
 
 def our_itml(X, pairs, bounds):

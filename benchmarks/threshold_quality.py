@@ -20,8 +20,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
 
 from tatml import TATML
-from tatml._data.blocks import Blocks
-from tatml._data.sampling import draw_pairs
+from tatml._data.sampling import draw_random_pairs
 
 N_TEST_PAIRS = 4000
 
@@ -49,13 +48,9 @@ def held_out_pairs(y: np.ndarray, seed: int):
     """Half of them similar, drawn at random from the held-out samples."""
     labels = LabelEncoder().fit_transform(y)
     n_classes = labels.max() + 1
-    pairs = draw_pairs(
-        "random",
-        Blocks(np.zeros((len(y), 1))),
+    pairs = draw_random_pairs(
         labels,
-        None,
         n_pairs_per_class=N_TEST_PAIRS // n_classes,
-        n_neighbors=1,
         random_state=np.random.RandomState(seed),
     )
     return pairs.index, pairs.similar

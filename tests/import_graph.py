@@ -41,6 +41,7 @@ LAYERS = (
         "solvers",
         (
             "_optim.checkpoint",
+            "_optim.damped_newton",
             "_optim.dual_newton",
             "_optim.dykstra",
             "_optim.linear_systems",

@@ -53,22 +53,17 @@ def test_what_is_ready_is_not_copied():
     assert np.shares_memory(X[1:3].arrays[0], matrices)
 
 
-@pytest.mark.parametrize(
-    "array", [counting(4, 3, 2).T, counting(8, 3, 2)[::2], counting(4, 3)[:, ::2]]
-)
-def test_arrays_become_contiguous(array):
-    assert Blocks(array).arrays[0].flags.c_contiguous
-    assert_array_equal(Blocks(array).arrays[0].reshape(array.shape), array)
+def test_arrays_become_contiguous():
+    for array in (counting(4, 3, 2).T, counting(8, 3, 2)[::2], counting(4, 3)[:, ::2]):
+        assert Blocks(array).arrays[0].flags.c_contiguous
+        assert_array_equal(Blocks(array).arrays[0].reshape(array.shape), array)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint64", "float16", "longdouble", ">f4", ">f8", "object"]
-)
-def test_other_numbers_become_float64(dtype):
-    array = np.array([[0, 1], [1, 1]], dtype=dtype)
-    block = Blocks(array).arrays[0]
-    assert block.dtype == np.dtype("=f8")
-    assert_array_equal(block[:, :, 0], [[0.0, 1.0], [1.0, 1.0]])
+def test_other_numbers_become_float64():
+    for dtype in ("bool", "int8", "uint64", "float16", "longdouble", ">f4", ">f8", "object"):
+        block = Blocks(np.array([[0, 1], [1, 1]], dtype=dtype)).arrays[0]
+        assert block.dtype == np.dtype("=f8"), dtype
+        assert_array_equal(block[:, :, 0], [[0.0, 1.0], [1.0, 1.0]])
 
 
 def test_float32_is_kept_only_if_all_are():
@@ -79,26 +74,22 @@ def test_float32_is_kept_only_if_all_are():
     assert [array.dtype for array in mixed.arrays] == [np.float64, np.float64]
 
 
-@pytest.mark.parametrize(
-    "duplicate", [copy.copy, copy.deepcopy, lambda X: pickle.loads(pickle.dumps(X))]
-)
-def test_copies_and_pickles(X, duplicate):
-    assert_same_blocks(duplicate(X), X.arrays)
+def test_copies_and_pickles(X):
+    for duplicate in (copy.copy(X), copy.deepcopy(X), pickle.loads(pickle.dumps(X))):
+        assert_same_blocks(duplicate, X.arrays)
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
+def test_never_becomes_one_array(X):
+    message = r"cannot be converted to one array: take X\.arrays\[m\]"
+    for convert in (
         np.asarray,
         np.array,
         lambda X: np.asarray(X, dtype=object),
         lambda X: np.array([X, X]),
         np.mean,
-    ],
-)
-def test_never_becomes_one_array(X, convert):
-    with pytest.raises(TypeError, match=r"cannot be converted to one array: take X\.arrays\[m\]"):
-        convert(X)
+    ):
+        with pytest.raises(TypeError, match=message):
+            convert(X)
 
 
 def test_the_advice_for_one_array_works(X):
@@ -106,60 +97,60 @@ def test_the_advice_for_one_array_works(X):
     assert flat.shape == X.shape
 
 
-@pytest.mark.parametrize(
-    ("arrays", "error", "message"),
-    [
-        ((), ValueError, r"Blocks: expected at least one array, got none"),
-        (
-            (np.ones((4, 2)), np.ones((5, 2, 2)), np.ones((4, 1))),
-            ValueError,
-            r"samples in each block, got block 0 has 4, block 1 has 5, block 2 has 4",
-        ),
-        (
-            (np.ones((4, 2)), np.ones(4)),
-            ValueError,
-            r"block 1: expected a 2-D array .* or a 3-D array .* got ndarray of shape \(4,\)",
-        ),
-        ((np.ones((4, 2, 2, 2)),), ValueError, r"block 0: .* got ndarray of shape \(4, 2, 2, 2\)"),
-        ((3.0,), ValueError, r"block 0: .* got float of shape \(\)"),
-        (([[1, 2], [3]],), ValueError, r"block 0: .* rows of equal length, got list of length 2"),
-        (
-            (np.ones((4, 2)), np.ones((4, 2), dtype=complex)),
-            TypeError,
-            r"block 1: expected real numbers, got an array of dtype complex128",
-        ),
-        (([["a", "b"]],), TypeError, r"block 0: expected real numbers, got an array of dtype <U1"),
-        (
-            (np.array([[1, None]], dtype=object),),
-            TypeError,
-            r"block 0: expected real numbers, got None of type NoneType at \(0, 1\)",
-        ),
-        (
-            (np.array([[1.5, "2.5"]], dtype=object),),
-            TypeError,
-            r"block 0: expected real numbers, got '2\.5' of type str at \(0, 1\)",
-        ),
-        (
-            (np.array([["2026-01-01"]], dtype="datetime64[D]"),),
-            TypeError,
-            r"block 0: expected real numbers, got an array of dtype datetime64\[D\]",
-        ),
-        (
-            (scipy.sparse.eye_array(3, format="csr"),),
-            TypeError,
-            r"block 0: expected a dense array, got csr_array; convert with \.toarray\(\)",
-        ),
-        (
-            (np.ma.masked_less(np.arange(6.0).reshape(3, 2), 2),),
-            TypeError,
-            r"block 0: expected an array without masked entries, got a masked array",
-        ),
-        ((Blocks(np.ones((2, 2))),), TypeError, r"Blocks cannot be converted to one array"),
-    ],
-)
-def test_constructor_errors(arrays, error, message):
-    with pytest.raises(error, match=message):
-        Blocks(*arrays)
+BAD_ARRAYS = [
+    ((), ValueError, r"Blocks: expected at least one array, got none"),
+    (
+        (np.ones((4, 2)), np.ones((5, 2, 2)), np.ones((4, 1))),
+        ValueError,
+        r"samples in each block, got block 0 has 4, block 1 has 5, block 2 has 4",
+    ),
+    (
+        (np.ones((4, 2)), np.ones(4)),
+        ValueError,
+        r"block 1: expected a 2-D array .* or a 3-D array .* got ndarray of shape \(4,\)",
+    ),
+    ((np.ones((4, 2, 2, 2)),), ValueError, r"block 0: .* got ndarray of shape \(4, 2, 2, 2\)"),
+    ((3.0,), ValueError, r"block 0: .* got float of shape \(\)"),
+    (([[1, 2], [3]],), ValueError, r"block 0: .* rows of equal length, got list of length 2"),
+    (
+        (np.ones((4, 2)), np.ones((4, 2), dtype=complex)),
+        TypeError,
+        r"block 1: expected real numbers, got an array of dtype complex128",
+    ),
+    (([["a", "b"]],), TypeError, r"block 0: expected real numbers, got an array of dtype <U1"),
+    (
+        (np.array([[1, None]], dtype=object),),
+        TypeError,
+        r"block 0: expected real numbers, got None of type NoneType at \(0, 1\)",
+    ),
+    (
+        (np.array([[1.5, "2.5"]], dtype=object),),
+        TypeError,
+        r"block 0: expected real numbers, got '2\.5' of type str at \(0, 1\)",
+    ),
+    (
+        (np.array([["2026-01-01"]], dtype="datetime64[D]"),),
+        TypeError,
+        r"block 0: expected real numbers, got an array of dtype datetime64\[D\]",
+    ),
+    (
+        (scipy.sparse.eye_array(3, format="csr"),),
+        TypeError,
+        r"block 0: expected a dense array, got csr_array; convert with \.toarray\(\)",
+    ),
+    (
+        (np.ma.masked_less(np.arange(6.0).reshape(3, 2), 2),),
+        TypeError,
+        r"block 0: expected an array without masked entries, got a masked array",
+    ),
+    ((Blocks(np.ones((2, 2))),), TypeError, r"Blocks cannot be converted to one array"),
+]
+
+
+def test_constructor_errors():
+    for arrays, error, message in BAD_ARRAYS:
+        with pytest.raises(error, match=message):
+            Blocks(*arrays)
 
 
 # Indexing
@@ -258,25 +249,25 @@ def test_arrays_round_trip(case):
     assert_same_blocks(Blocks(*X.arrays), X.arrays)
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ([0, 6], r"index 6 is out of bounds"),
-        ([True, False], r"expected a mask of length n_samples = 6, got length 2"),
-        (np.ones(7, dtype=bool), r"expected a mask of length n_samples = 6, got length 7"),
-        ((0, 1), r"expected one index, for the samples, got the 2 of \(0, 1\)"),
-        ((slice(None), [0]), r"index the arrays in X\.arrays to reach inside a block"),
-        ((0,), r"expected one index"),
-        ("a", r"expected an integer, a slice, a mask or a 1-D array of integers as index, got 'a'"),
-        ([0.0, 1.0], r"1-D array of integers as index, got \[0\.0, 1\.0\]"),
-        ([[0, 1], [2, 3]], r"1-D array of integers"),
-        (True, r"1-D array of integers as index, got True"),
-        (None, r"1-D array of integers as index, got None"),
-    ],
-)
-def test_indexing_errors(X, key, message):
-    with pytest.raises(IndexError, match=message):
-        X[key]
+BAD_KEYS = [
+    ([0, 6], r"index 6 is out of bounds"),
+    ([True, False], r"expected a mask of length n_samples = 6, got length 2"),
+    (np.ones(7, dtype=bool), r"expected a mask of length n_samples = 6, got length 7"),
+    ((0, 1), r"expected one index, for the samples, got the 2 of \(0, 1\)"),
+    ((slice(None), [0]), r"index the arrays in X\.arrays to reach inside a block"),
+    ((0,), r"expected one index"),
+    ("a", r"expected an integer, a slice, a mask or a 1-D array of integers as index, got 'a'"),
+    ([0.0, 1.0], r"1-D array of integers as index, got \[0\.0, 1\.0\]"),
+    ([[0, 1], [2, 3]], r"1-D array of integers"),
+    (True, r"1-D array of integers as index, got True"),
+    (None, r"1-D array of integers as index, got None"),
+]
+
+
+def test_indexing_errors(X):
+    for key, message in BAD_KEYS:
+        with pytest.raises(IndexError, match=message):
+            X[key]
 
 
 # as_blocks
@@ -296,18 +287,18 @@ def test_as_blocks_passes_blocks_through(X):
     assert as_blocks(X) is X
 
 
-@pytest.mark.parametrize(
-    ("given_as", "expected"),
-    [
-        (counting(4, 3), counting(4, 3, 1)),
-        (counting(4, 3).tolist(), counting(4, 3, 1)),
-        (Frame(counting(4, 3)), counting(4, 3, 1)),
-        (counting(4, 3, 2), counting(4, 3, 2)),
-        (list(counting(4, 3, 2)), counting(4, 3, 2)),
-    ],
-)
-def test_as_blocks_takes_2d_and_3d(given_as, expected):
-    assert_same_blocks(as_blocks(given_as), [expected])
+SAMPLES = [
+    (counting(4, 3), counting(4, 3, 1)),
+    (counting(4, 3).tolist(), counting(4, 3, 1)),
+    (Frame(counting(4, 3)), counting(4, 3, 1)),
+    (counting(4, 3, 2), counting(4, 3, 2)),
+    (list(counting(4, 3, 2)), counting(4, 3, 2)),
+]
+
+
+def test_as_blocks_takes_2d_and_3d():
+    for given_as, expected in SAMPLES:
+        assert_same_blocks(as_blocks(given_as), [expected])
 
 
 def test_as_blocks_takes_a_pandas_frame():
@@ -328,41 +319,41 @@ def test_as_blocks_of_one_array_is_one_block(case):
         assert_same_blocks(as_blocks(X.arrays[0]), X.arrays[:1])
 
 
-@pytest.mark.parametrize(
-    ("values", "error", "message"),
-    [
-        (np.ones(5), ValueError, r"Z: expected a 2-D .* or a 3-D .* got ndarray of shape \(5,\)"),
-        (
-            np.ones((2, 3, 4, 5)),
-            ValueError,
-            r"Z: .* got ndarray of shape \(2, 3, 4, 5\); .*Blocks\(a, b\)",
-        ),
-        (None, TypeError, r"Z: expected real numbers, got None of type NoneType"),
-        ("abc", TypeError, r"Z: expected real numbers, got an array of dtype <U3"),
-        (
-            [np.ones((5, 2, 2)), np.ones((5, 3, 3))],
-            ValueError,
-            r"Z: .* got list of length 2 with parts of different shapes; .*Blocks\(a, b\)",
-        ),
-        (
-            (np.ones((5, 2, 2)), np.ones((5, 2, 2))),
-            ValueError,
-            r"Z: .* got tuple of length 2 of shape \(2, 5, 2, 2\); .*Blocks\(a, b\)",
-        ),
-        (np.ones((0, 3)), ValueError, r"Z: expected at least one sample, got Blocks\(n_samples=0"),
-        (np.ones((2, 0)), ValueError, r"Z: .* at least one row and one column, got 0×1 in block 0"),
-        (
-            Blocks(np.ones((2, 2)), np.ones((2, 3, 0))),
-            ValueError,
-            r"Z: .* at least one row and one column, got 3×0 in block 1",
-        ),
-        (np.ones((2, 2), dtype=complex), TypeError, r"Z: expected real numbers, got .* complex128"),
-        (scipy.sparse.eye_array(3), TypeError, r"Z: expected a dense array, got .*\.toarray\(\)"),
-    ],
-)
-def test_as_blocks_errors(values, error, message):
-    with pytest.raises(error, match=message):
-        as_blocks(values, name="Z")
+BAD_SAMPLES = [
+    (np.ones(5), ValueError, r"Z: expected a 2-D .* or a 3-D .* got ndarray of shape \(5,\)"),
+    (
+        np.ones((2, 3, 4, 5)),
+        ValueError,
+        r"Z: .* got ndarray of shape \(2, 3, 4, 5\); .*Blocks\(a, b\)",
+    ),
+    (None, TypeError, r"Z: expected real numbers, got None of type NoneType"),
+    ("abc", TypeError, r"Z: expected real numbers, got an array of dtype <U3"),
+    (
+        [np.ones((5, 2, 2)), np.ones((5, 3, 3))],
+        ValueError,
+        r"Z: .* got list of length 2 with parts of different shapes; .*Blocks\(a, b\)",
+    ),
+    (
+        (np.ones((5, 2, 2)), np.ones((5, 2, 2))),
+        ValueError,
+        r"Z: .* got tuple of length 2 of shape \(2, 5, 2, 2\); .*Blocks\(a, b\)",
+    ),
+    (np.ones((0, 3)), ValueError, r"Z: expected at least one sample, got Blocks\(n_samples=0"),
+    (np.ones((2, 0)), ValueError, r"Z: .* at least one row and one column, got 0×1 in block 0"),
+    (
+        Blocks(np.ones((2, 2)), np.ones((2, 3, 0))),
+        ValueError,
+        r"Z: .* at least one row and one column, got 3×0 in block 1",
+    ),
+    (np.ones((2, 2), dtype=complex), TypeError, r"Z: expected real numbers, got .* complex128"),
+    (scipy.sparse.eye_array(3), TypeError, r"Z: expected a dense array, got .*\.toarray\(\)"),
+]
+
+
+def test_as_blocks_errors():
+    for values, error, message in BAD_SAMPLES:
+        with pytest.raises(error, match=message):
+            as_blocks(values, name="Z")
 
 
 @given(blocks_and_n_samples(), st.sampled_from([np.nan, np.inf, -np.inf]), st.data())

@@ -11,7 +11,7 @@ import pytest
 from helpers import SHAPES, random_case, random_point
 from oracle import Problem, exact_optimum, exact_value, judge, random_problem
 
-N_SEEDS, BLOCK = 80, 10  # in blocks, so that the processes of the tests can share them
+N_SEEDS, BLOCK = 60, 15  # in blocks, so that the processes of the tests can share them
 
 
 def problem_of(case, **options):
@@ -23,19 +23,14 @@ def problem_of(case, **options):
 
 @pytest.mark.parametrize("first", range(0, N_SEEDS, BLOCK))
 def test_a_result_keeps_its_promises(first):
-    problems = {seed: random_problem(seed) for seed in range(first, first + BLOCK)}
-    broken = {seed: judge(problem, problem.learn()) for seed, problem in problems.items()}
+    broken = {}
+    for seed in range(first, first + BLOCK):
+        problem = random_problem(seed)
+        result = problem.learn()
+        broken[seed] = judge(problem, result)
+        if problem.regime == "moderate" and problem.solver == "newton" and not result.converged:
+            broken[seed].append("not converged, in the moderate regime")
     assert {seed: words for seed, words in broken.items() if words} == {}
-
-
-def test_moderate_problems_converge():
-    problems = {seed: random_problem(seed) for seed in range(N_SEEDS)}
-    moderate = {
-        seed: problem
-        for seed, problem in problems.items()
-        if problem.regime == "moderate" and problem.solver == "newton"
-    }
-    assert [seed for seed, problem in moderate.items() if not problem.learn().converged] == []
 
 
 # The random problems
@@ -48,7 +43,7 @@ def test_a_seed_is_always_the_same_problem():
 
 
 def test_the_problems_reach_every_corner():
-    problems = list(map(random_problem, range(600)))
+    problems = list(map(random_problem, range(300)))
     corners = {
         "vectors": lambda p: all(array.shape[2] == 1 for array in p.arrays),
         "matrices": lambda p: any(array.shape[2] > 1 for array in p.arrays),
@@ -70,26 +65,27 @@ def test_the_problems_reach_every_corner():
         "no similar": lambda p: not any(p.similar),
         "equal samples": lambda p: len(np.unique(p.arrays[0], axis=0)) < len(p.arrays[0]),
     }
-    missed = [name for name, holds in corners.items() if sum(map(holds, problems)) < 5]
+    missed = [name for name, holds in corners.items() if sum(map(holds, problems)) < 3]
     assert missed == []
-    assert sum(problem.regime == "moderate" for problem in problems) > 180
+    assert sum(problem.regime == "moderate" for problem in problems) > 90
 
 
 # The value
 
 
-@pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("c0", [0.3, inf])
-def test_the_value_is_that_of_the_loops(name, c0):
-    case = random_case(SHAPES[name], weights=True, prior=True, c0=c0, C=7.0)
-    W, b0 = random_point(case)
-    value = exact_value(problem_of(case), [np.linalg.cholesky(matrix) for matrix in W], b0)
-    assert float(value) == pytest.approx(case.primal(W, b0), rel=1e-12)
+def test_the_value_is_that_of_the_loops(c0):
+    for name, shapes in SHAPES.items():
+        case = random_case(shapes, weights=True, prior=True, c0=c0, C=7.0)
+        W, b0 = random_point(case)
+        value = exact_value(problem_of(case), [np.linalg.cholesky(matrix) for matrix in W], b0)
+        assert float(value) == pytest.approx(case.primal(W, b0), rel=1e-12), name
 
 
-@pytest.mark.parametrize("L", [np.diag([1.0, 0.0]), np.diag([1.0, nan]), np.diag([1.0, inf])])
-def test_the_value_is_infinite_where_there_is_no_metric(L):
-    assert exact_value(problem_of(random_case([(2, 1)])), [L], 1.0) == inf
+def test_the_value_is_infinite_where_there_is_no_metric():
+    for last in (0.0, nan, inf):
+        L = np.diag([1.0, last])
+        assert exact_value(problem_of(random_case([(2, 1)])), [L], 1.0) == inf, last
 
 
 def test_the_value_is_infinite_where_a_fixed_threshold_has_moved():
@@ -117,15 +113,15 @@ def one_pair(size, C, similar):
 
 
 @pytest.mark.parametrize("C", [1e-12, 1.0, 1e12])
-@pytest.mark.parametrize("size", [2.0**-10, 0.25, 1.0, 2.0**30])
-def test_the_optimum_of_one_pair_is_known(size, C):
-    problem, value = one_pair(size, C, similar=size >= 1)
-    lower, upper = exact_optimum(problem)
-    assert upper - lower <= 1e-30 * max(1, abs(value))
-    assert abs(value - upper) <= 1e-30 * max(1, abs(value))
+def test_the_optimum_of_one_pair_is_known(C):
+    for size in (2.0**-10, 0.25, 1.0, 2.0**30):
+        problem, value = one_pair(size, C, similar=size >= 1)
+        lower, upper = exact_optimum(problem)
+        assert upper - lower <= 1e-30 * max(1, abs(value)), size
+        assert abs(value - upper) <= 1e-30 * max(1, abs(value)), size
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", ["vectors", "wide", "two ragged"])
 def test_the_optimum_of_a_problem_built_from_its_solution_is_known(name):
     case = random_case(SHAPES[name], c0=inf, mu0=0.9, prior=True)
     distances = case.distances(case.W0)
@@ -141,17 +137,16 @@ def test_the_optimum_of_a_problem_built_from_its_solution_is_known(name):
     assert float(upper) == pytest.approx(case.dual(s), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("c0", [0.1, inf])
-@pytest.mark.parametrize("C", [0.1, 1e3])
-def test_the_optimum_is_that_of_the_library(name, c0, C):
-    case = random_case(SHAPES[name], weights=True, prior=True, c0=c0, C=C)
-    result = case.learn()
-    assert result.converged
-    assert float(exact_optimum(problem_of(case))[1]) == pytest.approx(result.primal, rel=1e-10)
+@pytest.mark.parametrize(("C", "c0"), [(0.1, 0.1), (0.1, inf), (1e3, 0.1), (1e3, inf)])
+def test_the_optimum_is_that_of_the_library(C, c0):
+    for name in ("vectors", "square", "two ragged"):
+        case = random_case(SHAPES[name], weights=True, prior=True, c0=c0, C=C)
+        result = case.learn()
+        assert result.converged, name
+        assert float(exact_optimum(problem_of(case))[1]) == pytest.approx(result.primal, rel=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(N_SEEDS, N_SEEDS + 8))
+@pytest.mark.parametrize("seed", range(80, 84))
 def test_the_optimum_does_not_depend_on_the_start(seed):
     problem = random_problem(seed)
     (lower, upper), (other_lower, other_upper) = (
@@ -207,24 +202,24 @@ def test_an_honest_result_is_accepted():
     assert judge(*honest()) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "lie"),
-    [
-        ("converged, but F", lambda r: {"L": [1.1 * block for block in r.L]}),
-        ("F(L) − min F", lambda r: {"L": [1.1 * block for block in r.L], "converged": False}),
-        ("converged with a gap", lambda r: {"gap": 0.1}),
-        ("dual − min F", lambda r: {"dual": r.primal + 1e-9}),
-        ("primal − F(L)", lambda r: {"primal": r.primal * (1 + 1e-8)}),
-        ("L is not", lambda r: {"L": [block.T for block in r.L]}),
-        ("L is not", lambda r: {"L": [-block for block in r.L]}),
-        ("L is not", lambda r: {"L": [block * nan for block in r.L]}),
-        ("W is not L Lᵀ", lambda r: {"W": [W * (1 + 1e-12) for W in r.W]}),
-    ],
-)
-def test_a_broken_promise_is_found(words, lie):
+LIES = [
+    ("converged, but F", lambda r: {"L": [1.1 * block for block in r.L]}),
+    ("F(L) − min F", lambda r: {"L": [1.1 * block for block in r.L], "converged": False}),
+    ("converged with a gap", lambda r: {"gap": 0.1}),
+    ("dual − min F", lambda r: {"dual": r.primal + 1e-9}),
+    ("primal − F(L)", lambda r: {"primal": r.primal * (1 + 1e-8)}),
+    ("L is not", lambda r: {"L": [block.T for block in r.L]}),
+    ("L is not", lambda r: {"L": [-block for block in r.L]}),
+    ("L is not", lambda r: {"L": [block * nan for block in r.L]}),
+    ("W is not L Lᵀ", lambda r: {"W": [W * (1 + 1e-12) for W in r.W]}),
+]
+
+
+def test_a_broken_promise_is_found():
     problem, result = honest()
-    broken = judge(problem, SimpleNamespace(**vars(result) | lie(result)))
-    assert any(line.startswith(words) for line in broken)
+    for words, lie in LIES:
+        broken = judge(problem, SimpleNamespace(**vars(result) | lie(result)))
+        assert any(line.startswith(words) for line in broken), words
 
 
 def test_a_result_that_has_not_converged_may_be_far_from_the_optimum():

@@ -73,16 +73,16 @@ def test_take_agrees_with_numpy(arguments, data):
         assert taken.weights.flags.c_contiguous
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
-def test_any_integer_type_will_do(dtype):
-    pairs = as_pairs(np.array([[0, 1], [2, 1]], dtype=dtype), [True, False], 3)
-    assert_array_equal(pairs.index, np.array([[0, 1], [2, 1]], dtype=np.intp), strict=True)
+def test_any_integer_type_will_do():
+    for dtype in (np.int8, np.uint8, np.int32, np.uint64):
+        pairs = as_pairs(np.array([[0, 1], [2, 1]], dtype=dtype), [True, False], 3)
+        assert_array_equal(pairs.index, np.array([[0, 1], [2, 1]], dtype=np.intp), strict=True)
 
 
-@pytest.mark.parametrize("weights", [[1, 0], [True, False], [0.5, 0.0], np.float32([2, 1])])
-def test_weights_become_float64(weights):
-    pairs = as_pairs([[0, 1], [2, 1]], [True, False], 3, weights)
-    assert_array_equal(pairs.weights, np.asarray(weights, dtype=np.float64), strict=True)
+def test_weights_become_float64():
+    for weights in ([1, 0], [True, False], [0.5, 0.0], np.float32([2, 1])):
+        pairs = as_pairs([[0, 1], [2, 1]], [True, False], 3, weights)
+        assert_array_equal(pairs.weights, np.asarray(weights, dtype=np.float64), strict=True)
 
 
 def test_pairs_are_frozen():
@@ -100,87 +100,90 @@ def test_first_is_contiguous_for_any_layout():
 GOOD = {"pairs": [[0, 1], [1, 2], [3, 0]], "similar": [True, False, True], "n_samples": 4}
 
 
-@pytest.mark.parametrize(
-    ("bad", "error", "message"),
-    [
-        ({"pairs": []}, ValueError, r"pairs: expected shape \(K, 2\) .* got no pairs"),
-        ({"pairs": np.empty((0, 2), dtype=int)}, ValueError, r"pairs: .* got no pairs"),
-        ({"pairs": [0, 1, 2]}, ValueError, r"pairs: expected shape \(K, 2\), .* got shape \(3,\)"),
-        ({"pairs": [[0, 1, 2]]}, ValueError, r"pairs: expected shape \(K, 2\), .* \(1, 3\)"),
-        (
-            {"pairs": np.ones((3, 2, 5))},
-            ValueError,
-            r"pairs: expected shape .* got shape \(3, 2, 5\)",
-        ),
-        (
-            {"pairs": [[0, 1], [2]]},
-            ValueError,
-            r"pairs: expected an array with rows of equal length",
-        ),
-        (
-            {"pairs": [[0.0, 1.0], [1.0, 2.0], [3.0, 0.0]]},
-            TypeError,
-            r"pairs: expected integer sample indices, got dtype float64",
-        ),
-        (
-            {"pairs": [[True, False]] * 3},
-            TypeError,
-            r"pairs: expected integer sample indices, got dtype bool",
-        ),
-        (
-            {"pairs": [[0, 1], [1, 4], [3, 0]]},
-            ValueError,
-            r"pairs: expected 0 ≤ index < n_samples = 4, got index 4 in row 1",
-        ),
-        (
-            {"pairs": [[0, 1], [1, 2], [-1, 0]]},
-            ValueError,
-            r"pairs: expected 0 ≤ index < n_samples = 4, got index -1 in row 2",
-        ),
-        (
-            {"pairs": np.array([[0, 1], [1, 2], [3, 2**64 - 1]], dtype=np.uint64)},
-            ValueError,
-            r"got index 18446744073709551615 in row 2",
-        ),
-        (
-            {"pairs": [[0, 1], [2, 2], [3, 0]]},
-            ValueError,
-            r"pairs: expected two different samples in each row, got 2 twice in row 1",
-        ),
-        (
-            {"similar": [1, 0, 1]},
-            TypeError,
-            r"similar: expected booleans, .* got dtype int64; .* write similar = y > 0",
-        ),
-        ({"similar": [1, -1, 1]}, TypeError, r"similar: .* write similar = y > 0"),
-        ({"similar": [1.0, 0.0, 1.0]}, TypeError, r"similar: .* got dtype float64"),
-        (
-            {"similar": [True, False]},
-            ValueError,
-            r"similar: expected shape \(3,\), one for each pair, got shape \(2,\)",
-        ),
-        ({"similar": [[True], [False], [True]]}, ValueError, r"similar: .* got shape \(3, 1\)"),
-        ({"similar": True}, ValueError, r"similar: .* got shape \(\)"),
-        (
-            {"weights": [1.0, 2.0]},
-            ValueError,
-            r"weights: expected shape \(3,\), one for each pair, got shape \(2,\)",
-        ),
-        (
-            {"weights": [1.0, np.nan, 1.0]},
-            ValueError,
-            r"weights: expected finite, non-negative numbers, got nan in row 1",
-        ),
-        ({"weights": [1.0, 1.0, np.inf]}, ValueError, r"weights: .* got inf in row 2"),
-        ({"weights": [-0.5, 1.0, 1.0]}, ValueError, r"weights: .* got -0\.5 in row 0"),
-        ({"weights": [0.0, 0.0, 0.0]}, ValueError, r"weights: .* one positive weight, got zeros"),
-        ({"weights": ["a", "b", "c"]}, TypeError, r"weights: expected real numbers, got dtype <U1"),
-        ({"weights": [1j, 1, 1]}, TypeError, r"weights: expected real numbers, got dtype complex"),
-    ],
-)
-def test_as_pairs_errors(bad, error, message):
-    with pytest.raises(error, match=message):
-        as_pairs(**(GOOD | bad))
+BAD = [
+    ({"pairs": []}, ValueError, r"pairs: expected shape \(K, 2\) .* got no pairs"),
+    ({"pairs": np.empty((0, 2), dtype=int)}, ValueError, r"pairs: .* got no pairs"),
+    ({"pairs": [0, 1, 2]}, ValueError, r"pairs: expected shape \(K, 2\), .* got shape \(3,\)"),
+    ({"pairs": [[0, 1, 2]]}, ValueError, r"pairs: expected shape \(K, 2\), .* \(1, 3\)"),
+    (
+        {"pairs": np.ones((3, 2, 5))},
+        ValueError,
+        r"pairs: expected shape .* got shape \(3, 2, 5\)",
+    ),
+    (
+        {"pairs": [[0, 1], [2]]},
+        ValueError,
+        r"pairs: expected an array with rows of equal length",
+    ),
+    (
+        {"pairs": [[0.0, 1.0], [1.0, 2.0], [3.0, 0.0]]},
+        TypeError,
+        r"pairs: expected integer sample indices, got dtype float64",
+    ),
+    (
+        {"pairs": [[True, False]] * 3},
+        TypeError,
+        r"pairs: expected integer sample indices, got dtype bool",
+    ),
+    (
+        {"pairs": [[0, 1], [1, 4], [3, 0]]},
+        ValueError,
+        r"pairs: expected 0 ≤ index < n_samples = 4, got index 4 in row 1",
+    ),
+    (
+        {"pairs": [[0, 1], [1, 2], [-1, 0]]},
+        ValueError,
+        r"pairs: expected 0 ≤ index < n_samples = 4, got index -1 in row 2",
+    ),
+    (
+        {"pairs": np.array([[0, 1], [1, 2], [3, 2**64 - 1]], dtype=np.uint64)},
+        ValueError,
+        r"got index 18446744073709551615 in row 2",
+    ),
+    (
+        {"pairs": [[0, 1], [2, 2], [3, 0]]},
+        ValueError,
+        r"pairs: expected two different samples in each row, got 2 twice in row 1",
+    ),
+    (
+        {"similar": [1, 0, 1]},
+        TypeError,
+        r"similar: expected booleans, .* got dtype int64; .* write similar = y > 0",
+    ),
+    ({"similar": [1, -1, 1]}, TypeError, r"similar: .* write similar = y > 0"),
+    ({"similar": [1.0, 0.0, 1.0]}, TypeError, r"similar: .* got dtype float64"),
+    (
+        {"similar": [True, False]},
+        ValueError,
+        r"similar: expected shape \(3,\), one for each pair, got shape \(2,\)",
+    ),
+    ({"similar": [[True], [False], [True]]}, ValueError, r"similar: .* got shape \(3, 1\)"),
+    ({"similar": True}, ValueError, r"similar: .* got shape \(\)"),
+    (
+        {"weights": [1.0, 2.0]},
+        ValueError,
+        r"weights: expected shape \(3,\), one for each pair, got shape \(2,\)",
+    ),
+    (
+        {"weights": [1.0, np.nan, 1.0]},
+        ValueError,
+        r"weights: expected finite, non-negative numbers, got nan in row 1",
+    ),
+    ({"weights": [1.0, 1.0, np.inf]}, ValueError, r"weights: .* got inf in row 2"),
+    ({"weights": [-0.5, 1.0, 1.0]}, ValueError, r"weights: .* got -0\.5 in row 0"),
+    ({"weights": [0.0, 0.0, 0.0]}, ValueError, r"weights: .* one positive weight, got zeros"),
+    ({"weights": ["a", "b", "c"]}, TypeError, r"weights: expected real numbers, got dtype <U1"),
+    ({"weights": [1j, 1, 1]}, TypeError, r"weights: expected real numbers, got dtype complex"),
+]
+
+
+@pytest.mark.parametrize("name", ["pairs", "similar", "weights"])
+def test_as_pairs_errors(name):
+    cases = [case for case in BAD if name in case[0]]
+    assert len(cases) >= 6
+    for bad, error, message in cases:
+        with pytest.raises(error, match=message):
+            as_pairs(**(GOOD | bad))
 
 
 def test_as_pairs_accepts_what_the_error_cases_start_from():

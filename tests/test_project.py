@@ -59,6 +59,7 @@ def source_id(path):
 # Rule 10: only the edge looks at a type or at ndim
 
 LOOKS_AT_TYPES = {
+    "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
     "tatml/_data/pairs.py",
     "tatml/_data/storage.py",

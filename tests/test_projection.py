@@ -1,5 +1,6 @@
 """One projection of Dykstra by hand, its scalar equation, and very many of them in a row."""
 
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -42,10 +43,13 @@ def metric(state):
 
 
 @pytest.mark.parametrize("projection", ["efficient", "naive"])
-@pytest.mark.parametrize("c0", [0.1, inf])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_step_is_the_best_of_its_coordinate(kind, c0, projection):
-    case = random_case(SHAPES[kind], c0=c0, C=10.0, weights=True, prior=True)
+def test_every_step_is_the_best_of_its_coordinate(kind, projection):
+    for c0 in (0.1, inf):
+        check_steps(random_case(SHAPES[kind], c0=c0, C=10.0, weights=True, prior=True), projection)
+
+
+def check_steps(case, projection):
     alpha = np.abs(random_dual_point(case))
     state, rng = state_of(case, alpha, projection), np.random.default_rng(0)
     before, clipped = case.dual(case.y * alpha), 0
@@ -68,41 +72,40 @@ def test_every_step_is_the_best_of_its_coordinate(kind, c0, projection):
     assert clipped
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_efficient_and_naive_projections_agree(kind):
-    case = random_case(SHAPES[kind], C=10.0)
-    states = [state_of(case, projection=name) for name in module.PROJECTIONS]
-    for k in [*range(len(case.pairs)), *range(len(case.pairs))]:
-        for state in states:
-            project(state, k)
-        efficient, naive = states
-        np.testing.assert_allclose(efficient.alpha, naive.alpha, rtol=0, atol=1e-10)
-        assert largest_difference(metric(efficient), metric(naive)) < 1e-10
-        assert abs(efficient.b0 - naive.b0) < 1e-10
-    assert naive.rule.evaluations > efficient.rule.evaluations
+def test_efficient_and_naive_projections_agree():
+    for kind in KINDS:
+        case = random_case(SHAPES[kind], C=10.0)
+        efficient, naive = (state_of(case, projection=name) for name in module.PROJECTIONS)
+        for k in [*range(len(case.pairs)), *range(len(case.pairs))]:
+            for state in (efficient, naive):
+                project(state, k)
+            np.testing.assert_allclose(efficient.alpha, naive.alpha, rtol=0, atol=1e-10)
+            assert largest_difference(metric(efficient), metric(naive)) < 1e-10, kind
+            assert abs(efficient.b0 - naive.b0) < 1e-10, kind
+        assert naive.rule.evaluations > efficient.rule.evaluations, kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_clipped_step_keeps_the_metric_positive_definite(kind):
+def test_the_clipped_step_keeps_the_metric_positive_definite():
     # Far from the solution, with pairs so strong that most steps are clipped.
-    case = random_case(SHAPES[kind], C=1e4, c0=inf, mu0=0.01)
-    state = state_of(case, np.abs(random_dual_point(case)))
-    for k in np.random.default_rng(0).integers(len(case.pairs), size=200):
-        project(state, k)
-        for W in metric(state):
-            assert np.linalg.eigvalsh(W)[0] > 0
+    for kind in KINDS:
+        case = random_case(SHAPES[kind], C=1e4, c0=inf, mu0=0.01)
+        state = state_of(case, np.abs(random_dual_point(case)))
+        for k in np.random.default_rng(0).integers(len(case.pairs), size=100):
+            project(state, k)
+            for W in metric(state):
+                assert np.linalg.eigvalsh(W)[0] > 0, kind
 
 
 @pytest.mark.parametrize(("n", "width"), [(6, 1), (6, 2), (6, 5), (6, 6), (4, 9)])
-@pytest.mark.parametrize("share", [-0.999, -0.3, 1e-9, 0.7, 1e6])
-def test_a_shift_inverts_the_shifted_inverse(n, width, share):
+def test_a_shift_inverts_the_shifted_inverse(n, width):
     rng = np.random.default_rng(n * width)
     L = np.triu(rng.normal(size=(n, n))) + 3 * np.eye(n)
     rows = rng.normal(size=(1, width, n))
     A = rows[0].T @ rows[0]
-    delta = share / np.linalg.eigvalsh(L.T @ A @ L)[-1]
-    expected = L @ np.linalg.inv(np.eye(n) + delta * L.T @ A @ L) @ L.T
-    for block in (efficient_block(n, width), InverseBlock(n, width)):
+    blocks = [efficient_block(n, width), InverseBlock(n, width)]
+    for share, block in product((-0.999, -0.3, 1e-9, 0.7, 1e6), blocks):
+        delta = share / np.linalg.eigvalsh(L.T @ A @ L)[-1]
+        expected = L @ np.linalg.inv(np.eye(n) + delta * L.T @ A @ L) @ L.T
         block.reset(L)
         block.load(rows.copy())
         assert block.square(0) == pytest.approx(np.sum(A * (L @ L.T)), rel=1e-12)
@@ -134,7 +137,7 @@ def random_equation(rng):
 
 def test_the_root_is_unique_and_in_its_bracket():
     rng, most = np.random.default_rng(0), 0
-    for _ in range(4000):
+    for _ in range(1000):
         xi, h, lam, M = random_equation(rng)
         t, evaluations = monotone_root(xi, h, lam.tolist(), M)
         d = M / lam[-1]
@@ -152,7 +155,7 @@ def test_the_root_is_unique_and_in_its_bracket():
 
 def test_the_closed_root_is_the_root_of_one_eigenvalue():
     rng = np.random.default_rng(1)
-    for _ in range(1000):
+    for _ in range(300):
         xi, h, lam, _ = random_equation(rng)
         t, _ = monotone_root(xi, h, [float(lam[-1])], 1)
         assert closed_root(xi, h, float(lam[-1])) == pytest.approx(t, rel=1e-9, abs=1e-300)
@@ -184,21 +187,21 @@ def drift_after(case, n_projections):
     return state._drift_from(point), abs(state.b0 - point.b0), state.moves
 
 
-def test_a_million_projections_do_not_drift():
+def test_many_projections_do_not_drift():
     # The factors are not rebuilt here as the solver would; c0 = 0.01 keeps the pairs moving.
     case = random_case([(5, 1)], n_pairs=500, n_samples=40, C=10.0, c0=0.01)
-    drift, threshold_drift, moves = drift_after(case, 1_000_000)
-    assert moves > 100_000
-    assert drift < 1e-11
-    assert threshold_drift < 1e-8
+    drift, threshold_drift, moves = drift_after(case, 200_000)
+    assert moves > 20_000
+    assert drift < 2e-12
+    assert threshold_drift < 2e-9
 
 
 @pytest.mark.parametrize("shapes", [[(5, 2)], [(4, 4), (3, 5)]])
 def test_matrices_do_not_drift(shapes):
     case = random_case(shapes, n_pairs=200, n_samples=40, C=10.0, c0=0.1)
-    drift, _, moves = drift_after(case, 40_000)
-    assert moves > 4_000
-    assert drift < 1e-12
+    drift, _, moves = drift_after(case, 12_000)
+    assert moves > 1_200
+    assert drift < 3e-13
 
 
 def test_the_recorded_drift_is_small_where_the_metric_is_ill_conditioned():

@@ -18,16 +18,12 @@ from tatml.losses import SquaredHinge
 # The stopping rule
 
 
-@pytest.mark.parametrize("gap", [inf, nan, 1.0])
-@pytest.mark.parametrize("primal", [inf, nan])
-def test_what_is_not_finite_is_not_converged(gap, primal):
-    assert not is_converged(gap, primal, 1e-6)
-    assert not is_converged(0.0, primal, 1e-6)
-
-
-@pytest.mark.parametrize("gap", [inf, nan])
-def test_a_gap_that_is_not_finite_is_not_converged(gap):
-    assert not is_converged(gap, 1.0, 1e-6)
+def test_what_is_not_finite_is_not_converged():
+    for primal in (inf, nan):
+        for gap in (0.0, 1.0, inf, nan):
+            assert not is_converged(gap, primal, 1e-6)
+    for gap in (inf, nan):
+        assert not is_converged(gap, 1.0, 1e-6)
 
 
 def certified(case, gap, **changes):
@@ -35,34 +31,30 @@ def certified(case, gap, **changes):
     return FoundPoint(**point | {"gap": gap, "n_active": 1} | changes)
 
 
-@pytest.mark.parametrize("first", [nan, inf])
-def test_a_later_finite_gap_replaces_one_that_is_not(first):
+def test_the_best_point_has_the_smallest_finite_gap():
     case = random_case(SHAPES["vectors"])
-    monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
-    for n_iter, gap in enumerate([first, 3.0, 4.0]):
-        assert monitor.record(n_iter, certified(case, gap, b0=float(n_iter))) is None
-    result = monitor.result(Status.MAX_ITER)
-    assert result.b0 == 1.0
+    for gaps, best in (
+        ([nan, 3.0, 4.0], 1),
+        ([inf, 3.0, 4.0], 1),
+        ([3.0, nan, 4.0], 0),
+        ([3.0, inf, 4.0], 0),
+        ([3.0, 4.0, 2.0], 2),
+    ):
+        monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
+        for n_iter, gap in enumerate(gaps):
+            assert monitor.record(n_iter, certified(case, gap, b0=float(n_iter))) is None
+        assert monitor.result(Status.MAX_ITER).b0 == best, gaps
 
 
-@pytest.mark.parametrize("later", [nan, inf])
-def test_a_finite_gap_is_not_replaced_by_one_that_is_not(later):
+def test_a_start_without_an_objective_overflows():
     case = random_case(SHAPES["vectors"])
-    monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
-    for n_iter, gap in enumerate([3.0, later, 4.0]):
-        monitor.record(n_iter, certified(case, gap, b0=float(n_iter)))
-    assert monitor.result(Status.MAX_ITER).b0 == 0.0
+    for primal in (nan, inf):
+        monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
+        with pytest.raises(OverflowError, match="not finite"):
+            monitor.record(0, certified(case, 1.0, primal=primal))
 
 
-@pytest.mark.parametrize("primal", [nan, inf])
-def test_a_start_without_an_objective_overflows(primal):
-    case = random_case(SHAPES["vectors"])
-    monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
-    with pytest.raises(OverflowError, match="not finite"):
-        monitor.record(0, certified(case, 1.0, primal=primal))
-
-
-@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("kind", ["vectors", "two ragged", "three ragged"])
 def test_newton_ends_at_the_floor_of_floating_point(kind):
     """The gap is the square of a residual: easy problems reach 1e-30, and none 1e-40."""
     case = random_case(SHAPES[kind], n_pairs=40)
@@ -81,7 +73,7 @@ def test_a_pair_that_an_epoch_misses_is_not_the_end(c0):
     """One pair in a hundred is violated, and 37 epochs in a hundred do not draw it."""
     X = np.array([[0.0, 0.0], [0.1, 0.0], [2.0, 1.0]])
     pairs, missed = np.array([[0, 1]] * 99 + [[0, 2]]), 0
-    for seed in range(40):
+    for seed in range(30):
         result = learn_metric(
             X,
             pairs,
@@ -111,9 +103,14 @@ def interrupted_after(n_records):
 
 
 @pytest.fixture
-def rehearsed(monkeypatch):
-    monkeypatch.setattr(newton_module, "SAMPLE", 60)
-    return random_case(SHAPES["two ragged"], n_pairs=400, n_samples=40, C=1.0, prior=True)
+def rehearsed():
+    """More pairs than are solved without a rehearsal."""
+    return random_case(SHAPES["vectors"], n_pairs=80_001, n_samples=40, C=1e-3, prior=True)
+
+
+def value(case, W, b0):
+    """F, without the loops of `Case`, which are slow for so many pairs."""
+    return case.at(W, b0).primal
 
 
 def test_an_interrupted_rehearsal_returns_what_it_found(rehearsed, monkeypatch):
@@ -125,8 +122,8 @@ def test_an_interrupted_rehearsal_returns_what_it_found(rehearsed, monkeypatch):
         )
     assert result.status is Status.INTERRUPTED
     assert result.n_iter == 0
-    assert_allclose(result.primal, case.primal(result.W, result.b0), rtol=1e-9)
-    assert result.primal < 0.5 * case.primal(case.W0, case.mu0)
+    assert_allclose(result.primal, value(case, result.W, result.b0), rtol=1e-9)
+    assert result.primal < 0.5 * value(case, case.W0, case.mu0)
     optimum = case.learn(init=result).primal
     assert result.gap >= result.primal - optimum > 0
 
@@ -143,7 +140,7 @@ def test_an_interrupt_before_any_point_returns_the_prior(rehearsed, monkeypatch)
     assert result.b0 == case.mu0
     for W, W0 in zip(result.W, case.W0, strict=True):
         assert_allclose(W, W0, rtol=1e-12)
-    assert_allclose(result.primal, case.primal(case.W0, case.mu0), rtol=1e-9)
+    assert_allclose(result.primal, value(case, case.W0, case.mu0), rtol=1e-9)
     assert 0 < result.primal - optimum <= result.gap <= result.primal
 
 
@@ -169,7 +166,7 @@ def test_results_and_iterates_compare_by_identity():
 def test_float32_samples_give_the_float64_solution_of_their_numbers(solver):
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
     single = [array.astype(np.float32) for array in case.arrays]
-    options = {"solver": solver_of(solver, random_state=0), "tol": 1e-8, "C": case.C}
+    options = {"solver": solver_of(solver, random_state=0), "tol": 1e-4, "C": case.C}
     assert Blocks(*single).dtype == np.float32
     found, expected = (
         learn_metric(Blocks(*arrays), case.pairs, case.similar, **options)

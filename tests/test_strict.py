@@ -12,14 +12,14 @@ from placed_helpers import assert_same_solution, learn_placed, learnt
 from tatml import Compute, Newton, learn_metric
 from tatml._optim.checkpoint import Checkpoint
 from tatml._optim.monitor import Monitor
-from tatml._optim.newton import newton
+from tatml._optim.newton import solve_newton
 
 xp = pytest.importorskip("array_api_strict")
 
 
 def solved(problem, linear_solver):
     monitor = Monitor(problem, tol=1e-12, max_iter=60)
-    return newton(problem, monitor, linear_solver=linear_solver)
+    return solve_newton(problem, monitor, linear_solver=linear_solver)
 
 
 @pytest.mark.parametrize("keeps", [True, False])

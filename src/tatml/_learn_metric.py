@@ -1,9 +1,9 @@
-"""`learn_metric`: check what the user gave, build the problem, solve it, warn where needed."""
+"""`learn_metric`: check the arguments, build the problem, solve it, warn if it did not converge."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,9 @@ from ._warnings import warn_user
 
 __all__ = ["learn_metric", "warn_unless_converged"]
 
-SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}  # that can be certified in this precision
+# The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
+# it.
+SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}
 
 
 def learn_metric(
@@ -60,18 +62,18 @@ def learn_metric(
     Parameters
     ----------
     X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-        The samples: vectors, matrices, or tuples of matrices (`Blocks`); or `PairChunks`. PyTorch
-        tensors and CuPy arrays are computed on where they are, and ``W`` is of their kind
-        (docs/scale.md).
+        The samples: vectors, matrices, or tuples of matrices (`Blocks`); or `PairChunks`. With
+        PyTorch tensors and CuPy arrays the computation runs on their device, and ``W`` is of their
+        kind (docs/scale.md).
     pairs : array-like of int of shape (n_pairs, 2), or AllPairs
-        Indices into X; `AllPairs` stands for all pairs of labelled samples.
+        Indices into X, or `AllPairs` for all pairs of labelled samples.
     similar : array-like of bool of shape (n_pairs,)
-        Whether the two samples of a pair are alike. X, pairs, similar and weights may also be
-        arrays on disk (zarr, HDF5 or anything that is sliced; `numpy.memmap` with
+        Whether the two samples of a pair are similar. X, pairs, similar and weights may also be
+        arrays on disk (zarr, HDF5 or any other that can be sliced; `numpy.memmap` with
         ``compute=Compute(max_memory=…)``), and pairs, similar and weights dask arrays: see
         docs/scale.md.
     C : float, default=1.0
-        c, the weight of the pairs.
+        The weight c of the pairs.
     c0 : float, default=1.0
         Strength of the threshold's pull towards `mu0`; ``numpy.inf`` fixes it there.
     mu0 : float, default=1.0
@@ -79,50 +81,52 @@ def learn_metric(
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d), with 0 < γ_s < γ_d.
     prior : list of M arrays of shape (n_m, n_m), one such array when M = 1, or None
-        W0, symmetric positive definite; None is the identity.
+        W0, symmetric positive definite. Default: the identity.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
         The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md). The
-        words stand for `Newton` and `Dykstra` with their defaults; an object has settings, such as
-        ``Newton(max_iter=50, random_state=0)``.
+        words stand for `Newton` and `Dykstra` with their defaults; pass an object for other
+        settings, such as ``Newton(max_iter=50, random_state=0)``.
     tol : float, default=1e-6
-        Stop when the duality gap is at most ``tol * max(1, |primal|)``.
+        Stop when the duality gap is at most ``tol * max(1, |primal|)``. In float32
+        (``compute=Compute(dtype="float32")``) a smaller value than 1e-5 is raised to 1e-5, and
+        ``Result.tol`` is the value that was used.
     weights : array-like of shape (n_pairs,), optional
-        w_k ≥ 0, how much each pair counts.
+        w_k ≥ 0, the weight of each pair.
     init : Result or Iterate, optional
-        Where to start: an earlier result for the same block sizes, or what a callback was given.
-        Dykstra starts from multipliers: those of the result, or those that the point implies.
+        The start: an earlier result for the same block sizes, or the `Iterate` of a callback.
+        Dykstra starts from multipliers: those of the result, or those computed at the point.
     callback : callable, optional
-        Called with an `Iterate` after each step or certified epoch; a true return value stops.
-        `Checkpoint` is one that keeps the fit on disk.
+        Called with an `Iterate` after each step or certified epoch; it stops the solver by
+        returning a true value. A `Checkpoint` keeps the best point on disk.
     verbose : bool, default=False
         Print one line per iteration, or per certified epoch.
     compute : Compute, optional
-        Where to compute, and in which precision: in parts of a given memory, on a dask cluster,
-        through a GPU, in float32. Default: in memory, where X is, in float64.
+        Where to compute, and in which precision: in parts that fit a given memory, on a dask
+        cluster, through a GPU, in float32. Default: in memory, on the device of X, in float64.
 
     Returns
     -------
     Result
         ``L``, ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
-        ``history``, and the multipliers of the active pairs (None where pairs were read in parts).
-        The certificate is that of ``L``, rounding errors included.
+        ``history``, and the multipliers of the active pairs (None if pairs were read in parts).
+        The certificate is that of ``L`` and ``b0``, and includes rounding errors.
 
     Raises
     ------
     TypeError, ValueError
-        Where an argument is not what is described above; the message names it.
+        If an argument is not as described above; the message names it.
 
     Warns
     -----
     ConvergenceWarning
-        Where the result has not converged, with gap, tolerance and iterations.
+        If the result has not converged; the message has gap, tolerance and iterations.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tatml import learn_metric
     >>> X = np.array([[0.0, 0.0], [0.1, 3.0], [2.0, 0.1], [2.1, 3.1]])
-    >>> pairs = [[0, 1], [2, 3], [0, 2], [1, 3]]  # alike when the first feature is
+    >>> pairs = [[0, 1], [2, 3], [0, 2], [1, 3]]  # similar if their first features are
     >>> result = learn_metric(X, pairs, [True, True, False, False])
     >>> result.converged
     True
@@ -140,15 +144,15 @@ def learn_metric(
         "mu0": check_positive("mu0", mu0),
     }
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
-    check_callable("callback", callback)  # before the first pass over the pairs, which may be long
+    check_callable("callback", callback)  # before the first pass over the pairs, which may be slow
     verbose = check_flag("verbose", verbose)
     if in_parts(X, pairs, similar, weights, **where.parts):
         _check_for_parts(chosen, where)
         term = sharded_term(X, pairs, similar, weights, setting, **where.parts)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        data = (X, pairs, similar, weights)
-        problem = _problem_in_memory(*data, setting, prior, where.dtype, **threshold)
+        data = _Data(X, pairs, similar, weights, prior)
+        problem = _problem_in_memory(data, setting, where.dtype, **threshold)
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
         check_init(init, problem.sizes, problem.prior_factors[0])
@@ -158,7 +162,7 @@ def learn_metric(
 
 
 def _check_for_parts(solver: Newton | Dykstra, compute: Compute) -> None:
-    """Only Newton works on sums alone, and not in as many dimensions as there are active pairs."""
+    """Raise for a solver or precision that needs all pairs in memory."""
     where = "where pairs are read in parts"
     if compute.dtype != "float64":
         raise ValueError(f"compute: expected dtype='float64' {where}, got {shown(compute)}")
@@ -171,7 +175,7 @@ def _check_for_parts(solver: Newton | Dykstra, compute: Compute) -> None:
 
 
 def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None:
-    """Dykstra runs on NumPy arrays in float64 only."""
+    """Raise for Dykstra unless it gets NumPy arrays and float64."""
     plain = foreign_kind(like) is None and compute.dtype == "float64"
     if not plain and not isinstance(solver, Newton):
         raise ValueError(
@@ -180,17 +184,21 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
         )
 
 
+class _Data(NamedTuple):
+    """The arrays of `learn_metric`, as the user gave them."""
+
+    X: Any
+    pairs: Any
+    similar: Any
+    weights: Any
+    prior: Any
+
+
 def _problem_in_memory(
-    X: Any,
-    pairs: Any,
-    similar: Any,
-    weights: Any,
-    setting: Setting,
-    prior: Any,
-    dtype: str,
-    c0: float,
-    mu0: float,
+    data: _Data, setting: Setting, dtype: str, c0: float, mu0: float
 ) -> LogDetProblem:
+    """Check the arrays, and build the problem of all pairs in memory."""
+    X, pairs, similar, weights, prior = data
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
@@ -199,12 +207,12 @@ def _problem_in_memory(
     chosen = as_pairs(pairs, similar, len(blocks), weights)
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     loss = squared_hinge(chosen, setting.C, setting.margin)
-    with np.errstate(over="ignore"):  # infinite weights in float32, which `solve` then names
+    with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
         return LogDetProblem.build(blocks, chosen, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
 
 
 def warn_unless_converged(result: Result) -> None:
-    """Say it once, with numbers, at the user's line."""
+    """Warn that a result has not converged, with its gap, tolerance and iterations."""
     if result.converged:
         return
     goal = result.tol * max(1.0, abs(result.primal))

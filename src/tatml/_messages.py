@@ -1,4 +1,4 @@
-"""How errors show what was given, and how a foreign error gets the name of a parameter."""
+"""Parts of error messages: values, names, suggestions, and errors of other libraries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 __all__ = ["named_error", "quoted", "shown", "shown_settings", "suggestion"]
 
-LONGEST = 200  # characters of a value in a message
-MOST_NAMES = 8  # in a list of names
+LONGEST = 200  # most characters of a value in a message
+MOST_NAMES = 8  # most names in a list of a message
 
 
 def shown(value: Any) -> str:
-    """`repr` on one line, that never fails and is never long.
+    """Return the repr of a value on one line, shortened; it never raises.
 
     Examples
     --------
@@ -24,13 +24,13 @@ def shown(value: Any) -> str:
     """
     try:
         text = re.sub(r"\n\s*", " ", repr(value))
-    except Exception:  # whatever a value does, the message is about its parameter
+    except Exception:  # The repr of an object may raise anything.
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def shown_settings(settings: Any) -> str:
-    """Show a dataclass of settings with only those that differ from their defaults."""
+    """Return the repr of a dataclass with only the fields that differ from their defaults."""
     changed = [
         f"{field.name}={value!r}"
         for field in fields(settings)
@@ -41,7 +41,7 @@ def shown_settings(settings: Any) -> str:
 
 
 def named_error(name: str, error: Exception) -> TypeError | ValueError:
-    """The error of another library as one of ours, whose message names the parameter.
+    """Return an error of another library as a TypeError or ValueError that names the parameter.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def named_error(name: str, error: Exception) -> TypeError | ValueError:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Some names for a message, not too many.
+    """Return a list of names for a message, shortened.
 
     >>> quoted(["X", "y"])
     "'X', 'y'"
@@ -67,7 +67,7 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """The nearest of some names, as the end of a message; empty where none is near.
+    """Return a question about the most similar name, to end a message; empty if none is similar.
 
     >>> suggestion("TATLM", ["TATML", "ITML"])
     "; did you mean 'TATML'?"

@@ -1,4 +1,4 @@
-"""Warnings that point at the user's line, however deep in the library they arise."""
+"""Warnings that point at the line of the user's code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["warn_user"]
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first line outside this package that led here."""
+    """Warn with the location of the innermost caller outside this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tatml."):
         frame, level = frame.f_back, level + 1

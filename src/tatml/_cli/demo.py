@@ -13,25 +13,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from .. import TATML, Euclidean
-from .._data.blocks import as_blocks
-from .._data.sampling import draw_pairs
+from .._data.sampling import draw_random_pairs
 from ..plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 
 Samples = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
-def held_out_pairs(X: Samples, y: Integers, seed: int) -> tuple[Integers, Integers]:
+def held_out_pairs(y: Integers, seed: int) -> tuple[Integers, Integers]:
     """Index pairs of the samples, half of them similar, and their labels ±1."""
-    pairs = draw_pairs(
-        "random",
-        as_blocks(X),
-        np.asarray(y),
-        None,
-        n_pairs_per_class=1000,
-        n_neighbors=1,
-        random_state=np.random.RandomState(seed),
-    )
+    random_state = np.random.RandomState(seed)
+    pairs = draw_random_pairs(np.asarray(y), n_pairs_per_class=1000, random_state=random_state)
     return pairs.index, np.where(pairs.similar, 1, -1)
 
 
@@ -92,7 +84,7 @@ def main(folder: str = "build/demo") -> TATML:
     print(
         f"than {result.dual:.6f}: the gap is {result.gap:.1e} after {result.n_iter} Newton steps.\n"
     )
-    pairs, labels = held_out_pairs(test, y_test, seed=1)
+    pairs, labels = held_out_pairs(y_test, seed=1)
     print(f"  {'On the other half':<18} {'3-NN':>8} {'AUC':>8} {'balanced accuracy':>20} threshold")
     for name, model in (
         ("plain distance", Euclidean(random_state=0).fit(train, y_train)),

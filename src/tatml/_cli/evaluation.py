@@ -12,8 +12,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from .._data.blocks import as_blocks
-from .._data.sampling import draw_pairs
+from .._data.sampling import draw_random_pairs
 from .._estimators.thresholds import equal_error_rate
 from .._warnings import warn_user
 from ..inspection import error_rates
@@ -133,15 +132,7 @@ def pairs_of(data: Data, seed: int) -> tuple[NDArray, NDArray[np.intp], Samples 
     known = labelled(data)
     labels = np.unique(known.y, return_inverse=True)[1]
     groups = None if known.groups is None else np.unique(known.groups, return_inverse=True)[1]
-    pairs = draw_pairs(
-        "random",
-        as_blocks(known.X),
-        labels,
-        groups,
-        n_pairs_per_class=None,
-        n_neighbors=1,
-        random_state=np.random.RandomState(seed),
-    )
+    pairs = draw_random_pairs(labels, groups, random_state=np.random.RandomState(seed))
     return pairs.index, np.where(pairs.similar, 1, -1), known.X
 
 

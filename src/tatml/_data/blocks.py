@@ -1,4 +1,4 @@
-"""The samples: n of them, each a tuple of M matrices."""
+"""`Blocks`: samples, each a tuple of M matrices."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from types import ModuleType
 from typing import Any, NoReturn, overload
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
-from .._messages import named_error, shown
+from .._array import Array, asarray, foreign_kind, namespace, to_numpy
+from .arrays import (
+    BLOCKS_HINT,
+    as_floating_array,
+    as_host_array,
+    check_same_place,
+    type_and_length,
+)
 
-__all__ = [
-    "Blocks",
-    "as_array_like",
-    "as_blocks",
-    "as_host_array",
-    "as_real_array",
-    "check_finite",
-    "check_not_masked",
-    "read_array",
-]
-
-_BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
+__all__ = ["Blocks", "as_blocks", "check_finite"]
 
 
 class Blocks:
@@ -33,24 +27,24 @@ class Blocks:
 
     Block m holds the m-th matrix of every sample. The samples can be counted, indexed and
     iterated over like the rows of one array, so that scikit-learn splits and cross-validates
-    them without knowing what they are.
+    them as it does arrays.
 
     Parameters
     ----------
     *arrays : array-like of shape (n_samples, n_m, n'_m) or (n_samples, n_m)
         One array for each of the M ≥ 1 blocks. A 2-D array holds vectors and counts as
         (n_samples, n_m, 1). The arrays are stored as C-contiguous float64, or as float32 if
-        all of them are float32. An array that already is so is not copied: do not change it
-        afterwards. PyTorch and CuPy arrays stay what and where they are.
+        all of them are float32. An array that already has this form is not copied: do not change
+        it afterwards. PyTorch and CuPy arrays keep their kind and device.
 
     Raises
     ------
     TypeError
         If an array does not hold real numbers, is sparse or has masked entries, or the arrays
-        are of two kinds.
+        are of different kinds (NumPy, PyTorch, CuPy).
     ValueError
         If there is no array, one is not 2-D or 3-D, their numbers of samples differ, or they are
-        on two devices.
+        on different devices.
 
     Examples
     --------
@@ -128,10 +122,10 @@ class Blocks:
         if _is_integer(key):
             return tuple(array[key] for array in self._arrays)
         rows = _as_rows(key, len(self))
-        return Blocks(*(_picked(array, rows) for array in self._arrays))
+        return Blocks(*(_take_rows(array, rows) for array in self._arrays))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Refuse to become one array: the blocks may differ in shape."""
+        """Raise TypeError: the blocks may differ in shape, so that one array cannot hold them."""
         raise TypeError(
             "Blocks cannot be converted to one array: take X.arrays[m] for block m, or "
             "np.hstack([a.reshape(len(a), -1) for a in X.arrays]) for all entries side by side"
@@ -143,7 +137,7 @@ class Blocks:
 
 
 def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) -> Blocks:
-    """Turn what a user gives as samples into Blocks that are safe to compute with.
+    """Convert samples to Blocks, and check that they are finite and not empty.
 
     Parameters
     ----------
@@ -151,9 +145,9 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
         Blocks are passed through. A 2-D array or data frame becomes one block of vectors, a
         3-D array or a list of equally shaped matrices one block of matrices.
     name : str, default="X"
-        What to call `X` in an error message.
+        The name of `X` in error messages.
     any_kind : bool, default=False
-        Whether PyTorch and CuPy arrays stay what they are; they become NumPy's otherwise.
+        Whether to keep PyTorch and CuPy arrays; they are converted to NumPy arrays otherwise.
 
     Returns
     -------
@@ -182,139 +176,15 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
 
 
 def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
-    array = as_real_array(values, name) if foreign_kind(values) is None else _kept(values, name)
+    array = as_floating_array(values, name)
     if array.ndim == 2:
         return namespace(array).reshape(array, (*array.shape, 1))
     if array.ndim == 3:
         return array
     raise ValueError(
         f"{name}: expected a 2-D array of vectors (n_samples, n) or a 3-D array of matrices "
-        f"(n_samples, n, n'), got {_describe(values)} of shape {array.shape}; {_BLOCKS_HINT}"
+        f"(n_samples, n, n'), got {type_and_length(values)} of shape {array.shape}; {BLOCKS_HINT}"
     )
-
-
-def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
-    """Convert to a C-contiguous float32 or float64 array; the one step that is NumPy's own."""
-    array = read_array(values, name)
-    _check_real(array, name)
-    dtype = np.float32 if array.dtype == np.float32 else np.float64
-    try:
-        with np.errstate(over="ignore"):  # to infinity, which is then refused as such
-            return np.asarray(array, dtype=dtype, order="C")
-    except Exception as error:  # Python's own numbers: too large, or fail in their own way
-        raise named_error(name, error) from error
-
-
-def read_array(values: Any, name: str) -> np.ndarray:
-    """What NumPy makes of what a user gave; dense, without masked entries."""
-    if scipy.sparse.issparse(values):
-        raise TypeError(
-            f"{name}: expected a dense array, got {_describe(values)}; convert with .toarray()"
-        )
-    check_not_masked(values, name)
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(
-            f"{name}: expected an array with rows of equal length, got {_describe(values)} "
-            f"with parts of different shapes; {_BLOCKS_HINT}"
-        ) from error
-    except Exception as error:  # what an object does when it is asked for an array
-        raise TypeError(
-            f"{name}: expected an array, got {_describe(values)}, which cannot be read as one: "
-            f"{error}"
-        ) from error
-    check_not_masked(array, name)
-    return array
-
-
-def check_not_masked(values: Any, name: str) -> None:
-    """No masked entry, also in lists of masked arrays: NumPy would read what is under the mask."""
-    if _is_masked(values):
-        raise TypeError(
-            f"{name}: expected an array without masked entries, got a masked array; fill it, or "
-            "remove the samples"
-        )
-
-
-def _is_masked(values: Any) -> bool:
-    if isinstance(values, np.ma.MaskedArray):
-        return bool(np.ma.is_masked(values))
-    if isinstance(values, list | tuple):
-        return any(_is_masked(part) for part in values)
-    if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a data frame
-        return any(_is_masked(values[column].to_numpy()) for column in _object_columns(values))
-    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
-        return any(value is np.ma.masked for value in values.flat)
-    return False
-
-
-def _object_columns(frame: Any) -> list[Any]:
-    """The columns of a data frame that may hold anything; pandas alone has such."""
-    dtypes = getattr(frame, "dtypes", None)
-    if dtypes is None or not hasattr(dtypes, "items") or not frame.columns.is_unique:
-        return []
-    return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
-
-
-def _kept(array: Array, name: str) -> Array:
-    """A PyTorch or CuPy array as float32 or float64, where it is."""
-    xp = namespace(array)
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
-        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
-    dtype = xp.float32 if array.dtype == xp.float32 else xp.float64
-    return contiguous(xp.astype(array, dtype, copy=False))
-
-
-def as_host_array(values: Any, name: str) -> np.ndarray:
-    """What NumPy makes of the values; those of a GPU are not fetched unasked."""
-    try:
-        return np.asarray(values)
-    except (TypeError, RuntimeError) as error:
-        raise TypeError(
-            f"{name}: expected values in the memory of the host, got {place_of(values)}; fetch "
-            "them first, or call learn_metric, which computes where they are"
-        ) from error
-
-
-def as_array_like(
-    values: ArrayLike, name: str, owner: str, like: Array, from_host: bool = False
-) -> Array:
-    """Real numbers as float64 of the kind and device of another array, which owns the say.
-
-    Lists of numbers are taken there; with `from_host`, whatever is in the memory of the host.
-    """
-    if from_host and foreign_kind(like) is None and foreign_kind(values) is not None:
-        values = as_host_array(values, name)
-    if foreign_kind(values) is None and (from_host or not hasattr(values, "__array__")):
-        return asarray(as_real_array(values, name), like, namespace(like).float64)
-    if foreign_kind(like) is None and foreign_kind(values) is None:
-        return as_real_array(values, name).astype(np.float64)
-    check_same_place(name, values, owner, like)
-    return namespace(like).astype(_kept(values, name), namespace(like).float64, copy=False)
-
-
-def check_same_place(name: str, array: Array, owner: str, like: Array) -> None:
-    """One kind of array, on one device."""
-    if foreign_kind(array) is None and foreign_kind(like) is None:
-        return
-    if foreign_kind(array) != foreign_kind(like) or array.device != like.device:
-        raise (TypeError if foreign_kind(array) != foreign_kind(like) else ValueError)(
-            f"{name}: expected an array of the kind and device of {owner}, {place_of(like)}, got "
-            f"{place_of(array)}"
-        )
-
-
-def _check_real(array: np.ndarray, name: str) -> None:
-    if array.dtype.kind == "O":
-        for index, value in np.ndenumerate(array):
-            if not isinstance(value, numbers.Real | np.bool_):
-                raise TypeError(
-                    f"{name}: expected real numbers, got {shown(value)} of type "
-                    f"{type(value).__name__} at {_as_ints(index)}"
-                )
-    elif array.dtype.kind not in "biuf":
-        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
 
 
 def _check_same_n_samples(arrays: list[NDArray[np.floating]]) -> None:
@@ -343,21 +213,21 @@ def _check_not_empty(blocks: Blocks, name: str) -> None:
 
 
 def check_finite(blocks: Blocks, name: str, samples: NDArray | None = None) -> None:
-    """No NaN, no infinity; `samples` are the numbers of the samples where they are some of all."""
+    """Raise where an entry is NaN or infinite; `samples` are the indices that a message names."""
     xp = blocks.xp
     for m, array in enumerate(blocks.arrays):
         finite = xp.isfinite(array)
         if not xp.all(finite):
             sample, *entry = (int(index[0]) for index in xp.nonzero(~finite))
-            number = sample if samples is None else samples[sample]
+            place = sample if samples is None else samples[sample]
             raise ValueError(
                 f"{name}: expected finite numbers, got {float(array[sample, *entry])} "
-                f"in block {m}, sample {number}, entry {tuple(entry)}"
+                f"in block {m}, sample {place}, entry {tuple(entry)}"
             )
 
 
 def _without_ellipsis(key: Any) -> Any:
-    """Read X[key, ...] as X[key]: so scikit-learn indexes whatever has a shape."""
+    """Return the key of X[key, ...], which is how scikit-learn indexes an object with a shape."""
     if not isinstance(key, tuple):
         return key
     if len(key) == 2 and key[1] is Ellipsis:
@@ -373,7 +243,7 @@ def _is_integer(key: Any) -> bool:
 
 
 def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
-    """Turn a slice, a mask or indices into what selects the same rows of every block."""
+    """Convert a slice, a mask or indices to a slice or indices of rows."""
     if isinstance(key, slice):
         return key
     rows = to_numpy(key)
@@ -391,19 +261,11 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
     return np.flatnonzero(rows)
 
 
-def _picked(array: Array, rows: slice | NDArray[np.intp]) -> Array:
+def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
+    """Select rows; negative indices count from the end, which PyTorch's `take` does not allow."""
     if foreign_kind(array) is None or isinstance(rows, slice):
         return array[rows]
     n_samples = array.shape[0]
     if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
         raise IndexError(f"Blocks: expected indices below n_samples = {n_samples}")
     return namespace(array).take(array, asarray(rows % max(n_samples, 1), like=array), axis=0)
-
-
-def _describe(values: Any) -> str:
-    kind = type(values).__name__
-    return f"{kind} of length {len(values)}" if isinstance(values, list | tuple) else kind
-
-
-def _as_ints(index: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(int(i) for i in index)

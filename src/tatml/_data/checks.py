@@ -1,4 +1,4 @@
-"""Checks of samples, priors and starts."""
+"""Checks of the values of samples, priors and starts."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ import numpy as np
 
 from .._array import Array, foreign_kind, namespace, place_of
 from .._validation import as_list
-from .blocks import Blocks, as_array_like
+from .arrays import as_array_like
+from .blocks import Blocks
 
-LARGEST_ENTRY = 1e60
+__all__ = [
+    "check_index_kind",
+    "check_init",
+    "check_magnitude",
+    "check_prior",
+    "check_spread",
+    "hint_at_raw_covariances",
+]
 
-
-LARGEST_PRIOR = {"float64": 1e150, "float32": 1e18}  # their squares are numbers
-
-
-LEAST_SPREAD = 1e-60  # of samples: the squares of their differences are still numbers
-
-
-LEAST_CONDITION = 5  # of covariance matrices; logarithms that are positive definite stay below it
+LARGEST_ENTRY = 1e60  # largest entry of a sample: its fourth power is finite
+LARGEST_PRIOR = {
+    "float64": 1e150,
+    "float32": 1e18,
+}  # largest entry of a prior: its square is finite
+LEAST_SPREAD = 1e-60  # smallest range of samples that differ: its square does not underflow
+# Smallest median condition number at which positive definite samples are taken for covariances;
+# logarithms of covariances that happen to be positive definite have smaller ones.
+LEAST_CONDITION = 5
 
 
 def check_magnitude(blocks: Blocks, name: str) -> None:
-    """Entries whose squares and fourth powers are still numbers."""
+    """Raise if the fourth power of an entry might overflow."""
     xp = blocks.xp
     largest = max(float(xp.max(xp.abs(array))) for array in blocks.arrays)
     if largest > LARGEST_ENTRY:
@@ -36,7 +45,7 @@ def check_magnitude(blocks: Blocks, name: str) -> None:
 
 
 def check_spread(blocks: Blocks, name: str) -> None:
-    """Samples whose differences have squares that are numbers, where they differ at all."""
+    """Raise if the samples of a block differ by so little that squared differences underflow."""
     for m, array in enumerate(blocks.arrays):
         spread = float(np.max(np.ptp(array, axis=0)))
         if 0 < spread < LEAST_SPREAD:
@@ -48,7 +57,7 @@ def check_spread(blocks: Blocks, name: str) -> None:
 
 
 def hint_at_raw_covariances(blocks: Blocks) -> str | None:
-    """What to say where a block looks like covariance matrices whose logarithm was forgotten."""
+    """Return a hint if a block looks like covariance matrices without their logarithm."""
     for m, (array, (n, width)) in enumerate(zip(blocks.arrays, blocks.block_shapes, strict=True)):
         if n != width or n == 1:
             continue
@@ -69,10 +78,10 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
 def check_prior(
     prior: Any, blocks: Blocks, from_host: bool = False, dtype: str = "float64"
 ) -> list[Array]:
-    """M positive definite matrices; for one block, the matrix itself will do.
+    """Convert to M positive definite matrices; for one block, the matrix itself is accepted.
 
-    With `from_host`, of any kind: where X itself is brought into the memory of the host. `dtype` is
-    the precision of the computation, which limits the sizes.
+    With `from_host`, arrays of any kind in the memory of the host are accepted. `dtype` is the
+    precision of the computation, which limits the entries.
     """
     sizes = [n for n, _ in blocks.block_shapes]
     if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
@@ -92,10 +101,10 @@ def check_prior(
 
 
 def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
-    """An earlier result with L and b0 that fit."""
+    """Raise unless `init` has an L and a b0 that fit the problem; return it."""
     try:
         L, b0 = init.L, float(init.b0)
-    except Exception as error:  # it may be any object
+    except Exception as error:  # Any object may be given, and its attributes may raise anything.
         raise TypeError(
             f"init: expected an earlier result, with L and b0, got {type(init).__name__}"
         ) from error
@@ -113,14 +122,14 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
 def _shape(values: Any) -> tuple[int, ...] | None:
     try:
         return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
-    except Exception:  # parts of several shapes, on a GPU, or no array at all
+    except Exception:  # ragged, on a GPU, or not an array
         return None
 
 
 def _as_square(
     matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool
 ) -> list[Array]:
-    """One array of shape (n_m, n_m) per block."""
+    """Convert to one array of shape (n_m, n_m) per block."""
     matrices = as_list(name, matrices, "a list of matrices")
     arrays = [as_array_like(matrix, name, "X", like, from_host) for matrix in matrices]
     shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
@@ -139,7 +148,7 @@ def _check_posdef(matrix: Array, name: str) -> None:
             f"{name}: expected a symmetric matrix, got entries that differ by {difference:.3g}"
         )
     diagonal = xp.linalg.diagonal(matrix)
-    scale = xp.sqrt(xp.where(diagonal > 0, diagonal, 1.0))  # so that units do not matter
+    scale = xp.sqrt(xp.where(diagonal > 0, diagonal, 1.0))  # makes the check independent of units
     lowest = xp.min(xp.linalg.eigvalsh(matrix / scale / scale[:, None]))
     if xp.min(diagonal) <= 0 or lowest <= 1e-14:
         values = xp.linalg.eigvalsh(matrix)
@@ -150,7 +159,7 @@ def _check_posdef(matrix: Array, name: str) -> None:
 
 
 def check_index_kind(blocks: Blocks, **given: Any) -> None:
-    """Pairs, labels and weights: of NumPy, plain lists, or of the kind of the samples."""
+    """Raise unless each array is a NumPy array, a list, or of the kind of the samples."""
     like = blocks.arrays[0]
     for name, values in given.items():
         if foreign_kind(values) not in (None, foreign_kind(like)):

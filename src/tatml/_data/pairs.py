@@ -1,4 +1,4 @@
-"""The pairs: which two samples each compares, and whether these are similar."""
+"""`Pairs`: index pairs of samples, each similar or dissimilar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._array import foreign_kind, to_numpy
-from .blocks import read_array
+from .arrays import read_array
 
 __all__ = [
     "Pairs",
@@ -21,15 +21,15 @@ __all__ = [
     "as_weights",
 ]
 
-LARGEST_WEIGHT = 1e100
+LARGEST_WEIGHT = 1e100  # limit on the weights of estimators, so that sums of them are finite
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """K index pairs into the samples, each similar or dissimilar.
 
-    Holds indices only, never features. `as_pairs` makes one from what a user gives and checks
-    it; nothing is checked here.
+    It holds indices, not features. Nothing is checked here: `as_pairs` converts and checks the
+    arguments of a user.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Pairs:
     similar : ndarray of shape (K,), dtype bool
         Whether the two samples of a pair are similar.
     weights : ndarray of shape (K,), dtype float64, or None
-        How much each pair counts; None stands for 1 each.
+        The weight of each pair; None stands for 1 each.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def as_pairs(
     n_samples: int,
     weights: ArrayLike | None = None,
 ) -> Pairs:
-    """Turn what a user gives as pairs into Pairs that are safe to compute with.
+    """Convert index pairs, labels and weights to Pairs, and check them.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def as_pairs(
     similar : array-like of bool, shape (K,)
         Whether the two samples of a pair are similar.
     n_samples : int
-        How many samples there are.
+        The number of samples.
     weights : array-like of shape (K,), default=None
-        How much each pair counts: finite, not negative, not all zero. None stands for 1 each.
+        The weight of each pair: finite, not negative, not all zero. None stands for 1 each.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def as_pairs(
     TypeError
         If `pairs` are not integers, `similar` is not boolean or `weights` are not real numbers.
     ValueError
-        If a shape does not fit, or a value is out of range.
+        If a shape is wrong, or a value is out of range.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def as_pairs(
 def as_index(
     pairs: ArrayLike, n_samples: int, *, allow_self: bool = False, offset: int = 0
 ) -> NDArray[np.intp]:
-    """Index pairs (K, 2) into n_samples samples, in Fortran order; errors count from `offset`."""
+    """Convert to index pairs (K, 2) in Fortran order; messages count rows from `offset`."""
     index = _to_array(pairs, "pairs")
     if index.size == 0:
         raise ValueError(
@@ -156,7 +156,7 @@ def as_index(
         )
     if index.ndim != 2 or index.shape[1] != 2:
         raise ValueError(
-            f"pairs: expected shape (K, 2), two sample indices a row, got shape {index.shape}"
+            f"pairs: expected shape (K, 2), two sample indices per row, got shape {index.shape}"
         )
     if index.dtype.kind not in "iu":
         raise TypeError(f"pairs: expected integer sample indices, got dtype {index.dtype}")
@@ -187,7 +187,7 @@ def _check_no_self_pair(index: NDArray[np.integer], offset: int) -> None:
 
 
 def as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
-    """One flag a pair."""
+    """Convert to one boolean per pair."""
     flags = _to_array(similar, "similar")
     if flags.dtype.kind != "b":
         raise TypeError(
@@ -199,7 +199,7 @@ def as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
 
 
 def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArray[np.float64]:
-    """One finite, non-negative weight a pair, not all of them zero."""
+    """Convert to one finite, non-negative weight per pair; raise if all are zero."""
     values = as_some_weights(weights, n_pairs, name)
     if not values.any():
         raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
@@ -209,7 +209,7 @@ def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArr
 def as_sample_weight(
     weights: ArrayLike, n_pairs: int, name: str = "sample_weight"
 ) -> NDArray[np.float64]:
-    """The weights that an estimator is given, of sizes whose sums and shares are numbers."""
+    """Convert the weights of an estimator, whose sums and shares must be finite."""
     values = as_weights(weights, n_pairs, name)
     largest = float(values.max())
     if not 1 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
@@ -223,12 +223,12 @@ def as_sample_weight(
 def as_some_weights(
     weights: ArrayLike, n_pairs: int, name: str = "weights", offset: int = 0
 ) -> NDArray[np.float64]:
-    """Those of some of the pairs, which may all be zero."""
+    """Convert the weights of a part of the pairs, which may all be zero."""
     values = _to_array(weights, name)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"{name}: expected real numbers, got dtype {values.dtype}")
     _check_one_per_pair(values, n_pairs, name)
-    with np.errstate(over="ignore"):  # to infinity, which is refused
+    with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused below.
         values = np.ascontiguousarray(values, dtype=np.float64)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():

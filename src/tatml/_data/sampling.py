@@ -1,7 +1,8 @@
-"""The ways to draw pairs from labels: at random per class, nearest neighbours, all of them.
+"""Pairs drawn from labels: at random per class, nearest neighbours, or all of them.
 
-A pair never joins two samples of the same group, so that near-copies (views of one object, trials
-of one session) do not teach the metric that what is alike lies at distance zero.
+Groups name samples that are near-copies of each other (views of one object, trials of one session).
+A pair never joins two samples of the same group: it would teach the metric that similar samples are
+at distance zero.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from sklearn.utils.random import sample_without_replacement
 from .blocks import Blocks
 from .pairs import Pairs
 
-__all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs"]
+__all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs", "draw_random_pairs"]
 
 Strategy = Literal["random", "neighbors", "all"]
 STRATEGIES = get_args(Strategy)
 
 Index = NDArray[np.intp]
-AUTO_PER_CLASS, AUTO_LEAST = 500, 10
-LEAST_TOTAL, MOST_TOTAL = 5_000, 50_000
+AUTO_PER_CLASS = 500  # pairs per class by default, before the limits on their total
+AUTO_LEAST = 10  # the smallest default per class, however many classes there are
+LEAST_TOTAL = 5_000  # the default is raised to this total where there are few classes
+MOST_TOTAL = 50_000  # the default is lowered to this total where there are many classes
 
 
 def draw_pairs(
@@ -38,26 +41,27 @@ def draw_pairs(
     random_state: Any,
     space: NDArray[np.float64] | None = None,
 ) -> Pairs:
-    """Draw pairs of samples whose classes are numbered from 0.
+    """Draw pairs of samples by any of the strategies.
 
     Parameters
     ----------
     strategy : {"random", "neighbors", "all"}
-        See `STRATEGIES`.
+        "random": see `draw_random_pairs`. "neighbors": for each sample, its nearest samples of the
+        same class and of the other classes. "all": every pair that the groups allow.
     blocks : Blocks
-        The samples; only "neighbors" looks at them, where no `space` is given.
+        The samples, in which "neighbors" looks for neighbours if no `space` is given: each feature
+        of a block of vectors is divided by its standard deviation, each block of matrices by its
+        total one.
     labels, groups : integer arrays of shape (n_samples,)
-        The class of each sample, and its group or None.
+        The class of each sample, from 0, and its group or None.
     n_pairs_per_class : int or None
-        For "random": half of them similar, half dissimilar. None: 500, and more where there are
-        few classes, 5,000 in all; at most 50,000 in all (but 10 a class).
+        For "random".
     n_neighbors : int
-        For "neighbors": how many of each kind a sample.
+        For "neighbors": the number of similar and of dissimilar neighbours per sample.
     random_state : RandomState or Generator
         For "random".
     space : array of shape (n_samples, n_features) or None
-        For "neighbors": the embedding in which samples are near. None: the blocks, each vector
-        divided feature by feature by its spread, each matrix as a whole.
+        For "neighbors": an embedding of the samples; distances are Euclidean in it.
 
     Returns
     -------
@@ -65,19 +69,70 @@ def draw_pairs(
         Distinct pairs, the similar ones first.
     """
     if strategy == "random":
-        similar, dissimilar = _random(labels, groups, n_pairs_per_class, random_state)
-    elif strategy == "neighbors":
+        return draw_random_pairs(
+            labels, groups, n_pairs_per_class=n_pairs_per_class, random_state=random_state
+        )
+    if strategy == "neighbors":
         space = _in_common_units(blocks) if space is None else space
-        similar, dissimilar = _neighbors(space, labels, groups, n_neighbors)
-    else:
-        similar, dissimilar = _all(labels, groups)
-    _check_both_kinds(similar, dissimilar, groups)
-    index = np.asfortranarray(np.concatenate([similar, dissimilar]))
-    return Pairs(index, np.arange(len(index)) < len(similar))
+        return _as_pairs(*_neighbors(space, labels, groups, n_neighbors), groups)
+    return _as_pairs(*_all(labels, groups), groups)
+
+
+def draw_random_pairs(
+    labels: Index,
+    groups: Index | None = None,
+    *,
+    n_pairs_per_class: int | None = None,
+    random_state: Any,
+) -> Pairs:
+    """Draw pairs at random: for each class as many similar as dissimilar ones.
+
+    Parameters
+    ----------
+    labels, groups : integer arrays of shape (n_samples,)
+        The class of each sample, from 0, and its group or None.
+    n_pairs_per_class : int or None, default=None
+        Pairs per class, half of them similar. Default: 500 per class, raised to 5,000 in total for
+        few classes, lowered to 50,000 in total for many, and at least 10 per class.
+    random_state : RandomState or Generator
+        The source of random numbers.
+
+    Returns
+    -------
+    Pairs
+        Distinct pairs, the similar ones first. A class with fewer pairs gives all it has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml._data.sampling import draw_random_pairs
+    >>> labels, rng = np.repeat([0, 1], 50), np.random.RandomState(0)
+    >>> pairs = draw_random_pairs(labels, n_pairs_per_class=10, random_state=rng)
+    >>> len(pairs), int(pairs.similar.sum())
+    (20, 10)
+    """
+    n_classes = int(labels.max()) + 1
+    n_pairs = _automatic(n_classes) if n_pairs_per_class is None else n_pairs_per_class
+    n_similar = (n_pairs + 1) // 2
+    random_state = _as_random_state(random_state)
+    own_group = np.arange(len(labels)) if groups is None else groups
+    order = np.lexsort((own_group, labels))
+    start = np.searchsorted(labels[order], np.arange(n_classes + 1))
+    by_group = None if groups is None else _ByGroup(labels, groups)
+    similar, dissimilar = [], []
+    for first, end in pairwise(start):
+        inside, n_dissimilar = order[first:end], n_pairs - n_similar
+        similar.append(_pairs_inside(inside, own_group, n_similar, random_state))
+        if by_group is None:
+            drawn = _pairs_beside(order, first, end, n_dissimilar, random_state)
+        else:
+            drawn = by_group.pairs_across(inside, n_dissimilar, random_state)
+        dissimilar.append(drawn)
+    return _as_pairs(np.concatenate(similar), _distinct(np.concatenate(dissimilar)), groups)
 
 
 def balanced(pairs: Pairs) -> Pairs:
-    """The same pairs, weighted so that similar and dissimilar ones count the same in all."""
+    """Weight pairs so that similar and dissimilar ones have the same total weight."""
     n_similar = int(pairs.similar.sum())
     n_dissimilar = len(pairs) - n_similar
     if n_similar == n_dissimilar:
@@ -86,55 +141,42 @@ def balanced(pairs: Pairs) -> Pairs:
     return Pairs(pairs.index, pairs.similar, weights)
 
 
-def _random(
-    labels: Index, groups: Index | None, n_pairs_per_class: int | None, random_state: Any
-) -> tuple[Index, Index]:
-    n_classes = int(labels.max()) + 1
-    n_pairs = _automatic(n_classes) if n_pairs_per_class is None else n_pairs_per_class
-    n_similar = (n_pairs + 1) // 2
-    random_state = _as_random_state(random_state)
-    numbers = np.arange(len(labels)) if groups is None else groups
-    order = np.lexsort((numbers, labels))
-    start = np.searchsorted(labels[order], np.arange(n_classes + 1))
-    by_group = None if groups is None else _ByGroup(labels, groups)
-    similar, dissimilar = [], []
-    for first, end in pairwise(start):
-        inside, n_dissimilar = order[first:end], n_pairs - n_similar
-        similar.append(_pairs_inside(inside, numbers, n_similar, random_state))
-        if by_group is None:
-            drawn = _pairs_beside(order, first, end, n_dissimilar, random_state)
-        else:
-            drawn = by_group.pairs_across(inside, n_dissimilar, random_state)
-        dissimilar.append(drawn)
-    return np.concatenate(similar), _distinct(np.concatenate(dissimilar))
+def _as_pairs(similar: Index, dissimilar: Index, groups: Index | None) -> Pairs:
+    """Join similar and dissimilar pairs; raise where there are none of a kind."""
+    _check_both_kinds(similar, dissimilar, groups)
+    index = np.asfortranarray(np.concatenate([similar, dissimilar]))
+    return Pairs(index, np.arange(len(index)) < len(similar))
 
 
 def _automatic(n_classes: int) -> int:
-    """Pairs a class: 500, more where there are few classes and fewer where there are very many."""
+    """Return the default number of pairs per class."""
     wanted = max(AUTO_PER_CLASS, -(-LEAST_TOTAL // n_classes))
     return min(wanted, max(AUTO_LEAST, MOST_TOTAL // n_classes))
 
 
 def _pairs_inside(members: Index, groups: Index, n_wanted: int, random_state: Any) -> Index:
-    """Distinct pairs of members, which are sorted by group: each with those of later groups."""
+    """Draw distinct pairs of members of one class, which are sorted by group.
+
+    Each member is paired with members of later groups, so that no pair is drawn in both orders.
+    """
     end = np.searchsorted(groups[members], groups[members], side="right")
-    row, place = _numbered(len(members) - end, n_wanted, random_state)
+    row, place = _draw_cells(len(members) - end, n_wanted, random_state)
     return np.stack([members[row], members[end[row] + place]], axis=1)
 
 
 def _pairs_beside(order: Index, first: int, end: int, n_wanted: int, random_state: Any) -> Index:
-    """Distinct pairs of one of order[first:end] and one of the rest."""
+    """Draw distinct pairs of a sample in order[first:end] and a sample outside it."""
     n_inside = end - first
     counts = np.full(n_inside, len(order) - n_inside)
-    row, place = _numbered(counts, n_wanted, random_state)
+    row, place = _draw_cells(counts, n_wanted, random_state)
     place += np.where(place >= first, n_inside, 0)
     return np.stack([order[first + row], order[place]], axis=1)
 
 
 class _ByGroup:
-    """All samples in the order of their groups: set up once, it serves every class.
+    """All samples sorted by group, for the dissimilar pairs of every class.
 
-    So a class costs what its own samples and pairs cost, however many others there are.
+    It is set up once, so that the cost of a class does not grow with the number of other samples.
     """
 
     def __init__(self, labels: Index, groups: Index):
@@ -146,24 +188,25 @@ class _ByGroup:
         self.end = np.searchsorted(sorted_groups, groups, side="right")
 
     def pairs_across(self, inside: Index, n_wanted: int, random_state: Any) -> Index:
-        """Distinct pairs of one of a class, sorted by group, and one of another class and group.
+        """Draw distinct pairs of a sample of one class and one of another class and group.
 
-        The place of a partner counts neither the own group, which is one stretch of the order, nor
-        the class, whose positions are scattered: both are skipped to find where it stands.
+        `inside` are the samples of the class, sorted by group. A partner is drawn by its place
+        among the allowed partners. To find its position in `order`, the sample's own group, which
+        is contiguous, and the samples of its class, which are not, have to be skipped.
         """
         own = self.position[inside]
         start, end = self.start[inside], self.end[inside]
         before, until = np.searchsorted(own, start), np.searchsorted(own, end)
-        stretch = (end - start) - (until - before)  # of the group, without the class
+        stretch = (end - start) - (until - before)  # size of the group without the class
         counts = len(self.order) - len(inside) - stretch
-        row, place = _numbered(counts, n_wanted, random_state)
+        row, place = _draw_cells(counts, n_wanted, random_state)
         place += np.where(place >= (start - before)[row], stretch[row], 0)
         place += np.searchsorted(own - np.arange(len(own)), place, side="right")
         return np.stack([inside[row], self.order[place]], axis=1)
 
 
-def _numbered(counts: Index, n_wanted: int, random_state: Any) -> tuple[Index, Index]:
-    """Draw of all (row, place < counts[row]) some distinct ones, or all where they are few."""
+def _draw_cells(counts: Index, n_wanted: int, random_state: Any) -> tuple[Index, Index]:
+    """Draw distinct (row, place) with place < counts[row]; all of them if fewer than wanted."""
     last = np.cumsum(counts)
     n_possible = int(last[-1])
     n_drawn = min(n_wanted, n_possible)
@@ -177,7 +220,7 @@ def _apart(pairs: Index, groups: Index | None) -> Index:
 
 
 def _distinct(pairs: Index) -> Index:
-    """Each unordered pair once, in the order of their first appearance."""
+    """Return each unordered pair once, in the order of first appearance."""
     _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
     return pairs[np.sort(first)]
 
@@ -185,7 +228,7 @@ def _distinct(pairs: Index) -> Index:
 def _neighbors(
     space: NDArray[np.float64], labels: Index, groups: Index | None, n_neighbors: int
 ) -> tuple[Index, Index]:
-    """The nearest samples of the same and of other classes."""
+    """Pair each sample with its nearest samples, of its own class and of other classes."""
     found: dict[bool, list[Index]] = {True: [], False: []}
 
     def nearest(distances: NDArray[np.float64], start: int) -> None:
@@ -212,15 +255,15 @@ def _nearest_pairs(candidates: NDArray[np.float64], rows: Index, n_neighbors: in
 
 
 def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
-    """All entries side by side: vectors divided feature by feature, matrices as a whole."""
+    """Return all entries as features of unit scale: vectors per feature, matrices as a whole."""
     columns = []
     for array, (_, width) in zip(blocks.arrays, blocks.block_shapes, strict=True):
-        table = array.reshape(len(array), -1).astype(np.float64)
-        table = np.where(np.ptp(table, axis=0) > 0, table - table.mean(axis=0), 0.0)
-        variance = np.mean(table**2, axis=0)
+        features = array.reshape(len(array), -1).astype(np.float64)
+        features = np.where(np.ptp(features, axis=0) > 0, features - features.mean(axis=0), 0.0)
+        variance = np.mean(features**2, axis=0)
         if width > 1:
             variance = np.full_like(variance, variance.sum())
-        columns.append(table / np.sqrt(np.where(variance > 0, variance, 1.0)))
+        columns.append(features / np.sqrt(np.where(variance > 0, variance, 1.0)))
     return np.concatenate(columns, axis=1)
 
 
@@ -243,7 +286,7 @@ def _check_both_kinds(similar: Index, dissimilar: Index, groups: Index | None) -
 
 
 def _as_random_state(random_state: Any) -> Any:
-    """What scikit-learn's sampling takes: a RandomState, drawn from a Generator if need be."""
+    """Convert a Generator to the RandomState that scikit-learn's sampling needs."""
     if hasattr(random_state, "randint"):
         return random_state
     return np.random.RandomState(random_state.integers(2**32))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
-from .._data.blocks import read_array
+from .._data.arrays import read_array
 from .._messages import shown
 from .._validation import check_count, check_two
 from .._warnings import warn_user

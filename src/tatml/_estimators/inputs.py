@@ -19,14 +19,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
 
 from .._array import foreign_kind
-from .._data.blocks import (
-    Blocks,
-    as_blocks,
-    as_host_array,
-    as_real_array,
-    check_not_masked,
-    read_array,
-)
+from .._data.arrays import as_host_array, as_real_array, check_not_masked, read_array
+from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._messages import named_error, shown

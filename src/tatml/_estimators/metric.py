@@ -19,7 +19,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.blocks import Blocks, as_real_array
+from .._data.arrays import as_real_array
+from .._data.blocks import Blocks
 from .._data.pairs import as_sample_weight
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag, check_not_negative

@@ -1,4 +1,4 @@
-"""Long fits that survive: the best point so far on disk, and back as a start."""
+"""`Checkpoint`: the best point of a running fit in a file, from which the fit can be resumed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ NUMBERS = {
 class Checkpoint:
     """A callback that keeps the best point of a running fit in a file.
 
-    The file is replaced as a whole: whoever kills the process, and when, there is either the last
-    point or the one before it. A fit that starts from it needs the steps that were left to do. The
-    problem is convex, so that the start decides how long a fit takes, never what it finds.
+    The file is replaced as a whole: even if the process is killed while writing, it holds a
+    complete point. A fit that starts from it needs only the remaining steps. The problem is convex,
+    so that the start affects how long a fit takes, but not its solution.
 
     Parameters
     ----------
     path : str or path
-        The file, an npz archive; its folder must exist.
+        The file, an npz archive. Its folder must exist.
     every : float, default=60.0
-        Seconds between two writes. The first step is always written, so that a folder that cannot
-        be written to is found at once.
+        The least number of seconds between two writes. The first point is always written, so that
+        a folder that is not writable raises at once.
 
     Notes
     -----
-    Two arguments make a fit resume, the first time and every other:
+    With these two arguments a fit starts, or resumes if the file exists:
     ``callback=Checkpoint(path), init=Checkpoint.load(path)``.
 
     Examples
@@ -73,7 +73,7 @@ class Checkpoint:
         self._time = -inf
 
     def __call__(self, iterate: Iterate) -> None:
-        """Take note of a point, and write the best one where it is new and time has come."""
+        """Take a point, and write the best one if it is new and the interval has passed."""
         best = self._best
         if best is None or isnan(best.gap) or iterate.gap < best.gap:
             best = self._best = iterate
@@ -82,10 +82,10 @@ class Checkpoint:
             self._written, self._time = best, monotonic()
 
     def save(self, iterate: Iterate) -> None:
-        """Replace the file by one that holds this point."""
+        """Write a point to the file, replacing it as a whole."""
         values: dict[str, Any] = {name: getattr(iterate, name) for name in NUMBERS}
         values |= {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
-        # In the same folder, so that the file system can rename it in one go.
+        # The temporary file is in the same folder, so that renaming it is atomic.
         with NamedTemporaryFile(dir=self.path.parent, suffix=".tmp", delete=False) as file:
             try:
                 np.savez(file, **values)
@@ -98,7 +98,7 @@ class Checkpoint:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Iterate | None:
-        """The point in a file, for ``init=``; None, the usual start, where there is no file."""
+        """Return the point in a file, for ``init=``; None, the default start, if there is none."""
         try:
             with np.load(path, allow_pickle=False) as stored:
                 L = [stored[f"L{m}"] for m in range(sum(name[0] == "L" for name in stored))]

@@ -1,15 +1,15 @@
-"""Newton's method on the dual, for the end of problems on which the primal one stalls.
+"""Newton's method on the dual, for the end of problems on which the primal method stalls.
 
-Where c w D² is beyond the digits of a float, the slopes s = c w y [y ζ]_+ that Newton's method on
-(W, b0) reads off its point are rounding errors: a change of ζ in its last digit turns them around.
-Here s is the variable, as in Dykstra's method, and rounding moves it by its own last digits only.
+If c w D² exceeds the precision of a float, the slopes s = c w y [y ζ]_+ that Newton's method on
+(W, b0) computes at its point are mostly rounding error: the last digit of ζ changes them entirely.
+Here s is the variable, as in Dykstra's method, and is rounded in its own last digits only.
 Maximises, over α ≥ 0 with s = y α (docs/theory.md, (D)),
 
     g(s) = Σ_m logdet(I + S_m(s)) − ‖s‖²/(2 c w) − μ0 γᵀs − (γᵀs)²/(2 c0)
 
 by projected Newton steps: pairs whose own step would lead to α < 0 go to α = 0, the others solve
-(I/(c w) + ZᵀZ) d = ∂g together (docs/theory.md, (Gram)), and the step is halved until g rises
-enough. It needs a matrix of as many rows as there are pairs with α > 0, so it is for few of them.
+(I/(c w) + ZᵀZ) d = ∂g together (docs/theory.md, (Gram)), and the step is halved until g increases
+enough. It needs a matrix with one row per pair with α > 0, so that it is used for few such pairs.
 
 Certificate: that of Dykstra's points, docs/theory.md (GapD).
 """
@@ -31,22 +31,22 @@ from .result import Status
 
 __all__ = ["can_finish_in_dual", "finish_in_dual"]
 
-PATIENCE = 20  # steps without a smaller gap
-MOST_PAIRS = 1_000  # with α > 0
-ENOUGH = 1e-4  # of the increase that the gradient promises
-SHORTEST = 1e-12  # a shorter step is none
-CENTRED = 1e-10  # ‖LᵀPL − I‖: W is then P⁻¹
-LONGEST = 0.98  # of the way to the boundary of the cone
-JITTER = 1e-14  # of the diagonal: with more pairs than dimensions the matrix is nearly singular
+PATIENCE = 20  # limit on the steps in a row without a smaller gap
+MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a dense matrix
+ENOUGH = 1e-4  # smallest accepted share of the increase that the gradient predicts
+SHORTEST = 1e-12  # step length at which the line search gives up
+CENTRED = 1e-10  # ‖LᵀPL − I‖ below which L Lᵀ counts as P⁻¹
+LONGEST = 0.98  # largest share of the way to the boundary of the cone
+JITTER = 1e-14  # added share of the diagonal: with many pairs the matrix is nearly singular
 
 
 def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
-    """Whether the arrays are NumPy's, and few pairs are active."""
+    """Return whether the arrays are NumPy arrays and few pairs are active."""
     return type(problem.prior_factors[0]) is np.ndarray and n_active <= MOST_PAIRS
 
 
 def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
-    """Maximise g from the best point that the monitor knows, and let it judge each step."""
+    """Maximise g from the best point of the monitor, which records each step."""
     try:
         point: _DualPoint | None = _start(problem, monitor.found)
         best, stale = np.inf, 0
@@ -64,7 +64,7 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, An
 
 @dataclass(frozen=True)
 class _DualPoint:
-    """α ≥ 0, and what follows from it: W = L Lᵀ = (I + S)⁻¹, and b0."""
+    """α ≥ 0, and the primal point of (Map): W = L Lᵀ = (I + S)⁻¹, and b0."""
 
     problem: LogDetProblem
     alpha: Array
@@ -90,18 +90,18 @@ class _DualPoint:
 
     @cached_property
     def softness(self) -> Array:
-        """1/(c w), and 0 where the weight is: such a pair keeps α = 0."""
+        """1/(c w), and 0 for pairs of weight 0, which keep α = 0."""
         weight = self.problem.pairs.loss.weight
         return np.divide(1, weight, out=np.zeros_like(weight), where=weight > 0)
 
     @cached_property
     def gradient(self) -> Array:
-        """∂g/∂α."""
+        """The gradient ∂g/∂α."""
         slope = self.problem.pairs.loss.sign * (self.zeta - self.s * self.softness)  # theory (Map)
         return np.where(self.problem.pairs.loss.weight > 0, slope, 0.0)
 
     def found(self) -> FoundPoint:
-        """The point with its primal value and its gap."""
+        """Return the point with its primal value and its gap."""
         gap = float(np.sum(self.problem.pairs.loss.gap(self.zeta, self.s)))  # theory (GapD)
         primal = self.problem.primal(self.L, self.b0, self.zeta)
         n_active = int(np.count_nonzero(self.alpha))
@@ -109,7 +109,7 @@ class _DualPoint:
 
 
 def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
-    """The best multiple of the multipliers at the best point; zero where rounding forbids that."""
+    """Return the best multiple of the multipliers at the best point; zero if that fails."""
     s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
     try:
         eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
@@ -120,7 +120,7 @@ def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
 
 
 def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:
-    """The point of α, from factors L that are near its own: their coordinates keep all digits."""
+    """Return the point of α, from factors L near its own, in whose coordinates it is accurate."""
     s, before = problem.pairs.loss.sign * alpha, np.inf  # theory (Map)
     while True:
         sums = problem.pairs.sums.transformed(L)
@@ -133,13 +133,13 @@ def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:
 
 
 def _moved(L: list[Array], change: list[Array]) -> list[Array]:
-    """Factors of (P + change)⁻¹, given those of P⁻¹; the change is in their coordinates."""
+    """Return factors of (P + change)⁻¹, given those of P⁻¹; the change is in their coordinates."""
     steps = zip(L, change, strict=True)
     return [factor @ inverse_factor(np.eye(len(V)) + V) for factor, V in steps]
 
 
 def _step(point: _DualPoint) -> _DualPoint | None:
-    """A projected Newton step, or one along the scaled gradient; None where g does not rise."""
+    """Take a Newton step, or one along the scaled gradient; None if g cannot be increased."""
     loss, c0 = point.problem.pairs.loss, point.problem.c0
     own = point.distances**2 + loss.gamma**2 / c0 + point.softness
     direction = _newton_direction(point, own)
@@ -148,7 +148,7 @@ def _step(point: _DualPoint) -> _DualPoint | None:
 
 
 def _newton_direction(point: _DualPoint, own: Array) -> Array | None:
-    """To α = 0 where a pair's own step leads there, and for the others Newton's step together."""
+    """Return −α for pairs whose own step leads to α ≤ 0, and Newton's direction for the others."""
     loss, c0, alpha = point.problem.pairs.loss, point.problem.c0, point.alpha
     to_zero = alpha + point.gradient / own <= 0
     direction = np.where(to_zero, -alpha, 0.0)
@@ -166,7 +166,7 @@ def _newton_direction(point: _DualPoint, own: Array) -> Array | None:
 
 
 def _search(point: _DualPoint, direction: Array) -> _DualPoint | None:
-    """The first of α + d, α + d/2, …, cut off at zero, at which g has risen enough."""
+    """Return the first of α + d, α + d/2, …, clipped at zero, that increases g enough."""
     problem, length = point.problem, 1.0
     while length > SHORTEST:
         alpha = np.maximum(point.alpha + length * direction, 0.0)

@@ -8,17 +8,17 @@ one pair at a time. The primal point is a function of s, docs/theory.md (Map):
 
     W_m = (I + S_m(s))⁻¹,   b0 = μ0 + γᵀs/c0,   ξ_k = γ_k b0 + s_k/(c w_k)
 
-so that one number b0, the α and the W_m are the whole state. For a pair k, t solves D_k = ξ_k along
+so that b0, the α and the W_m are the whole state. For a pair k, t solves D_k = ξ_k along
 s_k (docs/theory.md, (R)), and the step is clipped to keep α_k ≥ 0 (docs/theory.md, (Step)).
 
 Certificate: gap = F(W(s), b0(s)) − g(s), a sum over pairs of non-negative terms (docs/theory.md,
 (GapD)). Stopping rule: gap ≤ tol · max(1, |F|). An epoch is as many projections as there are pairs.
-Between epochs W is made anew from s, so that rounding never adds up.
+Between epochs W is recomputed from s, so that rounding errors do not accumulate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,13 @@ from .problem import LogDetProblem
 from .projection import InverseBlock, closed_root, efficient_block, monotone_root, searched_root
 from .result import Result, Status
 
-__all__ = ["ORDERS", "PROJECTIONS", "dykstra"]
+__all__ = ["ORDERS", "PROJECTIONS", "solve_dykstra"]
 
-CHUNK_BYTES = 2**20  # one chunk of differences
-FEWEST_PROJECTIONS = 32  # between two certificates, which cost about as much
-STALLED = 8 * np.finfo(float).eps  # relative change of α that is none
-# Certificates without a change of α before it counts as stalled: drawn with replacement, a pair is
-# missed by an epoch with a probability of 1/e.
+CHUNK_BYTES = 2**20  # size of a chunk of differences, which fits into the cache
+FEWEST_PROJECTIONS = 32  # projections between two certificates, which cost about as much
+STALLED = 8 * np.finfo(float).eps  # a smaller relative change of α counts as no change
+# Certificates in a row without a change of α before the solver stops. It is not 1, because an epoch
+# of pairs drawn with replacement misses a given pair with probability 1/e.
 QUIET = 20
 
 ORDERS: dict[str, Callable[[int, Any], Array]] = {
@@ -47,21 +47,21 @@ ORDERS: dict[str, Callable[[int, Any], Array]] = {
 PROJECTIONS = ("efficient", "naive")
 
 
-def dykstra(
+def solve_dykstra(
     problem: LogDetProblem,
     monitor: Monitor,
     *,
-    start: tuple[list[Array], float] | None = None,
+    start: tuple[Sequence[Array], float] | None = None,
     multipliers: Array | None = None,
     projection: str = "efficient",
     order: str = "permutation",
     random_state: Any = None,
 ) -> Result:
-    """Maximise g until the monitor says stop.
+    """Maximise g until the monitor returns a status.
 
-    Any s in the domain of g may start it; W and b0 are then those of (Map). `multipliers`, one α_k
-    a pair, are those of an earlier result. Without them, or where they are worse than none, the
-    slopes φ' at `start` (factors L and b0) are taken, scaled to be the best; without these, zero.
+    The start is an s in the domain of g; W and b0 are those of (Map). It is the first of these with
+    g(s) ≥ g(0): the `multipliers` α_k of an earlier result, one per pair; the best multiple of the
+    slopes φ' at `start` (factors L and b0); zero.
     """
     state = _State(problem, projection, _first_multipliers(problem, start, multipliers))
     every = -(-max(*problem.sizes, FEWEST_PROJECTIONS) // problem.pairs.sums.n_pairs)
@@ -79,11 +79,13 @@ def dykstra(
             return monitor.result(Status.PRECISION)
 
 
-def _visits(state: _State, order: Callable, random_state: Any) -> Iterator[tuple[list, list]]:
+def _visits(
+    state: _State, order: Callable, random_state: Any, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[list, list]]:
     """Yield the pairs of one epoch in their order, with their differences, chunk by chunk."""
     sums, countable = state.problem.pairs.sums, state.countable
     visited = countable[order(countable.shape[0], random_state)] if countable.size else countable
-    size = max(1, CHUNK_BYTES // (8 * sums.numbers_per_pair))
+    size = max(1, chunk_bytes // (8 * sums.numbers_per_pair))
     for first in range(0, visited.shape[0], size):
         chunk = visited[first : first + size]
         rows = sums.take(chunk).rows(slice(0, chunk.shape[0]))
@@ -91,7 +93,7 @@ def _visits(state: _State, order: Callable, random_state: Any) -> Iterator[tuple
 
 
 class _State:
-    """α, b0 and W between two projections, kept in what is fastest: Python numbers and blocks."""
+    """α, b0 and W between two projections, as Python numbers and blocks, which are fastest."""
 
     def __init__(self, problem: LogDetProblem, projection: str, alpha: Array):
         self.problem, self.M = problem, problem.pairs.sums.n_blocks
@@ -120,7 +122,7 @@ class _State:
             y, alpha_k = sign[k], alpha[k]
             xi = slack(k, y * alpha_k, b0)
             if alpha_k == 0 and y * (distance - xi) <= 0:
-                continue  # t has the wrong sign, and the step is clipped to nothing
+                continue  # t has the wrong sign, so that the clipped step is zero
             delta = max(y * root(k, xi, distance, blocks), -alpha_k)
             alpha[k] = alpha_k + delta  # theory (Step)
             b0 += delta * y * pull[k]
@@ -130,7 +132,7 @@ class _State:
         self.b0 = b0
 
     def certify(self, monitor: Monitor, epoch: int) -> Status | None:
-        """Make W anew from α, measure the gap there, and let the monitor judge."""
+        """Recompute W from α, compute the gap, and record the point."""
         alpha = np.asarray(self.alpha)
         try:
             point = dual_point(self.problem, self.problem.pairs.loss.sign * alpha)
@@ -155,7 +157,7 @@ class _State:
         return Status.PRECISION if status is None and self.quiet >= QUIET else status
 
     def _drift_from(self, point: FoundPoint) -> float:
-        """How far W has come from what α says, relative to its size."""
+        """Return the largest difference of W and (I + S(s))⁻¹, relative to the latter."""
         drift = 0.0
         for block, L in zip(self.blocks, point.L, strict=True):
             W = L @ L.T
@@ -164,7 +166,7 @@ class _State:
 
 
 class _HingeRule:
-    """TATML, learnt or fixed threshold: ξ_k = γ_k b0 + s_k/(c w_k)."""
+    """The projection of TATML's loss: ξ_k = γ_k b0 + s_k/(c w_k)."""
 
     def __init__(self, problem: LogDetProblem, loss: SquaredHinge, projection: str):
         sums = problem.pairs.sums
@@ -200,7 +202,7 @@ class _HingeRule:
 
 
 class _BurgRule:
-    """ITML's own projection, for vectors: 1/ξ_k = 1/b_k − s_k/η_k, and t in closed form."""
+    """The projection of ITML's loss, for vectors: 1/ξ_k = 1/b_k − s_k/η_k, t in closed form."""
 
     def __init__(self, problem: LogDetProblem, loss: BurgLoss, projection: str):
         sums = problem.pairs.sums
@@ -223,6 +225,7 @@ class _BurgRule:
 
 
 def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
+    """Return the projection of the loss of a problem."""
     loss = problem.pairs.loss
     if type(loss) is SquaredHinge:
         return _HingeRule(problem, loss, projection)
@@ -235,7 +238,7 @@ def _rule_of(problem: LogDetProblem, projection: str) -> _HingeRule | _BurgRule:
 
 
 def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
-    """W(s), factorised, and b0(s), with their gap; LinAlgError outside the domain of g."""
+    """Compute the factors of W(s), b0(s) and their gap; LinAlgError outside the domain of g."""
     active = np.nonzero(s)[0]  # theory (Map)
     scatter = problem.pairs.sums.take(active).scatter(s[active])
     L = [inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
@@ -247,9 +250,9 @@ def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
 
 
 def _first_multipliers(
-    problem: LogDetProblem, start: tuple[list[Array], float] | None, multipliers: Array | None
+    problem: LogDetProblem, start: tuple[Sequence[Array], float] | None, multipliers: Array | None
 ) -> Array:
-    """The first of: what was carried over, the slopes at the start, zero; where g ≥ g(0) = 0."""
+    """Return the α of the start: see `solve_dykstra`; g(0) = 0."""
     candidates = []
     if multipliers is not None:
         candidates.append(
@@ -266,7 +269,7 @@ def _first_multipliers(
 
 
 def _dual_value(problem: LogDetProblem, s: Array) -> float:
-    """g(s); −∞ or NaN outside its domain, or too close to the end of it."""
+    """Compute g(s); −∞ or NaN outside its domain, or numerically on its boundary."""
     try:
         with np.errstate(invalid="ignore", divide="ignore"):
             point = dual_point(problem, s)

@@ -1,4 +1,4 @@
-"""The watch over a running solver: history, printing, callback, best point, when to stop."""
+"""`Monitor`: the history, output, callback, best point and stopping rule of a running solver."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HEADER = (
 
 
 class Found(Protocol):
-    """A point as `Monitor.record` takes it; a problem's `Point` is one."""
+    """A point that `Monitor.record` accepts, such as the `Point` of a problem."""
 
     @property
     def L(self) -> tuple[Array, ...]:  # noqa: N802
-        """Factors in the coordinates of the problem."""
+        """The factors of W in the coordinates of the problem."""
 
     @property
     def b0(self) -> float:
@@ -35,27 +35,27 @@ class Found(Protocol):
 
     @property
     def primal(self) -> float:
-        """F."""
+        """The objective F."""
 
     @property
     def gap(self) -> float:
-        """F minus the value of a dual point, as computed."""
+        """The objective minus the value of a dual point, as computed."""
 
     @property
     def slope(self) -> Array | None:
-        """The multipliers s of that dual point, where they are in memory."""
+        """The multipliers s of that dual point, if they are in memory."""
 
     @property
     def n_active(self) -> int:
-        """How many pairs are active."""
+        """The number of active pairs."""
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
-        """The certificate of what the point is returned as, where it costs next to nothing."""
+        """Return the certificate of the point as it would be returned, if that is cheap."""
 
 
 @dataclass(frozen=True)
 class FoundPoint:
-    """A point as plain numbers, without what they were computed from."""
+    """The numbers of a point, without the data they were computed from."""
 
     L: tuple[Array, ...]
     b0: float
@@ -66,16 +66,16 @@ class FoundPoint:
 
     @classmethod
     def copy_of(cls, point: Found) -> FoundPoint:
-        """Keep the numbers of a point and let go of the rest."""
+        """Copy the numbers of a point, so that its data can be freed."""
         return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
 
     def quick_certificate(self, triangular: Sequence[Array]) -> None:
-        """None: what it would need was let go of."""
+        """Return None: the data that it needs was freed."""
 
 
 @dataclass(frozen=True)
 class ProvenPoint:
-    """A point in the form in which it is returned, with the certificate of that form."""
+    """A point as it is returned, with its certificate."""
 
     L: list[Array]
     b0: float
@@ -84,12 +84,12 @@ class ProvenPoint:
 
 
 class Monitor:
-    """Records each iteration and says when to stop.
+    """Record of the iterations of a solver, which decides when to stop.
 
     Parameters
     ----------
     problem : LogDetProblem
-        What is being solved.
+        The problem that is solved.
     tol : float
         Stop when gap ≤ tol · max(1, |primal|).
     max_iter : int
@@ -99,7 +99,8 @@ class Monitor:
     callback : callable or None
         Called with an `Iterate`; a true value stops the solver.
     proves : bool
-        Whether convergence needs a certificate with rounding errors; a rehearsal does without.
+        Whether convergence requires a certificate that includes rounding errors; False for
+        rehearsals.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Monitor:
         self._start = perf_counter()
 
     def record(self, n_iter: int, point: Found, **extra: object) -> Status | None:
-        """Take note of a point; return a status when it is time to stop."""
+        """Record a point; return a status if the solver should stop."""
         if self.best is None and not isfinite(point.primal):
             raise OverflowError("the objective is not finite at the start")
         row = {
@@ -145,7 +146,7 @@ class Monitor:
         return (self._prove(point) if self.proves else Status.CONVERGED) or status
 
     def _prove(self, point: Found) -> Status | None:
-        """Certify a point that seems to be a solution; None where a better one might be proved."""
+        """Certify a point that seems to be a solution; return None if a later one may succeed."""
         L, triangular = self.problem.returned(point.L)
         certificate = point.quick_certificate(triangular)
         if certificate is None or not self._accepts(certificate):
@@ -162,18 +163,18 @@ class Monitor:
 
     @property
     def found(self) -> FoundPoint:
-        """The best point; there must be one."""
+        """The best point; raises if there is none."""
         if self.best is None:
             raise RuntimeError("no point was recorded")
         return self.best
 
     @property
     def n_records(self) -> int:
-        """How many points were recorded: the next iteration of a solver that records each."""
+        """The number of recorded points, which is the next iteration if each one is recorded."""
         return len(self.records)
 
     def note(self, text: str) -> None:
-        """Say something that is not an iteration, where iterations are printed."""
+        """Print a line of text if iterations are printed."""
         if self.verbose:
             print(text, flush=True)
 
@@ -184,7 +185,7 @@ class Monitor:
         )
 
     def result(self, status: Status) -> Result:
-        """The best recorded point, with everything known about the run."""
+        """Return the best recorded point with its certificate and the history."""
         if status is not Status.CONVERGED:
             proved = self._prove(self.found)
             if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:

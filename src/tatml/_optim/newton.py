@@ -1,18 +1,19 @@
-"""Solver "newton": guarded primal-dual Newton, certified at every step.
+"""Solver "newton": primal-dual Newton with safeguards, certified at every step.
 
 It keeps W and P = I + S(s) as two positive definite variables and aims at W P = τ I, with τ = 1 at
-the solution (docs/theory.md, (NT)). Near the boundary of the cone, where Newton on the primal alone
-crawls, it still takes long steps. Four guards make it safe:
+the solution (docs/theory.md, (NT)). It takes long steps even near the boundary of the cone, where
+Newton's method on the primal alone takes short ones. Four safeguards:
 
-- a step that the boundary stops short moves W back into the cone and P onto the central ray;
-- where a factorisation fails, or the gap has not improved for some steps (the active set cycles),
-  a damped Newton step on F with an exact line search takes over: it always descends;
-- where that does not descend, or has to help again and again, damped steps with multipliers that
-  Newton predicts, and then Newton's method on the dual, are the last resort;
-- where no point can be proved to be better, the status is PRECISION.
+- If the boundary cuts a step short, W is moved back into the cone and P onto the central ray.
+- If a factorisation fails, or the gap has not improved for some steps (the active set cycles), a
+  damped Newton step on F with an exact line search is taken instead: it always descends.
+- If that step cannot descend, or was needed too often, damped steps with predicted multipliers
+  follow, and then Newton's method on the dual.
+- If no step improves the certificate, the status is PRECISION.
 
-Very many pairs are rehearsed on a random sample first, and their Hessian is assembled from a sample
-too. Gradient and certificate are always those of all pairs, so the answer is the same.
+A problem of very many pairs is first solved on a random sample of them (the rehearsal), and its
+Hessian is assembled from a sample too. Gradient and certificate are always those of all pairs, so
+that the solution does not depend on the sample.
 """
 
 from __future__ import annotations
@@ -23,40 +24,44 @@ from functools import partial
 from math import inf, isfinite, sqrt
 from typing import Any
 
-from scipy.optimize import brentq
-
 from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
+from .damped_newton import (
+    ACCURATE_DIMENSION,
+    LONGEST,
+    accurate_direction,
+    descend_along,
+    most_accurate,
+    newton_direction,
+    predict_multipliers,
+)
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .hessian import dimension
-from .linear_systems import FIRST_PRODUCTS, Direction, NewtonSystem, newton_system
-from .monitor import FoundPoint, Monitor
+from .linear_systems import FIRST_PRODUCTS, NewtonSystem, newton_system
+from .monitor import Monitor
 from .nt_scaling import Scaling
-from .point import Point, excess
+from .point import Point
 from .problem import LogDetProblem
 from .result import Result, Status, is_converged
 
-__all__ = ["newton"]
+__all__ = ["Start", "solve_newton"]
 
-START_DISTANCE = 1e4  # mean distance at the start: from too large a W, Newton finds back fast
-LONGEST = 0.98  # of the way to the boundary of the cone
-SHORTEST = 0.05  # a step below this was stopped short, and W moves back by
-ROOM = 1e-3  # of ‖W‖
-TURN = 0.01  # of ‖W‖: the most room that W is given after a rehearsal
-CLOSE = 0.3  # of F: with a gap below it P = W⁻¹ will do, and nothing has to be decomposed
-PATIENCE = 8  # steps without a better gap before a damped step
-MOST_POLISHED = 30  # damped steps at the end, with predicted multipliers
-MOST_RESCUES = 8  # times that patience ends before the last resort is tried
-ACCURATE_DIMENSION = 1_000  # up to it, three such steps are followed by a dense system
-SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # of the step length
-FLOOR = 1e-14  # a relative gap below it is rounding
+START_DISTANCE = 1e4  # largest mean distance at the start: too large a W is reduced in few steps
+SHORTEST = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
+ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
+TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
+CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
+PATIENCE = 8  # steps without a smaller gap before a damped step is taken
+MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
+MOST_RESCUES = 8  # damped steps for want of progress before the last resort is tried
+FLOOR = 1e-14  # a relative gap below this is mostly rounding error
 FORCING = 0.03  # relative residual that conjugate gradients may leave
-SAMPLE = 20_000  # pairs of the smallest rehearsal
-GPU_SAMPLE = 100_000  # the same on a GPU, where a step takes its time however few pairs there are
-REHEARSAL_TOL = 1e-4
-NEAR = 1e-3  # of F: a gap below it should fall fast
-SLOW = 0.5  # of the gap: where a step leaves more, the next Hessian is that of all pairs
+SAMPLE = 20_000  # smallest number of pairs of a rehearsal
+GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
+REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
+NEAR = 1e-3  # share of F: from a gap below this, each step should reduce it quickly
+SLOW = 0.5  # if a step leaves more than this share of the gap, the next Hessian uses all pairs
 
-Start = tuple[Sequence[Array], float]
+Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
 DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
 PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
 
@@ -77,18 +82,18 @@ Reached = tuple[Point, DualFactors, Step]
 
 @dataclass
 class _Pace:
-    """What the steps so far say about the next one."""
+    """The progress so far, which decides how the next step is computed."""
 
     best_gap: float = inf
     best_primal: float = inf
-    stale: int = 0
+    stale: int = 0  # steps since the gap last improved, or since the last damped step
     slow: bool = False
     at_floor: bool = False
     rescues: int = 0
     products: int = FIRST_PRODUCTS
 
     def note(self, point: Point, step: Step) -> None:
-        """Take a new point into account."""
+        """Update the progress with a new point."""
         self.slow = self.best_gap < NEAR * point.primal and point.gap > SLOW * self.best_gap
         self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
         if point.gap < self.best_gap:
@@ -96,17 +101,20 @@ class _Pace:
         self.products = max(self.products, step.products)
         self.at_floor = self.stale > 1 and is_converged(self.best_gap, self.best_primal, FLOOR)
 
-    def wants_accuracy(self, problem: LogDetProblem) -> bool:
-        """Whether to try the most accurate system, because the others lead nowhere."""
-        return self.stale > 2 and dimension(problem.sizes) <= ACCURATE_DIMENSION
+    def system_for(self, point: Point, linear_solver: str) -> str:
+        """Return the linear solver of the next step: for "auto", an accurate one if others fail."""
+        small = dimension(point.problem.sizes) <= ACCURATE_DIMENSION
+        if linear_solver == "auto" and self.stale > 2 and small:
+            return most_accurate(point)
+        return linear_solver
 
     @property
     def forcing(self) -> float:
-        """What conjugate gradients may leave: less when the last steps led nowhere."""
+        """The residual that conjugate gradients may leave, smaller after steps without progress."""
         return FORCING * 0.1 ** min(self.stale, 6)
 
 
-def newton(
+def solve_newton(
     problem: LogDetProblem,
     monitor: Monitor,
     *,
@@ -114,7 +122,7 @@ def newton(
     linear_solver: str = "auto",
     random_state: Any = None,
 ) -> Result:
-    """Minimise F from `start` (factors L and b0) until the monitor says stop."""
+    """Minimise F from `start` until the monitor returns a status."""
     return monitor.result(_minimise(problem, monitor, start, linear_solver, random_state))
 
 
@@ -125,7 +133,7 @@ def _minimise(
     linear_solver: str,
     random_state: Any,
 ) -> Status:
-    """The same; the best point is left to the monitor."""
+    """Minimise F and return why it stopped; the monitor keeps the best point."""
     start = start or _first_guess(problem, monitor, linear_solver, random_state)
     point, step, pace = problem.at(*start), Step("start"), _Pace()
     Q: DualFactors = _central(point)
@@ -137,8 +145,7 @@ def _minimise(
         reached = None
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state
-            accurate = linear_solver == "auto" and pace.wants_accuracy(problem)
-            way = _most_accurate(point) if accurate else linear_solver
+            way = pace.system_for(point, linear_solver)
             reached = _primal_dual_step(point, Q, way, rng, pace)
         else:
             pace.rescues += 1
@@ -150,7 +157,7 @@ def _minimise(
             status, polished = _last_resort(problem, monitor)
             if reached is None or status is not Status.PRECISION:
                 return status
-            pace.rescues += 1  # once is enough
+            pace.rescues += 1  # The last resort is tried once.
             reached = polished, _central(polished), Step("polished")
         if reached is None:
             return Status.PRECISION
@@ -158,25 +165,26 @@ def _minimise(
 
 
 def _has_last_resort(problem: LogDetProblem) -> bool:
-    """Whether multipliers are known one by one, and their loss is quadratic."""
+    """Return whether the multipliers are in memory and the loss is quadratic."""
     return problem.is_listed and problem.quadratic
 
 
 def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Point]:
-    """Two ways that do not trust multipliers read off rounded distances.
+    """Continue by two methods that do not compute multipliers from rounded distances.
 
-    First damped steps on F from the best point, with the multipliers that each predicts; then, for
-    few active pairs, Newton's method on the dual. The point that the former reached is returned.
+    First damped steps on F from the best point, with the multipliers that each step predicts; then,
+    for few active pairs, Newton's method on the dual. Returns the point that the first one reached.
     """
     point, step = problem.at(monitor.found.L, monitor.found.b0), Step("polished")
     for _ in range(MOST_POLISHED):
-        direction = _newton_direction(point)
+        direction = accurate_direction(point)
         if direction is None:
             break
-        status = monitor.record(monitor.n_records, _polished(point, direction), **vars(step))
+        found = predict_multipliers(point, direction)
+        status = monitor.record(monitor.n_records, found, **vars(step))
         if status is not None:
             return status, point
-        reached = _searched(point, direction)
+        reached = descend_along(point, direction)
         if reached is None:
             break
         point, step = reached[0], Step("polished", reached[1], linear="dense")
@@ -185,26 +193,10 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
     return finish_in_dual(problem, monitor, vars(Step("dual"))), point
 
 
-def _polished(point: Point, direction: Direction) -> FoundPoint:
-    """The point with the multipliers that a Newton step from it predicts: s + φ'' u.
-
-    Near the solution of a stiff problem they are right where φ' at the point is rounding alone.
-    """
-    problem, pairs, (V, b) = point.problem, point.pairs, direction  # theory (Polish)
-    xp, loss = problem.xp, pairs.loss
-    s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
-    s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
-    gap = sum(map(excess, point.residual(pairs.sums.scatter(s))))
-    residual = problem.threshold_residual(point.b0, s)
-    gap += residual * residual / 2
-    gap += float(xp.sum(loss.gap(pairs.zeta, s)))
-    return FoundPoint(point.L, point.b0, point.primal, max(gap, 0.0), s, point.n_active)
-
-
 def _first_guess(
     problem: LogDetProblem, monitor: Monitor, linear_solver: str, random_state: Any
 ) -> Start:
-    """The prior with its best threshold; for many pairs, the solution of a random sample."""
+    """Return the prior with its best threshold; for many pairs, the solution of a sample."""
     n_pairs = problem.n_pairs
     least = GPU_SAMPLE if on_gpu(problem.prior_factors[0]) else SAMPLE
     if random_state is None or n_pairs <= 4 * least:
@@ -218,23 +210,25 @@ def _first_guess(
     try:
         _minimise(sample, rehearsal, None, linear_solver, random_state)
     except KeyboardInterrupt:
-        if rehearsal.best is not None:  # what it found is a point of the whole problem too
-            found = problem.at(_brought(problem, rehearsal.found.L), rehearsal.found.b0)
+        if rehearsal.best is not None:  # It is a point of the whole problem too.
+            L = _placed_like_prior(problem, rehearsal.found.L)
+            found = problem.at(L, rehearsal.found.b0)
             monitor.record(0, found, **vars(Step("start")))
         raise
     rehearsal.note(f"All {n_pairs:,} pairs.")
-    # A sample leaves an angle of about √(d/size) open: room for W to turn by it.
+    # The solutions of sample and problem differ by an angle of about √(d/size): W is moved so far
+    # from the boundary that it can turn by it.
     share = min(TURN, dimension(problem.sizes) / size)
-    return _backed_off(_brought(problem, rehearsal.found.L), share), rehearsal.found.b0
+    return _backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 
-def _brought(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
-    """Factors from where a sample was solved to where the problem is."""
+def _placed_like_prior(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
+    """Move factors from the device where a sample was solved to that of the problem."""
     return [placed(factor, C) for factor, C in zip(L, problem.prior_factors, strict=True)]
 
 
 def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
-    """Factors of W + share · ‖W‖ I: away from the boundary of the cone, where steps are short."""
+    """Return factors of W + share · ‖W‖ I, farther from the boundary of the cone."""
     grown = []
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
@@ -244,13 +238,13 @@ def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
 
 
 def _scaled_prior(problem: LogDetProblem) -> Start:
-    """W = t I with its best threshold, t = 1 unless the data's units make distances huge."""
+    """Return W = t I with its best threshold; t < 1 only where distances are very large."""
     t, b0 = problem.scaled_start(START_DISTANCE)
     return [sqrt(t) * eye for eye in problem.identity()], b0
 
 
 def _central(point: Point) -> list[float]:
-    """τ of P = τ W⁻¹ for each block, τ ≥ 1 large enough to cover I + S(s)."""
+    """Return τ of P = τ W⁻¹ for each block, τ ≥ 1 so large that P ⪰ I + S(s)."""
     xp = point.problem.xp
     tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
     return [tau] * len(point.L)
@@ -259,7 +253,7 @@ def _central(point: Point) -> list[float]:
 def _primal_dual_step(
     point: Point, Q: DualFactors, linear_solver: str, rng: Any, pace: _Pace
 ) -> Reached | None:
-    """Predict, then centre and correct; None where a factorisation fails."""
+    """Take a predictor-corrector step; return None where a factorisation fails."""
     try:
         scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
         system = newton_system(
@@ -293,7 +287,7 @@ def _direction(
     tau: float,
     E: Sequence[Array],
 ) -> PrimalDual:
-    """ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
+    """Compute ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
     xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
     rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
@@ -306,7 +300,7 @@ def _direction(
 
 
 def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
-    """E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
+    """Compute E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
     dW, dP, _ = direction
     return [
         (V @ R + R @ V) / (block.lam[:, None] + block.lam)
@@ -315,7 +309,7 @@ def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
 
 
 def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) -> float:
-    """How far W and P may go, as a share of the way to the boundary; at most 1."""
+    """Return the length, at most 1, that takes W or P `share` of the way to the boundary."""
     dW, dP, _ = direction
     return min(
         block.length(V, share)
@@ -327,7 +321,7 @@ def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) ->
 def _mean_product(
     scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
 ) -> float:
-    """⟨W, P⟩/N, here or after a step."""
+    """Compute ⟨W, P⟩/N, now or after a step."""
     n = sum(block.lam.shape[0] for block in scaling)
     if direction is None:
         return sum(float(namespace(block.lam).sum(block.lam**2)) for block in scaling) / n
@@ -342,7 +336,7 @@ def _mean_product(
 def _advance(
     point: Point, scaling: list[Scaling], direction: PrimalDual, length: float
 ) -> tuple[Point, DualFactors]:
-    """The point after a step, and the factors Q of its P."""
+    """Return the point after a step, and the factors Q of its P."""
     xp, problem = point.problem.xp, point.problem
     dW, dP, db = direction
     L, Q = [], []
@@ -354,11 +348,10 @@ def _advance(
 
 
 def _damped_step(point: Point, linear_solver: str) -> Reached | None:
-    """A Newton step on F, exactly searched; None where floating point cannot descend."""
+    """Take a damped Newton step on F; return None where it cannot descend numerically."""
     try:
-        system = newton_system(point, point.problem.identity(), linear_solver)
-        direction = system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
-        found = _searched(point, direction)
+        direction, system = newton_direction(point, linear_solver)
+        found = descend_along(point, direction)
         if found is None:
             return None
         reached, length = found
@@ -366,60 +359,3 @@ def _damped_step(point: Point, linear_solver: str) -> Reached | None:
     except linalg_errors():
         return None
     return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
-
-
-def _newton_direction(point: Point) -> Direction | None:
-    """The Newton step on F, found as accurately as possible."""
-    try:
-        system = newton_system(point, point.problem.identity(), _most_accurate(point))
-        return system.solve([-G for G in point.gradient], -point.threshold_slope, 1e-6)
-    except linalg_errors():
-        return None
-
-
-def _most_accurate(point: Point) -> str:
-    """The way whose matrix is the better conditioned: the smaller of the two, where c is large."""
-    few, d = point.n_active, dimension(point.problem.sizes)
-    if min(few, d) > ACCURATE_DIMENSION:
-        return "auto"
-    return "woodbury" if few < d and point.problem.is_listed else "dense"
-
-
-def _searched(point: Point, direction: Direction) -> tuple[Point, float] | None:
-    """The least F along a direction and how far it is; None where F does not descend."""
-    problem, xp, (matrices, b) = point.problem, point.problem.xp, direction
-    try:
-        length = _exact_search(point, direction)
-        if length == 0:
-            return None
-        blocks = zip(point.L, problem.identity(), matrices, strict=True)
-        L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
-        return problem.at(L, point.b0 + length * b / sqrt(problem.c0)), length
-    except linalg_errors():
-        return None
-
-
-def _exact_search(point: Point, direction: Direction) -> float:
-    """The t that minimises F along a direction; 0 where F does not measurably descend."""
-    xp, (V, b) = point.problem.xp, direction  # theory (LS)
-    v = xp.concat([xp.linalg.eigvalsh(block) for block in V])
-    losses = point.along(V, b)
-    start = sum(float(xp.sum(G * block)) for G, block in zip(point.gradient, V, strict=True))
-    start += point.threshold_slope * b
-
-    def slope(t: float) -> float:
-        return start + float(xp.sum(t * v**2 / (1 + t * v))) + losses.slope(t) + t * b**2
-
-    def change(t: float) -> float:
-        barrier = float(xp.sum(t * v - xp.log1p(t * v)))
-        return t * start + barrier + losses.increase(t) + (t * b) ** 2 / 2
-
-    lowest = float(xp.min(v))
-    end = min(LONGEST / -lowest if lowest < 0 else inf, 100.0)
-    if not start < 0:
-        return 0.0
-    try:
-        t = end if slope(end) <= 0 else brentq(slope, 0.0, end, **SEARCH)
-    except ValueError:  # SciPy's, where the slope is no number: parameters of extreme sizes
-        return 0.0
-    return t if change(t) < 0 else 0.0

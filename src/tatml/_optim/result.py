@@ -1,4 +1,4 @@
-"""What every solver returns: a point, its certificate, why it stopped, and how it got there."""
+"""The result of a solver: a point, its certificate, why it stopped, and the history."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A point on the way, as the callback sees it; given back as `init=`, it resumes from here.
+    """A point of a running solver, as a callback gets it; passed as `init=`, it is the start.
 
-    Its numbers are as computed: only those of a `Result` include bounds of their rounding errors.
+    Its numbers are as computed: only those of a `Result` include bounds on rounding errors.
 
     Examples
     --------
@@ -59,12 +59,12 @@ class Iterate:
 
     @property
     def W(self) -> list[Array]:  # noqa: N802
-        """L Lᵀ, rounded."""
+        """The matrices L Lᵀ, rounded."""
         return metrics_of(self.L)
 
     @property
     def dual(self) -> float:
-        """A lower bound of the optimal value, up to rounding."""
+        """A lower bound on the optimal value, up to rounding."""
         return self.primal - self.gap
 
 
@@ -78,34 +78,34 @@ class Result:
         Lower triangular factors of the learnt matrices, with a positive diagonal: W_m = L_m L_mᵀ.
         The certificate is that of L and b0, and ``Lᵀx`` is the embedding (over √M).
     W : list of M arrays of shape (n_m, n_m)
-        The learnt positive definite matrices. They are formed from L on access and rounded:
-        eigenvalues below 1e-16 of the largest are lost, so that W may not even be positive definite
-        where features are very large. Compute distances from L.
+        The learnt positive definite matrices, computed from L on access. They are rounded:
+        eigenvalues below 1e-16 of the largest are lost, so that W may not be positive definite if
+        features are very large. Compute distances from L.
     b0 : float
         The threshold, in squared units.
     primal : float
         F(L, b0), as computed.
     dual : float
-        A proved lower bound of min F. It allows for the rounding errors of `primal`, and is
-        therefore a little below ``primal - gap``.
+        A proved lower bound on min F. It allows for the rounding errors of `primal`, and is
+        therefore slightly below ``primal - gap``.
     gap : float
-        A proved upper bound of F(L, b0) − min F, absolute. Rounding errors are included.
+        A proved upper bound on F(L, b0) − min F, absolute. It includes rounding errors.
     converged : bool
-        Whether gap ≤ tol · max(1, |primal|), and nothing else.
+        Whether gap ≤ tol · max(1, |primal|), whatever the status.
     status : Status
-        Why the solver stopped; ``result.status.value`` is a sentence.
+        Why the solver stopped; ``result.status.value`` is a sentence for people.
     n_iter : int
-        Newton steps, or epochs.
+        The number of Newton steps or of Dykstra epochs.
     tol : float
-        The tolerance that was asked for.
+        The tolerance that was used: the ``tol`` of the call, in float32 at least 1e-5.
     history : dict of str to array of shape (n_records,)
-        ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and what
-        the solver adds; as computed, without bounds of rounding errors.
+        ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and columns
+        of the solver; as computed, without bounds on rounding errors.
     active : integer array of shape (n_active,), or None
-        The pairs whose multiplier is not zero. None where the pairs were not all in memory (out of
+        The pairs whose multiplier is not zero. None if the pairs were not all in memory (out of
         core, a cluster, all pairs): ``history["n_active"]`` counts them.
     multipliers : array of shape (n_active,), or None
-        Their α_k > 0.
+        The multipliers α_k > 0 of the active pairs.
 
     Examples
     --------
@@ -132,11 +132,11 @@ class Result:
 
     @property
     def W(self) -> list[Array]:  # noqa: N802
-        """L Lᵀ, rounded: see `Result`."""
+        """The learnt matrices L Lᵀ, rounded: see `Result`."""
         return metrics_of(self.L)
 
     def __getstate__(self) -> dict[str, object]:
-        """The status by its name: not every way of saving knows enumerations."""
+        """Return the state with the status by name: not every format can store enumerations."""
         return vars(self) | {"status": self.status.name}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -144,15 +144,15 @@ class Result:
 
     @property
     def converged(self) -> bool:
-        """Whether gap ≤ tol · max(1, |primal|), and nothing else."""
+        """Whether gap ≤ tol · max(1, |primal|), whatever the status."""
         return is_converged(self.gap, self.primal, self.tol)
 
 
 def metrics_of(L: Sequence[Array]) -> list[Array]:
-    """L Lᵀ of each block."""
+    """Compute L Lᵀ of each block."""
     return [symmetrised(factor @ factor.T) for factor in L]
 
 
 def is_converged(gap: float, primal: float, tol: float) -> bool:
-    """The stopping rule of every solver."""
+    """Return whether the stopping rule of all solvers holds."""
     return isfinite(primal) and gap <= tol * max(1.0, abs(primal))

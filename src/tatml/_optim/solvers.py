@@ -1,7 +1,7 @@
-"""Solver objects: an algorithm with its settings, `Newton` or `Dykstra`.
+"""Solver objects `Newton` and `Dykstra`: an algorithm with its settings.
 
-Each turns a checked problem into a result. What both share is here too: limits on threads,
-interrupts, and failures of the linear algebra.
+They also handle what is common to all algorithms: the number of threads, interrupts, and failures
+of the linear algebra.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .._array import Array, linalg_errors, raising_linalg
 from .._messages import shown, shown_settings
 from .._threads import SMALL, _threadpools
 from .._validation import check_choice, check_count, check_random
-from .dykstra import dykstra
+from .dykstra import solve_dykstra
 from .monitor import Monitor
-from .newton import newton
+from .newton import Start, solve_newton
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status
 
@@ -30,13 +30,12 @@ Projection = Literal["efficient", "naive"]
 Order = Literal["permutation", "random", "cyclic"]
 OnInterrupt = Literal["raise", "return"]
 RandomLike = int | np.random.RandomState | np.random.Generator | None
-Start = tuple[list[Array], float]  # factors L in the problem's coordinates, and b0
 
-SIZES = "C, c0, mu0, weights"  # the parameters of learn_metric that scale the objective
+SIZES = "C, c0, mu0, weights"  # parameters of learn_metric that can make the objective infinite
 
 
 class Solver(ABC):
-    """Base class of `Newton` and `Dykstra`: the settings of a solver.
+    """Base class of the solver objects `Newton` and `Dykstra`.
 
     Examples
     --------
@@ -49,7 +48,7 @@ class Solver(ABC):
     random_state: RandomLike
     on_interrupt: OnInterrupt
 
-    WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the choices of each parameter that is a word
+    WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the allowed values of each str parameter
 
     def __post_init__(self) -> None:
         for name, choices in self.WORDS.items():
@@ -71,22 +70,24 @@ class Solver(ABC):
         verbose: bool = False,
         sizes: str = SIZES,
     ) -> Result:
-        """Solve a problem that has been checked, whatever its loss. The caller warns.
+        """Solve a problem whose arguments have been checked; it does not warn.
 
         Parameters
         ----------
         problem : LogDetProblem
-            What to minimise.
+            The problem to solve.
         tol : float, default=1e-6
             Stop when the duality gap is at most ``tol * max(1, |primal|)``.
         init : Result or Iterate, optional
-            Where to start.
+            The start.
         callback : callable, optional
-            Called with an `Iterate` after each step or certified epoch; a true value stops.
+            Called with an `Iterate` after each step or certified epoch; it stops the solver by
+            returning a true value.
         verbose : bool, default=False
             Print one line per iteration.
         sizes : str, optional
-            The caller's names of the parameters that can make the objective infinite.
+            The names, for an error message, of the parameters that can make the objective
+            infinite.
 
         Returns
         -------
@@ -96,7 +97,7 @@ class Solver(ABC):
         monitor = Monitor(
             problem, tol=tol, max_iter=int(self.max_iter), verbose=verbose, callback=callback
         )
-        # Overflow is not signalled here: points that are not finite are rejected in the monitor.
+        # Overflow raises nothing here: `Monitor.record` rejects points that are not finite.
         raising = raising_linalg(problem.prior_factors[0])
         limited = _threadpools().limit(limits=self._threads(problem))
         failures: tuple[type[Exception], ...] = (*linalg_errors(), OverflowError)
@@ -119,11 +120,11 @@ class Solver(ABC):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        """Call the algorithm."""
+        """Run the algorithm."""
 
     @abstractmethod
     def _threads(self, problem: LogDetProblem) -> int | None:
-        """How many BLAS threads to use; None for as many as there are."""
+        """Return the number of BLAS threads; None for no limit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,15 +134,18 @@ class Newton(Solver):
     Parameters
     ----------
     linear_solver : {"auto", "dense", "woodbury", "cg"}, default="auto"
-        How Newton's linear system is solved: by a dense factorisation, in as many dimensions as
-        there are active pairs, or by conjugate gradients. "auto" takes what should be the fastest.
+        How the linear system of a step is solved: "dense" by a factorisation in the dimension of
+        W and b0, "woodbury" by one in as many dimensions as there are active pairs, "cg" by
+        conjugate gradients. "auto" estimates which is fastest, at every step.
     max_iter : int, default=200
         The largest number of steps.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the sample of pairs that starts a large problem. The solution does not depend on it
-        beyond the tolerance.
+        Seeds two draws, both for problems of very many pairs only: the sample of pairs on which a
+        problem of more than 80,000 pairs (400,000 on a GPU) is solved first, to find a start, and
+        the samples of active pairs from which Hessians are assembled, if there are more than 1,000
+        per dimension. The solution does not depend on it beyond the tolerance.
     on_interrupt : {"raise", "return"}, default="raise"
-        On Ctrl-C: raise KeyboardInterrupt, or return the best point so far with its gap.
+        Whether Ctrl-C raises KeyboardInterrupt or returns the best point so far with its gap.
 
     See Also
     --------
@@ -168,7 +172,7 @@ class Newton(Solver):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        return newton(
+        return solve_newton(
             problem,
             monitor,
             start=_start_from(init, problem),
@@ -182,22 +186,23 @@ class Newton(Solver):
 
 @dataclass(frozen=True, repr=False)
 class Dykstra(Solver):
-    """The paper's stochastic Dykstra algorithm: one pair at a time, on NumPy in float64.
+    """The paper's stochastic Dykstra algorithm, on NumPy arrays in float64.
 
     Parameters
     ----------
     projection : {"efficient", "naive"}, default="efficient"
-        How a pair's constraint is projected on: with eigenvalues found once, or with new inverses
-        at each trial.
+        How the projection onto the constraint of a pair is computed: "efficient" computes
+        eigenvalues once, "naive" inverts matrices at every trial of the scalar search.
     order : {"permutation", "random", "cyclic"}, default="permutation"
-        In which order the pairs of an epoch are visited: shuffled anew, drawn with replacement as
-        in the paper, or always the same.
+        The order of the pairs in an epoch: "permutation" shuffles them for every epoch, "random"
+        draws them with replacement, as in the paper, and "cyclic" keeps the given order.
     max_iter : int, default=1000
-        The largest number of epochs, each of as many projections as there are pairs.
+        The largest number of epochs; an epoch has as many projections as there are pairs.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the order. The solution does not depend on it beyond the tolerance.
+        Seeds the order of the pairs, for "permutation" and "random". The solution does not depend
+        on it beyond the tolerance.
     on_interrupt : {"raise", "return"}, default="raise"
-        On Ctrl-C: raise KeyboardInterrupt, or return the best point so far with its gap.
+        Whether Ctrl-C raises KeyboardInterrupt or returns the best point so far with its gap.
 
     See Also
     --------
@@ -228,7 +233,7 @@ class Dykstra(Solver):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        return dykstra(
+        return solve_dykstra(
             problem,
             monitor,
             start=_start_from(init, problem),
@@ -239,7 +244,7 @@ class Dykstra(Solver):
         )
 
     def _threads(self, problem: LogDetProblem) -> int | None:
-        return 1  # a projection works on vectors and small matrices
+        return 1  # Projections work on vectors and small matrices.
 
 
 SolverLike = Literal["newton", "dykstra"] | Newton | Dykstra
@@ -265,12 +270,12 @@ def as_solver(value: Any) -> Newton | Dykstra:
 
 
 def seeded(solver: Newton | Dykstra, random_state: RandomLike) -> Newton | Dykstra:
-    """Return the solver, with draws from `random_state` unless it has one of its own."""
+    """Return the solver with this `random_state`, unless it has one of its own."""
     return solver if solver.random_state is not None else replace(solver, random_state=random_state)
 
 
 def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start | None:
-    """The point of an earlier result, in the problem's coordinates."""
+    """Return the point of an earlier result in the coordinates of the problem."""
     if init is None:
         return None
     b0 = init.b0 if problem.learns_threshold else problem.mu0
@@ -278,7 +283,7 @@ def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start 
 
 
 def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> Array | None:
-    """One α_k per pair, where `init` has some and they can belong to these pairs."""
+    """Return one α_k per pair; None if `init` has none, or has some of pairs that do not exist."""
     active, n_pairs = getattr(init, "active", None), problem.n_pairs
     if active is None or np.max(active, initial=-1) >= n_pairs:
         return None
@@ -288,7 +293,8 @@ def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> 
 
 
 def _interrupted(problem: LogDetProblem, monitor: Monitor) -> Result:
-    if monitor.best is None:  # nothing was reached: the prior, with its own gap
+    """Return the best point so far; if there is none, the prior with its own gap."""
+    if monitor.best is None:
         monitor.callback = None
         monitor.record(0, problem.at(problem.identity(), problem.mu0))
     return monitor.result(Status.INTERRUPTED)

@@ -17,9 +17,8 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 
-from .._data.blocks import Blocks
 from .._data.pairs import Pairs
-from .._data.sampling import balanced, draw_pairs
+from .._data.sampling import balanced, draw_random_pairs
 from .._estimators.metric import row_distances
 from .._estimators.thresholds import calibrated_threshold, equal_error_rate
 from ._data import Samples
@@ -80,13 +79,10 @@ def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: i
     """
     labels = np.unique(y, return_inverse=True)[1]
     objects = None if groups is None else np.unique(groups, return_inverse=True)[1]
-    pairs = draw_pairs(
-        "random",
-        Blocks(np.zeros((len(y), 1))),
+    pairs = draw_random_pairs(
         labels,
         objects,
         n_pairs_per_class=PROTOCOL.verification_pairs // (labels.max() + 1),
-        n_neighbors=1,
         random_state=np.random.RandomState(seed),
     )
     return balanced(pairs)

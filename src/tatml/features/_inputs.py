@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from .._data.blocks import Blocks, as_blocks, as_real_array
+from .._data.arrays import as_real_array
+from .._data.blocks import Blocks, as_blocks
 
 Form = Literal["vectors", "matrices", "blocks"]
 

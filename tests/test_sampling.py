@@ -10,27 +10,39 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
 from sklearn.utils.random import sample_without_replacement
 
 from tatml import TATML
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import Pairs
-from tatml._data.sampling import STRATEGIES, _ByGroup, _numbered, balanced, draw_pairs
+from tatml._data.sampling import (
+    STRATEGIES,
+    _automatic,
+    _ByGroup,
+    _distinct,
+    _draw_cells,
+    balanced,
+    draw_pairs,
+    draw_random_pairs,
+)
 
 
 def draw(strategy, labels, groups=None, *, X=None, n_pairs=None, n_neighbors=3, seed=0):
     labels = np.asarray(labels)
+    groups = None if groups is None else np.asarray(groups)
+    source = seed if hasattr(seed, "permutation") else np.random.RandomState(seed)
+    if strategy == "random":  # which looks at labels and groups alone
+        return draw_random_pairs(labels, groups, n_pairs_per_class=n_pairs, random_state=source)
     if X is None:
         X = np.random.default_rng(7).normal(size=(len(labels), 3))
     return draw_pairs(
         strategy,
         X if isinstance(X, Blocks) else Blocks(X),
         labels,
-        None if groups is None else np.asarray(groups),
+        groups,
         n_pairs_per_class=n_pairs,
         n_neighbors=n_neighbors,
-        random_state=seed if hasattr(seed, "permutation") else np.random.RandomState(seed),
+        random_state=source,
     )
 
 
@@ -114,6 +126,15 @@ def test_the_error_says_that_groups_forbid_pairs():
         draw("random", [0, 1, 2])
 
 
+def test_the_strategy_random_is_that_of_labels_alone():
+    labels, X = np.arange(60) % 3, np.random.default_rng(0).normal(size=(60, 2))
+    options = {"n_pairs_per_class": 10, "n_neighbors": 1}
+    for groups in (None, np.arange(60) // 9):
+        source = np.random.RandomState(5)
+        one = draw_pairs("random", Blocks(X), labels, groups, random_state=source, **options)
+        assert_array_equal(one.index, draw("random", labels, groups, n_pairs=10, seed=5).index)
+
+
 # How many at random
 
 
@@ -153,41 +174,43 @@ def test_every_class_gets_its_pairs_or_all_there_are(given_labels, n_pairs, seed
     assert int((~pairs.similar).sum()) <= most[False]
 
 
-@pytest.mark.parametrize(
-    ("n_classes", "half"),
-    [(2, 1250), (4, 625), (10, 250), (25, 250), (100, 250), (125, 200), (500, 50)],
-)
-def test_as_many_as_documented_where_no_number_is_given(n_classes, half):
-    labels = np.repeat(np.arange(n_classes), 10_000 // n_classes)
-    pairs = draw("random", labels)
-    assert np.bincount(labels[pairs.index[pairs.similar][:, 0]]).tolist() == [half] * n_classes
-    n_dissimilar = int((~pairs.similar).sum())  # the same pair may be drawn for both its classes
-    assert 0.99 * half * n_classes <= n_dissimilar <= half * n_classes
-    assert 4_950 <= len(pairs) <= 50_000
+def test_as_many_as_documented_where_no_number_is_given():
+    """500 per class, 5,000 in total for few classes, 50,000 for many, at least 10 per class."""
+    expected = {2: 2500, 4: 1250, 10: 500, 100: 500, 125: 400, 500: 100, 5_000: 10, 10**6: 10}
+    assert {n_classes: _automatic(n_classes) for n_classes in expected} == expected
+    for n_classes in (2, 125):
+        labels = np.repeat(np.arange(n_classes), 5_000 // n_classes)
+        pairs, half = draw("random", labels), expected[n_classes] // 2
+        assert np.bincount(labels[pairs.index[pairs.similar][:, 0]]).tolist() == [half] * n_classes
+        n_dissimilar = int((~pairs.similar).sum())  # a pair may be drawn for both its classes
+        assert 0.99 * half * n_classes <= n_dissimilar <= half * n_classes
 
 
-def test_thousands_of_small_classes_get_the_most_pairs_in_little_memory():
-    """Five of the six similar pairs of each class, and as many dissimilar ones."""
-    n_classes = 5_000
-    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(n_classes), 4))
-    X = Blocks(np.zeros((len(labels), 1)))
+def peak_memory(function):
+    """The bytes that a function holds at most, and what it returns."""
     tracemalloc.start()
     try:
-        pairs = draw("random", labels, X=X)
-        peak = tracemalloc.get_traced_memory()[1]
+        result = function()
+        return tracemalloc.get_traced_memory()[1], result
     finally:
         tracemalloc.stop()
-    assert peak < 2e7  # all pairs would take 3 GB, and those across one class 1.3 MB a class
+
+
+def test_many_small_classes_get_their_pairs_in_little_memory():
+    """Five of the six similar pairs of each class, and as many dissimilar ones."""
+    n_classes = 1_000
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(n_classes), 4))
+    peak, pairs = peak_memory(lambda: draw("random", labels, n_pairs=10))
+    assert peak < 4e6  # all pairs would take 128 MB
     unordered(pairs)
     same = labels[pairs.index[:, 0]] == labels[pairs.index[:, 1]]
     assert_array_equal(pairs.similar, same)
     assert np.bincount(labels[pairs.index[same][:, 0]]).tolist() == [5] * n_classes
-    assert 0.99 * 25_000 <= np.sum(~same) <= 25_000
-    assert len(pairs) <= 50_000
+    assert 0.99 * 5_000 <= np.sum(~same) <= 5_000
     own = np.bincount(labels[pairs.index[~same][:, 0]], minlength=n_classes)
     assert own.min() >= 4  # the fifth may have been drawn for the other class too
-    counts = np.bincount(labels[pairs.index[~same][:, 1]] // 1000)
-    assert np.abs(counts - counts.mean()).max() < 5 * math.sqrt(5_000)
+    counts = np.bincount(labels[pairs.index[~same][:, 1]] // 100)
+    assert np.abs(counts - counts.mean()).max() < 5 * math.sqrt(500)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -207,7 +230,7 @@ def test_one_pair_a_class_is_the_fault_of_its_parameter():
 # How evenly at random
 
 
-def counts_of_draws(labels, groups, *, n_pairs, n_draws=1500):
+def counts_of_draws(labels, groups, *, n_pairs, n_draws):
     """How often each possible pair is drawn, similar and dissimilar apart."""
     source = np.random.RandomState(0)
     counts = dict.fromkeys(possible(labels, groups), 0)
@@ -218,14 +241,13 @@ def counts_of_draws(labels, groups, *, n_pairs, n_draws=1500):
     return [np.array([counts[p] for p in counts if kinds[p] == kind]) for kind in (True, False)]
 
 
-@pytest.mark.parametrize("n_pairs", [2, 6])
 @pytest.mark.parametrize(
     "groups", [None, [0, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0, 1, 1, 2], [0] * 6 + [1] + [0] * 6 + [1]]
 )
-def test_every_possible_pair_is_as_likely(groups, n_pairs):
+def test_every_possible_pair_is_as_likely(groups):
     """χ² over the pairs; groups leave few of them, so that more must be drawn than are kept."""
     labels = np.repeat([0, 1], 7)
-    for counts in counts_of_draws(labels, groups, n_pairs=n_pairs):
+    for counts in counts_of_draws(labels, groups, n_pairs=4, n_draws=700):
         expected = counts.mean()
         freedom = len(counts) - 1
         chi2 = np.sum((counts - expected) ** 2) / expected
@@ -247,18 +269,13 @@ def test_no_class_is_preferred_as_partner():
 
 
 @pytest.mark.parametrize("source", [np.random.RandomState, np.random.default_rng])
-def test_a_seed_repeats_its_draw(source):
-    labels = np.arange(60) % 3
-    one, two, other = (draw("random", labels, n_pairs=10, seed=source(s)) for s in (5, 5, 6))
+def test_a_seed_repeats_its_draw_and_a_source_goes_on(source):
+    labels, used = np.arange(60) % 3, source(5)
+    one, two = (draw("random", labels, n_pairs=10, seed=source(5)) for _ in range(2))
     assert_array_equal(one.index, two.index)
-    assert unordered(one) != unordered(other)
-
-
-@pytest.mark.parametrize("source", [np.random.RandomState(0), np.random.default_rng(0)])
-def test_a_source_of_random_numbers_goes_on(source):
-    labels = np.arange(60) % 3
-    one, two = (draw("random", labels, n_pairs=10, seed=source) for _ in range(2))
-    assert unordered(one) != unordered(two)
+    assert_array_equal(draw("random", labels, n_pairs=10, seed=used).index, one.index)
+    for other in (used, source(6)):
+        assert unordered(draw("random", labels, n_pairs=10, seed=other)) != unordered(one)
 
 
 # Numbers of pairs
@@ -267,9 +284,29 @@ def test_a_source_of_random_numbers_goes_on(source):
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8))
 def test_every_place_of_every_row_has_one_number(counts):
     """All are wanted: each (row, place) comes exactly once."""
-    row, place = _numbered(np.array(counts), 10**6, np.random.RandomState(0))
+    row, place = _draw_cells(np.array(counts), 10**6, np.random.RandomState(0))
     expected = [(r, p) for r, count in enumerate(counts) for p in range(count)]
     assert sorted(zip(row.tolist(), place.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(0, 9), st.integers(0, 99))
+def test_drawn_places_are_distinct_and_allowed(counts, n_wanted, seed):
+    row, place = _draw_cells(np.array(counts), n_wanted, np.random.RandomState(seed))
+    drawn = set(zip(row.tolist(), place.tolist(), strict=True))
+    assert len(drawn) == len(row) == min(n_wanted, sum(counts))
+    assert all(0 <= p < counts[r] for r, p in drawn)
+
+
+def test_identical_pairs_are_kept_once_in_the_order_of_their_first_appearance():
+    pairs = np.array([[4, 2], [0, 1], [2, 4], [3, 0], [0, 1], [1, 0], [0, 3], [2, 3]])
+    assert _distinct(pairs).tolist() == [[4, 2], [0, 1], [3, 0], [2, 3]]
+
+
+def test_a_pair_that_two_classes_draw_is_kept_once():
+    """Both classes draw all nine pairs that join them."""
+    pairs = draw("random", [0, 0, 0, 1, 1, 1], n_pairs=18)
+    assert (int(pairs.similar.sum()), int((~pairs.similar).sum())) == (6, 9)
+    assert unordered(pairs) == set(possible([0, 0, 0, 1, 1, 1]))
 
 
 def test_classes_may_be_large():
@@ -288,13 +325,7 @@ def test_a_large_class_of_one_group_costs_no_memory(n_others):
     sizes = [1000, n_others, 20]
     labels = np.repeat([0, 0, 1], sizes)
     groups = np.r_[np.zeros(1000, dtype=int), np.arange(1, 21 + n_others)]
-    X = Blocks(np.zeros((len(labels), 1)))
-    tracemalloc.start()
-    try:
-        pairs = draw("random", labels, groups, X=X, n_pairs=10)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak, pairs = peak_memory(lambda: draw("random", labels, groups, n_pairs=10))
     assert touching(pairs, labels, 0, True) == 5 * n_others
     assert peak < 4e6
 
@@ -314,7 +345,7 @@ def pairs_across_by_hand(labels, groups, label, n_wanted, random_state):
 @given(
     st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 12), st.sampled_from([1, 5, 400])
 )
-def test_pairs_across_classes_and_groups_are_numbered_in_order(seed, n, n_groups, n_wanted):
+def test_pairs_across_classes_and_groups_are_draw_cells_in_order(seed, n, n_groups, n_wanted):
     rng = np.random.default_rng(seed)
     labels, groups = rng.integers(4, size=n), rng.integers(n_groups, size=n)
     inside = np.flatnonzero(labels == labels[0])
@@ -334,135 +365,23 @@ def test_with_groups_a_class_costs_nothing_for_the_other_samples():
         inside = np.argsort(groups[:4])
         draw_one = partial(by_group.pairs_across, inside, 5, np.random.RandomState(0))
         draw_one()  # imports and caches
-        tracemalloc.start()
-        try:
-            assert len(draw_one()) == 5
-            peaks.append(tracemalloc.get_traced_memory()[1])
-        finally:
-            tracemalloc.stop()
+        peak, pairs = peak_memory(draw_one)
+        assert len(pairs) == 5
+        peaks.append(peak)
     assert peaks[1] < 1.5 * peaks[0] < 30_000  # one number for each sample would take 1.6 MB
-
-
-# Neighbours
-
-
-def nearest_by_hand(X, labels, groups, n_neighbors):
-    """The neighbours of every sample, by sorting exact differences; X a list of 3-D arrays."""
-    scaled = []
-    for array in X:
-        spread = array.std(axis=0)
-        if array.shape[2] > 1:
-            spread = np.full_like(spread, np.sqrt(np.sum(spread**2)))
-        difference = array[:, None] - array[None]
-        scaled.append(np.divide(difference, spread, out=difference, where=spread > 1e-12))
-    distances = np.sqrt(sum(np.sum(part**2, axis=(2, 3)) for part in scaled))
-    found = set()
-    for i, row in enumerate(distances):
-        for kind in (True, False):
-            others = [
-                j
-                for j in np.argsort(row)
-                if j != i
-                and (labels[i] == labels[j]) == kind
-                and (groups is None or groups[i] != groups[j])
-            ]
-            found |= {frozenset((i, int(j))) for j in others[:n_neighbors]}
-    return found
-
-
-NEIGHBOUR_SHAPES = {
-    "vectors": [(4, 1)],
-    "matrices": [(3, 2)],
-    "blocks": [(2, 1), (3, 3), (2, 4)],
-}
-
-
-def samples(shapes, n=40, seed=0):
-    """Arrays whose entries and blocks have very different units."""
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for m, (rows, width) in enumerate(shapes):
-        unit = 10.0 ** rng.uniform(-2, 2, size=(rows, 1 if width == 1 else width))
-        arrays.append(rng.normal(size=(n, rows, width)) * unit * 100.0**m)
-    return arrays
-
-
-@pytest.mark.parametrize("n_neighbors", [1, 3, 50])
-@pytest.mark.parametrize("shape", NEIGHBOUR_SHAPES)
-@pytest.mark.parametrize("grouped", [False, True])
-def test_neighbours_are_the_nearest(shape, n_neighbors, grouped):
-    arrays = samples(NEIGHBOUR_SHAPES[shape])
-    labels = np.arange(40) % 3
-    groups = np.arange(40) // 7 if grouped else None
-    pairs = draw("neighbors", labels, groups, X=Blocks(*arrays), n_neighbors=n_neighbors)
-    assert unordered(pairs) == nearest_by_hand(arrays, labels, groups, n_neighbors)
-
-
-def test_neighbours_do_not_depend_on_the_working_memory():
-    arrays, labels = samples(NEIGHBOUR_SHAPES["blocks"]), np.arange(40) % 3
-    whole = draw("neighbors", labels, X=Blocks(*arrays))
-    with config_context(working_memory=0.001):  # MiB: two or three rows at a time
-        parts = draw("neighbors", labels, X=Blocks(*arrays))
-    assert_array_equal(whole.index, parts.index)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=6, max_size=12),
-    st.integers(1, 3),
-)
-def test_ties_leave_no_nearer_sample_out(points, n_neighbors):
-    X = np.array(points, dtype=float)
-    labels = np.arange(len(X)) % 2
-    chosen = unordered(draw("neighbors", labels, X=X, n_neighbors=n_neighbors))
-    spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1)
-    distances = np.linalg.norm((X[:, None] - X) / spread, axis=2)
-    for i in range(len(X)):
-        for kind in (True, False):
-            others = [j for j in range(len(X)) if j != i and (labels[i] == labels[j]) == kind]
-            partners = [j for j in others if frozenset((i, j)) in chosen]
-            farthest = sorted(distances[i, others])[:n_neighbors][-1]
-            nearer = [j for j in others if distances[i, j] < farthest - 1e-6]
-            assert len(partners) >= min(n_neighbors, len(others))
-            assert set(nearer) <= set(partners)
-
-
-@pytest.mark.parametrize("shape", NEIGHBOUR_SHAPES)
-@pytest.mark.parametrize("scale", [1e-6, 3.0, 1e6])
-def test_neighbours_do_not_depend_on_units(shape, scale):
-    arrays, labels = samples(NEIGHBOUR_SHAPES[shape]), np.arange(40) % 3
-    one = draw("neighbors", labels, X=Blocks(*arrays))
-    other = draw("neighbors", labels, X=Blocks(*(array * scale for array in arrays)))
-    assert unordered(one) == unordered(other)
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1.7, 1e9 / 3])
-def test_a_constant_feature_changes_no_neighbour(value):
-    X, labels = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 3
-    with_constant = np.c_[X, np.full(30, value)]
-    assert unordered(draw("neighbors", labels, X=X)) == unordered(
-        draw("neighbors", labels, X=with_constant)
-    )
-
-
-@pytest.mark.parametrize("origin", [1e4, 1e8, -1e10])
-def test_neighbours_do_not_depend_on_the_origin(origin):
-    X, labels = np.random.default_rng(0).normal(size=(30, 3)) + origin, np.arange(30) % 3
-    assert unordered(draw("neighbors", labels, X=X)) == nearest_by_hand(
-        [X[:, :, None] - origin], labels, None, 3
-    )
 
 
 # Weights
 
 
-@pytest.mark.parametrize("n_similar", [1, 3, 6, 9])
-def test_balanced_pairs_weigh_the_same_in_all(n_similar):
-    pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < n_similar)
-    even = balanced(pairs)
-    assert even.index is pairs.index
-    assert even.similar is pairs.similar
-    assert_allclose(even.weights[even.similar], 5 / n_similar)
-    assert_allclose(even.weights[~even.similar], 5 / (10 - n_similar))
+def test_balanced_pairs_have_the_same_total_weight():
+    for n_similar in (1, 3, 6, 9):
+        pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < n_similar)
+        even = balanced(pairs)
+        assert even.index is pairs.index
+        assert even.similar is pairs.similar
+        assert_allclose(even.weights[even.similar], 5 / n_similar)
+        assert_allclose(even.weights[~even.similar], 5 / (10 - n_similar))
 
 
 def test_pairs_that_are_even_need_no_weights():

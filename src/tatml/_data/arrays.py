@@ -1,0 +1,163 @@
+"""Reading of arrays that a user gave: which values are accepted, and what they become."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of
+from .._messages import named_error, shown
+
+__all__ = [
+    "BLOCKS_HINT",
+    "as_array_like",
+    "as_floating_array",
+    "as_host_array",
+    "as_real_array",
+    "check_not_masked",
+    "check_same_place",
+    "read_array",
+    "type_and_length",
+]
+
+BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
+
+
+def as_floating_array(values: Any, name: str) -> Array:
+    """Convert to float32 or float64; PyTorch and CuPy arrays keep their kind and device."""
+    if foreign_kind(values) is None:
+        return as_real_array(values, name)
+    xp = namespace(values)
+    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {values.dtype}")
+    dtype = xp.float32 if values.dtype == xp.float32 else xp.float64
+    return contiguous(xp.astype(values, dtype, copy=False))
+
+
+def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
+    """Convert to a C-contiguous NumPy array of float32, if it is one already, or of float64."""
+    array = read_array(values, name)
+    _check_real(array, name)
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    try:
+        with np.errstate(over="ignore"):  # Overflow gives infinity, which the caller refuses.
+            return np.asarray(array, dtype=dtype, order="C")
+    except Exception as error:  # The conversion of an object to float may raise anything.
+        raise named_error(name, error) from error
+
+
+def read_array(values: Any, name: str) -> np.ndarray:
+    """Convert to a NumPy array; sparse, masked and ragged values are refused."""
+    if scipy.sparse.issparse(values):
+        raise TypeError(
+            f"{name}: expected a dense array, got {type_and_length(values)}; convert with "
+            ".toarray()"
+        )
+    check_not_masked(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: expected an array with rows of equal length, got {type_and_length(values)} "
+            f"with parts of different shapes; {BLOCKS_HINT}"
+        ) from error
+    except Exception as error:  # The __array__ method of an object may raise anything.
+        raise TypeError(
+            f"{name}: expected an array, got {type_and_length(values)}, which cannot be read as "
+            f"one: {error}"
+        ) from error
+    check_not_masked(array, name)
+    return array
+
+
+def check_not_masked(values: Any, name: str) -> None:
+    """Raise where an entry is masked, also inside a list: NumPy would ignore the mask."""
+    if _is_masked(values):
+        raise TypeError(
+            f"{name}: expected an array without masked entries, got a masked array; fill it, or "
+            "remove the samples"
+        )
+
+
+def _is_masked(values: Any) -> bool:
+    if isinstance(values, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(values))
+    if isinstance(values, list | tuple):
+        return any(_is_masked(part) for part in values)
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a data frame
+        return any(_is_masked(values[column].to_numpy()) for column in _object_columns(values))
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        return any(value is np.ma.masked for value in values.flat)
+    return False
+
+
+def _object_columns(frame: Any) -> list[Any]:
+    """Return the columns of dtype object of a pandas data frame; other frames have none."""
+    dtypes = getattr(frame, "dtypes", None)
+    if dtypes is None or not hasattr(dtypes, "items") or not frame.columns.is_unique:
+        return []
+    return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
+
+
+def as_host_array(values: Any, name: str) -> np.ndarray:
+    """Convert to a NumPy array; raise for values on a GPU, which are not fetched implicitly."""
+    try:
+        return np.asarray(values)
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(
+            f"{name}: expected values in the memory of the host, got {place_of(values)}; fetch "
+            "them first, or call learn_metric, which computes where they are"
+        ) from error
+
+
+def as_array_like(
+    values: ArrayLike, name: str, owner: str, like: Array, from_host: bool = False
+) -> Array:
+    """Convert to float64 of the namespace and device of `like`, which the user knows as `owner`.
+
+    Lists of numbers are moved there; other arrays must be of that kind and on that device already.
+    With `from_host`, everything in the memory of the host is moved there.
+    """
+    if from_host and foreign_kind(like) is None and foreign_kind(values) is not None:
+        values = as_host_array(values, name)
+    if foreign_kind(values) is None and (from_host or not hasattr(values, "__array__")):
+        return asarray(as_real_array(values, name), like, namespace(like).float64)
+    if foreign_kind(like) is None and foreign_kind(values) is None:
+        return as_real_array(values, name).astype(np.float64)
+    check_same_place(name, values, owner, like)
+    xp = namespace(like)
+    return xp.astype(as_floating_array(values, name), xp.float64, copy=False)
+
+
+def check_same_place(name: str, array: Any, owner: str, like: Array) -> None:
+    """Raise unless two arrays are of the same kind and on the same device."""
+    if foreign_kind(array) is None and foreign_kind(like) is None:
+        return
+    if foreign_kind(array) != foreign_kind(like) or array.device != like.device:
+        raise (TypeError if foreign_kind(array) != foreign_kind(like) else ValueError)(
+            f"{name}: expected an array of the kind and device of {owner}, {place_of(like)}, got "
+            f"{place_of(array)}"
+        )
+
+
+def _check_real(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind == "O":
+        for index, value in np.ndenumerate(array):
+            if not isinstance(value, numbers.Real | np.bool_):
+                place = tuple(int(i) for i in index)
+                raise TypeError(
+                    f"{name}: expected real numbers, got {shown(value)} of type "
+                    f"{type(value).__name__} at {place}"
+                )
+    elif array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
+
+
+def type_and_length(values: Any) -> str:
+    """Return the name of a type for a message, for a list or tuple with its length."""
+    kind = type(values).__name__
+    return f"{kind} of length {len(values)}" if isinstance(values, list | tuple) else kind

@@ -1,0 +1,110 @@
+"""Damped Newton steps: they descend, and find the least value along their direction."""
+
+from itertools import product
+from math import inf, nan, sqrt
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers import (
+    SHAPES,
+    metric_of,
+    random_case,
+    random_matrices,
+    random_point,
+)
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
+
+from tatml._optim import damped_newton
+from tatml._optim import newton as newton_module
+from tatml._optim.linear_systems import SYSTEMS
+
+
+@pytest.mark.parametrize("linear_solver", SYSTEMS)
+def test_a_damped_step_descends(linear_solver):
+    for shape, c0, seed in product(SHAPES, (0.1, inf), range(2)):
+        case = random_case(SHAPES[shape], n_pairs=30, C=20.0, c0=c0, weights=True, prior=True)
+        point = case.at(*random_point(case, seed))
+        reached, Q, step = newton_module._damped_step(point, linear_solver)
+        assert step.kind == "damped"
+        before, after = (case.primal(metric_of(point.problem, p.L), p.b0) for p in (point, reached))
+        assert after < before
+        assert len(Q) == len(reached.L)
+        assert min(Q) >= 1  # τ of P = τ W⁻¹, which covers I + S
+        largest = max(float(np.max(np.abs(1 + e))) for e in reached.eigenvalues)
+        assert_allclose(Q, max(1.0, largest), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("C", "c0"), [(1e-3, 0.1), (5.0, 0.1), (5.0, inf)])
+def test_the_exact_search_minimises_along_the_direction(c0, C):
+    """(LS): the t found is the best of F(W + tV, b0 + t δb), computed by loops."""
+    case = random_case(SHAPES["two ragged"], n_pairs=30, C=C, c0=c0, weights=True, prior=True)
+    scale = 1.0 if c0 == inf else sqrt(c0)
+    for seed in range(4):
+        W, b0 = random_point(case, seed)
+        point, noise = case.at(W, b0), random_matrices(case, seed)
+        V = [v / 10 - G for v, G in zip(noise, point.gradient, strict=True)]
+        b = -point.threshold_slope
+        T = [C @ L for C, L in zip(point.problem.prior_factors, point.L, strict=True)]
+        boundary = 1 / max(1e-9, *(-np.linalg.eigvalsh(v)[0] for v in V))
+
+        def value(t, W=W, b0=b0, T=T, V=V, b=b):
+            moved = [w + t * f @ v @ f.T for w, f, v in zip(W, T, V, strict=True)]
+            return case.primal(moved, b0 + t * b / scale)
+
+        length = damped_newton.exact_length(point, (V, b))
+        found = minimize_scalar(value, bounds=(0, 0.98 * boundary), method="bounded")
+        assert 0 < length < boundary
+        assert value(length) <= found.fun + 1e-4 * (value(0) - found.fun)
+
+
+def test_the_search_refuses_to_ascend():
+    case = random_case(SHAPES["square"])
+    point = case.at(*random_point(case))
+    uphill = [G.copy() for G in point.gradient], point.threshold_slope
+    assert damped_newton.exact_length(point, uphill) == 0
+
+
+def rounded_line(**losses):
+    """A point whose losses along any direction are what rounding makes of them."""
+    line = SimpleNamespace(**{"slope": lambda t: 0.0, "increase": lambda t: 0.0} | losses)
+    return SimpleNamespace(
+        problem=SimpleNamespace(xp=np),
+        gradient=[np.diag([-0.01, 0.0])],
+        threshold_slope=0.0,
+        along=lambda V, b: line,
+    )
+
+
+def test_the_search_refuses_what_does_not_descend_measurably():
+    """The slope promises a descent; F itself has to fall too, and both have to be numbers."""
+    direction = [np.diag([1.0, 0.0])], 0.0
+    assert damped_newton.exact_length(rounded_line(), direction) > 0
+    for broken in (
+        {"increase": lambda t: 1.0},
+        {"increase": lambda t: nan},
+        {"slope": lambda t: nan},
+    ):
+        assert damped_newton.exact_length(rounded_line(**broken), direction) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "c0"), [("vectors", 0.3), ("two ragged", 0.3), ("two ragged", inf), ("wide", inf)]
+)
+def test_polished_multipliers_certify_half_the_squared_newton_step(name, c0):
+    """theory (Polish): ½⟨step, H step⟩ = −½⟨gradient, step⟩, and never below F − min F."""
+    case = random_case(SHAPES[name], n_pairs=40, C=50.0, c0=c0)
+    best = case.learn(tol=1e-12)
+    W = [(1 + 1e-4) * matrix for matrix in best.W]  # near the solution, on known sides of all kinks
+    point = case.at(W, best.b0)
+    direction = damped_newton.accurate_direction(point)
+    V, b = direction
+    slope = sum(np.sum(G * block) for G, block in zip(point.gradient, V, strict=True))
+    decrement = -(slope + point.threshold_slope * b)
+    polished = damped_newton.predict_multipliers(point, direction)
+    assert_allclose(polished.gap, decrement / 2, rtol=0.01)
+    assert polished.gap < point.gap
+    s = polished.slope
+    assert np.all(case.y * s >= 0)
+    assert_allclose(polished.gap, case.primal(W, best.b0) - case.dual(s), rtol=1e-4)

@@ -1,0 +1,41 @@
+"""Newton's method on the dual, which ends stiff problems, solves ordinary ones too."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from helpers import (
+    SHAPES,
+    random_case,
+)
+from numpy.testing import assert_allclose
+
+from tatml import Status
+from tatml._optim import newton as newton_module
+from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
+from tatml._optim.monitor import Monitor
+
+
+@pytest.mark.parametrize(
+    ("name", "c0"), [("vectors", inf), ("low rank", 0.3), ("wide", inf), ("three ragged", 0.3)]
+)
+def test_newton_on_the_dual_solves_ordinary_problems_too(name, c0):
+    case = random_case(SHAPES[name], n_pairs=40, C=10.0, c0=c0, prior=True, weights=True)
+    expected, problem = case.learn(), case.problem()
+    monitor = Monitor(problem, tol=1e-10, max_iter=60)
+    monitor.record(0, problem.at(problem.identity(), case.mu0), **vars(newton_module.Step("start")))
+    status = finish_in_dual(problem, monitor, vars(newton_module.Step("dual")))
+    assert status is Status.CONVERGED
+    result = monitor.result(status)
+    dual = result.history["dual"][1:]
+    assert np.all(np.diff(dual) >= -1e-12 * np.abs(dual[1:]))
+    assert_allclose(result.primal, expected.primal, rtol=1e-9)
+    for got, W in zip(result.W, expected.W, strict=True):
+        assert_allclose(got, W, rtol=1e-3, atol=1e-4)
+    assert result.n_iter < 40
+
+
+def test_newton_on_the_dual_leaves_many_pairs_alone():
+    case = random_case(SHAPES["vectors"])
+    assert can_finish_in_dual(case.problem(), 1_000)
+    assert not can_finish_in_dual(case.problem(), 1_001)
