@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from .._array import Array, draw, placed
+from .._array import Array, draw_indices, placed
 from .certificate import PairTotals, pair_totals
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, costs, dimension, kept_gram
 from .losses import PairLoss
@@ -88,7 +88,7 @@ class PairTerm:
 
     def sample(self, size: int, rng: Any) -> PairTerm:
         """`size` random pairs, which stand for all."""
-        some = draw(rng, self.n_pairs, size, like=self.loss.gamma)
+        some = draw_indices(rng, self.n_pairs, size, like=self.loss.gamma)
         return self.take(some, self.n_pairs / size)
 
     def for_start(self) -> PairTerm:
@@ -215,7 +215,7 @@ class PairsAtPoint:
         """
         enough = PAIRS_PER_DIMENSION * dimension(self.term.sizes)
         if rng is not None and 2 * enough < self.n_active:
-            some = draw(rng, self.n_active, enough, like=self.active)
+            some = draw_indices(rng, self.n_active, enough, like=self.active)
             return self.active_pairs(factors, c0, some, self.n_active / enough).gram()
         rows = self.term.sums.kept_svec_rows
         if rows is None:
