@@ -111,7 +111,7 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     xp = namespace(like)
     if xp is np:
         return np.asarray(to_numpy(values), dtype=dtype)
-    if type(values) is np.ndarray and not values.flags.writeable:  # PyTorch warns of read-only arrays
+    if type(values) is np.ndarray and not values.flags.writeable:  # or PyTorch warns
         values = values.copy()
     return xp.asarray(values, dtype=dtype, device=like.device)
 

@@ -159,7 +159,7 @@ class BurgLoss:
     weight : array of shape (n_pairs,)
         η w_k ≥ 0, where η is the slack weight that ITML's paper calls γ.
     bound : array of shape (n_pairs,)
-        b_k > 0 in squared units: an upper bound for similar pairs, a lower one for dissimilar pairs.
+        b_k > 0 in squared units: an upper bound if similar, a lower one if dissimilar.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def _minus_log1p(x: Array) -> Array:
 def _largest_gap(loss: PairLoss, zeta: Array, s: Array, error: Array) -> Array:
     """Compute the largest gap within the error: convex in ζ, it is largest at one of the ends."""
     low, high = loss.gap(zeta - error, s), loss.gap(zeta + error, s)
-    return namespace(zeta).maximum(low, high)  # keeps NaN, which stands for ζ outside the domain of φ
+    return namespace(zeta).maximum(low, high)  # keeps NaN: ζ outside the domain of φ
 
 
 def _take(pairs: Array, *arrays: Array) -> list[Array]:

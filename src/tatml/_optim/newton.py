@@ -26,12 +26,13 @@ from typing import Any
 from scipy.optimize import brentq
 
 from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
+from .certificate import excess_by_cholesky
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .hessian import dimension
 from .linear_systems import FIRST_PRODUCTS, Direction, NewtonSystem, newton_system
 from .monitor import FoundPoint, Monitor
 from .nt_scaling import Scaling
-from .point import Point, excess
+from .point import Point
 from .problem import LogDetProblem
 from .result import Result, Status, is_converged
 
@@ -194,7 +195,7 @@ def _polished(point: Point, direction: Direction) -> FoundPoint:
     xp, loss = problem.xp, pairs.loss
     s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
     s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
-    gap = sum(map(excess, point.residual(pairs.sums.scatter(s))))
+    gap = sum(map(excess_by_cholesky, point.residual(pairs.sums.scatter(s))))
     residual = problem.threshold_residual(point.b0, s)
     gap += residual * residual / 2
     gap += float(xp.sum(loss.gap(pairs.zeta, s)))
