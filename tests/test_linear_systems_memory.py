@@ -121,6 +121,8 @@ def test_no_way_forms_a_matrix_with_too_many_rows():
     assert costs([n], [1], 10, False, 20)["dense"] == inf
     assert costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
     assert costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
+    assert costs([100], [1], 5_000, False, 20)["woodbury"] < inf
+    assert costs([100], [20], 5_000, False, 20)["woodbury"] == inf  # svec(A_k) of 200 MB
 
 
 # Kept svec(A_k)

@@ -329,9 +329,9 @@ def test_rounding_errors_are_bounded_in_chunks():
 
 
 def test_no_array_of_all_differences_is_held():
-    n_pairs, n, width = 10_000, 25, 10
-    case = random_case([(n, width)], n_pairs=n_pairs, n_samples=100, C=1e-3)
+    n_pairs, n, width = 10_000, 10, 40
+    case = random_case([(n, width)], n_pairs=n_pairs, n_samples=60, C=1e-3)
     results = []
-    peak = peak_of(lambda: results.append(case.learn(tol=1e-2)))
+    peak = peak_of(lambda: results.append(case.learn(tol=1e-6)))
     assert results[0].converged
     assert peak < 0.5 * (8 * n_pairs * n * width)
