@@ -35,9 +35,8 @@ SHAPES = {
 
 
 def shapes_with(values):
-    """Parameters of a fixture: (shapes, value) for every shape, with the values in turn."""
-    named = zip(SHAPES.items(), cycle(values))
-    return [pytest.param((shapes, value), id=f"{name}-{value}") for (name, shapes), value in named]
+    """Parameters of a test or fixture: every shape, with the values in turn."""
+    return [*zip(SHAPES.values(), cycle(values), strict=False)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tatml._optim.linear_systems import SYSTEMS, newton_system
 RTOL = 1e-13  # tolerance of conjugate gradients
 
 
-@pytest.fixture(params=shapes_with([0.1, 1.0, inf]))
+@pytest.fixture(params=shapes_with([0.1, 1.0, inf]), ids=str)
 def case(request):
     shapes, c0 = request.param
     return random_case(shapes, c0=c0, C=3.0, weights=True, prior=True)

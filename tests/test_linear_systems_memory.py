@@ -74,9 +74,7 @@ def test_a_tile_has_as_many_pairs_as_fit_into_its_limit(monkeypatch, tile, pairs
     """A tile of p × p pairs has (p n')² numbers; the smallest is that of one pair."""
     sums, parts, rows = pairs_of(9, 2, 20, tile_numbers=tile), [], PairSums.rows
     assert not by_svec(9, 2)
-    monkeypatch.setattr(
-        PairSums, "rows", lambda self, part: parts.append(part) or rows(self, part)
-    )
+    monkeypatch.setattr(PairSums, "rows", lambda self, part: parts.append(part) or rows(self, part))
     pair_gram(sums, np.ones(20))
     assert [part.start for part in parts] == [*range(0, 20, pairs_per_tile)]
     assert max(part.stop - part.start for part in parts) == pairs_per_tile

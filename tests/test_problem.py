@@ -29,7 +29,7 @@ from tatml.losses import BurgLoss, SquaredHinge
 C0 = [0.1, 1.0, inf]
 
 
-@pytest.fixture(params=shapes_with(C0))
+@pytest.fixture(params=shapes_with(C0), ids=str)
 def case(request):
     shapes, c0 = request.param
     return random_case(shapes, c0=c0, C=0.7, mu0=1.3, margin=(0.6, 1.7), weights=True, prior=True)
