@@ -25,6 +25,7 @@ from tatml._optim.certificate import (
 )
 from tatml._optim.pair_sums import PairSums
 from tatml._optim.pair_term import PairTerm
+from tatml._optim.point import LARGE
 from tatml._sharding.all_pairs import TileSums
 from tatml.losses import BurgLoss, SquaredHinge
 
@@ -51,13 +52,16 @@ def test_the_gap_is_as_accurate_by_cholesky_as_by_eigenvalues(shapes, size):
     case = random_case(shapes, n_pairs=40, n_samples=30, C=2.0)
     result = case.learn(tol=1e-13)
     point = case.at([W * (1 + size) for W in result.W], result.b0)
+    gap, large = point.gap, case.sizes[0] >= LARGE
+    if size == 1e-3:
+        assert ("eigenvalues" in vars(point)) != large  # they are slow to compute
     e = np.concatenate(point.eigenvalues)
     near = np.sum(e - np.log1p(e)) + point.threshold_slope**2 / 2
     assert near <= 0.01 * point.primal or size == 0.3
     if near <= 0.01 * point.primal:
-        assert_allclose(point.gap, near, rtol=1e-6)
+        assert_allclose(gap, near, rtol=1e-6)
     else:
-        assert 0 < point.gap <= near * (1 + 1e-9)
+        assert 0 < gap <= near * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.05, 0.5, 3.0])

@@ -1,4 +1,4 @@
-"""The statements of docs/theory.md, and known optima: of a conic solver, or built into a problem."""
+"""The statements of docs/theory.md, and known optima: of a conic solver, or of built problems."""
 
 from math import inf
 
