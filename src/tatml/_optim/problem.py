@@ -40,7 +40,7 @@ from .pair_term import PairTerm
 from .point import Point
 from .terms import Term, added
 
-__all__ = ["LogDetProblem", "best_threshold", "pair_sums", "squared_hinge"]
+__all__ = ["LogDetProblem", "best_threshold", "build_pair_sums", "squared_hinge"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class LogDetProblem:
         dtype: str = "float64",
     ) -> LogDetProblem:
         """Build the problem of pairs in memory; `prior=None` stands for the identity."""
-        sums = pair_sums(blocks, pairs, dtype)
+        sums = build_pair_sums(blocks, pairs, dtype)
         factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
         term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
         problem = cls((term,), c0, mu0, factors)
@@ -295,7 +295,7 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
 
 
-def pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
+def build_pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Arrange the features for sums over pairs."""
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
     arrays: Sequence[Array] = blocks.arrays
