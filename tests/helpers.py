@@ -33,6 +33,8 @@ SHAPES = {
     "three ragged": [(2, 1), (3, 3), (4, 2)],
 }
 
+SYSTEMS = ("dense", "woodbury", "cg")  # the ways to solve a Newton system
+
 
 def shapes_with(values):
     """Parameters of a test or fixture: every shape, with the values in turn."""

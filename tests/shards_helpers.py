@@ -21,7 +21,8 @@ class HeldShard:
     pairs: Pairs
 
     def load(self, common):
-        return Piece(build_pair_sums(self.blocks, self.pairs), self.pairs.similar, self.pairs.weights)
+        sums = build_pair_sums(self.blocks, self.pairs)
+        return Piece(sums, self.pairs.similar, self.pairs.weights)
 
 
 def held_shards(case, cuts):

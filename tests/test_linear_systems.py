@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import (
     SHAPES,
+    SYSTEMS,
     limited,
     metric_of,
     random_case,
@@ -17,7 +18,7 @@ from helpers import (
 )
 from numpy.testing import assert_allclose
 
-from tatml._optim.linear_systems import SYSTEMS, newton_system
+from tatml._optim.linear_systems import newton_system
 
 RTOL = 1e-13  # tolerance of conjugate gradients
 

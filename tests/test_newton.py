@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers import (
     SHAPES,
+    SYSTEMS,
     dataset_case,
     factors_of,
     limited,
@@ -24,7 +25,6 @@ from threadpoolctl import threadpool_limits
 from tatml import Newton, Status
 from tatml._optim import newton as newton_module
 from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
-from tatml._optim.linear_systems import SYSTEMS
 from tatml._optim.monitor import Monitor
 
 

@@ -22,7 +22,7 @@ from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
 from .point import Point, Products
 
-__all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system", "pair_gram"]
+__all__ = ["Direction", "NewtonSystem", "newton_system", "pair_gram"]
 
 FIRST_PRODUCTS = 20  # expected products of conjugate gradients, before the first step is known
 
@@ -165,9 +165,6 @@ def _inner(a: Direction, b: Direction) -> float:
 def _add(a: Direction, scale: float, b: Direction) -> Direction:
     """Compute a + scale · b."""
     return [u + scale * v for u, v in zip(a[0], b[0], strict=True)], a[1] + scale * b[1]
-
-
-SYSTEMS = {kind.name: kind for kind in (DenseSystem, WoodburySystem, ConjugateGradientSystem)}
 
 
 def newton_system(
