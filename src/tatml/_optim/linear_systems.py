@@ -49,7 +49,7 @@ class DenseSystem(NewtonSystem):
         self._learns_threshold = hessian.shape[0] > sum(map(svec_size, sizes))
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """Solve by the factorisation at hand."""
+        """Solve with the Cholesky factor."""
         xp, parts = namespace(V[0]), [svec(v) for v in V]
         if self._learns_threshold:
             parts.append(asarray([b], V[0], V[0].dtype))
@@ -72,7 +72,7 @@ class WoodburySystem(NewtonSystem):
         self._solve = factor_posdef(gram + eye(gram.shape[0], like=gram) / pairs.curvature)
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """Solve by the factorisation at hand."""
+        """Solve with the Cholesky factor."""
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 

@@ -22,8 +22,8 @@ from .._svec import svec_outer, svec_size
 
 __all__ = ["Limits", "PairSums"]
 
-DENSE_SHARE = 0.7  # a scatter selects the pairs with s_k ≠ 0 first where fewer than this share have
-SMALLEST_CHUNK = 16  # pairs in a chunk at least, however large a pair is
+DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
+SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,24 @@ class Limits:
     gpu_chunk_bytes: int = 2**29
     """Size of a chunk of differences on a GPU: large enough to amortise kernel launches."""
     eager_bytes: int = 2**28
-    """On a CPU, larger features are multiplied by a factor chunk by chunk instead of at once."""
+    """Larger features on a CPU are multiplied by a factor chunk by chunk instead of at once."""
     gpu_eager_share: float = 1 / 8
-    """The share of the free memory of a GPU that plays the part of `eager_bytes` there."""
+    """The limit like `eager_bytes` for a GPU, as a share of its free memory."""
     svec_bytes: int = 2**25
-    """The svec(A_k) of all pairs are kept, for cheap Hessians, where they are not larger."""
+    """The svec(A_k) of all pairs are kept, which makes Hessians cheap, up to this size."""
     svec_width: int = 300
-    """The svec(A_k) of all pairs are kept where they are not longer."""
+    """The svec(A_k) of all pairs are kept up to this length of one svec(A_k)."""
     gram_bytes: int = 2**26
-    """Differences of active pairs, or their svec, from which a Gram matrix may be made."""
+    """The largest size of the differences, or their svec, that a Gram matrix is made from."""
     tile_numbers: int = 2**20
-    """Numbers in a tile of a Gram matrix."""
+    """The largest number of entries in a tile of a Gram matrix."""
 
     def chunk_at(self, array: Array) -> int:
         """Return the size in bytes of a chunk of differences on the device of an array."""
         return self.gpu_chunk_bytes if on_gpu(array) else self.chunk_bytes
 
     def eager_at(self, array: Array) -> int:
-        """Return the largest size of features to be multiplied at once where an array is."""
+        """Return the largest size of features to multiply at once on the device of an array."""
         return int(self.gpu_eager_share * free_bytes(array)) if on_gpu(array) else self.eager_bytes
 
 
@@ -218,7 +218,7 @@ class PairSums:
     def reach(self, distances: Array) -> Array | None:
         """Return the magnitude of the numbers that each distance is computed from.
 
-        None stands for √D_k: the squares of a sum do not cancel.
+        None means √D_k, since a sum of squares does not cancel.
         """
         return None
 
