@@ -130,6 +130,13 @@ def test_transformed_features(case_and_sums):
         assert_allclose(result.take(chosen).distances(), some, rtol=1e-11)
 
 
+def test_no_difference_is_longer_than_the_bound(case_and_sums):
+    case, sums = case_and_sums
+    for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
+        longest = np.sqrt(each.distances().max())
+        assert longest <= each.longest_difference() <= 10 * longest
+
+
 def test_some_pairs_and_single_blocks(case_and_sums):
     case, sums = case_and_sums
     chosen = np.array([7, 3, 3, 41])
