@@ -61,7 +61,7 @@ test-metric-learn: .venv-metric-learn/.with-metric-learn
 
 test-torch: .venv-torch/.with-torch
 	@echo 'Tests of GPUs are skipped where PyTorch sees none.'
-	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -q tests/test_torch.py tests/test_strict.py tests/test_scaling.py
+	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -q tests/test_torch.py tests/test_strict.py tests/test_nt_scaling.py
 
 test-oldest: build/oldest.txt
 	PIP_CONSTRAINT=$(CURDIR)/$< $(MAKE) test VENV=.venv-oldest

@@ -1,13 +1,14 @@
-"""Random problems, and the same problem written out with loops over the raw samples.
+"""Random problems, and their formulas written out with loops over the raw samples.
 
 The methods of `Case` are the formulas of docs/theory.md, in the user's coordinates and with a
-general prior. They share no code with tatml: what the library computes is compared with them.
+general prior. They share no code with tatml: tests compare the library with them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import cycle
 from math import inf
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn import datasets
 import tatml
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import as_pairs
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.pair_sums import Limits, PairSums
 from tatml._optim.pair_term import PairTerm
 from tatml._optim.problem import LogDetProblem, squared_hinge
 from tatml.losses import SquaredHinge
@@ -32,10 +33,17 @@ SHAPES = {
     "three ragged": [(2, 1), (3, 3), (4, 2)],
 }
 
+SYSTEMS = ("dense", "woodbury", "cg")  # the ways to solve a Newton system
+
+
+def shapes_with(values):
+    """Parameters of a test or fixture: every shape, with the values in turn."""
+    return [*zip(SHAPES.values(), cycle(values), strict=False)]
+
 
 @dataclass(frozen=True)
 class Case:
-    """The arguments of `learn_metric`, and its problem by explicit loops."""
+    """The arguments of `learn_metric`, and the formulas of its problem by explicit loops."""
 
     arrays: list[np.ndarray]
     pairs: np.ndarray
@@ -70,7 +78,7 @@ class Case:
         )
 
     def at(self, W, b0):
-        """The library's view of the point (W, b0)."""
+        """Return the library's view of the point (W, b0)."""
         problem = self.problem()
         return problem.at(factors_of(problem, W), b0)
 
@@ -162,30 +170,71 @@ class Case:
         ]
         return W, self.mu0 + self.gamma @ s / self.c0
 
+    def kkt(self, W, b0, s):
+        """Residuals of the optimality conditions: of W, whitened; of b0, over √c0; of s."""
+        matrices = [
+            matrix @ (np.linalg.inv(W0) + S) - np.eye(len(S))
+            for matrix, W0, S in zip(W, self.W0, self.scatter(s), strict=True)
+        ]
+        metric = max(np.abs(np.linalg.eigvals(R)).max() for R in matrices)
+        threshold = 0.0 if self.c0 == inf else self.c0 * (b0 - self.mu0) - self.gamma @ s
+        pairs = np.abs(s - self.multipliers(W, b0)).max()
+        return metric, abs(threshold) / np.sqrt(self.c0), pairs
+
 
 def solver_of(name, **settings):
-    """The solver that a word stands for, with settings."""
+    """Return the solver of this name, with settings."""
     return {"newton": tatml.Newton, "dykstra": tatml.Dykstra}[name](**settings)
 
 
 def factors_of(problem, W):
-    """Factors in the problem's coordinates, of matrices in the user's."""
+    """Return factors in the problem's coordinates, of matrices in the user's."""
     return problem.whitened([problem.xp.linalg.cholesky(matrix) for matrix in W])
 
 
 def metric_of(problem, L):
-    """W in the user's coordinates, of factors in the problem's."""
+    """Return W in the user's coordinates, of factors in the problem's."""
     return [factor @ factor.T for factor in problem.returned(L)[0]]
 
 
+def dual_of(problem, s):
+    """g(s), (Conj), of a problem with any loss, by loops; −∞ outside its domain."""
+    pairs, logdet = problem.pairs, 0.0
+    for rows in pairs.sums.rows(slice(0, len(s))):
+        S = sum(value * row.T @ row for value, row in zip(s, rows, strict=True))
+        e = 1 + np.linalg.eigvalsh(S) / pairs.sums.n_blocks
+        logdet += np.log(e).sum() if e.min() > 0 else -inf
+    force = pairs.loss.gamma @ s
+    conjugate = pairs.loss.conjugate(s).sum()
+    return logdet - conjugate - problem.mu0 * force - force**2 / (2 * problem.c0)
+
+
+def limited(problem, pairs_per_dimension=None, **limits):
+    """Return the problem with other memory limits, or another size of its sampled Hessian."""
+    pairs, limits = problem.pairs, Limits(**limits)
+
+    def with_limits(sums):
+        if sums is None:
+            return None
+        return PairSums(sums.features, sums.first, sums.second, sums.factors, limits=limits)
+
+    term = replace(
+        pairs,
+        sums=with_limits(pairs.sums),
+        given=with_limits(pairs.given),
+        pairs_per_dimension=pairs_per_dimension or pairs.pairs_per_dimension,
+    )
+    return replace(problem, terms=(term,))
+
+
 def divergence(W, V):
-    """BD(W, V)."""
+    """Compute BD(W, V)."""
     product = np.linalg.solve(V, W)
     return np.trace(product) - np.linalg.slogdet(product)[1] - len(W)
 
 
 def largest_difference(a, b):
-    """Of two lists of matrices."""
+    """Return the largest difference of the entries of two lists of matrices."""
     return max(np.max(np.abs(V - W)) for V, W in zip(a, b, strict=True))
 
 
@@ -200,19 +249,19 @@ def symmetric(matrix):
 
 
 def random_matrices(case, seed=0):
-    """A symmetric matrix for each block."""
+    """Return a symmetric matrix for each block."""
     rng = np.random.default_rng(seed)
     return [symmetric(rng.normal(size=(n, n))) for n in case.sizes]
 
 
 def random_factors(case, seed=0):
-    """An invertible matrix for each block."""
+    """Return an invertible matrix for each block."""
     rng = np.random.default_rng(seed)
     return [np.eye(n) + 0.3 * rng.normal(size=(n, n)) for n in case.sizes]
 
 
 def random_case(shapes, seed=0, n_pairs=14, n_samples=8, weights=False, prior=False, **options):
-    """Random samples; pairs of them, the nearer half mostly similar; options: fields of `Case`."""
+    """Draw samples and pairs, the nearer half mostly similar; options are fields of `Case`."""
     rng = np.random.default_rng([seed, n_pairs, *np.ravel(shapes)])
     arrays = [rng.normal(size=(n_samples, n, width)) / np.sqrt(n * width) for n, width in shapes]
     first = rng.integers(n_samples, size=n_pairs)
@@ -231,14 +280,14 @@ def random_case(shapes, seed=0, n_pairs=14, n_samples=8, weights=False, prior=Fa
 
 
 def random_point(case, seed=0):
-    """Some W in the user's coordinates, and some b0."""
+    """Draw W in the user's coordinates, and b0."""
     rng = np.random.default_rng(seed)
     W = [random_spd(rng, n) for n in case.sizes]
     return W, case.mu0 if case.c0 == inf else rng.uniform(0.2, 1.5)
 
 
 def random_dual_point(case, seed=0):
-    """Some s in the domain of g."""
+    """Draw s in the domain of g."""
     s = case.y * np.random.default_rng(seed).uniform(0, 1, size=len(case.pairs)) * case.cw
     lowest = min(
         np.linalg.eigvals(W0 @ S).real.min() for W0, S in zip(case.W0, case.scatter(s), strict=True)
@@ -247,7 +296,7 @@ def random_dual_point(case, seed=0):
 
 
 def dataset_case(name, n_pairs, **options):
-    """Standardised vectors of a data set of scikit-learn, and random pairs, half similar."""
+    """Standardise a data set of scikit-learn and draw pairs, half of them similar."""
     X, label = getattr(datasets, f"load_{name}")(return_X_y=True)
     X = X[:, X.std(axis=0) > 0]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -269,12 +318,13 @@ def assert_same_blocks(actual, expected_arrays):
 
 
 def strict_problem(plain):
-    """The same problem, with every array one of array-api-strict."""
+    """Convert every array of a problem to array-api-strict."""
     xp = pytest.importorskip("array_api_strict")
     sums = PairSums(
         [xp.asarray(block) for block in plain.pairs.sums.features],
         xp.asarray(plain.pairs.sums.first),
         xp.asarray(plain.pairs.sums.second),
+        limits=plain.pairs.sums.limits,
     )
     loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.pairs.loss).values()))
     factors = tuple(xp.asarray(C) for C in plain.prior_factors)

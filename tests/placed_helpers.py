@@ -1,4 +1,4 @@
-"""The same call of `learn_metric` on arrays of another kind or device."""
+"""Calls of `learn_metric` with arrays of another namespace or device."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tatml._array import to_numpy
 
 
 def learnt(case, **options):
-    """NumPy's answer, sharp."""
+    """Solve with NumPy arrays, to high accuracy."""
     return case.learn(**{"tol": 1e-13} | options)
 
 
 def learn_placed(case, place, **options):
-    """`Case.learn` with every array put elsewhere by `place`."""
+    """Solve like `Case.learn`, with every array converted by `place`."""
     given = case.options()
     if case.prior is not None:
         given["prior"] = [place(W0) for W0 in case.prior]
@@ -27,7 +27,7 @@ def learn_placed(case, place, **options):
 
 
 def assert_same_solution(result, expected, tolerance):
-    """W and b0 agree, relative to the largest entry."""
+    """Check that W and b0 agree, relative to the largest entry of W."""
     assert_allclose(result.b0, expected.b0, rtol=tolerance)
     for got, W in zip(result.W, expected.W, strict=True):
         scale = np.max(np.abs(W))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import Pairs
-from tatml._optim.problem import pair_sums
+from tatml._optim.problem import build_pair_sums
 from tatml._sharding.base import Layout, Piece, SerialExecutor, Setting, ShardedTerm
 from tatml._sharding.chunks import sharded_problem
 
@@ -21,7 +21,8 @@ class HeldShard:
     pairs: Pairs
 
     def load(self, common):
-        return Piece(pair_sums(self.blocks, self.pairs), self.pairs.similar, self.pairs.weights)
+        sums = build_pair_sums(self.blocks, self.pairs)
+        return Piece(sums, self.pairs.similar, self.pairs.weights)
 
 
 def held_shards(case, cuts):

@@ -1,11 +1,11 @@
-"""The certificate of what is returned: its bounds hold, and what is returned follows from L."""
+"""The certificate of a returned point: its bounds hold, and the result follows from L."""
 
 from math import inf, sqrt
 
 import numpy as np
 import oracle
 import pytest
-from helpers import SHAPES, random_case, random_factors
+from helpers import SHAPES, random_case, random_factors, shapes_with, symmetric
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
@@ -13,8 +13,11 @@ import tatml
 from tatml import PAPER, TATML, AllPairs, Compute, Dykstra, Status, learn_metric
 from tatml._array import lower_triangular
 from tatml._optim.certificate import (
+    CHUNK,
     _certificate,
     accumulated,
+    excess_by_cholesky,
+    excess_by_eigenvalues,
     excess_within,
     full_certificate,
     pair_totals,
@@ -22,17 +25,50 @@ from tatml._optim.certificate import (
 )
 from tatml._optim.pair_sums import PairSums
 from tatml._optim.pair_term import PairTerm
+from tatml._optim.point import LARGE
 from tatml._sharding.all_pairs import TileSums
 from tatml.losses import BurgLoss, SquaredHinge
 
 # The bounds of (Round)
 
 
+def test_the_excess_is_that_of_the_eigenvalues():
+    """(GapN): tr G − logdet(I + G) = Σ e − log(1 + e), ∞ outside of the domain."""
+    for seed in range(10):
+        for size in (1e-3, 0.3, 5.0):
+            G = size * symmetric(np.random.default_rng(seed).normal(size=(5, 5)))
+            e = np.linalg.eigvalsh(G)
+            expected = np.sum(e - np.log1p(e)) if e[0] > -1 else inf
+            assert_allclose(excess_by_cholesky(G), expected, rtol=1e-8, atol=1e-14)
+            assert_allclose(excess_by_eigenvalues([e[:2], e[2:]]), expected, rtol=1e-12)
+    assert excess_by_cholesky(np.full((2, 2), np.nan)) == inf
+    assert excess_by_eigenvalues([np.array([np.nan])]) == inf
+
+
+@pytest.mark.parametrize("shapes", [[(5, 1), (3, 2)], [(70, 1)]], ids=["small", "large"])
+@pytest.mark.parametrize("size", [1e-9, 1e-5, 1e-3, 0.3])
+def test_the_gap_is_as_accurate_by_cholesky_as_by_eigenvalues(shapes, size):
+    """Large matrices use Cholesky factors unless the gap is so small that digits would be lost."""
+    case = random_case(shapes, n_pairs=40, n_samples=30, C=2.0)
+    result = case.learn(tol=1e-13)
+    point = case.at([W * (1 + size) for W in result.W], result.b0)
+    gap, large = point.gap, case.sizes[0] >= LARGE
+    if size == 1e-3:
+        assert ("eigenvalues" in vars(point)) != large  # they are slow to compute
+    e = np.concatenate(point.eigenvalues)
+    near = np.sum(e - np.log1p(e)) + point.threshold_slope**2 / 2
+    assert near <= 0.01 * point.primal or size == 0.3
+    if near <= 0.01 * point.primal:
+        assert_allclose(gap, near, rtol=1e-6)
+    else:
+        assert 0 < gap <= near * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("size", [1e-6, 0.05, 0.5, 3.0])
 @pytest.mark.parametrize("error", [0.0, 1e-8, 1e-3, 0.2])
 def test_no_error_within_the_bound_makes_the_excess_larger(size, error):
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for _ in range(10):
         blocks = [rng.normal(size=(n, n)) for n in (2, 4)]
         G = [size * (block @ block.T / len(block) - 0.3 * np.eye(len(block))) for block in blocks]
         bound = excess_within(G, error)
@@ -43,7 +79,7 @@ def test_no_error_within_the_bound_makes_the_excess_larger(size, error):
         )
         value = np.sum(moved - np.log1p(moved)) if moved.min() > -1 else inf
         assert value <= bound * (1 + 1e-12)
-        if error <= 1e-8:  # and it is not bought by claiming nothing
+        if error <= 1e-8:  # and the bound is not needlessly large
             assert bound <= 1.25 * value + 10 * error * size + error**2
 
 
@@ -59,15 +95,16 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("error", [0.0, 1e-9, 0.1])
-def test_no_distance_within_the_error_makes_a_pair_worse(kind, error):
+def test_no_distance_within_the_error_makes_a_pair_worse(kind):
     loss, rng = LOSSES[kind], np.random.default_rng(0)
-    for _ in range(50):
-        zeta, other = rng.uniform(0.2, 3, size=4), rng.uniform(0.2, 3, size=4)
-        s = loss.slope(other)
-        bound = loss.gap_within(zeta, s, np.full(4, error))
-        for share in (-1, -0.3, 0, 0.5, 1):
-            assert np.all(loss.gap(zeta + share * error, s) <= bound * (1 + 1e-12) + 1e-300)
+    for error in (0.0, 1e-9, 0.1):
+        for _ in range(30):
+            zeta, other = rng.uniform(0.2, 3, size=4), rng.uniform(0.2, 3, size=4)
+            s = loss.slope(other)
+            bound = loss.gap_within(zeta, s, np.full(4, error))
+            for share in (-1, -0.3, 0, 0.5, 1):
+                gap = loss.gap(zeta + share * error, s)
+                assert np.all(gap <= bound * (1 + 1e-12) + 1e-300), (error, share)
 
 
 def test_a_distance_that_may_be_zero_has_no_bound_where_the_loss_is_infinite():
@@ -78,7 +115,7 @@ def test_a_distance_that_may_be_zero_has_no_bound_where_the_loss_is_infinite():
 
 
 @pytest.mark.parametrize("held", ["samples", "differences"])
-def test_rounding_moves_no_difference_farther_than_said(held):
+def test_the_rounding_error_of_a_difference_is_below_its_bound(held):
     """With exact numbers, for features of one large column that L cancels."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 2, 4)) * np.array([1e8, 1.0, 1e-3, 1e4])
@@ -129,7 +166,24 @@ def test_totals_add_up_to_those_of_the_pairs():
     assert 0 < totals.loss_error < 1e-10
 
 
-def test_rounding_moves_no_scatter_farther_than_said():
+def test_totals_are_summed_in_chunks_that_cover_every_pair_once():
+    n_pairs, parts = 2 * CHUNK + 1, []
+
+    class Recorded(SquaredHinge):
+        def __getitem__(self, part):
+            parts.append(part)
+            return super().__getitem__(part)
+
+    D = np.random.default_rng(0).uniform(0.5, 2, size=n_pairs)
+    one = np.ones(n_pairs)
+    loss = Recorded(one, one, one)
+    totals = pair_totals(loss, 1.0, D, [], moved=1e-14 * one, terms=50)
+    assert [part.start for part in parts] == [0, CHUNK, 2 * CHUNK]
+    assert [part.stop for part in parts] == [CHUNK, 2 * CHUNK, n_pairs]
+    assert_allclose(totals.loss, np.sum(np.maximum(D - 1, 0) ** 2) / 2, rtol=1e-12)
+
+
+def test_the_error_of_the_scatter_is_below_its_bound():
     """With exact numbers, for multipliers of both signs whose parts nearly cancel."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1, 3)) * np.array([1e6, 1.0, 1e-3])
@@ -147,7 +201,7 @@ def test_rounding_moves_no_scatter_farther_than_said():
 
 
 def test_every_error_of_the_sums_is_part_of_the_gap():
-    """At the solution the gap is what the errors allow: η²/2, and a pull or a slack in full."""
+    """At the solution the gap consists of errors: η²/2 of the scatter, and the others in full."""
     case = random_case(SHAPES["two ragged"], n_pairs=30)
     problem, result = case.problem(), case.learn()
     totals = problem.exact_totals(result.L, result.b0, None)
@@ -165,11 +219,10 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
 # The two ways to a certificate
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("c0", [0.3, inf])
+@pytest.mark.parametrize(("shapes", "c0"), shapes_with([0.3, inf]))
 @pytest.mark.parametrize("prior", [False, True])
-def test_both_ways_agree_on_ordinary_problems(name, c0, prior):
-    case = random_case(SHAPES[name], n_pairs=30, C=3.0, c0=c0, prior=prior)
+def test_both_ways_agree_on_ordinary_problems(shapes, c0, prior):
+    case = random_case(shapes, n_pairs=30, C=3.0, c0=c0, prior=prior)
     problem, result = case.problem(), case.learn(tol=1e-4)
     point = problem.at(problem.whitened(result.L), result.b0)
     L, triangular = problem.returned(point.L)
@@ -195,8 +248,7 @@ def test_far_from_the_solution_a_multiple_of_the_multipliers_certifies(c0):
     assert_allclose(certificate.gap, point.gap, rtol=0.01)
 
 
-@pytest.mark.parametrize("size", [1e8, 1e9])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("size", "seed"), [(1e8, 0), (1e8, 1), (1e9, 2), (1e9, 3)])
 @pytest.mark.parametrize("way", ["memory", "shards", "all pairs"])
 def test_large_features_are_certified_wherever_their_pairs_are(size, seed, way):
     rng = np.random.default_rng(seed)
@@ -239,9 +291,9 @@ def test_the_certificate_of_float32_is_that_of_its_factor(dtype, prior):
     assert_allclose(result.primal, value, rtol=1e-6)  # the features are rounded
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_float32_certifies_the_problem_as_it_was_given(seed):
-    """C and the margins are no float32 numbers: rounding them is no excuse."""
+    """C and the margins are no float32 numbers; the certificate is for the unrounded ones."""
     rng = np.random.default_rng(seed)
     X, pairs = 1e-3 * rng.normal(size=(8, 3)), np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
     given = {"C": 0.1, "c0": inf, "margin": (0.3, 1.7), "tol": 1e-5}
@@ -271,14 +323,13 @@ def test_itml_is_certified_with_its_own_rounding(solver):
 
 
 def stiff_case(n_pairs, C, scale, seed=0):
-    """A pair loss so stiff that multipliers read off distances are rounding errors."""
+    """Return a case with a loss so stiff that φ'(ζ) at computed distances is rounding error."""
     case = random_case([(5, 1)], seed=seed, n_pairs=n_pairs, n_samples=12, C=C)
     square = float(np.mean(case.distances(case.eyes))) * scale**2
     return case.with_(arrays=[scale * array for array in case.arrays], mu0=square)
 
 
-@pytest.mark.parametrize("c0", [1.0, inf])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("c0", "seed"), [(1.0, 0), (inf, 1), (1.0, 2), (inf, 3)])
 def test_stiff_problems_are_solved_to_the_end(c0, seed):
     case = stiff_case(6, 1e3, 1e3, seed).with_(c0=c0)
     result = case.learn(tol=1e-8)
@@ -326,7 +377,7 @@ def test_a_factor_is_made_triangular_without_another_metric():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_papers_setting_fits_large_features(seed):
-    """W itself has no Cholesky factor here: its eigenvalues reach from 1e-18 to 1."""
+    """The computed W has no Cholesky factor: its eigenvalues range from 1e-18 to 1."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(6, 10)) * 1e9, np.arange(6) % 2
     model = TATML(**PAPER, random_state=seed, tol=1e-2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import (
     SHAPES,
+    SYSTEMS,
     metric_of,
     random_case,
     random_matrices,
@@ -18,7 +19,6 @@ from scipy.optimize import minimize_scalar
 
 from tatml._optim import damped_newton
 from tatml._optim import newton as newton_module
-from tatml._optim.linear_systems import SYSTEMS
 
 
 @pytest.mark.parametrize("linear_solver", SYSTEMS)

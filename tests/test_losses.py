@@ -1,4 +1,4 @@
-"""The pair losses are what docs/theory.md says: (P), (D), (LS) and (Itml)."""
+"""The pair losses agree with docs/theory.md: (P), (D), (LS) and (Itml)."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ N_PAIRS = 400
 
 
 def random_loss(kind, seed=0):
-    """A loss of N_PAIRS pairs, and for each a ζ in the interior of its domain."""
+    """Draw a loss of N_PAIRS pairs, and a ζ in the interior of its domain for each."""
     rng = np.random.default_rng(seed)
     sign = rng.choice([-1.0, 1.0], size=N_PAIRS)
     weight = rng.uniform(0.1, 5, size=N_PAIRS)
@@ -22,12 +22,12 @@ def random_loss(kind, seed=0):
 
 
 def kink(loss):
-    """Where φ' has its kink."""
+    """Return the ζ at which φ' has its kink."""
     return loss.bound if isinstance(loss, BurgLoss) else np.zeros(N_PAIRS)
 
 
 def elsewhere(loss, zeta):
-    """Another ζ of the domain for each pair."""
+    """Return another ζ of the domain for each pair."""
     unit = loss.bound if isinstance(loss, BurgLoss) else 1.0
     return np.roll(zeta / unit, 1) * unit
 
@@ -38,7 +38,7 @@ def loss_and_zeta(request):
 
 
 def paper_value(loss, zeta):
-    """φ as the page defines it, pair by pair."""
+    """Compute φ as docs/theory.md defines it, pair by pair."""
     values = []
     for k, z in enumerate(zeta):
         y, w = loss.sign[k], loss.weight[k]
@@ -202,7 +202,7 @@ def test_losses_work_on_strict_arrays(kind):
 
 
 def random_domain_point(loss, seed):
-    """Some s in the interior of the domain of φ*."""
+    """Draw s in the interior of the domain of φ*."""
     rng = np.random.default_rng(seed)
     if isinstance(loss, SquaredHinge):
         return loss.sign * rng.exponential(size=N_PAIRS)
@@ -238,7 +238,7 @@ def test_gap_next_to_the_slope_keeps_its_digits(loss_and_zeta):
 
 
 def exact_burg_increase(loss, zeta, change):
-    """φ(ζ + c) − φ(ζ) − φ'(ζ) c in long double, from log1p of exact small excesses."""
+    """Compute φ(ζ + c) − φ(ζ) − φ'(ζ) c in long double, from log1p of exact small excesses."""
     sign, weight, bound, zeta, change = (
         np.asarray(array, dtype=np.longdouble)
         for array in (loss.sign, loss.weight, loss.bound, zeta, change)

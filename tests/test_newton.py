@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers import (
     SHAPES,
+    SYSTEMS,
     dataset_case,
     factors_of,
     random_case,
@@ -19,7 +20,6 @@ from threadpoolctl import threadpool_limits
 
 from tatml import Newton, Status
 from tatml._optim import newton as newton_module
-from tatml._optim.linear_systems import SYSTEMS
 from tatml._optim.monitor import Monitor
 
 

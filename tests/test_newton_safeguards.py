@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers import (
     SHAPES,
+    SYSTEMS,
     random_case,
     random_matrices,
     random_point,
@@ -16,7 +17,6 @@ from numpy.testing import assert_allclose
 from tatml import Newton, Status
 from tatml._optim import damped_newton
 from tatml._optim import newton as newton_module
-from tatml._optim.linear_systems import SYSTEMS
 
 # The safeguards of a primal-dual step
 

@@ -1,7 +1,7 @@
-"""The array namespace and its device, and the little that the array API standard leaves out.
+"""Array namespaces, devices, and the operations that the array API standard leaves out.
 
-NumPy arrays, PyTorch tensors, CuPy arrays and those of array-api-strict are computed on as they
-are and where they are. PyTorch and CuPy are read through the package array-api-compat.
+NumPy arrays, PyTorch tensors, CuPy arrays and arrays of array-api-strict are neither converted nor
+moved to another device. PyTorch and CuPy are used through the package array-api-compat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "as_double",
     "asarray",
     "contiguous",
-    "draw",
+    "draw_indices",
     "eye",
     "factor_posdef",
     "foreign_kind",
@@ -41,14 +41,16 @@ __all__ = [
     "zeros",
 ]
 
-Array = Any  # an array of any of these namespaces
+Array = Any  # an array of any of the supported namespaces
 
-COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")  # the second: a vendored copy
-FOREIGN = ("torch", "cupy", "array_api_strict")  # kept as they are; all else becomes NumPy's
+# Where array-api-compat is looked for: the package itself, then scikit-learn's copy of it.
+COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")
+# Packages whose arrays are kept as they are; any other input is converted to NumPy.
+FOREIGN = ("torch", "cupy", "array_api_strict")
 
 
 def namespace(array: Array) -> Any:
-    """The module whose functions work on this kind of array."""
+    """Return the module whose functions work on this kind of array."""
     kind = type(array)
     if kind is np.ndarray:
         return np
@@ -56,12 +58,13 @@ def namespace(array: Array) -> Any:
 
 
 def _package(kind: type) -> str:
+    """Return the name of the top-level package that defines a type."""
     return kind.__module__.partition(".")[0]
 
 
 @cache
 def _compatible(package: str) -> Any:
-    """The functions of PyTorch or CuPy under the names of the standard; None for others."""
+    """Return the standard namespace of PyTorch or CuPy; None for any other package."""
     if package not in ("torch", "cupy"):
         return None
     for module in COMPAT:
@@ -75,19 +78,19 @@ def _compatible(package: str) -> Any:
 
 
 def foreign_kind(values: Any) -> str | None:
-    """Which of `FOREIGN` made this array; None for all that NumPy is to read."""
+    """Return which package of `FOREIGN` an array belongs to; None for any other value."""
     package = _package(type(values))
     return package if package in FOREIGN and hasattr(values, "dtype") else None
 
 
 def place_of(array: Array) -> str:
-    """Kind and device of an array, in words."""
+    """Describe the kind and the device of an array, for messages."""
     kind, device = _package(type(array)), getattr(array, "device", "cpu")
     return kind if str(device) == "cpu" else f"{kind} on {device}"
 
 
 def on_gpu(array: Array) -> bool:
-    """Whether the array lies in the memory of a GPU."""
+    """Return whether an array is in the memory of a GPU."""
     kind = type(array)
     if kind is np.ndarray:
         return False
@@ -95,7 +98,7 @@ def on_gpu(array: Array) -> bool:
 
 
 def free_bytes(array: Array) -> int:
-    """The free memory of the GPU that holds an array."""
+    """Return the free memory of the GPU that holds an array."""
     if _package(type(array)) == "cupy":
         return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
     cuda = import_module("torch").cuda
@@ -104,45 +107,45 @@ def free_bytes(array: Array) -> int:
 
 
 def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
-    """Values in the namespace and on the device of another array; its dtype is theirs, or given."""
+    """Convert values to the namespace and device of `like`; they keep their dtype by default."""
     xp = namespace(like)
     if xp is np:
         return np.asarray(to_numpy(values), dtype=dtype)
-    if type(values) is np.ndarray and not values.flags.writeable:  # PyTorch would warn
+    if type(values) is np.ndarray and not values.flags.writeable:  # or PyTorch warns
         values = values.copy()
     return xp.asarray(values, dtype=dtype, device=like.device)
 
 
 def as_double(array: Array) -> Array:
-    """The same array in float64."""
+    """Convert an array to float64, without a copy where it is float64 already."""
     xp = namespace(array)
     return xp.astype(array, xp.float64, copy=False)
 
 
 def eye(n: int, like: Array) -> Array:
-    """The n × n identity of the kind, dtype and device of another array."""
+    """Return the n × n identity matrix in the namespace, dtype and device of `like`."""
     return namespace(like).eye(n, dtype=like.dtype, device=like.device)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
-    """Zeros of the kind, dtype and device of another array."""
+    """Return zeros in the namespace, dtype and device of `like`."""
     return namespace(like).zeros(shape, dtype=like.dtype, device=like.device)
 
 
 def placed(values: Array, like: Array) -> Array:
-    """The same values in the namespace, on the device and in the dtype of another array."""
+    """Convert values to the namespace, device and dtype of `like`."""
     return asarray(values, like, like.dtype)
 
 
-def draw(rng: Any, n: int, size: int, like: Array) -> Array:
-    """`size` of the numbers 0 … n − 1, none of them twice, on the device of another array."""
-    if not hasattr(rng, "integers"):  # a RandomState would permute all n
+def draw_indices(rng: Any, n: int, size: int, like: Array) -> Array:
+    """Draw `size` distinct indices from 0 … n − 1, on the device of `like`."""
+    if not hasattr(rng, "integers"):  # RandomState.choice permutes all n indices
         rng = np.random.default_rng(rng.randint(2**31))
     return asarray(rng.choice(n, size, replace=False, shuffle=False), like)
 
 
 def to_numpy(values: Any) -> np.ndarray:
-    """The values in the memory of the host."""
+    """Convert values to a NumPy array in the memory of the host."""
     kind = foreign_kind(values)
     if kind == "torch":
         return values.detach().cpu().numpy()
@@ -152,7 +155,7 @@ def to_numpy(values: Any) -> np.ndarray:
 
 
 def contiguous(array: Array) -> Array:
-    """The same array laid out in C order, where the namespace knows of order."""
+    """Return an array in C order, where its namespace distinguishes orders."""
     if type(array) is np.ndarray:
         return np.ascontiguousarray(array)
     kind = _package(type(array))
@@ -162,13 +165,13 @@ def contiguous(array: Array) -> Array:
 
 
 def symmetrised(matrix: Array) -> Array:
-    """(V + Vᵀ)/2, which takes away what rounding has added."""
+    """Return (V + Vᵀ)/2, which removes asymmetry that is due to rounding."""
     half = matrix / 2  # halved first: the sum of two large numbers may overflow
     return half + namespace(half).matrix_transpose(half)
 
 
 def lower_triangular(factor: Array) -> Array:
-    """The lower triangular L with a positive diagonal for which L Lᵀ is that of the factor."""
+    """Return the lower triangular L with a positive diagonal and L Lᵀ = factor factorᵀ."""
     xp = namespace(factor)
     upper = xp.linalg.qr(factor.T)[1]
     diagonal = xp.linalg.diagonal(upper)
@@ -177,15 +180,15 @@ def lower_triangular(factor: Array) -> Array:
 
 
 def inverse_factor(P: Array) -> Array:
-    """Upper triangular L with L Lᵀ = P⁻¹."""
+    """Return the upper triangular L with L Lᵀ = P⁻¹."""
     xp = namespace(P)
     return xp.linalg.inv(xp.linalg.cholesky(P)).T
 
 
 def factor_posdef(matrix: Array) -> Callable[[Array], Array]:
-    """Factorise a positive definite matrix once; return the function that solves for a vector."""
+    """Factorise a positive definite matrix; return a function that solves for a vector."""
     kind, xp = _package(type(matrix)), namespace(matrix)
-    if xp is np:  # half the work of the inverse, and more accurate
+    if xp is np:  # cheaper than the inverse, and more accurate
         factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
         return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
     if kind == "array_api_strict":  # the standard has no triangular solve
@@ -199,13 +202,13 @@ def factor_posdef(matrix: Array) -> Callable[[Array], Array]:
 
 
 def linalg_errors() -> tuple[type[Exception], ...]:
-    """What a failed factorisation raises, to stand in an except clause."""
+    """Return the exceptions that a failed factorisation raises, for an except clause."""
     torch = sys.modules.get("torch")
     return (LinAlgError,) if torch is None else (LinAlgError, torch.linalg.LinAlgError)
 
 
 def raising_linalg(array: Array) -> AbstractContextManager:
-    """A context in which failed factorisations raise: CuPy's return NaN otherwise."""
+    """Return a context in which failed factorisations raise; by default CuPy returns NaN."""
     if _package(type(array)) != "cupy":
         return nullcontext()
     return import_module("cupyx").errstate(linalg="raise")

@@ -1,4 +1,4 @@
-"""How many threads the BLAS may use."""
+"""Control of the number of BLAS threads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["SMALL"]
 
-SMALL = 256  # matrices up to this size are faster with one BLAS thread than with several
+SMALL = 256  # rows: matrices up to this size are faster with one BLAS thread than with several
 
 
 @cache
 def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through the loaded libraries: once is enough
+    """Return the thread pools of the loaded libraries; finding them is slow, so it is cached."""
+    return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""The losses of pairs."""
+"""Pair losses."""
 
 from ._optim.losses import BurgLoss, PairLoss, SquaredHinge
 

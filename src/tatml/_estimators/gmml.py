@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from .._array import lower_triangular, symmetrised
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._optim.problem import pair_sums
+from .._optim.problem import build_pair_sums
 from .._validation import check_choice, check_positive, check_share
 from .inputs import samples_of, unchanged_on_error
 from .labels import LabelThresholdMixin, within_classes
@@ -112,7 +112,7 @@ class GMML(LabelThresholdMixin, BaseEstimator):
             check_choice("prior", self.prior, PRIORS)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
-            sums = pair_sums(blocks, pairs)
+            sums = build_pair_sums(blocks, pairs)
             similar, dissimilar = (
                 mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
             )

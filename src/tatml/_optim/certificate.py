@@ -1,19 +1,19 @@
-"""The certificate of what is returned: a bound of F(L) − min F that rounding cannot break.
+"""The certificate of a returned point: a bound of F(L) − min F that includes rounding errors.
 
-A solver finds a point (L, b0) and multipliers s. Whatever they are, docs/theory.md (Gap) says
+A solver finds a point (L, b0) and multipliers s. For any such values, docs/theory.md (Gap) states
 
     F − min F ≤ F − g(s) = Σ_m BD(W_m, W_m(s)) + (c0/2)(b0 − b0(s))² + Σ_k [φ + φ* − s ζ]_k
 
-with non-negative terms. Here every term is evaluated in floating point, its rounding error is
-bounded and the bound is added (docs/theory.md, (Round)). Near the solution all of it is of second
-order, so that little is lost. F itself is known to `primal_error`, and
+with non-negative terms. Every term is evaluated in floating point, and a bound of its rounding
+error is added (docs/theory.md, (Round)). Near the solution these bounds are of second order, hence
+small. F itself is known up to `primal_error`, and
 
     dual = primal − primal_error − gap ≤ min F
 
-There are two ways to the sums over pairs. `quick_certificate` takes those that the solver has
-computed, and one bound of the rounding error for all pairs: it costs next to nothing, and is enough
-unless the numbers are extreme. `full_certificate` computes them anew from the samples as they were
-given and the factor that is returned, with one bound per pair.
+There are two ways to get the sums over pairs. `quick_certificate` uses those that the solver has
+computed, with one bound of the rounding error for all pairs: this is cheap, and sufficient unless
+the numbers are extreme. `full_certificate` computes the sums again, from the samples as given and
+the factor that is returned, with one bound per pair.
 """
 
 from __future__ import annotations
@@ -25,39 +25,48 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.optimize import minimize_scalar
 
-from .._array import Array, as_double, eye, namespace
+from .._array import Array, as_double, eye, linalg_errors, namespace
 from .losses import PairLoss
 
 if TYPE_CHECKING:
     from .point import Point
     from .problem import LogDetProblem
 
-__all__ = ["Certificate", "PairTotals", "full_certificate", "pair_totals", "quick_certificate"]
+__all__ = [
+    "Certificate",
+    "PairTotals",
+    "excess_by_cholesky",
+    "excess_by_eigenvalues",
+    "excess_within",
+    "full_certificate",
+    "pair_totals",
+    "quick_certificate",
+]
 
-HOUSEHOLDER = 20  # n² u times this bounds the relative error of the rows of a QR factorisation
-CHUNK = 2**15  # pairs at a time
-CANCELLED = 1e-12  # relative error of x − log(1 + x), which ITML's loss is made of
-SMALL = 0.1  # whitened gradients up to this norm need no eigenvalues
-SCALED = 0.01  # of F: where the gap is larger, a multiple of s may be a better dual point
-INFLATE = 1 + 1e-9  # for the rounding of the bounds themselves
+HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
+CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache
+CANCELLED = 1e-12  # bound of the relative error of x − log(1 + x) in ITML's loss
+SMALL = 0.1  # for a whitened gradient of at most this norm, the norm alone bounds the excess
+SCALED = 0.01  # share of F: for a larger gap, multiples of s are tried as dual points
+INFLATE = 1 + 1e-9  # factor that covers the rounding of the bounds themselves
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proved of a returned point, rounding included."""
+    """What is proved about a returned point, including rounding errors."""
 
     primal: float
-    """F as computed; F itself differs by at most the rounding error that `dual` allows for."""
+    """F as computed; `dual` accounts for its rounding error."""
     dual: float
     """A lower bound of min F."""
     gap: float
     """An upper bound of F − min F."""
     floor: float
-    """The part of the gap that is rounding: the bound that would remain at an exact solution."""
+    """The part of the gap that is due to rounding, which remains at an exact solution."""
 
 
 class PairTotals(NamedTuple):
-    """Sums over the pairs at (L, b0), with bounds of their rounding errors."""
+    """Sums over the pairs at (L, b0), and bounds of their rounding errors."""
 
     loss: float
     """Σ φ(ζ)."""
@@ -68,7 +77,7 @@ class PairTotals(NamedTuple):
     slack: float
     """A bound of Σ φ(ζ) + φ*(s) − s ζ."""
     rounding: float
-    """The same for s = φ'(ζ), where it is rounding alone."""
+    """A bound of Σ φ(ζ) + φ*(s) − s ζ for s = φ'(ζ), where it consists of rounding only."""
     scatter_error: float
     """A bound of the Frobenius norm of the error of `scatter`."""
     scatter: list[Array]
@@ -76,12 +85,12 @@ class PairTotals(NamedTuple):
 
 
 def unit_roundoff(array: Array) -> float:
-    """u of the array's precision."""
+    """Return the unit roundoff u of the dtype of an array."""
     return float(namespace(array).finfo(array.dtype).eps) / 2
 
 
 def accumulated(n: float, u: float) -> float:
-    """γ_n = n u/(1 − n u): the relative error of n roundings in a row."""
+    """Return γ_n = n u/(1 − n u), which bounds the relative error of n successive roundings."""
     return n * u / (1 - n * u) if n * u < 0.5 else inf
 
 
@@ -98,9 +107,9 @@ def pair_totals(
 ) -> PairTotals:
     """Sum over the pairs, given their distances and scatter as computed.
 
-    `moved`, one number or one per pair, bounds how far rounding has moved LᵀΔ_k/√M. `reach` is the
-    size of what distances and scatter are computed from (None: √D, as nothing cancels), `terms` how
-    many are added up. The pairs are taken in chunks that a cache holds.
+    `moved`, a number or an array of one number per pair, bounds the rounding error of LᵀΔ_k/√M.
+    `reach` is the magnitude of the numbers that distances and scatter are computed from (None: √D);
+    `terms` is the number of successive roundings. The pairs are summed in chunks of `CHUNK`.
     """
     parts, n_pairs = [], distances.shape[0]
     for start in range(0, n_pairs, CHUNK):
@@ -127,7 +136,7 @@ def _sums_of_part(
     terms: int,
     s: Array | None,
 ) -> tuple[float, ...]:
-    """The sums of `PairTotals` over some of the pairs, in its order."""
+    """Compute the sums of `PairTotals` over some of the pairs, in the order of its fields."""
     xp, u = namespace(distances), unit_roundoff(distances)  # theory (Round)
     added_up = accumulated(terms, u)
     error = added_up * reach**2 + 2 * reach * moved + moved**2
@@ -147,7 +156,7 @@ def _sums_of_part(
 
 
 def _sum_above(values: Array) -> float:
-    """The sum of non-negative numbers, rounded up; ∞ where one is not a number."""
+    """Sum non-negative numbers, rounded up; ∞ if one of them is NaN."""
     total = float(namespace(values).sum(values))
     return (
         inf if isnan(total) else total * (1 + accumulated(values.shape[0], unit_roundoff(values)))
@@ -155,10 +164,10 @@ def _sum_above(values: Array) -> float:
 
 
 def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
-    """The certificate of what `point` is returned as, from the sums that it knows already.
+    """Certify the returned form of a point, from the sums that the solver has computed.
 
-    Returning moves the point: its factors are made triangular and multiplied by those of the prior.
-    All of that is charged to the pairs and to the prior's term.
+    The returned factors are made triangular and multiplied by those of the prior. The rounding
+    errors of these operations are added to those of the pairs and of the prior's term.
     """
     problem, pairs, L = point.problem, point.pairs, point.L
     xp, u, n = problem.xp, unit_roundoff(L[0]), max(problem.sizes)
@@ -185,13 +194,13 @@ def full_certificate(
     b0: float,
     s: Array | None = None,
 ) -> Certificate:
-    """The certificate of (L, b0) in the user's coordinates, from the samples, in float64.
+    """Certify (L, b0) in the user's coordinates, from the samples, in float64.
 
-    `triangular` is C⁻¹L as far as it is known, with C the factors of the prior; `s` are multipliers
-    (None: φ' at the point).
+    `triangular` is C⁻¹L as the solver knows it, with C the factors of the prior; `s` are
+    multipliers (None: φ' at the point).
     """
     L = [as_double(factor) for factor in L]
-    whitened, moved, prior_error = problem.whitened_exactly(L, triangular)
+    whitened, moved, prior_error = problem.whitened_in_double(L, triangular)
     totals = problem.exact_totals(L, b0, s)
     return _certificate(problem, whitened, whitened, b0, totals, moved, prior_error)
 
@@ -205,7 +214,7 @@ def _certificate(
     moved: float,
     prior_error: float,
 ) -> Certificate:
-    """Put the terms together; B are whitened factors up to `moved`, rotated as the scatter is."""
+    """Add up the terms; B are the whitened factors up to `moved`, rotated like the scatter."""
     u = unit_roundoff(B[0])
     size = sqrt(sum(float(namespace(factor).sum(factor * factor)) for factor in B))
     error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
@@ -218,7 +227,7 @@ def _certificate(
         found = minimize_scalar(
             gap_at, bounds=(0.0, 1.0), method="bounded", options={"maxiter": 30}
         )
-        # g(0) = 0 is a lower bound whatever the point is
+        # g(0) = 0 is a lower bound for any point
         gap = min(gap, float(found.fun), primal + primal_error)
     gap = gap * INFLATE
     return Certificate(primal, max(primal - primal_error * INFLATE - gap, 0.0), gap, floor)
@@ -232,7 +241,7 @@ def _objective(
     error: float,
     u: float,
 ) -> tuple[float, float]:
-    """F, and a bound of its rounding error; `error` is that of LᵀW0⁻¹L in the Frobenius norm."""
+    """Compute F and a bound of its rounding error; `error` bounds that of LᵀW0⁻¹L (Frobenius)."""
     xp, size, logdet, spread = namespace(triangular[0]), 0.0, 0.0, 0.0
     for factor in triangular:
         logs = xp.log(xp.linalg.diagonal(factor))
@@ -259,7 +268,7 @@ def _gap_along(
     error: float,
     u: float,
 ) -> tuple[Callable[[float], float], float]:
-    """The bound of F − g(θ s) as a function of θ ≤ 1, and how small it could be at θ = 1."""
+    """Return the bound of F − g(θ s) as a function of θ ≤ 1, and its least value at θ = 1."""
     xp, n, N = namespace(B[0]), max(problem.sizes), sum(problem.sizes)
     grams = [factor.T @ factor - eye(factor.shape[0], like=factor) for factor in B]
     size = sum(float(xp.sum(factor * factor)) for factor in B)
@@ -280,18 +289,38 @@ def _gap_along(
 
 
 def _slack_along(totals: PairTotals, theta: float, quadratic: bool) -> float:
-    """A bound of Σ φ(ζ) + φ*(θ s) − θ s ζ, which is convex in θ, and Σ φ(ζ) at θ = 0."""
+    """Bound Σ φ(ζ) + φ*(θ s) − θ s ζ, which is convex in θ and equal to Σ φ(ζ) at θ = 0."""
     loss = totals.loss + totals.loss_error  # theory (Round)
-    if quadratic:  # √ of it is a norm, and what θ takes away is (1 − θ) s
+    if quadratic:  # its square root is a norm; s changes by (1 − θ) s
         return _square((1 - theta) * sqrt(loss) + sqrt(totals.slack))
     return (1 - theta) * loss + theta * totals.slack
 
 
-def excess_within(gradient: Sequence[Array], error: float) -> float:
-    """A bound of Σ_m tr(G + E) − logdet(I + G + E) over all E with ‖E‖_F ≤ error; ∞ outside.
+def excess_by_cholesky(G: Array) -> float:
+    """Compute tr G − logdet(I + G) without eigenvalues; ∞ if I + G is not positive definite."""
+    xp = namespace(G)
+    try:
+        factor = xp.linalg.cholesky(G + eye(G.shape[0], like=G))
+    except linalg_errors():
+        return inf
+    value = float(xp.linalg.trace(G) - 2 * xp.sum(xp.log(xp.linalg.diagonal(factor))))
+    return inf if isnan(value) else value
 
-    Near zero it is that of the norm alone. Elsewhere it is the value at G plus what E can add, of
-    first order ⟨E, I − (I + G)⁻¹⟩, of second (ratio)²/(2(1 − ratio)) with ratio = error/λ_min.
+
+def excess_by_eigenvalues(eigenvalues: Sequence[Array]) -> float:
+    """Compute Σ_m tr G − logdet(I + G) from the eigenvalues of each G; ∞ if one is ≤ −1."""
+    xp = namespace(eigenvalues[0])
+    if not all(float(xp.min(e)) > -1 for e in eigenvalues):
+        return inf
+    return sum(float(xp.sum(e - xp.log1p(e))) for e in eigenvalues)
+
+
+def excess_within(gradient: Sequence[Array], error: float) -> float:
+    """Bound Σ_m tr(G + E) − logdet(I + G + E) over all E with ‖E‖_F ≤ error.
+
+    Near zero, the norm alone gives the bound. Elsewhere it is the value at G plus the largest
+    change by E: ⟨E, I − (I + G)⁻¹⟩ in first order, and (ratio)²/(2(1 − ratio)) for the higher
+    orders, with ratio = error/λ_min. It is ∞ where I + G + E may not be positive definite.
     """
     xp = namespace(gradient[0])  # theory (Round)
     norm = sqrt(sum(float(xp.sum(G * G)) for G in gradient))
@@ -305,12 +334,12 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
     if lowest <= error:
         return inf
     ratio, slopes = error / lowest, values / (1 + values)
-    excess = float(xp.sum(values - xp.log1p(values)))
+    excess = excess_by_eigenvalues([values])
     return (
         excess + error * sqrt(float(xp.sum(slopes * slopes))) + _square(ratio) / (2 * (1 - ratio))
     )
 
 
 def _square(value: float) -> float:
-    """value², and ∞ where Python's power raises OverflowError."""
+    """Return value², which is ∞ where Python's power would raise OverflowError."""
     return value * value

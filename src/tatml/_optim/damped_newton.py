@@ -10,10 +10,11 @@ from math import inf, sqrt
 from scipy.optimize import brentq
 
 from .._array import linalg_errors
+from .certificate import excess_by_cholesky
 from .hessian import dimension
 from .linear_systems import Direction, NewtonSystem, newton_system
 from .monitor import FoundPoint
-from .point import Point, excess
+from .point import Point
 
 __all__ = [
     "ACCURATE_DIMENSION",
@@ -106,7 +107,7 @@ def predict_multipliers(point: Point, direction: Direction) -> FoundPoint:
     xp, loss = problem.xp, pairs.loss
     s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
     s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
-    gap = sum(map(excess, point.residual(pairs.sums.scatter(s))))
+    gap = sum(map(excess_by_cholesky, point.residual(pairs.sums.scatter(s))))
     residual = problem.threshold_residual(point.b0, s)
     gap += residual * residual / 2
     gap += float(xp.sum(loss.gap(pairs.zeta, s)))

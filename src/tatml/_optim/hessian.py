@@ -1,4 +1,4 @@
-"""The pairs' part of the Hessian, Σ_k h_k z_k z_kᵀ: assembled, or applied to a direction.
+"""The pairs' part of the Hessian, Σ_k h_k z_k z_kᵀ, as a matrix or as an operator.
 
 z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A direction is a list of M
 symmetric matrices and one number, the threshold's part scaled by √c0.
@@ -11,7 +11,7 @@ from math import inf, sqrt
 
 from .._array import Array, eye
 from .._svec import svec_congruence, svec_size
-from .pair_sums import PairSums, chunk_bytes
+from .pair_sums import SMALLEST_CHUNK, Limits, PairSums
 
 __all__ = [
     "PAIRS_PER_DIMENSION",
@@ -26,24 +26,23 @@ __all__ = [
 
 Direction = tuple[list[Array], float]
 
-PAIRS_PER_DIMENSION = 500  # of a sample: each step then leaves about 1/500 of the gap
-HELD_BYTES = 2**26  # of active differences, or their svec, that a Gram matrix may be made from
-LARGEST_MATRIX = 6_000  # rows: above this no matrix is formed
+PAIRS_PER_DIMENSION = 500  # in a sampled Hessian: each step then reduces the gap about 500-fold
+LARGEST_MATRIX = 6_000  # rows: no larger matrix is factorised
 
 
 class ActivePairs:
-    """The h_k and z_k of some pairs.
+    """The h_k and z_k of active pairs.
 
     Parameters
     ----------
     sums : PairSums
-        The active pairs' differences GᵀΔ.
+        Sums over the differences GᵀΔ of the active pairs.
     curvature : array of shape (n_active,)
         h_k > 0.
     gamma : array of shape (n_active,)
         γ_k.
     c0 : float
-        ∞: a direction has no threshold part.
+        Strength of the threshold's term; ∞ for a fixed threshold.
     """
 
     def __init__(self, sums: PairSums, curvature: Array, gamma: Array, c0: float):
@@ -52,12 +51,12 @@ class ActivePairs:
         self.learns_threshold = c0 < inf
 
     def gram(self) -> Array:
-        """Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
+        """Assemble Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
         chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums.sizes))  # theory (N)
         return self.gram_of((part, self.sums.svec_rows(rows)) for part, rows in chunks)
 
     def gram_of(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
-        """The same from the svec part of z_k, chunk by chunk."""
+        """Assemble Σ_k h_k z_k z_kᵀ from chunks of the svec part of z_k."""
         xp, total = self.xp, 0.0
         root = xp.sqrt(self.curvature)[:, None]
         for part, Z in chunks:
@@ -68,55 +67,62 @@ class ActivePairs:
         return total
 
     def held(self) -> ActivePairs:
-        """The same with the differences at hand, where a GPU has room for them."""
+        """Hold all differences where a GPU has room for them, and return these pairs."""
         self.sums = self.sums.held()
         return self
 
     def project(self, V: Sequence[Array], b: float) -> Array:
-        """Zᵀ(V, b), shape (n_active,)."""
+        """Compute Zᵀ(V, b), shape (n_active,)."""
         return self.sums.quadratic(V) + self.threshold * b
 
     def lift(self, q: Array) -> Direction:
-        """Z q."""
+        """Compute Z q."""
         return self.sums.scatter(q), float(self.xp.sum(self.threshold * q))
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
-        """Σ_k h_k z_k z_kᵀ (V, b)."""
+        """Compute Σ_k h_k z_k z_kᵀ (V, b)."""
         q, lifted = self.sums.product(V, self.curvature, self.threshold * b)
         return lifted, float(self.xp.sum(self.threshold * q)) if self.learns_threshold else 0.0
 
 
 def dimension(sizes: Sequence[int]) -> int:
-    """d = Σ n_m(n_m+1)/2 + 1."""
+    """Return d = Σ n_m(n_m+1)/2 + 1."""
     return sum(svec_size(n) for n in sizes) + 1
 
 
 def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
-    """Σ_k h_k z_k z_kᵀ over all pairs, from svec(A_k)/M that are kept, chunk by chunk."""
-    step = max(16, chunk_bytes(rows) // (8 * rows.shape[1]))
+    """Assemble Σ_k h_k z_k z_kᵀ over all pairs from the kept svec(A_k)/M, chunk by chunk."""
+    step = max(SMALLEST_CHUNK, pairs.sums.limits.chunk_at(rows) // (8 * rows.shape[1]))
     starts = range(0, rows.shape[0], step)
     parts = [slice(start, min(start + step, rows.shape[0])) for start in starts]
     return pairs.gram_of((part, rows[part, :]) for part in parts)
 
 
 def by_svec(n: int, width: int) -> bool:
-    """Whether inner products of svec(A_k) are cheaper than those of U_k."""
+    """Return whether inner products of svec(A_k) are cheaper than those of the differences."""
     return width**2 * n >= svec_size(n)
 
 
 def costs(
-    sizes: Sequence[int], widths: Sequence[int], k: int, sampled: bool, products: int
+    sizes: Sequence[int],
+    widths: Sequence[int],
+    k: int,
+    sampled: bool,
+    products: int,
+    *,
+    gram_bytes: int = Limits.gram_bytes,
 ) -> dict[str, float]:
-    """What each way to solve Newton's system is expected to cost for k active pairs.
+    """Estimate the cost of each way to solve the Newton system with k active pairs.
 
-    Costs are in multiplications at the rate of the dense way; the factors were measured by
-    benchmarks/linear_solvers.py. `products` is what conjugate gradients are expected to need.
+    The unit is one multiplication of the dense way; the factors of the other ways were measured by
+    benchmarks/linear_solvers.py. `products` is the expected number of products of conjugate
+    gradients.
     """
     shapes, d = list(zip(sizes, widths, strict=True)), dimension(sizes)
     assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
     entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
     held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
-    fits = k <= LARGEST_MATRIX and held <= HELD_BYTES
+    fits = k <= LARGEST_MATRIX and held <= gram_bytes
     product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
     return {
         "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
@@ -126,7 +132,7 @@ def costs(
 
 
 def congruent(gram: Array, factors: Sequence[Array]) -> Array:
-    """Σ_k h_k z_k z_kᵀ in the coordinates of further factors, from that in the present ones."""
+    """Transform Σ_k h_k z_k z_kᵀ to the coordinates of further factors."""
     T, start = eye(gram.shape[0], like=gram), 0
     for G in factors:
         end = start + svec_size(G.shape[0])

@@ -1,13 +1,13 @@
-"""The Newton system (I + Σ_k h_k z_k z_kᵀ) direction = rhs over the active pairs, three ways.
+"""Three ways to solve the Newton system (I + Σ_k h_k z_k z_kᵀ) direction = rhs over active pairs.
 
 z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A direction is a list of M
 symmetric matrices and one number, the threshold's part scaled by √c0.
 
-dense      in d = Σ n_m(n_m+1)/2 + 1 dimensions; from a sample of the active pairs where there are
-           very many, for the gradient and the certificate stay exact whatever the system is, and
-           from svec(A_k) kept by the problem where these are few
-woodbury   in as many dimensions as there are active pairs, docs/theory.md (Gram)
-cg         conjugate gradients: products alone, no z_k is ever formed
+dense      a d × d matrix, d = Σ n_m(n_m+1)/2 + 1. It is assembled from a sample of the active pairs
+           if there are very many: an inexact system changes neither the gradient nor the
+           certificate. If there are few pairs, it is assembled from the svec(A_k) that are kept.
+woodbury   a matrix with one row per active pair, docs/theory.md (Gram)
+cg         conjugate gradients: only products with the operator, no z_k is formed
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
 from .point import Point, Products
 
-__all__ = ["SYSTEMS", "Direction", "NewtonSystem", "newton_system", "pair_gram"]
+__all__ = ["Direction", "NewtonSystem", "newton_system", "pair_gram"]
 
-FIRST_PRODUCTS = 20  # of conjugate gradients, until the first step has shown how many
-TILE = 2**20  # numbers in a tile of the Gram matrix
+FIRST_PRODUCTS = 20  # expected products of conjugate gradients, before the first step is known
 
 
 class NewtonSystem:
-    """The operator I + Σ_k h_k z_k z_kᵀ; without active pairs, the identity."""
+    """The operator I + Σ_k h_k z_k z_kᵀ; this base class has no active pairs, so it is I."""
 
     name = "identity"
     n_products = 0
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """The direction for one right-hand side; `rtol` matters to conjugate gradients alone."""
+        """Solve for one right-hand side; only conjugate gradients use `rtol`."""
         return V, b
 
 
 class DenseSystem(NewtonSystem):
-    """Cholesky in d dimensions."""
+    """Cholesky factorisation of the d × d matrix."""
 
     name = "dense"
 
@@ -50,7 +49,7 @@ class DenseSystem(NewtonSystem):
         self._learns_threshold = hessian.shape[0] > sum(map(svec_size, sizes))
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """Solve by the factorisation at hand."""
+        """Solve with the Cholesky factor."""
         xp, parts = namespace(V[0]), [svec(v) for v in V]
         if self._learns_threshold:
             parts.append(asarray([b], V[0], V[0].dtype))
@@ -63,7 +62,7 @@ class DenseSystem(NewtonSystem):
 
 
 class WoodburySystem(NewtonSystem):
-    """Cholesky in as many dimensions as there are active pairs."""
+    """Cholesky factorisation of a matrix with one row per active pair."""
 
     name = "woodbury"
 
@@ -73,20 +72,20 @@ class WoodburySystem(NewtonSystem):
         self._solve = factor_posdef(gram + eye(gram.shape[0], like=gram) / pairs.curvature)
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """Solve by the factorisation at hand."""
+        """Solve with the Cholesky factor."""
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
 
 class ConjugateGradientSystem(NewtonSystem):
-    """Products alone, until the residual has fallen to `rtol` of the right-hand side."""
+    """Conjugate gradients, until the residual is at most `rtol` times the right-hand side."""
 
     name = "cg"
     max_products = 500
 
     def __init__(self, products: Products):
         self.products = products
-        # The last right-hand side, its solution and what that leaves.
+        # The last right-hand side, its solution and its residual.
         self._before: tuple[Direction, Direction, Direction] | None = None
 
     def _product(self, V: list[Array], b: float) -> Direction:
@@ -95,9 +94,10 @@ class ConjugateGradientSystem(NewtonSystem):
         return [v + w for v, w in zip(V, lifted, strict=True)], b + part
 
     def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """Iterate from the solution for the right-hand side before, or from zero if it is nearer.
+        """Iterate from the previous solution, or from zero if its residual is smaller.
 
-        A corrector's right-hand side is near its predictor's: most of the work is then done.
+        The right-hand side of a corrector is near that of its predictor, so the previous solution
+        is a good start.
         """
         solution: Direction = ([0.0 * v for v in V], 0.0)
         residual: Direction = (V, b)
@@ -121,7 +121,7 @@ class ConjugateGradientSystem(NewtonSystem):
 
 
 def pair_gram(sums: PairSums, threshold: Array) -> Array:
-    """ZᵀZ of the pairs, given the last entry of each z_k."""
+    """Assemble ZᵀZ of the pairs, given the last entry of each z_k."""
     total = threshold[:, None] * threshold[None, :]  # theory (Gram)
     for m, (n, width) in enumerate(zip(sums.sizes, sums.widths, strict=True)):
         block = sums.block(m)
@@ -131,15 +131,18 @@ def pair_gram(sums: PairSums, threshold: Array) -> Array:
 
 
 def _svec_gram(block: PairSums) -> Array:
-    """‖U_kᵀU_l‖_F² of all pairs k, l of one block, as inner products of svec(A_k)."""
+    """Assemble ‖U_kᵀU_l‖_F² of all pairs k, l of one block from inner products of svec(A_k)."""
     Z = block.xp.concat([block.svec_rows(rows) for _, rows in block.chunks()])
     return Z @ Z.T
 
 
 def _tiled_gram(block: PairSums) -> Array:
-    """The same from U, tile by tile: a tile holds n'² numbers for each of its pairs k, l."""
+    """Assemble ‖U_kᵀU_l‖_F² of all pairs k, l of one block from U, tile by tile.
+
+    A tile holds n'² numbers for each of its pairs k, l.
+    """
     xp, k, width = block.xp, block.n_pairs, block.widths[0]
-    step = max(1, int(sqrt(TILE)) // width)
+    step = max(1, int(sqrt(block.limits.tile_numbers)) // width)
     parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
     flat = [xp.reshape(block.rows(part)[0], (-1, block.sizes[0])) for part in parts]
     total = zeros((k, k), like=flat[0])
@@ -154,15 +157,14 @@ def _tiled_gram(block: PairSums) -> Array:
 
 
 def _inner(a: Direction, b: Direction) -> float:
-    pairs = zip(a[0], b[0], strict=True)
-    return sum(float(namespace(u).sum(u * v)) for u, v in pairs) + a[1] * b[1]
+    """Compute the inner product of two directions."""
+    blocks = zip(a[0], b[0], strict=True)
+    return sum(float(namespace(u).sum(u * v)) for u, v in blocks) + a[1] * b[1]
 
 
 def _add(a: Direction, scale: float, b: Direction) -> Direction:
+    """Compute a + scale · b."""
     return [u + scale * v for u, v in zip(a[0], b[0], strict=True)], a[1] + scale * b[1]
-
-
-SYSTEMS = {kind.name: kind for kind in (DenseSystem, WoodburySystem, ConjugateGradientSystem)}
 
 
 def newton_system(
@@ -172,9 +174,10 @@ def newton_system(
     rng: Any = None,
     products: int = FIRST_PRODUCTS,
 ) -> NewtonSystem:
-    """The Newton system of a point, in the coordinates of the given factors of its own.
+    """Return the Newton system of a point, in the coordinates of further factors.
 
-    With an `rng`, a dense system may be assembled from a sample of the active pairs.
+    If `rng` is given, a dense system may be assembled from a sample of the active pairs.
+    `products` is the expected number of products of conjugate gradients.
     """
     if point.n_active == 0:
         return NewtonSystem()

@@ -1,12 +1,12 @@
-"""Pair losses: one convex function of one number per pair.
+"""Pair losses: a convex function of one number per pair.
 
 Every problem of this library is, over W ≻ 0 and the threshold b0,
 
     F(W, b0) = Σ_m BD(W_m, W0_m) + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²,   ζ_k = D_k(W) − γ_k b0
 
-(docs/theory.md, (Loss)). A loss is the φ of all pairs at once: arrays of K numbers in, arrays of K
-numbers out. A new loss is a class with the members of `PairLoss`; the problem and Newton ask
-nothing else of it (Dykstra needs its exact projection as well).
+(docs/theory.md, (Loss)). A loss object holds the φ_k of all K pairs; its methods map arrays of K
+numbers to arrays of K numbers. A new loss is a class with the members of `PairLoss`. The problem
+and Newton need nothing else; Dykstra also needs the exact projection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PairLoss(Protocol):
     """
 
     quadratic: ClassVar[bool]
-    """Whether φ*_k(θ s) = θ² φ*_k(s)."""
+    """Whether φ*_k(θ s) = θ² φ*_k(s) for all θ."""
 
     @property
     def sign(self) -> Array:
@@ -39,49 +39,50 @@ class PairLoss(Protocol):
 
     @property
     def weight(self) -> Array:
-        """How much each pair counts, shape (n_pairs,); 0 where it does not."""
+        """The weights of the pairs, shape (n_pairs,); a pair of weight 0 is ignored."""
 
     @property
     def gamma(self) -> Array:
-        """γ_k, shape (n_pairs,): how the threshold enters ζ_k = D_k − γ_k b0 (0: not at all)."""
+        """γ_k of ζ_k = D_k − γ_k b0, shape (n_pairs,); 0 for a loss without a threshold."""
 
     def value(self, zeta: Array) -> Array:
-        """φ_k(ζ_k), shape (n_pairs,)."""
+        """Compute φ_k(ζ_k), shape (n_pairs,)."""
 
     def slope(self, zeta: Array) -> Array:
-        """φ'_k(ζ_k) = s_k, the dual variable."""
+        """Compute φ'_k(ζ_k) = s_k, the dual variable."""
 
     def curvature(self, zeta: Array) -> Array:
-        """φ''_k(ζ_k) ≥ 0; a pair is active where it is positive."""
+        """Compute φ''_k(ζ_k) ≥ 0; a pair is active where it is positive."""
 
     def conjugate(self, s: Array) -> Array:
-        """φ*_k(s_k), for s in its domain."""
+        """Compute φ*_k(s_k) for s in the domain of φ*."""
 
     def gap(self, zeta: Array, s: Array) -> Array:
-        """φ(ζ) + φ*(s) − s ζ ≥ 0 for s in the domain of φ*, free of cancellation."""
+        """Compute φ(ζ) + φ*(s) − s ζ ≥ 0 without cancellation, for s in the domain of φ*."""
 
     def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
-        """The largest gap for any ζ' with |ζ' − ζ| ≤ error; NaN where φ(ζ') may be infinite.
+        """Compute the largest gap over all ζ' with |ζ' − ζ| ≤ error.
 
-        The error includes the rounding of ζ, and the loss adds what its own formula needs.
+        The error includes the rounding of ζ; the loss adds the rounding of its own formula. The
+        result is NaN where φ(ζ') may be infinite.
         """
 
     def increase(self, zeta: Array, change: Array) -> Array:
-        """φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0, free of cancellation."""
+        """Compute φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0 without cancellation."""
 
     def take(self, pairs: Array, scale: float = 1.0) -> PairLoss:
-        """The loss of the pairs with these indices, multiplied by `scale`."""
+        """Return the loss of the pairs with these indices, multiplied by `scale`."""
 
     def __getitem__(self, part: slice) -> PairLoss:
-        """The loss of a run of pairs."""
+        """Return the loss of a slice of the pairs."""
 
     def placed(self, like: Array) -> PairLoss:
-        """The same loss in the namespace, on the device and in the precision of an array."""
+        """Convert the loss to the namespace, device and dtype of an array."""
 
 
 @dataclass(frozen=True)
 class SquaredHinge:
-    """TATML's loss, φ(ζ) = (c w/2) [y ζ]_+², for a learnt as for a fixed threshold.
+    """TATML's loss φ(ζ) = (c w/2) [y ζ]_+², for a learnt or a fixed threshold.
 
     Parameters
     ----------
@@ -147,9 +148,9 @@ class SquaredHinge:
 
 @dataclass(frozen=True)
 class BurgLoss:
-    """ITML's loss without its slack, φ(D) = η (D/b − log(D/b) − 1) on the wrong side of b.
+    """ITML's loss with the slack minimised out: φ(D) = η (D/b − log(D/b) − 1) beyond the bound b.
 
-    Similar pairs pay where D > b, dissimilar ones where D < b (docs/theory.md, (Itml)).
+    A similar pair has a loss where D > b, a dissimilar pair where D < b (docs/theory.md, (Itml)).
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ class BurgLoss:
     weight : array of shape (n_pairs,)
         η w_k ≥ 0, where η is the slack weight that ITML's paper calls γ.
     bound : array of shape (n_pairs,)
-        b_k > 0 in squared units: the upper bound for similar, the lower for dissimilar pairs.
+        b_k > 0 in squared units: an upper bound if similar, a lower one if dissimilar.
 
     Examples
     --------
@@ -177,13 +178,15 @@ class BurgLoss:
 
     @property
     def gamma(self) -> Array:
-        """Zero: the bounds are given, and no threshold enters."""
+        """Zeros: the bounds are given, and there is no threshold."""
         return namespace(self.bound).zeros_like(self.bound)
 
     def _violated(self, distance: Array) -> Array:
+        """Return which distances are beyond their bounds."""
         return self.sign * (distance - self.bound) > 0
 
     def _excess(self, distance: Array) -> Array:
+        """Compute D/b − 1 of violated pairs, 0 of the others."""
         return _where(self._violated(distance), (distance - self.bound) / self.bound)
 
     def value(self, zeta: Array) -> Array:  # theory (Itml)
@@ -204,7 +207,7 @@ class BurgLoss:
     def gap(self, zeta: Array, s: Array) -> Array:  # theory (Gap) and (Itml)
         xp, violated = namespace(zeta), self._violated(zeta)
         reached = xp.where(violated, zeta, self.bound)
-        # D/ξ − 1 without cancellation where D is near b and s near 0
+        # D/ξ − 1, without cancellation where D is near b and s is near 0
         excess = (reached - self.bound) / self.bound - s * reached / _nonzero(self.weight)
         return self.weight * _minus_log1p(excess) + s * (reached - zeta)
 
@@ -239,22 +242,24 @@ class BurgLoss:
 
 
 def _where(condition: Array, values: Array) -> Array:
+    """Return the values where the condition holds, and 0 elsewhere."""
     xp = namespace(values)
     return xp.where(condition, values, xp.zeros_like(values))
 
 
 def _nonzero(weight: Array) -> Array:
-    """The weights, with 1 for 0: they divide what is zero there."""
+    """Replace weights of 0 by 1, for divisions of numbers that are 0 there."""
     xp = namespace(weight)
     return xp.where(weight > 0, weight, xp.ones_like(weight))
 
 
 def _positive(values: Array) -> Array:
+    """Return max(value, 0) of each value."""
     return _where(values > 0, values)
 
 
 def _minus_log1p(x: Array) -> Array:
-    """x − log(1 + x) ≥ 0, which cancels near zero: there its series is summed."""
+    """Compute x − log(1 + x) ≥ 0, by its series near zero, where the difference cancels."""
     xp = namespace(x)
     near = xp.abs(x) < 1e-3
     small = _where(near, x)
@@ -263,10 +268,11 @@ def _minus_log1p(x: Array) -> Array:
 
 
 def _largest_gap(loss: PairLoss, zeta: Array, s: Array, error: Array) -> Array:
-    """The gap is convex in ζ: the largest is at one end."""
+    """Compute the largest gap within the error: convex in ζ, it is largest at one of the ends."""
     low, high = loss.gap(zeta - error, s), loss.gap(zeta + error, s)
-    return namespace(zeta).maximum(low, high)  # NaN, outside the domain of φ, stays NaN
+    return namespace(zeta).maximum(low, high)  # keeps NaN: ζ outside the domain of φ
 
 
 def _take(pairs: Array, *arrays: Array) -> list[Array]:
+    """Select the entries of the given pairs from each array."""
     return [namespace(array).take(array, pairs, axis=0) for array in arrays]

@@ -1,17 +1,18 @@
-"""Sums over pairs of samples, chunk by chunk: the only code that reads features.
+"""Sums over pairs of samples, computed chunk by chunk. No other module reads features.
 
 With Δ_{m,k} the difference of the two samples of pair k in block m, a solver needs
 
     D_k = (1/M) Σ_m ‖Δ_{m,k}‖_F²,   ⟨A_k, V⟩ = (1/M) Σ_m ⟨Δ Δᵀ, V_m⟩,   S_m = (1/M) Σ_k s_k Δ Δᵀ
 
-of features that were multiplied by a factor G first (`transformed`): (GᵀΔ)(GᵀΔ)ᵀ = Gᵀ A G. The
-factor is applied to the samples, not to the pairs, so it costs nothing more when there are many
-pairs of few samples. Features are kept transposed, (n_rows, n', n): every product is one GEMM.
+for features that were multiplied by a factor G (`transformed`): (GᵀΔ)(GᵀΔ)ᵀ = Gᵀ A G. The factor is
+applied to the samples, not to the pairs, so its cost does not grow with the number of pairs.
+Features are stored transposed, (n_rows, n', n), so that every product is one matrix product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -19,32 +20,63 @@ from typing import Any
 from .._array import Array, as_double, free_bytes, namespace, on_gpu, symmetrised, zeros
 from .._svec import svec_outer, svec_size
 
-__all__ = ["PairSums"]
+__all__ = ["Limits", "PairSums"]
 
-CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
-GPU_CHUNK_BYTES = 2**29  # on a GPU: so much that starting its kernels costs nothing
-DENSE_SHARE = 0.7  # of the pairs of a chunk: below it, those that count are picked out first
-SVEC_BYTES = 2**25  # pairs up to this size keep their svec(A_k), which makes Hessians cheap
-WIDEST_SVEC = 300
-EAGER_BYTES = 2**28  # larger features are multiplied by a factor chunk by chunk, not at once
-GPU_EAGER_SHARE = 1 / 8  # the same on a GPU, of its free memory
+DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
+SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Memory limits of sums over pairs and of the matrices made from them."""
+
+    chunk_bytes: int = 2**20
+    """Size of a chunk of differences on a CPU: about the cache of a core."""
+    gpu_chunk_bytes: int = 2**29
+    """Size of a chunk of differences on a GPU: large enough to amortise kernel launches."""
+    eager_bytes: int = 2**28
+    """Larger features on a CPU are multiplied by a factor chunk by chunk instead of at once."""
+    gpu_eager_share: float = 1 / 8
+    """The limit like `eager_bytes` for a GPU, as a share of its free memory."""
+    svec_bytes: int = 2**25
+    """The svec(A_k) of all pairs are kept, which makes Hessians cheap, up to this size."""
+    svec_width: int = 300
+    """The svec(A_k) of all pairs are kept up to this length of one svec(A_k)."""
+    gram_bytes: int = 2**26
+    """The largest size of the differences, or their svec, that a Gram matrix is made from."""
+    tile_numbers: int = 2**20
+    """The largest number of entries in a tile of a Gram matrix."""
+
+    def chunk_at(self, array: Array) -> int:
+        """Return the size in bytes of a chunk of differences on the device of an array."""
+        return self.gpu_chunk_bytes if on_gpu(array) else self.chunk_bytes
+
+    def eager_at(self, array: Array) -> int:
+        """Return the largest size of features to multiply at once on the device of an array."""
+        return int(self.gpu_eager_share * free_bytes(array)) if on_gpu(array) else self.eager_bytes
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class PairSums:
-    """Pair differences, formed when they are needed and in bounded memory.
+    """Sums over pairs whose differences are formed when they are needed, in bounded memory.
 
     Parameters
     ----------
     features : sequence of M arrays of shape (n_rows, n'_m, n_m)
-        Transposed samples; or the differences themselves when `first` is None.
+        Transposed samples; or differences of pairs, when `first` is None.
     first, second : integer arrays of shape (n_pairs,), or None
         Rows of the two samples of each pair.
     factors : sequence of M arrays of shape (n_m, n_m), or None
-        A factor that is still to be applied to every chunk.
+        Factors to apply to every chunk.
+    limits : Limits
+        Memory limits.
     """
 
-    keeps_svec = True  # where they are few
-    whole_is_cheap = False  # whether a sum over all pairs costs less than one over many of them
+    keeps_svec = True  # whether svec(A_k) may be kept, within the limits
+    whole_is_cheap = False  # whether a sum over all pairs costs less than one over most of them
+    limits = DEFAULT_LIMITS
 
     def __init__(
         self,
@@ -52,24 +84,36 @@ class PairSums:
         first: Array | None = None,
         second: Array | None = None,
         factors: Sequence[Array] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
     ):
         self.features = tuple(features)
         self._rows = None if first is None or second is None else (first, second)
         self.factors = factors
+        self.limits = limits
+
+    def _like_this(
+        self,
+        features: Sequence[Array],
+        rows: tuple[Array | None, Array | None] = (None, None),
+        factors: Sequence[Array] | None = None,
+    ) -> PairSums:
+        """Return sums of other features with the same limits."""
+        return PairSums(features, *rows, factors, limits=self.limits)
 
     @property
     def first(self) -> Array | None:
-        """The row of the first sample of each pair; None where differences are held."""
+        """The row of the first sample of each pair; None where `features` are differences."""
         return None if self._rows is None else self._rows[0]
 
     @property
     def second(self) -> Array | None:
-        """The row of the second sample of each pair."""
+        """The row of the second sample of each pair; None where `features` are differences."""
         return None if self._rows is None else self._rows[1]
 
     @classmethod
     def from_samples(cls, features: Sequence[Array], first: Array, second: Array) -> PairSums:
-        """Hold the samples, or the differences where these are fewer."""
+        """Store the samples, or the differences if there are no more pairs than samples."""
         sums = cls(features, first, second)
         if sums.n_pairs <= features[0].shape[0]:
             return cls(sums.rows(slice(0, sums.n_pairs)))
@@ -82,12 +126,12 @@ class PairSums:
 
     @property
     def n_blocks(self) -> int:
-        """M."""
+        """M, the number of blocks."""
         return len(self.features)
 
     @property
     def n_pairs(self) -> int:
-        """K."""
+        """K, the number of pairs."""
         return self.features[0].shape[0] if self.first is None else self.first.shape[0]
 
     @property
@@ -97,39 +141,40 @@ class PairSums:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """n'_m of each block."""
+        """n'_m of each block: the number of columns of a sample."""
         return tuple(block.shape[1] for block in self.features)
 
     @cached_property
     def numbers_per_pair(self) -> int:
-        """Σ n_m n'_m."""
+        """Σ n_m n'_m, the numbers in the differences of one pair."""
         return sum(n * width for n, width in zip(self.sizes, self.widths, strict=True))
 
     def transformed(self, factors: Sequence[Array]) -> PairSums:
-        """The same pairs of the features GᵀΦ."""
+        """Return the sums over the same pairs for the features GᵀΦ."""
         if self.factors is not None:
             factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
-        if 8 * self.features[0].shape[0] * self.numbers_per_pair > eager_bytes(self.features[0]):
-            return PairSums(self.features, self.first, self.second, factors)
-        return PairSums(_apply(self.features, factors), self.first, self.second)
+        size = 8 * self.features[0].shape[0] * self.numbers_per_pair
+        rows = self.first, self.second
+        if size > self.limits.eager_at(self.features[0]):
+            return self._like_this(self.features, rows, factors)
+        return self._like_this(_apply(self.features, factors), rows)
 
     def take(self, pairs: Array) -> PairSums:
-        """Some of the pairs."""
+        """Return the sums over the pairs with these indices."""
         take = self.xp.take
         if self.first is None:
-            return PairSums(
-                [take(block, pairs, axis=0) for block in self.features], None, None, self.factors
-            )
-        first, second = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
-        return PairSums(self.features, first, second, self.factors)
+            some = [take(block, pairs, axis=0) for block in self.features]
+            return self._like_this(some, factors=self.factors)
+        rows = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
+        return self._like_this(self.features, rows, self.factors)
 
     def block(self, m: int) -> PairSums:
-        """The differences in one block alone; 1/M is then 1."""
+        """Return the sums over the same pairs of block m alone, as a problem of one block."""
         factors = None if self.factors is None else [self.factors[m]]
-        return PairSums([self.features[m]], self.first, self.second, factors)
+        return self._like_this([self.features[m]], (self.first, self.second), factors)
 
     def rows(self, part: slice) -> list[Array]:
-        """Differences of the pairs in `part`, one array (n_part, n'_m, n_m) a block."""
+        """Compute the differences of the pairs in `part`: per block, shape (n_part, n'_m, n_m)."""
         if self.first is None or self.second is None:
             rows = [block[part, ...] for block in self.features]
         else:
@@ -138,7 +183,7 @@ class PairSums:
         return rows if self.factors is None else _apply(rows, self.factors)
 
     def longest_difference(self) -> float:
-        """A bound of ‖Δ_k‖_F/√M over all pairs, which needs no pass over them."""
+        """Compute a bound of ‖Δ_k‖_F/√M over all pairs from the samples alone."""
         xp, total = self.xp, 0.0
         for m, block in enumerate(self.features):
             scale = 1.0 if self.factors is None else float(xp.sum(self.factors[m] ** 2))
@@ -146,16 +191,17 @@ class PairSums:
         return (1 if self.first is None else 2) * sqrt(total / self.n_blocks)
 
     def rounding(self, factors: Sequence[Array]) -> Array:
-        """How far rounding can move each LᵀΔ_k/√M, L the factors: a bound of the norm, (n_pairs,).
+        """Bound the norm of the rounding error of LᵀΔ_k/√M, L the factors; shape (n_pairs,).
 
-        The features are samples as they were given or centred, or their differences.
+        The features have to be samples as given or centred, or differences of such samples.
         """
         xp, u = self.xp, float(self.xp.finfo(factors[0].dtype).eps) / 2  # theory (Round)
         stored = float(xp.finfo(self.features[0].dtype).eps) / 2
         total = 0.0
         for block, factor in zip(self.features, factors, strict=True):
             relative = (factor.shape[0] + 8) * u + (stored if stored > u else 0.0)
-            step = max(1, chunk_bytes(block) // (8 * block.shape[1] * block.shape[2]))
+            room = self.limits.chunk_at(block)
+            step = max(1, room // (8 * block.shape[1] * block.shape[2]))
             squares = []
             for start in range(0, block.shape[0], step):
                 stop = min(start + step, block.shape[0])
@@ -170,37 +216,41 @@ class PairSums:
         return xp.take(moved, self.first, axis=0) + xp.take(moved, self.second, axis=0)
 
     def reach(self, distances: Array) -> Array | None:
-        """The size of what each distance is computed from; None: its root, as nothing cancels."""
+        """Return the magnitude of the numbers that each distance is computed from.
+
+        None means √D_k, since a sum of squares does not cancel.
+        """
         return None
 
     def n_terms(self, n_pairs: int) -> int:
-        """How many roundings in a row a sum over so many pairs may have."""
+        """Return the largest number of successive roundings in a sum over `n_pairs` pairs."""
         return n_pairs * max(self.widths) + self.numbers_per_pair + self.n_blocks + 8
 
     def in_double(self) -> PairSums:
-        """The same pairs with float64 features."""
+        """Return the sums over the same pairs with float64 features."""
         double = [as_double(block) for block in self.features]
         factors = None if self.factors is None else [as_double(factor) for factor in self.factors]
-        return PairSums(double, self.first, self.second, factors)
+        return self._like_this(double, (self.first, self.second), factors)
 
     def chunks(self, numbers_per_pair: int = 0) -> Iterator[tuple[slice, list[Array]]]:
-        """Yield (pairs, differences), fewer at a time for work that needs more room a pair."""
-        room = chunk_bytes(self.features[0])
-        step = max(16, room // (8 * max(self.numbers_per_pair, numbers_per_pair // 4)))
+        """Yield (pairs, differences), with chunks that suit work on so many numbers per pair."""
+        room = self.limits.chunk_at(self.features[0])
+        per_pair = 8 * max(self.numbers_per_pair, numbers_per_pair // 4)
+        step = max(SMALLEST_CHUNK, room // per_pair)
         for start in range(0, self.n_pairs, step):
             part = slice(start, min(start + step, self.n_pairs))
             yield part, self.rows(part)
 
     def distances(self) -> Array:
-        """D_k, shape (n_pairs,)."""
+        """Compute D_k, shape (n_pairs,)."""
         return self._joined([self._squares(rows) for _, rows in self.chunks()])
 
     def quadratic(self, V: Sequence[Array]) -> Array:
-        """⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
+        """Compute ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
         return self._joined([self._inner(rows, _apply(rows, V)) for _, rows in self.chunks()])
 
     def scatter(self, s: Array) -> list[Array]:
-        """S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) a block."""
+        """Compute S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
         total = self._zeros()
         for part, rows in self.chunks():
             total = self._add_scatter(total, rows, s[part])
@@ -209,7 +259,7 @@ class PairSums:
     def product(
         self, V: Sequence[Array], weights: Array, shift: Array
     ) -> tuple[Array, list[Array]]:
-        """q_k = w_k (⟨A_k, V⟩ + shift_k), and S for these q, in one pass."""
+        """Compute q_k = w_k (⟨A_k, V⟩ + shift_k) and S(q) in one pass."""
         parts, total = [], self._zeros()
         for part, rows in self.chunks():
             inner = self._inner(rows, _apply(rows, V))
@@ -218,23 +268,23 @@ class PairSums:
         return self._joined(parts), [symmetrised(S) for S in total]
 
     def held(self) -> PairSums:
-        """The same with the differences at hand, where a GPU has room: each product is read once.
+        """Return sums that hold all differences where a GPU has room for them, else these sums.
 
-        Forming them anew for each product would cost a GPU as much time as the product.
+        On a GPU, forming the differences again for each product takes as long as the product.
         """
         array = self.features[0]
         formed = self.first is None and self.factors is None
-        room = 8 * self.n_pairs * self.numbers_per_pair
-        if formed or not on_gpu(array) or room > eager_bytes(array):
+        size = 8 * self.n_pairs * self.numbers_per_pair
+        if formed or not on_gpu(array) or size > self.limits.eager_at(array):
             return self
         chunks = [rows for _, rows in self.chunks()]
         blocks = [self._joined(list(parts)) for parts in zip(*chunks, strict=True)]
-        return PairSums(blocks)
+        return self._like_this(blocks)
 
     def distances_and_scatter(
         self, slope: Callable[[slice, Array], Array]
     ) -> tuple[Array, list[Array]]:
-        """D, and S for the s that `slope(pairs, D of the pairs)` gives, in one pass."""
+        """Compute D, and S for s = slope(pairs, D of these pairs), in one pass."""
         distances, total = [], self._zeros()
         for part, rows in self.chunks():
             distances.append(self._squares(rows))
@@ -253,52 +303,48 @@ class PairSums:
     def _add_scatter(
         self, total: Sequence[Array], rows: Sequence[Array], s: Array, whole: bool = False
     ) -> list[Array]:
-        """Add Σ_k s_k A_k; `whole` where hardly any s_k is zero, and a GPU need not be asked."""
+        """Add Σ_k s_k A_k; `whole` skips the search for s_k = 0, which a GPU would wait for."""
         xp = self.xp  # theory (D)
         used = None if whole else xp.nonzero(s)[0]
         if used is not None and used.shape[0] < DENSE_SHARE * s.shape[0]:
             rows, s = [xp.take(block, used, axis=0) for block in rows], xp.take(s, used, axis=0)
         scale = s[:, None, None] / self.n_blocks
-        pairs = zip(total, rows, strict=True)
-        return [S + _flat(block).T @ _flat(scale * block) for S, block in pairs]
+        blocks = zip(total, rows, strict=True)
+        return [S + _flat(block).T @ _flat(scale * block) for S, block in blocks]
 
     def _joined(self, parts: Sequence[Array]) -> Array:
         return parts[0] if len(parts) == 1 else self.xp.concat(parts)
 
     @cached_property
     def kept_svec_rows(self) -> Array | None:
-        """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2), or None where it is large."""
+        """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2); None above the limits."""
         width = sum(svec_size(n) for n in self.sizes)
-        if not self.keeps_svec or width > WIDEST_SVEC or 8 * width * self.n_pairs > SVEC_BYTES:
+        size = 8 * width * self.n_pairs
+        if not self.keeps_svec or width > self.limits.svec_width or size > self.limits.svec_bytes:
             return None
         chunks = self.chunks(numbers_per_pair=width)
         return self.xp.concat([self.svec_rows(rows) for _, rows in chunks])
 
     def svec_rows(self, rows: Sequence[Array]) -> Array:
-        """svec(A_{m,k})/M of a chunk, blocks side by side, shape (n_part, Σ n_m(n_m+1)/2)."""
+        """Compute svec(A_{m,k})/M of a chunk, shape (n_part, Σ n_m(n_m+1)/2)."""
         return self.xp.concat([svec_outer(block) for block in rows], axis=1) / self.n_blocks
 
 
-def chunk_bytes(array: Array) -> int:
-    """How large a chunk of differences should be where the array is."""
-    return GPU_CHUNK_BYTES if on_gpu(array) else CHUNK_BYTES
-
-
-def eager_bytes(array: Array) -> int:
-    """How large features may be to be multiplied at once where the array is."""
-    return int(GPU_EAGER_SHARE * free_bytes(array)) if on_gpu(array) else EAGER_BYTES
-
-
 def _apply(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
+    """Multiply the rows of every sample by the factor of its block."""
     xp = namespace(blocks[0])
-    pairs = zip(blocks, factors, strict=True)
-    return [xp.reshape(_flat(block) @ factor, block.shape) for block, factor in pairs]
+    return [
+        xp.reshape(_flat(block) @ factor, block.shape)
+        for block, factor in zip(blocks, factors, strict=True)
+    ]
 
 
 def _flat(block: Array) -> Array:
+    """Stack the rows of all samples, shape (n_rows n', n)."""
     return namespace(block).reshape(block, (-1, block.shape[2]))
 
 
 def _dot(a: Array, b: Array) -> Array:
+    """Compute the inner product of each sample of `a` with that of `b`."""
     xp, shape = namespace(a), (a.shape[0], a.shape[1] * a.shape[2])
     return xp.linalg.vecdot(xp.reshape(a, shape), xp.reshape(b, shape))

@@ -1,13 +1,13 @@
-"""The pairs as a term of the objective, in memory: one distance, slope and curvature per pair."""
+"""The term of pairs in memory, with one distance, slope and curvature per pair."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from .._array import Array, draw, placed
+from .._array import Array, draw_indices, placed
 from .certificate import PairTotals, pair_totals
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, costs, dimension, kept_gram
 from .losses import PairLoss
@@ -24,19 +24,22 @@ class PairTerm:
     Parameters
     ----------
     sums : PairSums
-        The pair differences, in the coordinates where the prior is the identity.
+        The pairs in the coordinates where the prior is the identity.
     loss : PairLoss
         φ, with its γ.
     given : PairSums or None
-        The pair differences in the user's coordinates; None where they are `sums`.
+        The pairs in the user's coordinates; None where they are `sums`.
     given_loss : PairLoss or None
         φ before it was rounded to the precision of the computation; None where it is `loss`.
+    pairs_per_dimension : int
+        Pairs in a sampled Hessian, per dimension.
     """
 
     sums: PairSums
     loss: PairLoss
     given: PairSums | None = None
     given_loss: PairLoss | None = None
+    pairs_per_dimension: int = PAIRS_PER_DIMENSION
 
     @property
     def xp(self) -> Any:
@@ -50,55 +53,59 @@ class PairTerm:
 
     @property
     def n_pairs(self) -> int:
-        """K."""
+        """K, the number of pairs."""
         return self.sums.n_pairs
 
     @property
     def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s)."""
+        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
         return self.loss.quadratic
 
     @property
     def largest_sample(self) -> int:
-        """All of them."""
+        """The number of pairs: a sample may be as large as the term."""
         return self.n_pairs
 
     @property
     def listed(self) -> PairTerm:
-        """Itself."""
+        """The term itself, as its pairs are in memory."""
         return self
 
     def whitened(self, factors: Sequence[Array]) -> PairTerm:
-        """The same pairs of the features CᵀΦ."""
+        """Return the term of the features CᵀΦ, for a term in the user's coordinates."""
         return replace(self, sums=self.sums.transformed(factors), given=self.sums)
 
     def with_loss(self, loss: PairLoss) -> PairTerm:
-        """The same pairs with another loss."""
+        """Return the term of the same pairs with another loss."""
         return replace(self, loss=loss, given_loss=None)
 
     def at(self, L: Sequence[Array], b0: float) -> PairsAtPoint:
-        """Look at W = L Lᵀ and b0."""
+        """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""
         return PairsAtPoint(self, tuple(L), b0)
 
     def take(self, pairs: Array, scale: float) -> PairTerm:
-        """Some of the pairs, their losses multiplied by `scale`."""
-        given = None if self.given is None else self.given.take(pairs)
-        loss = None if self.given_loss is None else self.given_loss.take(pairs, scale)
-        return PairTerm(self.sums.take(pairs), self.loss.take(pairs, scale), given, loss)
+        """Return the term of the pairs with these indices, their losses multiplied by `scale`."""
+        return replace(
+            self,
+            sums=self.sums.take(pairs),
+            loss=self.loss.take(pairs, scale),
+            given=None if self.given is None else self.given.take(pairs),
+            given_loss=None if self.given_loss is None else self.given_loss.take(pairs, scale),
+        )
 
     def sample(self, size: int, rng: Any) -> PairTerm:
-        """`size` random pairs, which stand for all."""
-        some = draw(rng, self.n_pairs, size, like=self.loss.gamma)
+        """Draw `size` pairs, with losses scaled to represent all pairs."""
+        some = draw_indices(rng, self.n_pairs, size, like=self.loss.gamma)
         return self.take(some, self.n_pairs / size)
 
     def for_start(self) -> PairTerm:
-        """All of them: one more pass is cheap."""
+        """Return the whole term: one more pass over pairs in memory is cheap."""
         return self
 
     def certify(
         self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
     ) -> PairTotals:
-        """The sums at factors in the user's coordinates, in float64, with their rounding errors."""
+        """Compute the sums and their rounding errors in float64, at the user's coordinates."""
         given = self.sums if self.given is None else self.given
         loss = self.loss if self.given_loss is None else self.given_loss
         return totals_at(given, loss.placed(L[0]), L, b0, n_pairs, s)
@@ -106,7 +113,7 @@ class PairTerm:
 
 @dataclass(frozen=True)
 class PairsAtPoint:
-    """The pairs seen from one (W, b0): each array has shape (n_pairs,) and is computed once."""
+    """The pairs at one point (W, b0): arrays of shape (n_pairs,), each computed once."""
 
     term: PairTerm
     L: tuple[Array, ...]
@@ -114,7 +121,7 @@ class PairsAtPoint:
 
     @property
     def listed(self) -> PairsAtPoint:
-        """Itself."""
+        """The view itself, as its pairs are in memory."""
         return self
 
     @property
@@ -124,18 +131,13 @@ class PairsAtPoint:
 
     @cached_property
     def sums(self) -> PairSums:
-        """The pair differences LᵀΔ."""
+        """Sums over the differences LᵀΔ."""
         return self.term.sums.transformed(self.L)
 
     @cached_property
     def _pass(self) -> tuple[Array, list[Array]]:
-        """Distances and LᵀS(s)L in one pass over the pairs."""
-
-        def slope(part: slice, distances: Array) -> Array:
-            loss = self.loss[part]
-            return loss.slope(distances - loss.gamma * self.b0)
-
-        return self.sums.distances_and_scatter(slope)
+        """The distances and LᵀS(s)L, computed in one pass over the pairs."""
+        return self.sums.distances_and_scatter(_slope_at(self.loss, self.b0))
 
     @property
     def distances(self) -> Array:
@@ -164,12 +166,12 @@ class PairsAtPoint:
 
     @property
     def n_active(self) -> int:
-        """How many pairs are active."""
+        """The number of active pairs."""
         return self.active.shape[0]
 
     @cached_property
     def totals(self) -> Totals:
-        """The sums."""
+        """The sums over the pairs."""
         xp = self.term.xp
         return Totals(
             loss=float(xp.sum(self.loss.value(self.zeta))),
@@ -180,13 +182,13 @@ class PairsAtPoint:
         )
 
     def conjugate(self, theta: float) -> float:
-        """Σ_k φ*_k(θ s_k)."""
+        """Compute Σ_k φ*_k(θ s_k)."""
         if self.loss.quadratic:
             return theta**2 * self.totals.conjugate
         return float(self.term.xp.sum(self.loss.conjugate(theta * self.slope)))
 
     def along(self, V: Sequence[Array], change: float) -> PairsAlong:
-        """The losses along the direction V, b0 changing by `change`."""
+        """Return the losses along the direction V while b0 changes by `change`."""
         return PairsAlong(self, self.sums.quadratic(V) - self.loss.gamma * change)
 
     def active_pairs(
@@ -196,9 +198,9 @@ class PairsAtPoint:
         some: Array | None = None,
         scale: float = 1.0,
     ) -> ActivePairs:
-        """The h_k and z_k of the active pairs, in the coordinates of further factors.
+        """Return the h_k and z_k of the active pairs, in the coordinates of further factors.
 
-        With `some`, indices into the active pairs, those alone, their h_k multiplied by `scale`.
+        `some` selects active pairs by their indices among these; `scale` multiplies the h_k.
         """
         xp = self.term.xp
         active = self.active if some is None else xp.take(self.active, some, axis=0)
@@ -208,14 +210,14 @@ class PairsAtPoint:
         return ActivePairs(sums, scale * curvature, gamma, c0)
 
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
-        """Σ_k h_k z_k z_kᵀ; with an `rng`, of a sample where the active pairs are very many.
+        """Assemble Σ_k h_k z_k z_kᵀ, from a sample of very many active pairs if `rng` is given.
 
-        Where the pairs are few the term keeps their svec(A_k): one Gram matrix of these, with the
+        If there are few pairs, the term keeps their svec(A_k): the Gram matrix of these, with the
         factors on both sides, is cheaper than transformed differences.
         """
-        enough = PAIRS_PER_DIMENSION * dimension(self.term.sizes)
+        enough = self.term.pairs_per_dimension * dimension(self.term.sizes)
         if rng is not None and 2 * enough < self.n_active:
-            some = draw(rng, self.n_active, enough, like=self.active)
+            some = draw_indices(rng, self.n_active, enough, like=self.active)
             return self.active_pairs(factors, c0, some, self.n_active / enough).gram()
         rows = self.term.sums.kept_svec_rows
         if rows is None:
@@ -225,32 +227,42 @@ class PairsAtPoint:
         return congruent(kept_gram(every, rows), G)
 
     def products(self, factors: Sequence[Array], c0: float) -> ActivePairs:
-        """Σ_k h_k z_k z_kᵀ as an operator."""
+        """Return Σ_k h_k z_k z_kᵀ as an operator, in the coordinates of further factors."""
         return self.active_pairs(factors, c0).held()
 
     def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """What each way to solve Newton's system would cost here."""
-        sums = self.term.sums
-        return costs(sums.sizes, sums.widths, self.n_active, sampled, products)
+        """Estimate the cost of each way to solve the Newton system."""
+        sums, room = self.term.sums, self.term.sums.limits.gram_bytes
+        return costs(sums.sizes, sums.widths, self.n_active, sampled, products, gram_bytes=room)
 
 
 @dataclass(frozen=True)
 class PairsAlong:
-    """The losses of ζ + t u as functions of t."""
+    """The losses of ζ + t u as functions of the step length t."""
 
     pairs: PairsAtPoint
     u: Array
 
     def slope(self, t: float) -> float:
-        """Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
+        """Compute Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
         pairs, loss = self.pairs, self.pairs.loss  # theory (LS)
         moved = loss.slope(pairs.zeta + t * self.u)
         return float(pairs.term.xp.sum(self.u * (moved - pairs.slope)))
 
     def increase(self, t: float) -> float:
-        """Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
+        """Compute Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
         pairs, loss = self.pairs, self.pairs.loss  # theory (LS)
         return float(pairs.term.xp.sum(loss.increase(pairs.zeta, t * self.u)))
+
+
+def _slope_at(loss: PairLoss, b0: float) -> Callable[[slice, Array], Array]:
+    """Return the function of a slice of the pairs and its distances that computes φ'."""
+
+    def slope(part: slice, distances: Array) -> Array:
+        some = loss[part]
+        return some.slope(distances - some.gamma * b0)
+
+    return slope
 
 
 def totals_at(
@@ -261,15 +273,14 @@ def totals_at(
     n_pairs: int,
     s: Array | None = None,
 ) -> PairTotals:
-    """Sums over some of `n_pairs` pairs at (L, b0), with the rounding error of each pair."""
+    """Compute sums over pairs at (L, b0) with the rounding error of each pair.
+
+    `given` may hold only some of the `n_pairs` pairs of the problem; `s` are multipliers (None: φ'
+    at the point).
+    """
     sums = given.in_double().transformed(L)
     if s is None:
-
-        def slope(part: slice, distances: Array) -> Array:
-            some = loss[part]
-            return some.slope(distances - some.gamma * b0)
-
-        distances, scatter = sums.distances_and_scatter(slope)
+        distances, scatter = sums.distances_and_scatter(_slope_at(loss, b0))
     else:
         s = placed(s, L[0])
         distances, scatter = sums.distances(), sums.scatter(s)

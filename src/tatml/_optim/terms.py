@@ -1,15 +1,17 @@
-"""What a solver asks of the data: the same few questions, wherever the data are.
+"""Terms of the objective: the interface between the solvers and the data.
 
 The objective (docs/theory.md, (Loss)) is a prior plus *terms*. A term is a sum of convex losses of
-numbers that are linear in W and b0; the pairs are one. A term answers
+numbers that are linear in W and b0, for example the losses of all pairs. A term provides
 
-    at(L, b0)        totals there: Σφ, Σφ*, γᵀs, S and how many are active; then its part of the
-                     Hessian, assembled or as a product, and the losses along a line
-    certify(L, b0)   the totals with their rounding errors
-    sample(size)     a term in memory that stands for this one
+    at(L, b0)        its view from a point: the totals Σφ, Σφ*, γᵀs, S and the number of active
+                     pairs; its part of the Hessian, as a matrix or as an operator; and the losses
+                     along a line
+    certify(L, b0)   the totals with bounds of their rounding errors
+    sample(size)     a term of a random sample of the pairs, in memory
 
-in memory (`pair_term.py`), or in shards, on disk, on a GPU, on a cluster or as tiles of all pairs
-(`shards.py`). A new place to compute is one more class with these members.
+`pair_term.py` has the term of pairs in memory. The package `_sharding` has those of pairs on disk,
+on a GPU, on a cluster, and of all pairs. To compute in another place, write a class with the
+members of `Term`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ __all__ = ["HessianProduct", "Line", "Term", "TermAtPoint", "Totals", "add", "ad
 
 
 class Totals(NamedTuple):
-    """Sums over a term at a point; s = φ'(ζ) there."""
+    """Sums over the pairs of a term at a point, with s = φ'(ζ)."""
 
     loss: float
     """Σ φ(ζ)."""
@@ -38,7 +40,7 @@ class Totals(NamedTuple):
     conjugate: float
     """Σ φ*(s)."""
     n_active: int
-    """How many have a positive curvature."""
+    """The number of pairs with positive curvature."""
     scatter: list[Array]
     """LᵀS(s)L of each block."""
 
@@ -47,48 +49,51 @@ class Line(Protocol):
     """The losses of a term along a direction, as functions of the step length."""
 
     def slope(self, t: float) -> float:
-        """Σ u (φ'(ζ + t u) − φ'(ζ))."""
+        """Compute Σ u (φ'(ζ + t u) − φ'(ζ))."""
 
     def increase(self, t: float) -> float:
-        """Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
+        """Compute Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
 
 
 class HessianProduct(Protocol):
     """A term's part of the Hessian, as an operator."""
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
-        """Σ h z zᵀ (V, b)."""
+        """Compute Σ h z zᵀ (V, b)."""
 
 
 class TermAtPoint(Protocol):
-    """A term seen from one (W, b0). Matrices are in the coordinates that whiten W."""
+    """A term at one point (W, b0). Matrices are in the coordinates that whiten W."""
 
     @property
     def totals(self) -> Totals:
-        """The sums."""
+        """The sums over the pairs."""
 
     @property
     def listed(self) -> PairsAtPoint | None:
-        """The same with one number per pair, where the pairs are in memory."""
+        """The view with one number per pair; None where the pairs are not in memory."""
 
     def conjugate(self, theta: float) -> float:
-        """Σ φ*(θ s)."""
+        """Compute Σ φ*(θ s)."""
 
     def along(self, V: Sequence[Array], change: float) -> Line:
-        """The losses along the direction V, b0 changing by `change`."""
+        """Return the losses along the direction V while b0 changes by `change`."""
 
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
-        """Σ h z zᵀ in the coordinates of further factors; with an `rng`, perhaps of a sample."""
+        """Assemble Σ h z zᵀ in the coordinates of further factors.
+
+        With an `rng`, a sample of the pairs may be used.
+        """
 
     def products(self, factors: Sequence[Array], c0: float) -> HessianProduct:
-        """The same as an operator."""
+        """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
 
     def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """What each way to solve Newton's system would cost here."""
+        """Estimate the cost of each way to solve the Newton system."""
 
 
 class Term(Protocol):
-    """One of the sums that the objective consists of."""
+    """One sum of losses in the objective."""
 
     @property
     def xp(self) -> Any:
@@ -100,40 +105,40 @@ class Term(Protocol):
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs it sums over."""
+        """The number of pairs."""
 
     @property
     def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s)."""
+        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
 
     @property
     def largest_sample(self) -> int:
-        """How many pairs a sample in memory may have."""
+        """The largest number of pairs that a sample in memory may have."""
 
     @property
     def listed(self) -> PairTerm | None:
-        """The term itself where its pairs are in memory, one by one."""
+        """The term itself where its pairs are in memory; None elsewhere."""
 
     def whitened(self, factors: Sequence[Array]) -> Term:
-        """The same term for the features CᵀΦ, given that it is in the user's coordinates."""
+        """Return the term of the features CᵀΦ, for a term in the user's coordinates."""
 
     def at(self, L: Sequence[Array], b0: float) -> TermAtPoint:
-        """Look at W = L Lᵀ and b0; nothing is computed before it is asked for."""
+        """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""
 
     def sample(self, size: int, rng: Any) -> PairTerm:
-        """About `size` random pairs, in memory, which stand for all."""
+        """Draw about `size` pairs into memory, with losses scaled to represent all pairs."""
 
     def for_start(self) -> PairTerm:
-        """Pairs in memory that are enough to say where a solver should start."""
+        """Return pairs in memory, enough of them to choose the start of a solver."""
 
     def certify(
         self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
     ) -> PairTotals:
-        """The sums at factors in the user's coordinates, with their rounding errors."""
+        """Compute the sums and their rounding errors, at factors in the user's coordinates."""
 
 
 def add(a: Any, b: Any) -> Any:
-    """The sum of two results: numbers, arrays, and lists or tuples of them, with names or not."""
+    """Add two results: numbers, arrays, or lists, tuples and named tuples of them."""
     if a is None:
         return None
     if type(a) is list:
@@ -144,5 +149,5 @@ def add(a: Any, b: Any) -> Any:
 
 
 def added(results: Sequence[Any]) -> Any:
-    """The sum of some results, in their order."""
+    """Add results in their order."""
     return reduce(add, results)

@@ -1,0 +1,344 @@
+"""Sums over pairs equal explicit loops, however the pairs are stored and cut into chunks."""
+
+import tracemalloc
+from itertools import product
+
+import numpy as np
+import pytest
+from helpers import SHAPES, limited, random_case, random_factors, random_matrices
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tatml import Newton
+from tatml._optim import pair_sums as sums_module
+from tatml._optim.pair_sums import SMALLEST_CHUNK, Limits, PairSums
+from tatml._svec import svec, svec_size, unsvec
+
+N_PAIRS = 50
+
+# Chunks of as few pairs as possible; factors that are applied to each chunk.
+LIMITS = {
+    "default": Limits(),
+    "small chunks": Limits(chunk_bytes=1),
+    "late factors": Limits(chunk_bytes=1, eager_bytes=0),
+}
+
+
+def features_of(case):
+    return [np.ascontiguousarray(np.swapaxes(array, 1, 2)) for array in case.arrays]
+
+
+def as_samples(case, limits=LIMITS["default"]):
+    return PairSums(features_of(case), case.pairs[:, 0], case.pairs[:, 1], limits=limits)
+
+
+def as_differences(case, limits=LIMITS["default"]):
+    i, j = case.pairs.T
+    return PairSums([block[i] - block[j] for block in features_of(case)], limits=limits)
+
+
+WAYS = {"samples": as_samples, "differences": as_differences}
+
+
+@pytest.fixture(params=zip(SHAPES, product(WAYS, LIMITS), strict=True), ids=str)
+def case_and_sums(request):
+    """Every shape once, and every way to store pairs with every limit once."""
+    shape, (way, limits) = request.param
+    case = random_case(SHAPES[shape], n_pairs=N_PAIRS)
+    return case, WAYS[way](case, LIMITS[limits])
+
+
+def moved(case, factors):
+    """Return the case of the features GᵀΦ."""
+    return case.with_(arrays=[G.T @ array for G, array in zip(factors, case.arrays, strict=True)])
+
+
+def assert_matrices_allclose(got, expected, **tolerance):
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        assert_allclose(one, other, **{"rtol": 1e-12, "atol": 1e-12} | tolerance)
+
+
+# Against loops
+
+
+def test_sizes(case_and_sums):
+    case, sums = case_and_sums
+    assert sums.n_pairs == N_PAIRS
+    assert sums.n_blocks == len(case.arrays)
+    assert [*sums.sizes] == case.sizes
+    assert [*sums.widths] == [array.shape[2] for array in case.arrays]
+
+
+def test_distances_and_quadratic_forms(case_and_sums):
+    case, sums = case_and_sums
+    V = random_matrices(case)
+    assert_allclose(sums.distances(), case.distances(case.eyes), rtol=1e-12)
+    assert_allclose(sums.quadratic(V), case.distances(V), rtol=1e-11, atol=1e-13)
+
+
+def test_scatter(case_and_sums):
+    """Of multipliers of which all, few or none differ from zero."""
+    case, sums = case_and_sums
+    rng, V = np.random.default_rng(2), random_matrices(case)
+    for share in (1.0, 0.2, 0.0):
+        s = rng.normal(size=N_PAIRS) * (rng.uniform(size=N_PAIRS) < share)
+        scatter = sums.scatter(s)
+        assert_matrices_allclose(scatter, case.scatter(s))
+        for S in scatter:
+            assert_array_equal(S, S.T)
+        inner = sum(np.sum(S * v) for S, v in zip(scatter, V, strict=True))
+        assert_allclose(inner, s @ sums.quadratic(V), rtol=1e-11, atol=1e-13)  # adjoint
+
+
+def test_distances_and_scatter_in_one_pass(case_and_sums):
+    case, sums = case_and_sums
+    factor = np.random.default_rng(2).normal(size=N_PAIRS)
+    D = case.distances(case.eyes)
+    distances, scatter = sums.distances_and_scatter(lambda part, d: factor[part] * d)
+    assert_allclose(distances, D, rtol=1e-12)
+    assert_matrices_allclose(scatter, case.scatter(factor * D))
+
+
+def test_a_product_in_one_pass(case_and_sums):
+    case, sums = case_and_sums
+    rng, V = np.random.default_rng(0), random_matrices(case)
+    weights, shift = rng.uniform(size=N_PAIRS), rng.normal(size=N_PAIRS)
+    expected = weights * (case.distances(V) + shift)
+    q, S = sums.product(V, weights, shift)
+    assert_allclose(q, expected, rtol=1e-11)
+    assert_matrices_allclose(S, case.scatter(expected), rtol=1e-10)
+
+
+def test_svec_rows(case_and_sums):
+    case, sums = case_and_sums
+    V = random_matrices(case)
+    stacked = np.concatenate([svec(v) for v in V])
+    rows = np.concatenate([sums.svec_rows(rows) for _, rows in sums.chunks()])
+    assert rows.shape == (N_PAIRS, sum(map(svec_size, case.sizes)))
+    assert_allclose(rows @ stacked, case.distances(V), rtol=1e-11, atol=1e-13)
+
+
+def test_transformed_features(case_and_sums):
+    case, sums = case_and_sums
+    G, H = (random_factors(case, seed) for seed in (4, 5))
+    s, chosen = np.random.default_rng(6).normal(size=N_PAIRS), np.array([7, 3, 3, 41])
+    once, twice = sums.transformed(G), sums.transformed(G).transformed(H)
+    for result, expected in [(once, moved(case, G)), (twice, moved(moved(case, G), H))]:
+        assert_allclose(result.distances(), expected.distances(case.eyes), rtol=1e-11)
+        assert_matrices_allclose(result.scatter(s), expected.scatter(s), rtol=1e-11)
+        some = expected.with_(pairs=case.pairs[chosen]).distances(case.eyes)
+        assert_allclose(result.take(chosen).distances(), some, rtol=1e-11)
+
+
+def test_no_difference_is_longer_than_the_bound(case_and_sums):
+    case, sums = case_and_sums
+    for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
+        longest = np.sqrt(each.distances().max())
+        assert longest <= each.longest_difference() <= 10 * longest
+
+
+def test_some_pairs_and_single_blocks(case_and_sums):
+    case, sums = case_and_sums
+    chosen = np.array([7, 3, 3, 41])
+    some = case.with_(pairs=case.pairs[chosen])
+    assert_allclose(sums.take(chosen).distances(), some.distances(case.eyes), rtol=1e-12)
+    for m, array in enumerate(case.arrays):
+        expected = case.with_(arrays=[array]).distances([case.eyes[m]])
+        assert_allclose(sums.block(m).distances(), expected, rtol=1e-12)
+
+
+def test_chunks_cover_every_pair_once(case_and_sums):
+    _, sums = case_and_sums
+    covered = [np.arange(N_PAIRS)[part] for part, _ in sums.chunks()]
+    assert_array_equal(np.concatenate(covered), np.arange(N_PAIRS))
+
+
+def test_every_derived_object_keeps_the_limits(case_and_sums):
+    case, sums = case_and_sums
+    derived = [
+        sums.transformed(random_factors(case)),
+        sums.take(np.array([1, 2])),
+        sums.block(0),
+        sums.in_double(),
+    ]
+    assert all(other.limits is sums.limits for other in derived)
+
+
+@pytest.mark.parametrize("n_samples", [8, N_PAIRS, N_PAIRS + 1])
+def test_from_samples_stores_whichever_is_smaller(n_samples):
+    case = random_case([(3, 2)], n_pairs=N_PAIRS, n_samples=n_samples)
+    sums = PairSums.from_samples(features_of(case), case.pairs[:, 0], case.pairs[:, 1])
+    assert sums.features[0].shape[0] == min(n_samples, N_PAIRS)
+    assert_allclose(sums.distances(), case.distances([np.eye(3)]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("linear_solver", ["dense", "woodbury", "cg"])
+def test_results_do_not_depend_on_the_limits(linear_solver):
+    case = random_case([(3, 2), (2, 1)], n_pairs=200, weights=True, prior=True)
+    solver = Newton(linear_solver=linear_solver)
+    expected = case.learn(solver=solver)
+    for limits in ({"chunk_bytes": 1}, {"chunk_bytes": 1, "eager_bytes": 0, "svec_bytes": 0}):
+        result = solver.solve(limited(case.problem(), **limits), tol=1e-12)
+        assert_matrices_allclose(result.W, expected.W)
+        assert_allclose([result.b0, result.primal], [expected.b0, expected.primal], rtol=1e-10)
+        assert_array_equal(result.active, expected.active)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("limits", LIMITS)
+def test_sums_work_on_strict_arrays(way, limits):
+    xp = pytest.importorskip("array_api_strict")
+    case = random_case([(3, 2), (2, 4)], n_pairs=N_PAIRS)
+    plain = WAYS[way](case, LIMITS[limits])
+    first, second = (
+        None if index is None else xp.asarray(index) for index in (plain.first, plain.second)
+    )
+    features = [xp.asarray(block) for block in plain.features]
+    strict = PairSums(features, first, second, limits=LIMITS[limits])
+    V, G = random_matrices(case), random_factors(case)
+    s, chosen = np.random.default_rng(2).normal(size=N_PAIRS), np.array([7, 3, 41])
+    for ours, theirs in [
+        (plain, strict),
+        (plain.transformed(G), strict.transformed([xp.asarray(g) for g in G])),
+    ]:
+        assert_allclose(np.asarray(theirs.distances()), ours.distances(), rtol=1e-12)
+        quadratic = theirs.quadratic([xp.asarray(v) for v in V])
+        assert_allclose(np.asarray(quadratic), ours.quadratic(V), rtol=1e-11, atol=1e-13)
+        scatter = theirs.scatter(xp.asarray(s))
+        assert_matrices_allclose([np.asarray(S) for S in scatter], ours.scatter(s))
+        part = theirs.take(xp.asarray(chosen))
+        assert_allclose(np.asarray(part.distances()), ours.take(chosen).distances(), rtol=1e-12)
+    rows = strict.svec_rows(strict.rows(slice(0, 5)))
+    assert_allclose(np.asarray(rows), plain.svec_rows(plain.rows(slice(0, 5))), rtol=1e-12)
+    assert_allclose(np.asarray(unsvec(svec(xp.asarray(V[0])), len(V[0]))), V[0], rtol=1e-14)
+
+
+# Memory
+
+
+def sums_of(n_pairs, n, width, **limits):
+    """Return the sums over random pairs of 20 samples of n × width numbers."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(20, size=n_pairs)
+    second = (first + rng.integers(1, 20, size=n_pairs)) % 20
+    features = [rng.normal(size=(20, width, n))]
+    return PairSums(features, first, second, limits=Limits(**limits))
+
+
+def test_a_chunk_has_as_many_pairs_as_fit_into_its_limit():
+    numbers = 6  # of a pair
+    for pairs_per_chunk in (16, 17, 40):
+        sums = sums_of(100, 3, 2, chunk_bytes=8 * numbers * pairs_per_chunk + 1)
+        sizes = [part.stop - part.start for part, _ in sums.chunks()]
+        assert sizes[0] == pairs_per_chunk
+        assert max(sizes) == pairs_per_chunk
+        # Work on 8 times as many numbers per pair may use four chunks' room.
+        sizes = [part.stop - part.start for part, _ in sums.chunks(numbers_per_pair=8 * numbers)]
+        assert max(sizes) == max(SMALLEST_CHUNK, pairs_per_chunk // 2)
+
+
+def test_a_chunk_has_sixteen_pairs_at_least():
+    sizes = [part.stop - part.start for part, _ in sums_of(40, 3, 2, chunk_bytes=0).chunks()]
+    assert sizes == [16, 16, 8]
+
+
+def test_features_above_the_limit_are_multiplied_chunk_by_chunk():
+    size, G = 8 * 20 * 3 * 2, [np.eye(3)]
+    assert sums_of(100, 3, 2, eager_bytes=size).transformed(G).factors is None
+    late = sums_of(100, 3, 2, eager_bytes=size - 1).transformed(G)
+    assert late.factors is G
+    assert late.features[0].shape == (20, 2, 3)
+
+
+def test_svec_rows_are_kept_within_their_limits():
+    size = 8 * 100 * svec_size(3)
+    assert sums_of(100, 3, 2, svec_bytes=size).kept_svec_rows.shape == (100, svec_size(3))
+    assert sums_of(100, 3, 2, svec_bytes=size - 1).kept_svec_rows is None
+    assert sums_of(100, 3, 2, svec_width=svec_size(3)).kept_svec_rows is not None
+    assert sums_of(100, 3, 2, svec_width=svec_size(3) - 1).kept_svec_rows is None
+    counted = sums_of(100, 3, 2)
+    counted.keeps_svec = False
+    assert counted.kept_svec_rows is None
+
+
+def test_the_default_limits_bound_what_a_problem_keeps():
+    """Sums just above the limits, whose arrays would be large, keep nothing."""
+    default = Limits()
+    assert sums_of(default.svec_bytes // (8 * svec_size(10)) + 1, 10, 1).kept_svec_rows is None
+    assert sums_of(30, 25, 1).kept_svec_rows is None  # 325 numbers per pair
+    sums = sums_of(20_000, 10, 1)
+    assert max(part.stop - part.start for part, _ in sums.chunks()) == default.chunk_bytes // 80
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    """Pretend that arrays are on a GPU; return a function that sets its free memory."""
+    free = {"bytes": 2**30}
+    monkeypatch.setattr(sums_module, "on_gpu", lambda array: True)
+    monkeypatch.setattr(sums_module, "free_bytes", lambda array: free["bytes"])
+    return lambda size: free.update(bytes=size)
+
+
+def test_on_a_gpu_limits_depend_on_its_free_memory(fake_gpu):
+    size, G = 8 * 20 * 3 * 2, [np.eye(3)]
+    fake_gpu(8 * size)
+    assert sums_of(100, 3, 2, eager_bytes=0).transformed(G).factors is None
+    fake_gpu(8 * size - 8)
+    assert sums_of(100, 3, 2).transformed(G).factors is G
+    sums = sums_of(100, 3, 2, chunk_bytes=1, gpu_chunk_bytes=8 * 6 * 30)
+    assert max(part.stop - part.start for part, _ in sums.chunks()) == 30
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_a_gpu_holds_differences_where_it_has_room(fake_gpu, limits):
+    case = random_case([(3, 2), (2, 4)], n_pairs=N_PAIRS)
+    options = vars(LIMITS[limits]) | {"gpu_chunk_bytes": LIMITS[limits].chunk_bytes}
+    sums = as_samples(case, Limits(**options)).transformed(random_factors(case))
+    size, V = 8 * N_PAIRS * sums.numbers_per_pair, random_matrices(case)
+    fake_gpu(8 * size)
+    held = sums.held()
+    assert held.first is None
+    assert held.factors is None
+    assert held.features[0].shape[0] == N_PAIRS
+    assert held.held() is held
+    assert held.limits is sums.limits
+    one = np.ones(N_PAIRS)
+    (q, S), (expected, T) = (each.product(V, one, one) for each in (held, sums))
+    assert_allclose(q, expected, rtol=1e-12)
+    assert_matrices_allclose(S, T)
+    fake_gpu(8 * size - 8)
+    assert sums.held() is sums
+
+
+def test_on_a_cpu_differences_are_not_held():
+    sums = sums_of(100, 3, 2)
+    assert sums.held() is sums
+
+
+def peak_of(function):
+    """Return the bytes allocated at most during a call."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_rounding_errors_are_bounded_in_chunks():
+    rng = np.random.default_rng(0)
+    features, factor = [rng.normal(size=(2_000, 5, 8))], [np.eye(8)]
+    whole = PairSums(features)
+    chunked = PairSums(features, limits=Limits(chunk_bytes=8 * 40 * 100))
+    assert_allclose(chunked.rounding(factor), whole.rounding(factor), rtol=1e-14)
+    assert peak_of(lambda: chunked.rounding(factor)) < features[0].nbytes / 2
+    assert peak_of(lambda: whole.rounding(factor)) > features[0].nbytes / 2
+
+
+def test_no_array_of_all_differences_is_held():
+    n_pairs, n, width = 10_000, 10, 40
+    case = random_case([(n, width)], n_pairs=n_pairs, n_samples=60, C=1e-3)
+    results = []
+    peak = peak_of(lambda: results.append(case.learn(tol=1e-6)))
+    assert results[0].converged
+    assert peak < 0.5 * (8 * n_pairs * n * width)
