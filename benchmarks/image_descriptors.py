@@ -24,7 +24,8 @@ from common import describe_machine
 
 from tatml import Blocks
 from tatml.features import CovarianceDescriptor
-from tatml.features._image_covariances import _points, make_plan
+from tatml.features._image_covariances import _points
+from tatml.features._image_plan import make_plan
 from tatml.features._inputs import read_images
 from tatml.features._pixel_features import LUMA
 from tatml.features._resampling import Resampler, scaled_size
@@ -92,9 +93,9 @@ def loop_over_images(images: np.ndarray, with_place: bool) -> Blocks:
 def derivatives_alone(images: np.ndarray) -> None:
     """Of the intensity at both scales, as the library computes them on its way."""
     recipe = CovarianceDescriptor(DERIVATIVES, scales=SCALES)._recipe()
-    (group,), n_images = read_images(images)
+    (group,) = read_images(images)
     plan, workspace = make_plan(group, recipe), Workspace()
-    for _ in _points(plan, range(n_images), workspace):
+    for _ in _points(plan, range(len(images)), workspace):
         pass
 
 
