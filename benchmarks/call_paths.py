@@ -29,7 +29,7 @@ Place = tuple[str, str]  # a file, and the function in it
 
 
 class Recorder:
-    """Record a call with `sys.setprofile`; functions of other packages do not count."""
+    """The functions of tatml that a call enters, recorded with `sys.setprofile`."""
 
     def __init__(self) -> None:
         self.entered: Counter[Place] = Counter()

@@ -24,7 +24,7 @@ __all__ = [
     "read_image",
 ]
 
-LARGEST_FILE = 2**24  # largest file in bytes: ten times the largest image of these datasets
+LARGEST_FILE = 2**24  # largest file in bytes: over ten times the largest image of these datasets
 
 
 @dataclass(frozen=True)

@@ -260,9 +260,8 @@ def _filtered_noise(filters: NDArray, shape: tuple[int, ...], rng: Any) -> Float
     n_times = shape[-1]
     noise = np.fft.irfft(filters * np.fft.rfft(rng.standard_normal(shape)), n=n_times)
     power = filters.astype(float) ** 2
-    mirrored = power[
-        1 : (n_times + 1) // 2
-    ].sum()  # all frequencies but 0 and n_times / 2 count twice
+    # All frequencies but 0 and n_times / 2 count twice.
+    mirrored = power[1 : (n_times + 1) // 2].sum()
     return noise / np.sqrt((power.sum() + mirrored) / n_times)
 
 

@@ -22,7 +22,7 @@ Floats = NDArray[np.floating]
 
 
 class BlockUnion(TransformerMixin, _BaseComposition):
-    """Apply several transformers to the same samples, and join the results as Blocks.
+    """Union of transformers, whose results are joined as Blocks.
 
     It is the counterpart of scikit-learn's `FeatureUnion` for Blocks. A transformer that returns a
     3-D array adds one block of matrices, one that returns a 2-D array adds one block of vectors,
@@ -242,7 +242,7 @@ def _join(named: list[tuple[str, Any]], results: list[Any]) -> Blocks:
 
 
 class BlockScaler(TransformerMixin, BaseEstimator):
-    """Scale blocks, so that none dominates the distance.
+    """Common scale of blocks, so that none dominates the distance.
 
     Each block is divided by one number: the root mean squared Frobenius distance of two different
     training samples, which is √(2v) with v the sum of the variances of its entries. Then the mean

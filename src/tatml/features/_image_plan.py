@@ -23,7 +23,7 @@ SMALLEST_SIDE = 3  # smallest side of an image in pixels: a second difference ne
 
 @dataclass(frozen=True)
 class MemoryLimits:
-    """How much of the images one thread processes at a time.
+    """Limits of what one thread processes at a time.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the images of one group are processed.
+    """The steps that process the images of one group.
 
     In memory, the planes of the channels precede the other features, so that channels that are
     features need not be copied.

@@ -34,7 +34,7 @@ SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as 
 
 
 class CovarianceDescriptor(MatrixTransformer):
-    """Describe an image by the covariance matrix of the features of its pixels.
+    """Covariance matrix of the features of the pixels of an image.
 
     The features of a pixel are its intensity and derivatives, for example. The d × d covariance
     matrix of these features over all pixels is the descriptor of the image. It does not change

@@ -67,9 +67,7 @@ class Strip:
         flat = self.intensity.reshape(-1)
         steps = self.workspace.empty("across", (len(flat) + 1,))
         np.subtract(flat[1:], flat[:-1], out=steps[1:-1])
-        steps[:: self.planes.shape[-1]] = (
-            0.0  # differences between the end of a row and the start of the next one
-        )
+        steps[:: self.planes.shape[-1]] = 0.0  # from the end of a row to the start of the next one
         return steps[:-1], steps[1:]
 
     @cached_property

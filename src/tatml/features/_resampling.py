@@ -37,7 +37,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Resampler:
-    """Resample images of one size to a smaller size.
+    """Map from images of one size to images of a smaller size.
 
     Attributes
     ----------

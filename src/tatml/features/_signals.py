@@ -26,7 +26,7 @@ CHUNK_ENTRIES = 2**20  # entries of the signals per chunk: filtering makes sever
 
 
 class FilterBankCovariance(MatrixTransformer):
-    """Compute the covariance of the channels of each trial in several frequency bands.
+    """Covariance of the channels of each trial, in several frequency bands.
 
     A Butterworth band-pass filter is applied forwards and backwards, which leaves the phase
     unchanged; then the covariance of the channels over time is computed. Each band is a block. Use

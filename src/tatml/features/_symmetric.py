@@ -19,7 +19,7 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Chunking:
-    """How the samples are divided into chunks and distributed over threads.
+    """Sizes of chunks, and when chunks are distributed over threads.
 
     Attributes
     ----------
@@ -133,9 +133,7 @@ def _for_each_chunk(task: Callable[[slice], None], array: Floats, chunking: Chun
                 task(rows)
         else:
             with ThreadPoolExecutor(min(n_threads, len(chunks))) as executor:
-                list(
-                    executor.map(task, chunks)
-                )  # reading the results raises the errors of the tasks
+                list(executor.map(task, chunks))  # the list raises the errors of the tasks
 
 
 def _blas_threads() -> int:

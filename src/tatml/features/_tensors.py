@@ -22,7 +22,7 @@ Floats = NDArray[np.floating]
 
 
 class Unfold(MatrixTransformer):
-    """Unfold tensors: one matrix per mode.
+    """Unfoldings of tensors: one matrix per mode.
 
     The mode-m unfolding of a d_0 × … × d_{k−1} tensor is a matrix with d_m rows. Its columns run
     over all other modes in their order, the first of them varying fastest (Kolda and Bader, Tensor

@@ -22,7 +22,7 @@ Floats = NDArray[np.floating]
 
 
 class Vectorize(TransformerMixin, BaseEstimator):
-    """Turn matrices into vectors with the same distances.
+    """Vectors of matrices, with the same distances.
 
     A symmetric matrix becomes its upper triangle, row by row, with the entries off the diagonal
     multiplied by √2, since each occurs twice in the matrix (svec). Any other matrix becomes the
