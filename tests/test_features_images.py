@@ -14,6 +14,7 @@ from images_helpers import (
     COLOUR,
     GREY,
     SHRINKAGES,
+    SMALL_STRIPS,
     as_arrays,
     assert_is_direct,
     assert_same_result,
@@ -113,6 +114,10 @@ def test_images_larger_than_the_default_limit_are_read_in_strips():
         assert plan.images_at_once == 0
         assert plan.rows_at_once(plan.levels[0]) == limit // (8 * 9 * 1100)
     assert plan.rows_at_once(plan.levels[0]) < 60
+    small, large = (make_plan(group, plan.recipe, 2, limits) for limits in (SMALL_STRIPS, whole))
+    assert (small.images_at_once, small.rows_at_once(small.levels[0])) == (0, 3)
+    assert large.images_at_once > 0
+    assert large.rows_at_once(large.levels[0]) == 60
     assert_same_result(
         descriptor.transform(image), transform_in_strips(descriptor, image, limits=whole)
     )
