@@ -1,4 +1,4 @@
-"""Datasets read from a folder: both forms, where they are looked for, and what comes back."""
+"""Datasets in a folder: both forms, the search order, and the result."""
 
 import sys
 from inspect import signature
@@ -77,7 +77,7 @@ def test_images_need_pillow_and_the_error_names_the_extra(mini, tmp_path, monkey
 
 @each_dataset
 def test_the_search_order(mini, tmp_path):
-    """Each place holds other pixels; the first one that is left is taken."""
+    """Each place has other pixels; the first remaining place is read."""
     subfolder = tmp_path / mini.layout.name
     archives = [mini.write_archive(tmp_path, 1), mini.write_archive(subfolder, 2)]
     trees = [mini.write_tree(subfolder, 3), mini.write_tree(tmp_path, 4)]

@@ -1,4 +1,4 @@
-"""Files that are damaged, too large, of the wrong kind or somewhere else: each is named."""
+"""Errors name files that are damaged, too large, of another kind, or outside the folder."""
 
 import io
 import re
@@ -19,7 +19,7 @@ def no_folder_in_the_environment(monkeypatch):
 
 
 def assert_named(mini, folder, path, problem=""):
-    """The error names the file and says how to lay the data out."""
+    """Assert that the error names the file and says where to put the data."""
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: .*{problem}") as caught:
         read(mini, folder)
     assert ADVICE + mini.archive in str(caught.value)
@@ -222,7 +222,7 @@ def test_other_class_names_are_refused(tmp_path):
 
 
 def npy_bytes(shape, n_bytes, dtype="|u1"):
-    """An npy file that claims a shape, and holds some bytes."""
+    """Return an npy file whose header states a shape, with some bytes of data."""
     stream = io.BytesIO()
     header = {"descr": dtype, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, header)

@@ -44,7 +44,7 @@ def log_and_power(**options):
 
 
 class Recorder(TransformerMixin, BaseEstimator):
-    """Gives back the mean of X and y of `fit`, and has no columns."""
+    """A transformer that returns the mean of y, and records what `fit` got."""
 
     def fit(self, X, y=None):
         self.X_, self.y_ = X, y
@@ -115,7 +115,7 @@ def test_unions_nest():
 
 
 def test_the_squared_distance_is_the_mean_over_the_blocks():
-    """With W = I, theory: D = (1/M) Σ_m ‖Δ_m‖²; joined vectors have M times as much."""
+    """With W = I, D = (1/M) Σ_m ‖Δ_m‖²; the squared distance of joined vectors is M D."""
     X = matrices(2)
     blocks = log_and_power().fit_transform(X)
     mean = np.mean([np.sum((array[0] - array[1]) ** 2) for array in blocks.arrays])

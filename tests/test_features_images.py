@@ -1,4 +1,4 @@
-"""Covariance descriptors against loops over pixels: batches, lists, strips, threads, memory."""
+"""Covariance descriptors compared with loops over pixels; lists, strips, threads, memory."""
 
 import os
 import tracemalloc
@@ -145,7 +145,7 @@ def test_any_size_scale_and_grid_is_that_of_a_loop(height, width, scale, regions
 
 @each_case("shrinkage", SHRINKAGES)
 def test_images_with_hardly_any_variance_lose_no_digits(shrinkage):
-    """The slope of a ramp is ten thousand times what it varies by; the other image is as usual."""
+    """The slope of the ramp is ten thousand times its variation."""
     usual = draw_images(n_images=1)[0]
     ramp = 1e4 * np.add.outer(np.arange(17.0), np.arange(22.0)) + usual
     names = ("intensity", "|Ix|", "|Iy|", "|Ixx|")

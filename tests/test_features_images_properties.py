@@ -1,4 +1,4 @@
-"""What covariance descriptors must do under symmetries, in scikit-learn, and without variance."""
+"""Covariance descriptors under symmetries, in scikit-learn, and of constant images."""
 
 import pickle
 
@@ -36,7 +36,7 @@ def all_features(**options):
 
 
 def apply(change, blocks):
-    """The covariances of features that are changed linearly, with the diagonal left out."""
+    """Return the covariances of linearly transformed features, without changing the diagonal."""
     eye = 0.01 * np.eye(len(ALL))
     return [change @ (block - eye) @ change.T + eye for block in blocks.arrays]
 
@@ -148,7 +148,7 @@ def flatten(X):
 
 
 def two_textures():
-    """Horizontal and vertical stripes with noise, and their labels."""
+    """Return horizontal and vertical stripes with noise, and their labels."""
     rng = np.random.default_rng(0)
     stripes = np.tile(np.sin(np.arange(16)), (16, 1))
     y = np.arange(20) % 2

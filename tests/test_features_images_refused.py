@@ -1,4 +1,4 @@
-"""What a covariance descriptor refuses: the parameter, what was expected, what came and where."""
+"""Errors of covariance descriptors name the parameter, what was expected, and the sample."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Smaller images: a proper low-pass filter, for any scale and size."""
+"""Downsampling of images is a low-pass filter for any scale and size."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tatml.features._workspace import Workspace
 
 
 def resample(image, shape):
-    """The image or the stack of images on a grid of another shape."""
+    """Return the image or the stack of images resampled to another shape."""
     out = np.empty((*image.shape[:-2], *shape))
     return Resampler.between(image.shape[-2:], shape)(image, 0, shape[0], out, Workspace())
 
@@ -38,7 +38,7 @@ def test_half_the_scale_kills_a_checkerboard():
 
 def test_half_the_scale_keeps_what_is_slow_and_removes_what_is_fast():
     def response(frequency):
-        """Of a wave along x, at the centres of the new pixels."""
+        """Return the resampled wave along x, and the wave at the centres of the new pixels."""
         old, new = np.arange(200), 2 * np.arange(100) + 0.5
         wave = np.tile(np.cos(2 * np.pi * frequency * old), (6, 1))
         small = resample(wave, (3, 100))[1]

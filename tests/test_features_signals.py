@@ -1,4 +1,4 @@
-"""Covariances in frequency bands: pyRiemann's, and what filters must do."""
+"""Covariances in frequency bands: agreement with pyRiemann, and properties of filters."""
 
 import re
 from functools import partial
@@ -119,7 +119,7 @@ def test_no_phase_is_shifted():
 
 
 def test_a_trial_backwards_has_the_same_covariance():
-    """Forwards and backwards differ in how they start: only near the ends of a trial."""
+    """The two directions differ only near the ends of a trial."""
     window = scipy.signal.windows.tukey(1_000, 0.6)
     X = (noise(n_times=1_000) - 5.0) * window
     for before, after in zip(
@@ -200,7 +200,7 @@ def test_trials_may_be_longer_than_in_fit():
 
 
 class Epochs:
-    """What MNE's Epochs look like from outside."""
+    """An object with the interface of MNE's Epochs."""
 
     def __init__(self, data, sfreq):
         self.data = data

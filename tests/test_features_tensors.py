@@ -1,4 +1,4 @@
-"""Unfoldings of tensors against a loop over their entries."""
+"""Unfoldings of tensors are those of a loop over the entries."""
 
 from functools import partial
 from itertools import product
@@ -50,7 +50,7 @@ def test_unfoldings_agree_with_a_loop_over_the_entries(shape):
 
 
 def test_the_example_of_kolda_and_bader():
-    """Their example 2.1: a 3 × 4 × 2 tensor with the entries 1, …, 24."""
+    """Example 2.1: a 3 × 4 × 2 tensor with the entries 1, …, 24."""
     X = np.arange(1.0, 25).reshape(3, 4, 2, order="F")[None]
     first, second, third = Unfold().transform(X).arrays
     assert_array_equal(first[0, 0], [1, 4, 7, 10, 13, 16, 19, 22])

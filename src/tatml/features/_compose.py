@@ -21,7 +21,7 @@ __all__ = ["BlockScaler", "BlockUnion"]
 Floats = NDArray[np.floating]
 
 
-class BlockUnion(TransformerMixin, _BaseComposition):
+class BlockUnion(MatrixTransformer, _BaseComposition):
     """Union of transformers, whose results are joined as Blocks.
 
     It is the counterpart of scikit-learn's `FeatureUnion` for Blocks. A transformer that returns a
@@ -96,10 +96,6 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         self
         """
         return self._set_params("transformer_list", **params)
-
-    def set_output(self, *, transform: str | None = None) -> BlockUnion:
-        """Do nothing: Blocks stay Blocks when a pipeline is asked for data frames."""
-        return self
 
     def fit(self, X: Any, y: Any = None) -> BlockUnion:
         """Fit a copy of each transformer.
@@ -182,12 +178,6 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         if not kept:
             raise ValueError("transformer_list: expected at least one transformer, got none")
         return kept
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 class _Passthrough(MatrixTransformer):

@@ -21,10 +21,10 @@ Form = Literal["vectors", "matrices", "blocks"]
 
 
 class MatrixTransformer(TransformerMixin, BaseEstimator):
-    """Base class of transformers that return matrices, which do not fit into data frames."""
+    """Base class of transformers that return matrices or Blocks, which are no data frames."""
 
     def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
-        """Do nothing: matrices stay arrays when a pipeline is asked for data frames."""
+        """Do nothing: matrices and Blocks stay as they are when a pipeline returns data frames."""
         return self
 
     def __sklearn_tags__(self) -> Tags:
