@@ -1,11 +1,10 @@
-"""Seconds of a benchmark against those of an earlier commit, run by turns.
+"""Compare the seconds of a benchmark with those of an earlier commit, run alternately.
 
     python benchmarks/against_commit.py REV benchmarks/newton_steps.py [options of the benchmark]
 
 The earlier commit is checked out into a temporary folder, and runs its own version of the
-benchmark, because the names of arguments may have changed. Each round runs both once, so that a
-busy machine slows both down alike. Prints the ratio of each round,
-the median ratio and the spread (the least and the largest ratio).
+benchmark, because names may have changed. Each round runs both once, so that a busy machine slows
+both down. Prints the ratio of each round, the median ratio, and the smallest and largest ratio.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def seconds(script: list[str], root: Path) -> float:
-    """Run the script of one checkout with the code of the same checkout."""
+    """Run the script of a checkout with its own code, and return the seconds."""
     environment = os.environ | {"PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, str(root / script[0]), *script[1:]]
     start = perf_counter()

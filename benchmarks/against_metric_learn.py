@@ -1,15 +1,15 @@
-"""TATML and our ITML against metric-learn's ITML, on the same 2,000 pairs.
+"""Compare TATML and our ITML with metric-learn's ITML on the same 2,000 pairs.
 
-Needs metric-learn, whose last release needs an older scikit-learn: `make test-metric-learn` sets up
-an environment with both, then
+Requires metric-learn, whose last release requires an older scikit-learn. `make test-metric-learn`
+sets up an environment with both; then run
 
     PYTHONPATH=build/metric-learn/published/metric-learn-0.7.0 \\
         .venv-metric-learn/bin/python benchmarks/against_metric_learn.py
 
 metric-learn's ITML gets standardised features and bounds in squared units (percentiles of squared
-distances), where it is at its best; its default bounds, of unsquared distances, are run as well.
-Its own stopping rule is its tolerance on the multipliers; whether it met it is told by its number
-of cycles, 1,000 being its limit. Ours stop at a certified gap of 1e-6.
+distances), with which it works best; its default bounds, of unsquared distances, are run as well.
+It stops at a tolerance on the multipliers, or after 1,000 cycles. Our methods stop at a certified
+gap of 1e-6.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from tatml.losses import BurgLoss
 N_PAIRS = 2000
 
 
-def draw(y, seed):
+def sample_pairs(y, seed):
+    """Draw random pairs of the samples."""
     n_pairs, random_state = -(-N_PAIRS // (y.max() + 1)), np.random.RandomState(seed)
     return sampling.draw_random_pairs(y, n_pairs_per_class=n_pairs, random_state=random_state)
 
 
 def our_itml(X, pairs, bounds):
-    """The matrix, by Newton's method to a certificate."""
+    """Solve the problem of ITML with Newton's method to a certified gap."""
     bound = np.where(pairs.similar, *bounds)
     loss = BurgLoss(pairs.sign, np.ones(len(pairs)), bound)
     return Newton().solve(LogDetProblem.build(Blocks(X), pairs, loss), tol=1e-6)
 
 
 def quality(A, data, threshold=None):
-    """3-NN accuracy and AUC on the held-out half; balanced accuracy at a threshold."""
+    """Return 3-NN accuracy, AUC and balanced accuracy at the threshold on the held-out half."""
     train, test, y_train, y_test = data
     known, wanted = train @ A.T, test @ A.T
     accuracy = KNeighborsClassifier(3).fit(known, y_train).score(wanted, y_test)
@@ -77,7 +78,7 @@ def main() -> None:
         data = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
         scaler = StandardScaler().fit(data[0])
         data = [scaler.transform(data[0]), scaler.transform(data[1]), data[2], data[3]]
-        pairs = draw(data[2], 0)
+        pairs = sample_pairs(data[2], 0)
         formed, labels = data[0][pairs.index], np.where(pairs.similar, 1, -1)
         squared = np.sum((formed[:, 0] - formed[:, 1]) ** 2, axis=1)
         bounds = np.percentile(squared, [5, 95])
@@ -93,7 +94,7 @@ def main() -> None:
             seconds, _ = timed(
                 lambda t=theirs, f=formed, y_=labels, b=given: t.fit(f, y_, bounds=b), repeats=1
             )
-            done = "its tolerance was met" if theirs.n_iter_ < 999 else "not converged"
+            done = "converged" if theirs.n_iter_ < 999 else "not converged"
             note = f"{theirs.n_iter_ + 1} cycles, {done}"
             scores = quality(theirs.components_, data, theirs.threshold_)
             show(f"metric-learn's ITML, {kind}", seconds, base, note, scores)

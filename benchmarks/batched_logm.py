@@ -1,10 +1,10 @@
-"""Logarithms of many covariance matrices: LogEuclidean against SciPy's loop and pyRiemann.
+"""Logarithms of many matrices: compare LogEuclidean with a loop over SciPy and with pyRiemann.
 
-Microseconds of processor time for each matrix, on one thread, checks of the input included.
-LogEuclidean and pyRiemann's logm both take the whole stack; they take turns, and the ratio is the
-median over the turns. The loop over scipy.linalg.logm runs on a part of the matrices. The last
-column is the largest difference to SciPy's entries. The last line is the time that passes for the
-largest stack where all threads that the BLAS may use are free to help.
+Microseconds of processor time per matrix, on one thread, including checks of the input.
+LogEuclidean and pyRiemann's logm process the whole stack; they run alternately, and the ratio is
+the median over the runs. The loop over scipy.linalg.logm runs on some of the matrices. The last
+column is the largest difference from SciPy's entries. The last line is the wall-clock time for the
+largest stack with all threads that the BLAS may use.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def scipy_loop(matrices: np.ndarray) -> np.ndarray:
 
 
 def time_each(function, matrices: np.ndarray, clock=process_time) -> float:
-    """Seconds for each matrix."""
+    """Return the seconds per matrix."""
     start = clock()
     function(matrices)
     return (clock() - start) / len(matrices)
 
 
 def take_turns(matrices: np.ndarray, turns: int, clock=process_time) -> np.ndarray:
-    """Seconds of LogEuclidean and of pyRiemann for a matrix, a row for each turn."""
+    """Return the seconds per matrix of LogEuclidean and pyRiemann, one row per turn."""
     functions = (LogEuclidean().transform, logm)
     return np.array([[time_each(f, matrices, clock) for f in functions] for _ in range(turns)])
 
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer turns")
     options = parser.parse_args()
     turns = 7 if options.quick else 51
-    # SciPy warns where its own estimate of the error is a thousand times the rounding error.
+    # SciPy warns if its own estimate of the error exceeds a thousand times the rounding error.
     warnings.filterwarnings("ignore", message="logm result may be inaccurate")
     print(describe_machine())
     print(f"{'n':>3} {'matrices':>8} {'tatml':>9} {'SciPy':>9} {'pyRiemann':>11} ", end="")

@@ -1,9 +1,9 @@
-"""How much of the library a reader meets on the way of `TATML().fit` and of `learn_metric`.
+"""Count the functions and files that `TATML().fit` and `learn_metric` go through.
 
-Counts the distinct functions and files of tatml that a call on wine enters, and how many of its
-functions are under way at the deepest place. Lambdas and comprehensions are counted apart: the
-version of Python decides whether a comprehension is a function. Each call is the first one of a
-fresh process, so that cached functions count as well.
+Counts the distinct functions and files of tatml that a call on wine enters, and the largest depth
+of the call stack. Lambdas and comprehensions are counted separately, because the version of Python
+determines whether a comprehension is a function. Each call is the first one of a new process, so
+that cached functions count as well.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ Place = tuple[str, str]  # a file, and the function in it
 
 
 class Recorder:
-    """Follows a call by `sys.setprofile`; the functions of other packages do not count."""
+    """The functions of tatml that a call enters, recorded with `sys.setprofile`."""
 
     def __init__(self) -> None:
         self.entered: Counter[Place] = Counter()
         self.deepest: list[Place] = []
-        self._under_way: list[Place] = []
+        self._stack: list[Place] = []
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(f"{ROOT}/"):
             return
         if event == "return":
-            self._under_way.pop()
+            self._stack.pop()
             return
         place = str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname
         self.entered[place] += 1
-        self._under_way.append(place)
-        if len(self._under_way) > len(self.deepest):
-            self.deepest = list(self._under_way)
+        self._stack.append(place)
+        if len(self._stack) > len(self.deepest):
+            self.deepest = list(self._stack)
 
 
 def fit() -> None:
@@ -63,7 +63,7 @@ CALLS: dict[str, Callable[[], None]] = {"TATML().fit(X, y)": fit, "learn_metric"
 
 
 def follow(name: str) -> Recorder:
-    """Make one call and record what it enters."""
+    """Make one call, and record the functions that it enters."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     recorder = Recorder()
     sys.setprofile(recorder)
@@ -76,7 +76,7 @@ def follow(name: str) -> Recorder:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true", help="also the functions, file by file")
+    parser.add_argument("--list", action="store_true", help="also print the functions per file")
     options = parser.parse_args()
     print(describe_machine())
     print(f"{'call on wine':<20}{'functions':>10}{'lambdas etc.':>14}{'files':>7}{'depth':>7}")

@@ -1,4 +1,4 @@
-"""What the benchmarks share: synthetic samples, timing, a line about the machine."""
+"""Functions that the benchmarks share: synthetic samples, timing, versions and cores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tatml import Blocks
 
 
 def describe_machine() -> str:
-    """Versions and cores, to stand above every table."""
+    """Return the versions and the number of cores in one line."""
     return (
         f"tatml {tatml.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}, {os.cpu_count()} cores"
@@ -23,7 +23,7 @@ def describe_machine() -> str:
 
 
 def timed(function, *args, repeats: int = 3, **kwargs) -> tuple[float, object]:
-    """The shortest of some runs, in seconds, and what the last one returned."""
+    """Return the seconds of the fastest of several runs, and the result of the last one."""
     best, result = float("inf"), None
     for _ in range(repeats):
         start = perf_counter()
@@ -35,7 +35,7 @@ def timed(function, *args, repeats: int = 3, **kwargs) -> tuple[float, object]:
 def make_classes(
     n_samples: int, shape: tuple[int, int], n_blocks: int, spread: float, seed: int = 0
 ) -> tuple[Blocks, np.ndarray]:
-    """Noisy matrices around class means; the mean squared distance within a class is about 1."""
+    """Return noisy matrices around class means; the mean squared distance in a class is about 1."""
     rng = np.random.default_rng(seed)
     n_classes, size = 20, shape[0] * shape[1]
     y = rng.integers(n_classes, size=n_samples)
@@ -47,7 +47,7 @@ def make_classes(
 
 
 def draw_pairs(y: np.ndarray, n_pairs: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Half of the pairs similar, half dissimilar, drawn at random."""
+    """Draw random pairs, half of them similar."""
     rng = np.random.default_rng(seed)
     order = np.argsort(y, kind="stable")
     starts = np.searchsorted(y[order], np.arange(y.max() + 2))

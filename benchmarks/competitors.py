@@ -1,9 +1,9 @@
-"""TATML beside its competitors: accuracy of 3-NN, verification, and the time of a fit.
+"""Compare TATML with other methods: accuracy of 3-NN, verification, and the time of a fit.
 
-Random halves of every data set of `study_data` (split by object where there are groups). Every
+Random halves of every dataset of `study_data` (split by object where there are groups). Every
 method is at its best: tables are standardised for those that need it, matrices become vectors for
 those that take none, and ITML's γ, GMML's t and LDA's shrinkage are chosen by cross-validation in
-the training half, as TATMLCV chooses C. Printed for each data set and as a mean: accuracy of 3-NN /
+the training half, as TATMLCV chooses C. Printed for each dataset and as a mean: accuracy of 3-NN /
 area under the ROC curve of pairs / balanced accuracy at the method's own threshold; then the
 seconds of a fit relative to TATML's.
 
@@ -36,8 +36,8 @@ from threshold_quality import held_out_pairs
 from tatml import GMML, ITML, TATML, TATMLCV, Euclidean
 
 
-class Table(TransformerMixin, BaseEstimator):
-    """Vectors of whatever it is given."""
+class Vectors(TransformerMixin, BaseEstimator):
+    """A transformer that turns samples into vectors."""
 
     def fit(self, X, y=None):
         return self
@@ -47,7 +47,7 @@ class Table(TransformerMixin, BaseEstimator):
 
 
 def tuned(metric, grid):
-    """The metric with the parameters that are best for 3-NN in cross-validation."""
+    """Return the metric with the parameters that are best for 3-NN in cross-validation."""
     pipeline = Pipeline([("metric", metric), ("knn", KNeighborsClassifier(3))])
     grid = {f"metric__{name}": values for name, values in grid.items()}
 
@@ -64,7 +64,7 @@ def tuned(metric, grid):
 
 
 def lda():
-    steps = make_pipeline(Table(), StandardScaler(), LinearDiscriminantAnalysis(solver="eigen"))
+    steps = make_pipeline(Vectors(), StandardScaler(), LinearDiscriminantAnalysis(solver="eigen"))
     grid = {"lineardiscriminantanalysis__shrinkage": ["auto", 0.01, 0.1, 0.5]}
     return tuned(steps, grid)
 
@@ -72,26 +72,26 @@ def lda():
 METHODS = {
     "Euclidean": lambda seed: Euclidean(random_state=seed),
     "Euclidean, standardised": lambda seed: make_pipeline(
-        Table(), StandardScaler(), Euclidean(random_state=seed)
+        Vectors(), StandardScaler(), Euclidean(random_state=seed)
     ),
     "NCA": lambda seed: make_pipeline(
-        Table(), StandardScaler(), NeighborhoodComponentsAnalysis(random_state=seed)
+        Vectors(), StandardScaler(), NeighborhoodComponentsAnalysis(random_state=seed)
     ),
     "LDA": lambda seed: lda(),
     "ITML": lambda seed: tuned(ITML(random_state=seed), {"gamma": [1e-3, 0.01, 0.1, 1.0, 10.0]}),
     "ITML vec": lambda seed: tuned(
-        make_pipeline(Table(), ITML(random_state=seed)),
+        make_pipeline(Vectors(), ITML(random_state=seed)),
         {"itml__gamma": [1e-3, 0.01, 0.1, 1.0, 10.0]},
     ),
     "GMML": lambda seed: tuned(GMML(random_state=seed), {"t": [0.1, 0.3, 0.5, 0.7, 0.9]}),
     "GMML vec": lambda seed: tuned(
-        make_pipeline(Table(), GMML(random_state=seed)), {"gmml__t": [0.1, 0.3, 0.5, 0.7, 0.9]}
+        make_pipeline(Vectors(), GMML(random_state=seed)), {"gmml__t": [0.1, 0.3, 0.5, 0.7, 0.9]}
     ),
     "TATML": lambda seed: TATML(random_state=seed),
-    "TATML vec": lambda seed: make_pipeline(Table(), TATML(random_state=seed)),
+    "TATML vec": lambda seed: make_pipeline(Vectors(), TATML(random_state=seed)),
     "TATMLCV": lambda seed: TATMLCV(random_state=seed),
     "TATMLCV vec": lambda seed: make_pipeline(
-        Table(),
+        Vectors(),
         TATMLCV(
             priors=["discriminant", "within"],
             pair_strategies=["random", "neighbors"],
@@ -125,7 +125,7 @@ def evaluate(make, X, y, groups, repeats):
 
 
 def row_of(method, name, repeats):
-    """The scores of a method on a data set; a table has no other vector form than itself."""
+    """Return the scores of a method on a dataset."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     X, y, groups = some_of(*load(name))
     start = perf_counter()
@@ -135,13 +135,13 @@ def row_of(method, name, repeats):
 
 
 def wanted(method, name):
-    """Of a table, whose vectors are the table itself, not twice the same."""
+    """Return False for the vector form of a table, which is the table itself."""
     is_table = name in ("wine", "breast cancer", "digits", "iris", "power demand", "gun point")
     return not (is_table and method in ("ITML vec", "GMML vec", "TATML vec"))
 
 
 def print_digits():
-    """TATML with 2,000 pairs beside scikit-learn's NCA and LDA on all digits: the time of a fit."""
+    """Print the fit times of TATML with 2,000 pairs, NCA and LDA on all digits."""
     X, y = load_digits(return_X_y=True)
     plain = {
         "TATML, 2,000 pairs": TATML(n_pairs_per_class=200, random_state=0),
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--methods", default="")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--digits", action="store_true", help="time digits alone")
+    parser.add_argument("--digits", action="store_true", help="only time the fits on digits")
     options = parser.parse_args()
     print(describe_machine())
     if options.digits:
@@ -180,7 +180,7 @@ def main() -> None:
 
 
 def print_sets(table, names, methods):
-    """3-NN / AUC / balanced accuracy at the own threshold, and seconds, in Markdown."""
+    """Print 3-NN, AUC, balanced accuracy at the learnt threshold, and seconds as Markdown."""
     for name in names:
         print(f"\n| {name} | 3-NN | AUC | at its threshold | seconds |\n|---|---|---|---|---|")
         for method in methods:

@@ -1,7 +1,7 @@
-"""TATMLCV against GridSearchCV on the same grid of C: how long each takes, and what each finds.
+"""Compare TATMLCV with GridSearchCV on the same grid of C: seconds and accuracy.
 
-GridSearchCV fits a pipeline of TATML and 3-NN for every C in every fold. TATMLCV follows one path a
-fold. Printed: seconds, their ratio, the chosen C, and the accuracy on a held-out half.
+GridSearchCV fits a pipeline of TATML and 3-NN for every C in every fold. TATMLCV follows one path
+per fold. Prints seconds, their ratio, the chosen C, and the accuracy on a held-out half.
 
     python benchmarks/cv_path.py
 """
@@ -42,7 +42,7 @@ def main() -> None:
             f"{knn.score(path.transform(test), y_test):.3f}",
             flush=True,
         )
-    print(f"median ratio {np.median(ratios):.2f}, largest {max(ratios):.2f} (wanted at most 0.25)")
+    print(f"median ratio {np.median(ratios):.2f}, largest {max(ratios):.2f} (goal: at most 0.25)")
 
 
 if __name__ == "__main__":

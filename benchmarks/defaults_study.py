@@ -1,10 +1,10 @@
-"""Which defaults serve k-NN and verification both? One factor at a time around the defaults.
+"""Find defaults that suit k-NN and verification: vary one factor at a time.
 
-Every configuration is fitted on random halves of every data set of `study_data` (split by object
-where there are groups) and scored on the other half: accuracy of 3-NN, area under the ROC curve of
-pairs, balanced accuracy of pairs at the learnt threshold, and what that loses against the best
-threshold in hindsight. Printed: the mean over the data sets for each configuration, and with --sets
-each set.
+Every configuration is fitted on random halves of every dataset of `study_data` (split by object
+if there are groups) and scored on the other half: accuracy of 3-NN, area under the ROC curve of
+pairs, balanced accuracy of pairs at the learnt threshold, and the loss compared with the best
+threshold in hindsight. Prints the mean over the datasets per configuration, and with --sets the
+scores of each dataset.
 
     python benchmarks/defaults_study.py [--repeats 3] [--only C,prior] [--sets] [--vectors]
         [--jobs 2]
@@ -26,9 +26,9 @@ from threshold_quality import held_out_pairs, judge
 
 from tatml import PAPER, TATML
 
-LARGEST = 1500  # samples taken of a data set: enough to compare, and quick
+LARGEST = 1500  # largest number of samples per dataset, which limits the run time
 
-BEFORE = {"prior": "auto", "C": 1000.0}  # units alone: the best without class scatters
+BEFORE = {"prior": "auto", "C": 1000.0}  # the best setting without a prior from class scatters
 
 FACTORS = {
     "C": [{"C": C} for C in (1, 10, 30, 100, 300, 1e3, 1e4)],
@@ -55,14 +55,14 @@ def some_of(X, y, groups):
     if len(y) <= LARGEST:
         return X, y, groups
     keep = np.random.default_rng(0).permutation(len(y))[:LARGEST]
-    if groups is not None or len(np.unique(y)) > 50:  # whole classes or objects
+    if groups is not None or len(np.unique(y)) > 50:  # keep whole classes or objects
         keep = np.flatnonzero(np.isin(y, np.unique(y)[: LARGEST * len(np.unique(y)) // len(y)]))
         keep = np.arange(len(y))[:: len(y) // LARGEST + 1] if groups is not None else keep
     return X[keep], y[keep], None if groups is None else groups[keep]
 
 
 def scores(changes, X, y, groups, repeats):
-    """Mean over the halves of (3-NN accuracy, AUC, balanced accuracy, best in hindsight)."""
+    """Return the mean over the halves of 3-NN accuracy, AUC, balanced accuracy, and its best."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     rows = []
     for seed, (train, test) in enumerate(halves(X, y, groups, repeats)):
@@ -73,7 +73,7 @@ def scores(changes, X, y, groups, repeats):
     return np.mean(rows, axis=0)
 
 
-def describe(options):
+def format_options(options):
     return ", ".join(f"{name}={value}" for name, value in options.items()) or "defaults"
 
 
@@ -81,9 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default=",".join(FACTORS))
-    parser.add_argument("--sets", action="store_true", help="print every data set too")
+    parser.add_argument("--sets", action="store_true", help="print every dataset too")
     parser.add_argument("--vectors", action="store_true", help="matrices as vectors (svec)")
-    parser.add_argument("--skip", default="", help="data sets to leave out")
+    parser.add_argument("--skip", default="", help="datasets to leave out")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     print(describe_machine())
@@ -92,7 +92,7 @@ def main() -> None:
     for name in names:
         X, y, groups = some_of(*load(name))
         data[name] = (as_table(X) if options.vectors else X, y, groups)
-    print(f"{len(data)} data sets: {', '.join(data)}")
+    print(f"{len(data)} datasets: {', '.join(data)}")
     print(f"{'configuration':<64} {'3-NN':>6} {'AUC':>6} {'learnt':>7} {'best':>6} {'lost':>6}")
     for factor in ["defaults", *options.only.split(",")]:
         for changes in FACTORS.get(factor, [{}]):
@@ -101,7 +101,7 @@ def main() -> None:
             table = dict(zip(data, rows, strict=True))
             rows = table.items() if options.sets else []
             for name, row in [*rows, ("mean", np.mean(list(table.values()), axis=0))]:
-                label = describe(changes) if name == "mean" else f"    {name}"
+                label = format_options(changes) if name == "mean" else f"    {name}"
                 print(
                     f"{label[:64]:<64} "
                     + " ".join(f"{v:6.3f}" for v in row)

@@ -1,11 +1,11 @@
-"""W itself or a factor of it: what Dykstra's rank-one update costs, and how far it drifts.
+"""Compare rank-one updates of W and of its factor in Dykstra: seconds and drift.
 
     python benchmarks/dykstra_drift.py [--quick]
 
-The solver keeps L with W = L Lᵀ. Sherman and Morrison's update of W needs fewer operations. Both
-run over the same vectors, without ever making W anew from the multipliers; the features are scaled
-so that W becomes ill-conditioned. Drift is the largest entry of L*⁻¹ W L*⁻ᵀ − I, L* made from the
-multipliers.
+The solver keeps L with W = L Lᵀ. The Sherman-Morrison update of W needs fewer operations. Both
+run over the same vectors, without recomputing W from the multipliers; the features are scaled so
+that W becomes ill-conditioned. Drift is the largest entry of L*⁻¹ W L*⁻ᵀ − I, with L* computed from
+the multipliers.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class ShermanMorrisonBlock:
 
 
 def make_problem(n, n_pairs, largest, smallest, C, c0):
-    """Vectors of five classes whose features fall from one scale to another."""
+    """Return a problem with vectors of five classes whose features have decreasing scales."""
     rng = np.random.default_rng(0)
     label = rng.integers(5, size=200)
     X = rng.normal(size=(200, n)) + 2 * rng.normal(size=(5, n))[label]
@@ -62,7 +62,7 @@ def make_problem(n, n_pairs, largest, smallest, C, c0):
 
 
 def sweep(problem, kind, epochs):
-    """Seconds a projection, drift, and the condition number of W."""
+    """Return the seconds per projection, the drift, and the condition number of W."""
     n, n_pairs = problem.sizes[0], problem.pairs.sums.n_pairs
     state = dykstra._State(problem, "efficient", np.zeros(n_pairs))
     state.blocks = [kind(n)]

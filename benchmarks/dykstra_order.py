@@ -1,9 +1,9 @@
-"""Random, permuted and cyclic order of Dykstra's projections: epochs to a relative gap of 1e-4.
+"""Compare orders of Dykstra's projections: epochs to a relative gap of 1e-4.
 
     python benchmarks/dykstra_order.py [--quick]
 
-Median over seeds, which the cyclic order ignores; "> n" where the limit of epochs came first. An
-epoch is as many projections as there are pairs.
+Median over seeds, which the cyclic order ignores; "> n" means that the limit of epochs was reached.
+An epoch has as many projections as there are pairs.
 """
 
 import argparse
@@ -28,7 +28,7 @@ CASES = [
 
 
 def epochs(problem, order, seed, limit):
-    """Epochs until the certificate says 1e-4; infinite beyond the limit."""
+    """Return the epochs to a certified gap of 1e-4, or infinity beyond the limit."""
     result = Dykstra(order=order, max_iter=limit, random_state=seed).solve(problem, tol=1e-4)
     return result.n_iter if result.converged else inf
 

@@ -1,10 +1,10 @@
-"""What a Dykstra projection costs: beside one eigendecomposition, and efficient beside naive.
+"""Compare the costs of an efficient and a naive Dykstra projection and an eigendecomposition.
 
     python benchmarks/dykstra_projection.py [--quick]
 
-All pairs are similar and violated, so that every projection moves W; certificates are included.
+All pairs are similar and violated, so that every projection changes W; certificates are included.
 Times are medians, with one BLAS thread. `eigh` is LAPACK's dsyevd with eigenvectors of one n × n
-matrix, called directly; L counts the equation's evaluations in a projection.
+matrix, called directly; L is the number of evaluations of the equation per projection.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tatml._optim.problem import LogDetProblem, squared_hinge
 
 
 def make_problem(n, width, n_blocks, n_pairs):
-    """Similar pairs that stay too far apart."""
+    """Return a problem with similar pairs that stay violated."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(50, n, width)) / np.sqrt(width * n) for _ in range(n_blocks)]
     first = rng.integers(50, size=n_pairs)
@@ -34,7 +34,7 @@ def make_problem(n, width, n_blocks, n_pairs):
 
 
 def projection_seconds(problem, projection, epochs, repeats):
-    """Median seconds of one projection, and evaluations of the equation in one."""
+    """Return the median seconds and the number of evaluations per projection."""
     sample = []
     for _ in range(repeats):
         result = Dykstra(projection=projection, max_iter=epochs, random_state=0).solve(
@@ -46,7 +46,7 @@ def projection_seconds(problem, projection, epochs, repeats):
 
 
 def eigh_seconds(n, repeats):
-    """Median seconds of one eigendecomposition."""
+    """Return the median seconds of one eigendecomposition."""
     root = np.random.default_rng(0).normal(size=(n, n))
     matrix, sample = np.asfortranarray(root @ root.T), []
     decompose = partial(lapack.dsyevd, matrix)
@@ -57,7 +57,7 @@ def eigh_seconds(n, repeats):
     return median(sample)
 
 
-def matrices(sizes, blocks, n_pairs, repeats):
+def print_matrices(sizes, blocks, n_pairs, repeats):
     """Print the table for square matrices."""
     print("square matrices, n' = n")
     print("| n | M | eigh | efficient | efficient / (M eigh) | naive | L | naive / efficient |")
@@ -77,7 +77,7 @@ def matrices(sizes, blocks, n_pairs, repeats):
             )
 
 
-def vectors(sizes, n_pairs, repeats):
+def print_vectors(sizes, n_pairs, repeats):
     """Print the table for vectors."""
     print("\nvectors, M = 1")
     print("| n | eigh | efficient | efficient / eigh | naive | naive / efficient |")
@@ -99,13 +99,15 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a few seconds, small sizes")
     quick = parser.parse_args().quick
     with threadpool_limits(1):
-        matrices(
+        print_matrices(
             (5, 9) if quick else (5, 9, 20, 50, 100),
             (1, 2) if quick else (1, 2, 3, 4),
             100 if quick else 500,
             1 if quick else 5,
         )
-        vectors((5, 9) if quick else (5, 9, 20, 50, 100), 100 if quick else 500, 1 if quick else 5)
+        print_vectors(
+            (5, 9) if quick else (5, 9, 20, 50, 100), 100 if quick else 500, 1 if quick else 5
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Fits on a GPU: seconds, share of the rate of a matrix product, memory, growth with K, n and M.
+"""Fits on a GPU: seconds, share of the peak rate, memory, growth with K, n and M.
 
 Embeddings are synthetic but of a realistic shape: means of identities and noise, both with a
 decaying spectrum in directions of their own, scaled to length 1. Floating-point operations are
-those of the matrix products that PyTorch really ran, counted in a run of its own. Run the parts by
-name, all of them by default; --quick is a small version that a CPU can do.
+those of the matrix products that PyTorch executed, counted in a separate run. Parts are selected by
+name, by default all; --quick is a small version for a CPU.
 
     python benchmarks/gpu.py --parts rate large --json gpu.json
 """
@@ -24,11 +24,11 @@ from tatml import Blocks, Compute, Newton, learn_metric
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SETTINGS = {"solver": Newton(random_state=0), "tol": 1e-6}
-LONGEST_GROWTH = 12.0  # seconds: after such a fit, no larger one is tried
+LONGEST_GROWTH = 12.0  # seconds of a fit after which no larger one is tried
 
 
 def embeddings(n_samples: int, n_identities: int, n: int, seed: int = 0):
-    """Unit vectors (a tensor on the device) and their identities."""
+    """Return unit vectors (a tensor on the device) and their identities."""
     random = torch.Generator(DEVICE).manual_seed(seed)
 
     def normal(*shape):
@@ -50,7 +50,7 @@ def wait() -> None:
 
 
 def timed(function, repeats: int) -> tuple[float, object]:
-    """The shortest of some runs after one that warms up, in seconds, and what the last returned."""
+    """Return the seconds of the fastest run after a warm-up, and the result of the last run."""
     function()
     best = float("inf")
     for _ in range(repeats):
@@ -63,7 +63,7 @@ def timed(function, repeats: int) -> tuple[float, object]:
 
 
 def peak_memory(function) -> float:
-    """GiB that a call holds at most, the samples included; not a number on a CPU."""
+    """Return the peak GiB of a call, samples included; NaN on a CPU."""
     if DEVICE == "cpu":
         function()
         return float("nan")
@@ -152,7 +152,7 @@ def measure_huge(quick: bool, found: dict) -> None:
 
 
 def measure_streamed(quick: bool, found: dict) -> None:
-    """The same pairs kept on the host, passing through the device in parts."""
+    """Measure a fit whose pairs stay on the host and pass through the device in parts."""
     n, K, n_samples = (32, 200_000, 5_000) if quick else (768, 10_000_000, 200_000)
     X, y = embeddings(n_samples, n_samples // 20, n)
     pairs, similar = draw_pairs(y, K)
@@ -198,7 +198,7 @@ GROWTH = {
 
 
 def measure_growth(quick: bool, found: dict) -> None:
-    """On the device and with NumPy, whose row ends before a fit takes too long."""
+    """Measure growth on the device and with NumPy, whose row ends before fits take too long."""
     found["growth"] = {}
     for place, (name, shapes) in product((DEVICE, "NumPy"), GROWTH.items()):
         if quick:
@@ -209,7 +209,7 @@ def measure_growth(quick: bool, found: dict) -> None:
                 break
             values.append(shape["nMK".index(name)])
             times.append(growth_seconds(*shape, place))
-        # The first ones are overhead: the slope is that of the last three.
+        # Overhead dominates the first values, so the slope is that of the last three.
         slope = np.polyfit(np.log(values[-3:]), np.log(times[-3:]), 1)[0]
         row = {"values": values, "seconds": times, "exponent": float(slope)}
         found["growth"][f"{place} {name}"] = row
@@ -226,13 +226,13 @@ def growth_seconds(n: int, M: int, K: int, place: str) -> float:
     start = perf_counter()
     learn_metric(X, pairs, similar, **settings)
     first = perf_counter() - start
-    if first > 1:  # nothing to warm up
+    if first > 1:  # long enough to need no warm-up
         return first
     return timed(lambda: learn_metric(X, pairs, similar, **settings), repeats=1)[0]
 
 
-def draw_growth(found: dict, path: str) -> None:
-    """Seconds against K, n and M, on both places."""
+def plot_growth(found: dict, path: str) -> None:
+    """Plot seconds against K, n and M for the device and NumPy."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -269,14 +269,14 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small, for a CPU")
+    parser.add_argument("--quick", action="store_true", help="a small version for a CPU")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--json", help="where to keep the figures")
-    parser.add_argument("--plot", help="draw the growth that --json holds, and measure nothing")
+    parser.add_argument("--json", help="file for the measured numbers")
+    parser.add_argument("--plot", help="plot the growth in the file --json, without measuring")
     options = parser.parse_args()
     if options.plot:
         with open(options.json, encoding="utf-8") as file:
-            return draw_growth(json.load(file), options.plot)
+            return plot_growth(json.load(file), options.plot)
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
     print(f"{describe_machine()}, PyTorch {torch.__version__}, {name}")
     if DEVICE == "cpu" and not options.quick:

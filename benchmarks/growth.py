@@ -1,6 +1,6 @@
-"""How the time of a fit grows with K, n and M, beside what counting operations predicts.
+"""Growth of the time of a fit with K, n and M, compared with the number of operations.
 
-Prints seconds and fitted exponents, and draws them into docs/images/growth.png.
+Prints seconds and fitted exponents, and plots them to docs/images/growth.png.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib.ticker import LogLocator
 from tatml import learn_metric
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "growth.png"
-# name: (label, values, (n, n', M, K) at a value, expected exponent, where it comes from)
+# name: (label, values, (n, n', M, K) at a value, expected exponent, reason for it)
 SERIES = {
     "K": ("pairs K (n = 9, n' = 9, M = 2)", [10_000, 30_000, 100_000, 300_000, 1_000_000],
           lambda v: (9, 9, 2, v), 1.0, "each step passes over the pairs once"),
@@ -40,7 +40,7 @@ def fit_seconds(n: int, width: int, M: int, K: int, repeats: int) -> tuple[float
     return spent, result.n_iter
 
 
-def draw(measured: dict) -> None:
+def plot_growth(measured: dict) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
     for axis, (name, (values, times, slope)) in zip(axes, measured.items(), strict=True):
         label, _, _, expected, _ = SERIES[name]
@@ -63,7 +63,7 @@ def draw(measured: dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three values a series, no picture")
+    parser.add_argument("--quick", action="store_true", help="three values per series, no picture")
     options = parser.parse_args()
     print(describe_machine())
     measured = {}
@@ -79,8 +79,8 @@ def main() -> None:
         print(f"{label}: {shown}")
         print(f"  exponent {slope:.2f}, expected {expected:g} ({reason})", flush=True)
     if not options.quick:
-        draw(measured)
-        print(f"drawn: {PICTURE}")
+        plot_growth(measured)
+        print(f"written: {PICTURE}")
 
 
 if __name__ == "__main__":

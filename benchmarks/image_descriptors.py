@@ -1,14 +1,14 @@
-"""Covariance descriptors of whole data sets, against a loop over the images in NumPy.
+"""Compare covariance descriptors of whole datasets with a loop over the images in NumPy.
 
-The loop takes one image at a time, with everything vectorised inside the image: derivatives by
+The loop processes one image at a time, vectorised within the image: derivatives by
 `numpy.diff`, smaller images by two matrix products, `numpy.cov`. Both sides give the same
 matrices; the largest difference is printed. "derivatives alone" is the time to read the images,
-to halve them and to take the four derivatives at both scales, on one thread. The images are timed
-in slices, each side in turn, and the shortest of some runs of each slice is summed: other work on
-the machine then disturbs little.
+halve them and compute the four derivatives at both scales, on one thread. The images are timed in
+slices, alternately, and the fastest run of each slice is summed, so that other work on the machine
+has little effect.
 
 Reads eth80_close128.npz and virus.npz from the folder in TATML_DATA; without it, random images of
-the same sizes take their place.
+these sizes are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from common import describe_machine
 
 from tatml import Blocks
 from tatml.features import CovarianceDescriptor
-from tatml.features._image_covariances import _points, make_plan
+from tatml.features._image_covariances import _points
+from tatml.features._image_plan import make_plan
 from tatml.features._inputs import read_images
 from tatml.features._pixel_features import LUMA
 from tatml.features._resampling import Resampler, scaled_size
@@ -32,7 +33,7 @@ from tatml.features._workspace import Workspace
 
 SCALES = (1.0, 0.5)
 DERIVATIVES = ("|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
-# name, file, shape, features, images a slice, ratio to reach on two cores
+# name, file, shape, features, images per slice, goal of the ratio on two cores
 CASES = [
     ("ETH-80, 7 features", "eth80_close128.npz", (3280, 128, 128, 3), ("color", *DERIVATIVES),
      205, 3),
@@ -52,7 +53,7 @@ def load_images(file: str, shape: tuple[int, ...]) -> tuple[np.ndarray, str]:
 
 
 def resampling_matrix(old: int, new: int) -> np.ndarray:
-    """Each column is what becomes of one old pixel."""
+    """Return the matrix that maps old pixels to new pixels."""
     one_row = Resampler.between((old, old), (new, new)).rows
     matrix = np.zeros((new, old))
     for band in one_row:
@@ -61,7 +62,7 @@ def resampling_matrix(old: int, new: int) -> np.ndarray:
 
 
 def loop_covariance(planes: np.ndarray, with_place: bool) -> np.ndarray:
-    """The covariance of one image of shape (channels, height, width)."""
+    """Return the covariance of one image of shape (channels, height, width)."""
     intensity = planes[0] if len(planes) == 1 else np.tensordot(LUMA, planes, 1)
     dx = np.diff(intensity, axis=1, prepend=intensity[:, :1], append=intensity[:, -1:])
     dy = np.diff(intensity, axis=0, prepend=intensity[:1], append=intensity[-1:])
@@ -90,16 +91,16 @@ def loop_over_images(images: np.ndarray, with_place: bool) -> Blocks:
 
 
 def derivatives_alone(images: np.ndarray) -> None:
-    """Of the intensity at both scales, as the library computes them on its way."""
+    """Compute only the derivatives of the intensity at both scales, with the library."""
     recipe = CovarianceDescriptor(DERIVATIVES, scales=SCALES)._recipe()
-    (group,), n_images = read_images(images)
+    (group,) = read_images(images)
     plan, workspace = make_plan(group, recipe), Workspace()
-    for _ in _points(plan, range(n_images), workspace):
+    for _ in _points(plan, range(len(images)), workspace):
         pass
 
 
 def race(images: np.ndarray, sides: dict, slice_size: int, repeats: int) -> tuple[dict, dict]:
-    """Seconds of each side, and what it returned for the last slice."""
+    """Return the seconds of each method, and its result for the last slice."""
     seconds, results = dict.fromkeys(sides, 0.0), {}
     for start in range(0, len(images), slice_size):
         part = images[start : start + slice_size]
@@ -141,7 +142,7 @@ def measure(case: tuple, repeats: int, quick: bool) -> None:
 
 
 def measure_large(side: int) -> None:
-    """One image in strips: seconds, and memory beside the image."""
+    """Print the seconds and the additional memory for one large image, processed in strips."""
     image = np.random.default_rng(0).integers(256, size=(1, side, side), dtype=np.uint8)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = perf_counter()
@@ -153,7 +154,7 @@ def measure_large(side: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two slices of each data set")
+    parser.add_argument("--quick", action="store_true", help="two slices of each dataset")
     parser.add_argument("--large", type=int, metavar="SIDE", help="one large image instead")
     parser.add_argument("--repeats", type=int, default=10)
     options = parser.parse_args()

@@ -1,7 +1,7 @@
-"""A million pairs, n = 9, M = 2, to a relative gap of 1e-6, against one pass over the differences.
+"""A million pairs, n = 9, M = 2, to a relative gap of 1e-6, compared with one pass over the pairs.
 
-The pass is the loop that reads both samples of every pair, in cache-sized chunks, and subtracts
-them: what any method that looks at each pair once must do. Prints seconds, their ratio,
+The pass reads both samples of every pair in cache-sized chunks and subtracts them, which every
+method must do at least once. Prints seconds, their ratio,
 Newton steps and the peak memory of the process.
 """
 

@@ -1,4 +1,4 @@
-"""How many Newton steps to a relative gap of 1e-8, over data sets, pairs, C and c0.
+"""Number of Newton steps to a relative gap of 1e-8 for many datasets, pairs, C and c0.
 
 Standardised wine, breast cancer and digits; K in {50, 500, 3,000}; c from 1e-6 to 1e4 per pair; c0
 in {0.01, 1, 0.1cK, cK, ∞}. Prints the distribution and every run that failed or took over 40 steps.
@@ -24,7 +24,7 @@ STRENGTHS = {"0.01": lambda cK: 0.01, "1": lambda cK: 1.0, "0.1cK": lambda cK: 0
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="K = 50 alone")
+    parser.add_argument("--quick", action="store_true", help="only K = 50")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -1,11 +1,11 @@
-"""Newton to a relative gap of 1e-8 against Dykstra at its best to 1e-4, in one run.
+"""Compare Newton to a relative gap of 1e-8 with the best Dykstra to 1e-4, in one run.
 
     python benchmarks/newton_vs_dykstra.py [--quick] [--seconds 60] [--plot FILE]
 
-Samples are pairs of 9 × 9 matrices. Both solvers get one BLAS thread and the same problem. Dykstra
-visits the pairs in the order and with the projection that `dykstra_order.py` and
-`dykstra_projection.py` find the fastest, and the time of its certificates is taken off. A run that
-reaches its limit of seconds counts with these, so that its ratio is a lower bound.
+Samples are pairs of 9 × 9 matrices. Both solvers use one BLAS thread and the same problem. Dykstra
+uses the order and the projection that are fastest in `dykstra_order.py` and
+`dykstra_projection.py`, and the time of its certificates is subtracted. If a run reaches its limit
+of seconds, the limit is used, so that its ratio is a lower bound.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from tatml._optim.problem import LogDetProblem, squared_hinge
 
 NEWTON_TOL, DYKSTRA_TOL = 1e-8, 1e-4
 WEIGHTS = (0.1, 1.0, 10.0)
-FLOOR = 1e-10  # of the picture
-LONG = 10.0  # seconds; a longer run is not repeated
+FLOOR = 1e-10  # smallest gap in the picture
+LONG = 10.0  # seconds of a run beyond which it is not repeated
 
 
 def make_problem(n_pairs, *, shapes=((9, 9), (9, 9)), C=1.0, c0=1.0, n_samples=300, seed=0):
-    """Five noisy classes of matrices, distances of about 1, random pairs."""
+    """Return a problem with random pairs of five noisy classes; distances are about 1."""
     rng = np.random.default_rng(seed)
     label = rng.integers(5, size=n_samples)
     arrays = []
@@ -42,13 +42,13 @@ def make_problem(n_pairs, *, shapes=((9, 9), (9, 9)), C=1.0, c0=1.0, n_samples=3
 
 
 def run(problem, kind, *, seconds, tol, seed=None):
-    """The result, stopped after a time."""
+    """Solve the problem, and stop after some seconds."""
     solver = kind(max_iter=10**6, random_state=seed)
     return solver.solve(problem, tol=tol, callback=lambda it: it.seconds > seconds)
 
 
 def certificate_seconds(problem, result):
-    """What one look at the gap costs at the solution."""
+    """Return the seconds of one certificate at the solution."""
     sample = [
         Dykstra().solve(problem, init=result, tol=1.0).history["seconds"][0] for _ in range(5)
     ]
@@ -56,11 +56,11 @@ def certificate_seconds(problem, result):
 
 
 def compare(n_pairs, C, repeats, seconds):
-    """Median seconds of both solvers, and Dykstra's last run."""
+    """Return the median seconds of both solvers, and Dykstra's last run."""
     newton, dykstra = [], []
     run(make_problem(n_pairs, C=C), Newton, seconds=0.0, tol=NEWTON_TOL)  # load the libraries
     for seed in range(repeats):
-        problem = make_problem(n_pairs, C=C)  # anew: Newton keeps what it has formed
+        problem = make_problem(n_pairs, C=C)  # a new problem: Newton caches in it
         exact = run(problem, Newton, seconds=seconds, tol=NEWTON_TOL, seed=seed)
         newton.append(exact.history["seconds"][-1])
         rough = run(problem, Dykstra, seconds=seconds, tol=DYKSTRA_TOL, seed=seed)
@@ -68,12 +68,12 @@ def compare(n_pairs, C, repeats, seconds):
         certificates = len(rough.history["gap"]) * certificate_seconds(problem, rough)
         dykstra.append(total - certificates)
         if total > LONG:
-            break  # long enough to be no accident
+            break  # long runs need no repetition
     return median(newton), median(dykstra), exact, rough
 
 
 def table(sizes, repeats, seconds):
-    """Print the ratios."""
+    """Print the seconds and their ratios."""
     print(f"n = 9, M = 2; Newton to {NEWTON_TOL:g}, Dykstra to {DYKSTRA_TOL:g} (relative gap)")
     print("| K | c | Newton | steps | Dykstra | epochs | reached | ratio |")
     print("|---|---|---|---|---|---|---|---|")
@@ -90,7 +90,7 @@ def table(sizes, repeats, seconds):
 
 
 def curves(n_pairs, seconds):
-    """(seconds, relative gap) of both solvers for each weight: the fastest of five runs."""
+    """Return the seconds and gaps of the fastest of five runs, per solver and weight."""
     found = {}
     for C in WEIGHTS:
         for solver, kind in (("newton", Newton), ("dykstra", Dykstra)):
@@ -105,7 +105,7 @@ def curves(n_pairs, seconds):
 
 
 def cut(seconds, gap):
-    """The curve down to the floor of the picture."""
+    """Return the curve down to the smallest gap in the picture."""
     below = np.nonzero(gap < FLOOR)[0]
     if not below.size:
         return seconds, gap
@@ -116,7 +116,7 @@ def cut(seconds, gap):
 
 
 def plot(found, n_pairs, path):
-    """Gap against seconds, both axes logarithmic, lines labelled where they end."""
+    """Plot gap against seconds on logarithmic axes, with labels at the ends of the lines."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -129,7 +129,7 @@ def plot(found, n_pairs, path):
         axes.loglog(seconds, gap, color=colours[solver], linewidth=1.8, solid_capstyle="round")
         first, last = min(WEIGHTS) == C, max(WEIGHTS) == C
         text, side = f"c = {C:g}" if first else f"{C:g}", "right" if first else "left"
-        if solver == "newton":  # its curves end so close together that they share a label
+        if solver == "newton":  # its curves end close together and share a label
             text, side = f"c = {min(WEIGHTS):g} to {C:g}" if last else "", "center"
         place = {"xytext": (0, -6), "va": "top", "ha": side}
         if gap[-1] > FLOOR:
@@ -169,7 +169,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few seconds, small sizes")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one Dykstra run")
-    parser.add_argument("--plot", metavar="FILE", help="draw gap against seconds instead")
+    parser.add_argument("--plot", metavar="FILE", help="plot gap against seconds instead")
     given = parser.parse_args()
     n_pairs, seconds = (200, 1.0) if given.quick else (2_000, given.seconds)
     with threadpool_limits(1):

@@ -1,7 +1,7 @@
-"""Search for all samples below the learnt threshold: how long a query takes, by four ways.
+"""Search for all samples below the learnt threshold: the time per query of four methods.
 
-The Python-callable way hands `get_metric()` to scikit-learn, which calls it once for each distance.
-The others search the embedding of `transform`, which is Euclidean. Printed: milliseconds a query,
+The first method passes `get_metric()` to scikit-learn, which calls it once per distance.
+The others search the embedding of `transform`, which is Euclidean. Prints milliseconds per query,
 the ratio to the callable, and the share of the samples below the threshold that are found.
 
     python benchmarks/search.py       (FAISS and hnswlib where installed: faiss-cpu, hnswlib)
@@ -20,7 +20,7 @@ N_QUERIES, N_SLOW, N_NEAREST = 1000, 4, 200
 
 
 def samples(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Classes around random means, half of the features noise."""
+    """Return classes around random means; half of the features are noise."""
     rng = np.random.default_rng(seed)
     means = rng.normal(size=(N_CLASSES, N_FEATURES)) * (np.arange(N_FEATURES) < 32)
     y = np.repeat(np.arange(N_CLASSES), PER_CLASS)
@@ -33,7 +33,7 @@ def radius_search(index: NearestNeighbors, queries: np.ndarray) -> list[set[int]
 
 
 def by_faiss(rows: np.ndarray, radius: float):
-    """Returns a function from queries to what is found; likewise below."""
+    """Return a function that maps queries to the samples found."""
     import faiss
 
     index = faiss.IndexFlatL2(rows.shape[1])
@@ -64,7 +64,7 @@ def by_hnswlib(rows: np.ndarray, radius: float):
 
 def show(name: str, build: float, query: float, slowest: float, recall: float) -> None:
     print(
-        f"{name:<22} build {build:7.3f} s   {1e3 * query:9.3f} ms a query   "
+        f"{name:<22} build {build:7.3f} s   {1e3 * query:9.3f} ms per query   "
         f"{slowest / query:7.0f} times as fast   recall {recall:.4f}",
         flush=True,
     )
@@ -83,7 +83,9 @@ def main() -> None:
     build, _ = timed(brute.fit, rows)
     seconds, expected = timed(radius_search, brute, rows[:N_QUERIES])
     n_found = sum(map(len, expected))
-    print(f"{len(X)} x {N_FEATURES}, {n_found / N_QUERIES:.0f} samples within {radius:.3f} a query")
+    print(
+        f"{len(X)} x {N_FEATURES}, {n_found / N_QUERIES:.0f} samples per query within {radius:.3f}"
+    )
     show("callable", 0.0, slowest, slowest, float(by_callable == expected[:N_SLOW]))
     show("scikit-learn brute", build, seconds / N_QUERIES, slowest, 1.0)
     single = np.ascontiguousarray(rows - rows.mean(axis=0), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""The data sets of the studies: vectors, SPD matrices, several blocks; all read as (X, y, groups).
+"""The datasets of the studies: vectors, SPD matrices, several blocks; read as (X, y, groups).
 
-Those of scikit-learn and of `tatml.datasets` are always there. Those of the package aeon are read
-from its files where it is installed, and the paper's three from the folder TATML_DATA.
+The datasets of scikit-learn and of `tatml.datasets` are always available. Those of the package aeon
+are read from its files if it is installed, the three of the paper from the folder TATML_DATA.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _sklearn(name):
 
 
 def _aeon(name):
-    """All samples of a set of aeon as (n_samples, n_channels, n_times)."""
+    """Return all samples of a dataset of aeon as (n_samples, n_channels, n_times)."""
     spec = find_spec("aeon")
     if spec is None:
         return None
@@ -49,7 +49,7 @@ def _series(name):
 
 
 def _motions():
-    """Six channels of motion, one covariance each for slow and fast movements."""
+    """Return covariances of six motion channels, one for slow and one for fast movements."""
     loaded = _aeon("BasicMotions")
     if loaded is None:
         return None
@@ -58,7 +58,7 @@ def _motions():
 
 
 def _vowels():
-    """Twelve channels of speech: the logarithm of their covariance."""
+    """Return logarithms of covariances of twelve speech channels."""
     loaded = _aeon("JapaneseVowels_eq")
     if loaded is None:
         return None
@@ -119,12 +119,12 @@ SETS = {
 
 @cache
 def load(name):
-    """(X, y, groups), or None where the set is not here."""
+    """Return (X, y, groups), or None if the dataset is not available."""
     return SETS[name]()
 
 
 def as_table(X):
-    """Vectors, for methods that take no matrices: svec of each block, side by side."""
+    """Return vectors for methods that take no matrices: svec of each block, side by side."""
     return (
         X
         if hasattr(X, "ndim") and X.ndim == 2 and hasattr(X, "__array_interface__")

@@ -1,9 +1,9 @@
-"""How good is the learnt threshold, untuned, on pairs of samples that were held out?
+"""Quality of the learnt threshold, without tuning, on pairs of held-out samples.
 
-For each data set, over random halves: TATML with its defaults is fitted on one half, and pairs of
-the other half are judged at `threshold_`. Printed: the balanced accuracy, that of the best
-threshold in hindsight, and their difference, which nobody can bring below zero. Every data set is
-also taken in other units: each feature times a random power of ten.
+For random halves of each dataset, TATML with its defaults is fitted on one half, and pairs of the
+other half are classified at `threshold_`. Prints the balanced accuracy, that of the best threshold
+in hindsight, and their difference. Every dataset is also used in other units: each feature times a
+random power of ten.
 
     python benchmarks/threshold_quality.py [--repeats 5]
 """
@@ -45,7 +45,7 @@ def load_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def held_out_pairs(y: np.ndarray, seed: int):
-    """Half of them similar, drawn at random from the held-out samples."""
+    """Draw random pairs of the held-out samples, half of them similar."""
     labels = LabelEncoder().fit_transform(y)
     n_classes = labels.max() + 1
     pairs = draw_random_pairs(
@@ -57,7 +57,7 @@ def held_out_pairs(y: np.ndarray, seed: int):
 
 
 def judge(metric, X, index, similar) -> tuple[float, float, float]:
-    """AUC, balanced accuracy at the learnt threshold, and at the best one in hindsight."""
+    """Return AUC, and balanced accuracy at the learnt and at the best threshold."""
     distances = metric.pair_distance(index, X)
     fpr, tpr, _ = roc_curve(similar, -distances)
     learnt = balanced_accuracy_score(similar, metric.predict_pairs(index, X) > 0)
@@ -89,7 +89,7 @@ def main() -> None:
             lost[kind].append(best - learnt)
             print(f"{name:<22} {kind:<8} {auc:7.3f} {learnt:8.3f} {best:8.3f} {best - learnt:8.3f}")
     for kind, values in lost.items():
-        print(f"mean lost, units {kind}: {np.mean(values):.4f} (at most 0.02 wanted)")
+        print(f"mean lost, units {kind}: {np.mean(values):.4f} (goal: at most 0.02)")
 
 
 if __name__ == "__main__":

@@ -7,20 +7,20 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from cases_helpers import each_case
 
 from tatml.datasets import _brodatz as brodatz
 from tatml.datasets import _eth80 as eth80
 from tatml.datasets import _virus as virus
-from tatml.datasets import load_brodatz, load_eth80, load_virus
 
-ADVICE = "Lay the data out as <folder>/"
+ADVICE = "Put the data into <folder>/"
 
 
 @dataclass
 class Mini:
-    """A loader, the module that holds its layout, and a small layout to put there."""
+    """The module of a dataset, its function that reads a layout, and a small layout."""
 
-    load: Any
+    read: Any
     module: ModuleType
     layout: Any
     options: dict
@@ -34,7 +34,7 @@ class Mini:
         return len(self.layout.keys)
 
     def pixels(self, seed=0):
-        """An image as distributed for each sample, with its map where there are maps."""
+        """Return the images as distributed, each with its map if there are maps."""
         rng = np.random.default_rng(seed)
         shape = (self.n_samples, *self.layout.image_shape)
         if self.module is not eth80:
@@ -43,8 +43,8 @@ class Mini:
         maps = np.zeros(shape, dtype=np.uint8)
         for i, one in enumerate(maps):
             one[4 + i % 3 : 15, 3 : 17 + i % 2] = 255
-            one[7:13, 4:16] = rng.integers(256, size=(6, 12))  # averages on both sides of 127
-            one[3, 3:10] = 100  # not of the object, but part of an average
+            one[7:13, 4:16] = rng.integers(256, size=(6, 12))  # averages above and below 127
+            one[3, 3:10] = 100  # not part of the object, but of an average
         return list(zip(images, maps, strict=True))
 
     def write_tree(self, folder, seed=0, rows=None):
@@ -58,7 +58,7 @@ class Mini:
         return written
 
     def arrays(self, seed=0, rows=None):
-        """The arrays of the compact file."""
+        """Return the arrays of the compact file."""
         rows = np.arange(self.n_samples) if rows is None else np.asarray(rows)
         keys, pixels = self.layout.keys[rows], self.pixels(seed)
         arrays = {"labels": keys[:, 0].astype(np.uint8)}
@@ -76,7 +76,7 @@ class Mini:
         }
 
     def write_archive(self, folder, seed=0, rows=None, **changes):
-        """Write the compact file, some of its arrays changed, or left out where None."""
+        """Write the compact file, with some arrays changed, or left out if None."""
         arrays = self.arrays(seed, rows) | changes
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.archive
@@ -85,7 +85,7 @@ class Mini:
 
 
 def crop_with_pillow(image, grey, size):
-    """What the compact file holds, by Pillow and numpy.pad."""
+    """Return the content of the compact file, computed with Pillow and numpy.pad."""
     from PIL import Image
 
     left, top, right, bottom = Image.fromarray(np.uint8(255) * (grey > 127)).getbbox()
@@ -108,7 +108,7 @@ def write_image(path, array, **options):
 
 
 def png_header(width, height):
-    """A png file that claims a size, and holds no pixels."""
+    """Return a png file whose header states a size, without pixels."""
 
     def chunk(kind, data):
         check = struct.pack(">I", zlib.crc32(kind + data))
@@ -119,26 +119,20 @@ def png_header(width, height):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b"")
 
 
-def make_minis():
-    return {
-        "virus": Mini(load_virus, virus, virus.make_layout(2, 2, 3, side=6), {}),
-        "brodatz": Mini(load_brodatz, brodatz, brodatz.make_layout(3, side=12), {"tile": 4}),
-        "eth80": Mini(
-            load_eth80,
-            eth80,
-            eth80.make_layout(("apple", "car"), 4, ((0, 0), (22, 90)), side=20, compact_side=10),
-            {"size": 10, "masks": True},
-        ),
-    }
-
-
-def put_in_place(name, monkeypatch):
-    """Let the loader expect the miniature, and no folder in the environment."""
-    monkeypatch.delenv("TATML_DATA", raising=False)
-    mini = make_minis()[name]
-    monkeypatch.setattr(mini.module, "LAYOUT", mini.layout)
-    return mini
+MINIS = {
+    "virus": Mini(virus.read_virus, virus, virus.make_layout(2, 2, 3, side=6), {}),
+    "brodatz": Mini(brodatz.read_brodatz, brodatz, brodatz.make_layout(3, side=12), {"tile": 4}),
+    "eth80": Mini(
+        eth80.read_eth80,
+        eth80,
+        eth80.make_layout(("apple", "car"), 4, ((0, 0), (22, 90)), side=20, compact_side=10),
+        {"size": 10, "masks": True},
+    ),
+}
+each_dataset = each_case("mini", MINIS.values())
 
 
 def read(mini, folder, **options):
-    return mini.load(folder, **mini.options, **options)
+    """Read the miniature as its public loader would read the dataset."""
+    defaults = {"allow_incomplete": False, "return_X_y": False}
+    return mini.read(mini.layout, folder, **(defaults | mini.options | options))

@@ -1,6 +1,6 @@
-"""Images to describe, and their covariance descriptors by loops over the pixels.
+"""Images, and their covariance descriptors by loops over the pixels.
 
-The loops are the formulas of the documentation, one pixel at a time. They share no code with tatml.
+The loops follow the formulas of the documentation pixel by pixel and share no code with tatml.
 """
 
 from functools import cache
@@ -11,11 +11,15 @@ from numpy.testing import assert_allclose
 from sklearn.covariance import ledoit_wolf, oas, shrunk_covariance
 
 from tatml import Blocks
+from tatml.features._image_covariances import compute_descriptors
+from tatml.features._image_plan import MemoryLimits, make_plan
+from tatml.features._inputs import read_images
 
 GREY = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|", "magnitude", "orientation", "x", "y")
 GABOR = ("gabor:0.25:0°", "gabor:0.25:45°", "gabor:0.25:90°", "gabor:0.25:135°")
 COLOUR = ("intensity", "red", "green", "blue", *GREY[1:])
 SHRINKAGES = (None, 0.2, "ledoit_wolf", "oas")
+SMALL_STRIPS = MemoryLimits(100, fewest_rows=3)  # several strips even in a small image
 
 
 def keys(t):
@@ -26,7 +30,7 @@ def keys(t):
 
 
 def shrink_line(line, n_new):
-    """One row or column of pixels on a coarser grid."""
+    """Return one row or column of pixels on a coarser grid."""
     stretch = len(line) / n_new
     values = []
     for i in range(n_new):
@@ -61,8 +65,8 @@ def gabor_plane(plane, frequency, degrees):
     )
 
 
-def pixel_features(planes, i, j, names):
-    """The features of pixel (i, j) of one image of shape (channels, height, width)."""
+def pixel_features(planes, i, j):
+    """Return {name: value} of pixel (i, j) of one image (channels, height, width)."""
     height, width = planes.shape[1:]
 
     def intensity(row, column):
@@ -84,12 +88,27 @@ def pixel_features(planes, i, j, names):
         "x": j / (width - 1),
         "y": i / (height - 1),
     }
-    known |= dict(zip(("red", "green", "blue"), planes[:, i, j], strict=False))
-    return [known[name] for name in names]
+    if len(planes) == 3:
+        known |= dict(zip(("red", "green", "blue"), planes[:, i, j], strict=True))
+    return known
+
+
+@cache
+def scaled_features(pixels, shape, scale):
+    """Return {name: plane} of all features of an image at a scale."""
+    planes = np.atleast_3d(np.frombuffer(pixels).reshape(shape)).transpose(2, 0, 1)
+    if scale != 1:
+        planes = np.array([shrink_plane(plane, scale) for plane in planes])
+    _, height, width = planes.shape
+    features = [[pixel_features(planes, i, j) for j in range(width)] for i in range(height)]
+    return {
+        name: np.array([[pixel[name] for pixel in row] for row in features])
+        for name in features[0][0]
+    }
 
 
 def covariance_of(points, shrinkage):
-    """Of points in rows."""
+    """Return the covariance of points in rows."""
     mean = sum(points) / len(points)
     scatter = sum(np.outer(point - mean, point - mean) for point in points)
     if shrinkage is None:
@@ -102,15 +121,16 @@ def covariance_of(points, shrinkage):
 
 
 def direct(image, names, scales=(1.0,), regions=(1, 1), shrinkage=None, diagonal=1e-3, mask=None):
-    """The matrices of one image of shape (height, width[, channels]), in the order of blocks."""
+    """Return the matrices of one image (height, width[, channels]) in the order of the blocks."""
     matrices = []
     for scale in scales:
-        planes, kept = scaled_image(image, mask, scale)
+        features = scaled_features(image.tobytes(), image.shape, scale)
+        kept = scaled_mask(mask, image.shape[:2], scale)
         height, width = kept.shape
         for row in range(regions[0]):
             for column in range(regions[1]):
                 points = [
-                    pixel_features(planes, i, j, names)
+                    [features[name][i, j] for name in names]
                     for i in range(row * height // regions[0], (row + 1) * height // regions[0])
                     for j in range(column * width // regions[1], (column + 1) * width // regions[1])
                     if kept[i, j]
@@ -120,18 +140,14 @@ def direct(image, names, scales=(1.0,), regions=(1, 1), shrinkage=None, diagonal
     return matrices
 
 
-def scaled_image(image, mask, scale):
-    planes = np.atleast_3d(image).transpose(2, 0, 1)
-    mask = np.ones(planes.shape[1:], dtype=bool) if mask is None else mask
-    if scale == 1:
-        return planes, mask
-    planes = np.array([shrink_plane(plane, scale) for plane in planes])
-    return planes, shrink_plane(mask.astype(float), scale) > 0.5
+def scaled_mask(mask, shape, scale):
+    mask = np.ones(shape, dtype=bool) if mask is None else mask
+    return mask if scale == 1 else shrink_plane(mask.astype(float), scale) > 0.5
 
 
 @cache
 def draw_images(n_images=3, height=17, width=22, channels=None, seed=0):
-    """Smooth images with some noise, in [0, 1]."""
+    """Return smooth images with some noise, about in [0, 1]."""
     rng = np.random.default_rng([seed, n_images, height, width])
     noise = rng.random(
         (n_images, height, width) if channels is None else (n_images, height, width, channels)
@@ -147,7 +163,16 @@ def draw_masks(n_images=3, height=17, width=22, seed=0):
     return scipy.ndimage.gaussian_filter(rng.random((n_images, height, width)), (0, 2, 2)) > 0.47
 
 
+def transform_in_strips(descriptor, X, masks=None, n_threads=1, limits=SMALL_STRIPS):
+    """Return the arrays of `descriptor.transform(X, masks)`, with other limits of memory."""
+    recipe = descriptor._recipe()
+    plans = [make_plan(group, recipe, n_threads, limits) for group in read_images(X, masks)]
+    return compute_descriptors(plans, n_threads)
+
+
 def as_arrays(result):
+    if isinstance(result, list):
+        return result
     return result.arrays if isinstance(result, Blocks) else (result,)
 
 

@@ -1,11 +1,13 @@
-"""Datasets read from a folder: both forms, where they are looked for, and what comes back."""
+"""Datasets in a folder: both forms, the search order, and the result."""
 
 import sys
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
 import pytest
-from datasets_helpers import ADVICE, make_minis, put_in_place, read, write_image
+from cases_helpers import each_case
+from datasets_helpers import ADVICE, MINIS, each_dataset, read, write_image
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -13,10 +15,8 @@ from numpy.testing import assert_array_equal
 from tatml.datasets import _brodatz as brodatz
 from tatml.datasets import _eth80 as eth80
 from tatml.datasets import _virus as virus
-from tatml.datasets import load_brodatz, load_eth80
 
 pytest.importorskip("PIL")
-NAMES = list(make_minis())
 ARRAYS = {
     "virus": {"numbers", "duplicates"},
     "brodatz": {"positions"},
@@ -24,19 +24,15 @@ ARRAYS = {
 }
 
 
-@pytest.fixture(params=NAMES)
-def mini(request, monkeypatch):
-    return put_in_place(request.param, monkeypatch)
-
-
-@pytest.fixture
-def small(monkeypatch):
-    return lambda name: put_in_place(name, monkeypatch)
+@pytest.fixture(autouse=True)
+def no_folder_in_the_environment(monkeypatch):
+    monkeypatch.delenv("TATML_DATA", raising=False)
 
 
 # Two forms, the same data
 
 
+@each_dataset
 def test_both_forms_give_the_same(mini, tmp_path):
     mini.write_archive(tmp_path / "a")
     mini.write_tree(tmp_path / "b" / mini.layout.name)
@@ -52,6 +48,7 @@ def test_both_forms_give_the_same(mini, tmp_path):
     assert_array_equal(np.unique(compact.target), np.arange(len(compact.target_names)))
 
 
+@each_dataset
 def test_x_and_y_alone(mini, tmp_path):
     mini.write_archive(tmp_path)
     images, target = read(mini, tmp_path, return_X_y=True)
@@ -60,12 +57,14 @@ def test_x_and_y_alone(mini, tmp_path):
     assert_array_equal(target, both.target)
 
 
+@each_dataset
 def test_compact_files_do_not_need_pillow(mini, tmp_path, monkeypatch):
     mini.write_archive(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert len(read(mini, tmp_path).images)
 
 
+@each_dataset
 def test_images_need_pillow_and_the_error_names_the_extra(mini, tmp_path, monkeypatch):
     mini.write_tree(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
@@ -76,8 +75,9 @@ def test_images_need_pillow_and_the_error_names_the_extra(mini, tmp_path, monkey
 # Where it is looked for
 
 
+@each_dataset
 def test_the_search_order(mini, tmp_path):
-    """Each place holds other pixels; the first one that is left is taken."""
+    """Each place has other pixels; the first remaining place is read."""
     subfolder = tmp_path / mini.layout.name
     archives = [mini.write_archive(tmp_path, 1), mini.write_archive(subfolder, 2)]
     trees = [mini.write_tree(subfolder, 3), mini.write_tree(tmp_path, 4)]
@@ -94,6 +94,7 @@ def test_the_search_order(mini, tmp_path):
         read(mini, tmp_path)
 
 
+@each_dataset
 def test_the_environment_names_the_folder_unless_an_argument_does(mini, tmp_path, monkeypatch):
     mini.write_archive(tmp_path / "a", 1)
     mini.write_archive(tmp_path / "b", 2)
@@ -102,7 +103,8 @@ def test_the_environment_names_the_folder_unless_an_argument_does(mini, tmp_path
     assert Path(read(mini, tmp_path / "b").source).parent == tmp_path / "b"
 
 
-@pytest.mark.parametrize("value", [None, ""])
+@each_dataset
+@each_case("value", [None, ""])
 def test_neither_argument_nor_environment(mini, monkeypatch, value):
     if value is not None:
         monkeypatch.setenv("TATML_DATA", value)
@@ -110,6 +112,7 @@ def test_neither_argument_nor_environment(mini, monkeypatch, value):
         read(mini, None)
 
 
+@each_dataset
 def test_a_path_may_be_text_bytes_relative_or_have_dots(mini, tmp_path, monkeypatch):
     mini.write_archive(tmp_path / "data")
     (tmp_path / "other").mkdir()
@@ -118,33 +121,38 @@ def test_a_path_may_be_text_bytes_relative_or_have_dots(mini, tmp_path, monkeypa
         assert Path(read(mini, folder).source) == tmp_path / "data" / mini.archive
 
 
+@each_dataset
 def test_a_missing_folder_is_named(mini, tmp_path):
     with pytest.raises(FileNotFoundError, match=f"^folder: .*got nothing at .*nowhere. {ADVICE}"):
         read(mini, tmp_path / "nowhere")
 
 
+@each_dataset
 def test_a_file_is_no_folder(mini, tmp_path):
     path = mini.write_archive(tmp_path)
     with pytest.raises(FileNotFoundError, match=f"^folder: .*got a file at .*npz. {ADVICE}"):
         read(mini, path)
 
 
-@pytest.mark.parametrize(("folder", "error"), [(3, TypeError), ("a\0b", ValueError)])
+@each_dataset
+@each_case(("folder", "error"), [(3, TypeError), ("a\0b", ValueError)])
 def test_what_is_no_path_is_named(mini, folder, error):
     with pytest.raises(error, match=r"^folder: expected a path, got"):
         read(mini, folder)
 
 
+@each_dataset
 def test_an_empty_folder_says_what_was_looked_for(mini, tmp_path):
     name, first = mini.layout.name, mini.layout.files[0][0]
     looked_for = f"^{name}: expected {mini.archive}, {name}/{mini.archive}, {name}/{first} and so"
-    with pytest.raises(FileNotFoundError, match=f"{looked_for}.*holds nothing. {ADVICE}"):
+    with pytest.raises(FileNotFoundError, match=f"{looked_for}.*contains nothing. {ADVICE}"):
         read(mini, tmp_path)
     (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(FileNotFoundError, match=rf"{looked_for}.*holds holiday\.jpg\."):
+    with pytest.raises(FileNotFoundError, match=rf"{looked_for}.*contains holiday\.jpg\."):
         read(mini, tmp_path)
 
 
+@each_dataset
 def test_files_with_other_names_are_not_read(mini, tmp_path):
     mini.write_tree(tmp_path)
     expected = read(mini, tmp_path)
@@ -161,24 +169,27 @@ def n_per_row(mini):
     return 9 if mini.module is brodatz else 1
 
 
+@each_dataset
 def test_an_incomplete_tree_says_what_is_missing(mini, tmp_path):
     mini.write_tree(tmp_path, rows=[1])
     n, missing = mini.n_samples, mini.layout.files[0][0]
     with pytest.raises(ValueError, match=f"expected the {n} samples of .*found 1; ") as caught:
         read(mini, tmp_path)
-    assert f"missing are {missing}, " in str(caught.value)
+    assert f"missing: {missing}, " in str(caught.value)
     assert ADVICE in str(caught.value)
     assert "allow_incomplete=True" in str(caught.value)
 
 
+@each_dataset
 def test_an_incomplete_archive_says_what_is_missing(mini, tmp_path):
     path = mini.write_archive(tmp_path, rows=range(1, mini.n_samples))
     names = ", ".join(mini.layout.files[0])
-    with pytest.raises(ValueError, match=f"^{path}: .*missing are {names}. {ADVICE}"):
+    with pytest.raises(ValueError, match=f"^{path}: .*missing: {names}. {ADVICE}"):
         read(mini, tmp_path)
 
 
-@pytest.mark.parametrize("write", ["write_tree", "write_archive"])
+@each_dataset
+@each_case("write", ["write_tree", "write_archive"])
 def test_what_is_there_can_be_loaded(mini, tmp_path, write):
     getattr(mini, write)(tmp_path / "some", rows=[0, 2])
     mini.write_archive(tmp_path / "all")
@@ -191,21 +202,22 @@ def test_what_is_there_can_be_loaded(mini, tmp_path, write):
     assert_array_equal(part.target_names, whole.target_names)
 
 
+@each_dataset
 def test_nothing_at_all_is_never_a_dataset(mini, tmp_path):
     with pytest.raises(FileNotFoundError):
         read(mini, tmp_path, allow_incomplete=True)
     arrays = {name: array[:0] for name, array in mini.arrays().items() if name != "class_names"}
     mini.write_archive(tmp_path, **arrays)
-    with pytest.raises(ValueError, match="found 0; missing are"):
+    with pytest.raises(ValueError, match="found 0; missing: "):
         read(mini, tmp_path, allow_incomplete=True)
 
 
-def test_an_image_without_its_map_is_missing(small, tmp_path):
-    mini = small("eth80")
+def test_an_image_without_its_map_is_missing(tmp_path):
+    mini = MINIS["eth80"]
     mini.write_tree(tmp_path)
     gone = "1/2/maps/apple2-022-090-map.png"
     (tmp_path / gone).unlink()
-    with pytest.raises(ValueError, match=f"found 15; missing are {gone}. {ADVICE}"):
+    with pytest.raises(ValueError, match=f"found 15; missing: {gone}. {ADVICE}"):
         read(mini, tmp_path)
     assert len(read(mini, tmp_path, allow_incomplete=True).target) == 15
 
@@ -213,8 +225,8 @@ def test_an_image_without_its_map_is_missing(small, tmp_path):
 # Virus
 
 
-def test_virus_keys(small, tmp_path):
-    mini = small("virus")
+def test_virus_keys(tmp_path):
+    mini = MINIS["virus"]
     mini.write_tree(tmp_path)
     data = read(mini, tmp_path)
     expected = [(c, s, i) for c in (0, 1) for s in (1, 2) for i in (1, 2, 3)]
@@ -223,8 +235,8 @@ def test_virus_keys(small, tmp_path):
     assert_array_equal(data.images[[c * 6 for c in (0, 1)]], [mini.pixels()[i][0] for i in (0, 6)])
 
 
-def test_duplicates_are_found_by_content(small, tmp_path):
-    mini = small("virus")
+def test_duplicates_are_found_by_content(tmp_path):
+    mini = MINIS["virus"]
     images = mini.arrays()["images"]
     images[7] = images[2]
     images[11] = images[2]
@@ -236,11 +248,11 @@ def test_duplicates_are_found_by_content(small, tmp_path):
 # Brodatz
 
 
-@pytest.mark.parametrize("tile", [1, 3, 4, 12, None])
-def test_tiles_make_up_the_image_again(small, tmp_path, tile):
-    mini = small("brodatz")
+@each_case("tile", [1, 3, 4, 12, None])
+def test_tiles_make_up_the_image_again(tmp_path, tile):
+    mini = MINIS["brodatz"]
     mini.write_tree(tmp_path)
-    data = load_brodatz(tmp_path, tile=tile)
+    data = read(mini, tmp_path, tile=tile)
     side = tile or 12
     whole = np.zeros((3, 12, 12), dtype=np.uint8)
     for image, c, (row, column) in zip(data.images, data.target, data.positions, strict=True):
@@ -253,32 +265,33 @@ def test_tiles_make_up_the_image_again(small, tmp_path, tile):
     assert len(data.images) == 3 * n_across**2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tile", "error"), [(5, ValueError), (24, ValueError), (0, ValueError), (2.0, TypeError)]
 )
-def test_a_tile_must_divide_the_side(small, tmp_path, tile, error):
-    small("brodatz").write_archive(tmp_path)
+def test_a_tile_must_divide_the_side(tmp_path, tile, error):
+    mini = MINIS["brodatz"]
+    mini.write_archive(tmp_path)
     with pytest.raises(error, match=r"^tile: expected"):
-        load_brodatz(tmp_path, tile=tile)
+        read(mini, tmp_path, tile=tile)
 
 
-def test_a_gif_with_another_palette_gives_its_greys(small, tmp_path):
+def test_a_gif_with_another_palette_gives_its_greys(tmp_path):
     from PIL import Image
 
-    mini = small("brodatz")
+    mini = MINIS["brodatz"]
     mini.write_tree(tmp_path)
     indices = mini.pixels()[1][0]
     image = Image.frombytes("P", (12, 12), indices.tobytes())
     image.putpalette([255 - i for i in range(256) for _ in range(3)])
     image.save(tmp_path / "D2.gif", optimize=False)
-    assert_array_equal(load_brodatz(tmp_path, tile=None).images[1], 255 - indices)
+    assert_array_equal(read(mini, tmp_path, tile=None).images[1], 255 - indices)
 
 
 # ETH-80
 
 
-def test_eth80_keys(small, tmp_path):
-    mini = small("eth80")
+def test_eth80_keys(tmp_path):
+    mini = MINIS["eth80"]
     mini.write_tree(tmp_path)
     data = read(mini, tmp_path)
     assert_array_equal(data.target, np.repeat([0, 1], 8))
@@ -288,32 +301,32 @@ def test_eth80_keys(small, tmp_path):
     assert (tmp_path / "2/4/maps/car11-022-090-map.png").exists()
 
 
-def test_masks_come_only_when_asked_for(small, tmp_path):
-    mini = small("eth80")
+def test_masks_come_only_when_asked_for(tmp_path):
+    mini = MINIS["eth80"]
     mini.write_tree(tmp_path / "a")
     mini.write_archive(tmp_path / "b", masks_packed=None)
     for folder in "ab":
-        assert "masks" not in load_eth80(tmp_path / folder, size=10)
+        assert "masks" not in read(mini, tmp_path / folder, masks=False)
     with pytest.raises(ValueError, match="got no masks_packed"):
-        load_eth80(tmp_path / "b", size=10, masks=True)
+        read(mini, tmp_path / "b")
 
 
-def test_images_as_distributed_can_have_any_size(small, tmp_path):
-    mini = small("eth80")
+def test_images_as_distributed_can_have_any_size(tmp_path):
+    mini = MINIS["eth80"]
     mini.write_tree(tmp_path / "a")
     mini.write_archive(tmp_path / "b")
-    data = load_eth80(tmp_path / "a", size=16, masks=True)
+    data = read(mini, tmp_path / "a", size=16)
     assert data.images.shape == (16, 16, 16, 3)
     assert data.masks.shape == (16, 16, 16)
     assert data.masks.dtype == bool
     with pytest.raises(ValueError, match=r"^size: expected 10, as in .*npz, got 16"):
-        load_eth80(tmp_path / "b", size=16)
+        read(mini, tmp_path / "b", size=16)
     with pytest.raises(ValueError, match=r"^size: expected at least 1, got 0"):
-        load_eth80(tmp_path / "a", size=0)
+        read(mini, tmp_path / "a", size=0)
 
 
-def test_a_map_without_an_object_is_named(small, tmp_path):
-    mini = small("eth80")
+def test_a_map_without_an_object_is_named(tmp_path):
+    mini = MINIS["eth80"]
     mini.write_tree(tmp_path)
     path = tmp_path / "1/1/maps/apple1-000-000-map.png"
     write_image(path, np.full((20, 20), 127, dtype=np.uint8))
@@ -353,6 +366,27 @@ def test_half_pixels_are_rounded_to_even():
 
 
 # The real layouts
+
+
+@each_case(
+    ("module", "options"),
+    [
+        (virus, {"allow_incomplete": True, "return_X_y": False}),
+        (brodatz, {"tile": 4, "allow_incomplete": False, "return_X_y": True}),
+        (eth80, {"size": 7, "masks": True, "allow_incomplete": True, "return_X_y": False}),
+    ],
+)
+def test_the_loaders_read_the_real_layouts(module, options, monkeypatch):
+    name = module.LAYOUT.name
+    reader = getattr(module, f"read_{name}")
+
+    def record(*args):
+        return dict(zip(signature(reader).parameters, args, strict=True))
+
+    monkeypatch.setattr(module, f"read_{name}", record)
+    call = getattr(module, f"load_{name}")("folder", **options)
+    assert call.pop("layout") is module.LAYOUT
+    assert call == {"folder": "folder"} | options
 
 
 def test_the_layouts_count_what_the_datasets_hold():

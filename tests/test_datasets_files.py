@@ -1,4 +1,4 @@
-"""Files that are damaged, too large, of the wrong kind or somewhere else: each is named."""
+"""Errors name files that are damaged, too large, of another kind, or outside the folder."""
 
 import io
 import re
@@ -6,24 +6,20 @@ import zipfile
 
 import numpy as np
 import pytest
-from datasets_helpers import ADVICE, make_minis, png_header, put_in_place, read, write_image
+from cases_helpers import each_case
+from datasets_helpers import ADVICE, MINIS, each_dataset, png_header, read, write_image
 from numpy.testing import assert_array_equal
 
 pytest.importorskip("PIL")
 
 
-@pytest.fixture(params=list(make_minis()))
-def mini(request, monkeypatch):
-    return put_in_place(request.param, monkeypatch)
-
-
-@pytest.fixture
-def small(monkeypatch):
-    return lambda name: put_in_place(name, monkeypatch)
+@pytest.fixture(autouse=True)
+def no_folder_in_the_environment(monkeypatch):
+    monkeypatch.delenv("TATML_DATA", raising=False)
 
 
 def assert_named(mini, folder, path, problem=""):
-    """The error names the file and says how to lay the data out."""
+    """Assert that the error names the file and says where to put the data."""
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: .*{problem}") as caught:
         read(mini, folder)
     assert ADVICE + mini.archive in str(caught.value)
@@ -32,6 +28,7 @@ def assert_named(mini, folder, path, problem=""):
 # Images
 
 
+@each_dataset
 def test_a_truncated_image_is_named(mini, tmp_path):
     path = mini.write_tree(tmp_path)[-1]
     content = path.read_bytes()
@@ -40,9 +37,9 @@ def test_a_truncated_image_is_named(mini, tmp_path):
         assert_named(mini, tmp_path, path)
 
 
-def test_a_change_of_any_byte_of_a_png_file_is_found(small, tmp_path):
-    """All but those of the last chunk, which is empty."""
-    mini = small("virus")
+def test_a_change_of_any_byte_of_a_png_file_is_found(tmp_path):
+    """The last chunk is empty, and Pillow does not verify it."""
+    mini = MINIS["virus"]
     path = mini.write_tree(tmp_path)[-1]
     content = path.read_bytes()
     for position in range(len(content) - 12):
@@ -52,23 +49,24 @@ def test_a_change_of_any_byte_of_a_png_file_is_found(small, tmp_path):
         assert_named(mini, tmp_path, path)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "BMP", "TIFF", "PPM"])
+@each_dataset
+@each_case("kind", ["JPEG", "BMP", "TIFF", "PPM"])
 def test_another_format_under_the_same_name_is_refused(mini, tmp_path, kind):
     path = mini.write_tree(tmp_path)[0]
     write_image(path, mini.pixels()[0][0], format=kind)
     assert_named(mini, tmp_path, path, "expected a readable file, got UnidentifiedImageError")
 
 
-@pytest.mark.parametrize("side", [7000, 12000, 50000])
-def test_a_huge_image_is_refused_by_its_header(small, tmp_path, side):
-    mini = small("virus")
+@each_case("side", [7000, 12000, 50000])
+def test_a_huge_image_is_refused_by_its_header(tmp_path, side):
+    mini = MINIS["virus"]
     path = mini.write_tree(tmp_path)[0]
     path.write_bytes(png_header(side, side))
     assert_named(mini, tmp_path, path, "7000×7000" if side == 7000 else "Decompression")
 
 
-def test_a_huge_gif_is_refused_by_its_header(small, tmp_path):
-    mini = small("brodatz")
+def test_a_huge_gif_is_refused_by_its_header(tmp_path):
+    mini = MINIS["brodatz"]
     path = mini.write_tree(tmp_path)[0]
     content = bytearray(path.read_bytes())
     content[6:10] = b"\xff\xff\xff\xff"
@@ -76,6 +74,7 @@ def test_a_huge_gif_is_refused_by_its_header(small, tmp_path):
     assert_named(mini, tmp_path, path, "Decompression")
 
 
+@each_dataset
 def test_a_huge_file_is_refused_before_it_is_opened(mini, tmp_path):
     path = mini.write_tree(tmp_path)[0]
     with path.open("r+b") as file:
@@ -83,6 +82,7 @@ def test_a_huge_file_is_refused_before_it_is_opened(mini, tmp_path):
     assert_named(mini, tmp_path, path, "expected at most 16777216 bytes, got more")
 
 
+@each_dataset
 def test_an_image_of_another_size_is_named(mini, tmp_path):
     path = mini.write_tree(tmp_path)[0]
     height, width = mini.layout.image_shape
@@ -91,10 +91,10 @@ def test_an_image_of_another_size_is_named(mini, tmp_path):
     assert_named(mini, tmp_path, path, problem)
 
 
-@pytest.mark.parametrize("name", ["virus", "eth80"])
-@pytest.mark.parametrize("channels", ["I;16", "RGBA", "other"])
-def test_other_kinds_of_pixels_are_named(small, tmp_path, name, channels):
-    mini = small(name)
+@each_case("name", ["virus", "eth80"])
+@each_case("channels", ["I;16", "RGBA", "other"])
+def test_other_kinds_of_pixels_are_named(tmp_path, name, channels):
+    mini = MINIS[name]
     path = mini.write_tree(tmp_path)[0]
     side = mini.layout.image_shape[0]
     other = (side, side) if name == "eth80" else (side, side, 3)
@@ -104,11 +104,11 @@ def test_other_kinds_of_pixels_are_named(small, tmp_path, name, channels):
         "other": np.zeros(other, dtype=np.uint8),
     }
     write_image(path, arrays[channels])
-    assert_named(mini, tmp_path, path, "expected pixels of kind")
+    assert_named(mini, tmp_path, path, "expected pixels of mode")
 
 
-def test_a_damaged_map_is_named(small, tmp_path):
-    mini = small("eth80")
+def test_a_damaged_map_is_named(tmp_path):
+    mini = MINIS["eth80"]
     path = mini.write_tree(tmp_path)[1]
     assert path.name == "apple1-000-000-map.png"
     path.write_bytes(b"no map")
@@ -118,6 +118,7 @@ def test_a_damaged_map_is_named(small, tmp_path):
 # Compact files
 
 
+@each_dataset
 def test_a_truncated_archive_is_named(mini, tmp_path):
     path = mini.write_archive(tmp_path)
     content = path.read_bytes()
@@ -126,6 +127,7 @@ def test_a_truncated_archive_is_named(mini, tmp_path):
         assert_named(mini, tmp_path, path)
 
 
+@each_dataset
 def test_a_changed_bit_is_found_by_the_checksum(mini, tmp_path):
     np.savez(tmp_path / mini.archive, **mini.arrays())  # not compressed: every bit is a pixel's
     path = tmp_path / mini.archive
@@ -135,12 +137,14 @@ def test_a_changed_bit_is_found_by_the_checksum(mini, tmp_path):
     assert_named(mini, tmp_path, path, "BadZipFile: Bad CRC-32 for file 'images.npy'")
 
 
+@each_dataset
 def test_pickled_objects_are_refused(mini, tmp_path):
     images = np.empty(len(mini.layout.keys), dtype=object)
     path = mini.write_archive(tmp_path, images=images)
     assert_named(mini, tmp_path, path, "images: expected an array of uint8, got object")
 
 
+@each_dataset
 def test_a_plain_npy_file_is_refused(mini, tmp_path):
     path = tmp_path / mini.archive
     with path.open("wb") as file:
@@ -148,20 +152,23 @@ def test_a_plain_npy_file_is_refused(mini, tmp_path):
     assert_named(mini, tmp_path, path, "BadZipFile")
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int16", "bool", "V1", ">u2", "S1"])
+@each_dataset
+@each_case("dtype", ["float64", "int16", "bool", "V1", ">u2", "S1"])
 def test_images_must_be_uint8(mini, tmp_path, dtype):
     images = mini.arrays()["images"]
     path = mini.write_archive(tmp_path, images=np.zeros(images.shape, dtype=dtype))
     assert_named(mini, tmp_path, path, "images: expected an array of uint8, got ")
 
 
-@pytest.mark.parametrize("dtype", ["float64", "U3", "complex128", "datetime64[s]"])
+@each_dataset
+@each_case("dtype", ["float64", "U3", "complex128", "datetime64[s]"])
 def test_labels_must_be_integers(mini, tmp_path, dtype):
     labels = np.zeros(len(mini.layout.keys), dtype=dtype)
     path = mini.write_archive(tmp_path, labels=labels)
     assert_named(mini, tmp_path, path, "labels: expected an array of integer, got ")
 
 
+@each_dataset
 def test_images_of_another_shape_are_named(mini, tmp_path):
     images = mini.arrays()["images"]
     for wrong in (images[:, 1:], images[..., None], images[1:], images.ravel()):
@@ -170,12 +177,14 @@ def test_images_of_another_shape_are_named(mini, tmp_path):
         assert_named(mini, tmp_path, path, problem)
 
 
+@each_dataset
 def test_every_array_has_to_be_there(mini, tmp_path):
     for name in mini.arrays():
         path = mini.write_archive(tmp_path, **{name: None})
         assert_named(mini, tmp_path, path, f"expected the arrays .*got no {name}")
 
 
+@each_dataset
 def test_labels_that_do_not_exist_are_named(mini, tmp_path):
     labels = mini.arrays()["labels"].astype(int)
     for wrong in (-1, 200, 2**62):
@@ -184,21 +193,28 @@ def test_labels_that_do_not_exist_are_named(mini, tmp_path):
         assert_named(mini, tmp_path, path, rf"labels and groups: .*got \[{wrong}.* in row 1\.")
 
 
+@each_dataset
 def test_samples_twice_or_out_of_order_are_named(mini, tmp_path):
     n = mini.n_samples
     for rows in ([0, 1, 1, *range(3, n)], [1, 0, *range(2, n)]):
         path = mini.write_archive(tmp_path, rows=rows)
-        assert_named(mini, tmp_path, path, "labels and groups: expected rows in ascending order")
+        assert_named(
+            mini,
+            tmp_path,
+            path,
+            "expected rows in ascending order without duplicates",
+        )
 
 
+@each_dataset
 def test_more_samples_than_the_dataset_has_are_refused(mini, tmp_path):
     n = mini.n_samples
     path = mini.write_archive(tmp_path, rows=[*range(n), 0])
     assert_named(mini, tmp_path, path, f"labels: expected at most {n} numbers, got shape")
 
 
-def test_other_class_names_are_refused(small, tmp_path):
-    mini = small("eth80")
+def test_other_class_names_are_refused(tmp_path):
+    mini = MINIS["eth80"]
     path = mini.write_archive(tmp_path, class_names=np.array(["car", "apple"]))
     assert_named(mini, tmp_path, path, "class_names: expected .*got")
     path = mini.write_archive(tmp_path, class_names=np.array(["car" * 99, "apple"]))
@@ -206,7 +222,7 @@ def test_other_class_names_are_refused(small, tmp_path):
 
 
 def npy_bytes(shape, n_bytes, dtype="|u1"):
-    """An npy file that claims a shape, and holds some bytes."""
+    """Return an npy file whose header states a shape, with some bytes of data."""
     stream = io.BytesIO()
     header = {"descr": dtype, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, header)
@@ -222,6 +238,7 @@ def replace_member(path, name, content):
             archive.writestr(member, data)
 
 
+@each_dataset
 def test_a_header_that_claims_a_huge_array_is_refused(mini, tmp_path):
     path = mini.write_archive(tmp_path)
     replace_member(path, "labels.npy", npy_bytes((10**12,), 8))
@@ -231,7 +248,8 @@ def test_a_header_that_claims_a_huge_array_is_refused(mini, tmp_path):
     assert_named(mini, tmp_path, path, "images: expected shape")
 
 
-@pytest.mark.parametrize("extra", [-1, 1, 10**7])
+@each_dataset
+@each_case("extra", [-1, 1, 10**7])
 def test_data_longer_or_shorter_than_the_header_says_is_refused(mini, tmp_path, extra):
     path = mini.write_archive(tmp_path)
     images = mini.arrays()["images"]
@@ -240,6 +258,7 @@ def test_data_longer_or_shorter_than_the_header_says_is_refused(mini, tmp_path, 
     assert_named(mini, tmp_path, path, problem)
 
 
+@each_dataset
 def test_damaged_headers_are_named(mini, tmp_path):
     good = npy_bytes((mini.n_samples,), mini.n_samples)
     for content, problem in (
@@ -254,6 +273,7 @@ def test_damaged_headers_are_named(mini, tmp_path):
         assert_named(mini, tmp_path, path, problem)
 
 
+@each_dataset
 def test_members_with_paths_are_not_taken_for_arrays(mini, tmp_path):
     path = mini.write_archive(tmp_path, images=None)
     replace_member(path, "../images.npy", npy_bytes((3,), 3))
@@ -261,6 +281,7 @@ def test_members_with_paths_are_not_taken_for_arrays(mini, tmp_path):
     assert not (tmp_path.parent / "images.npy").exists()
 
 
+@each_dataset
 def test_arrays_in_fortran_order_are_read(mini, tmp_path):
     images = mini.arrays()["images"]
     mini.write_archive(tmp_path / "a", images=np.asfortranarray(images))
@@ -271,6 +292,7 @@ def test_arrays_in_fortran_order_are_read(mini, tmp_path):
 # Links and odd files
 
 
+@each_dataset
 def test_a_link_to_a_file_outside_is_refused(mini, tmp_path):
     path = mini.write_tree(tmp_path / "data")[0]
     outside = tmp_path / "outside.png"
@@ -283,8 +305,8 @@ def test_a_link_to_a_file_outside_is_refused(mini, tmp_path):
     assert_named(mini, tmp_path / "data", path, problem)
 
 
-def test_a_folder_with_a_similar_name_is_outside(small, tmp_path):
-    mini = small("brodatz")
+def test_a_folder_with_a_similar_name_is_outside(tmp_path):
+    mini = MINIS["brodatz"]
     path = mini.write_tree(tmp_path / "data")[0]
     (tmp_path / "data2").mkdir()
     path.rename(tmp_path / "data2" / path.name)
@@ -292,6 +314,7 @@ def test_a_folder_with_a_similar_name_is_outside(small, tmp_path):
     assert_named(mini, tmp_path / "data", path, "Links that leave")
 
 
+@each_dataset
 def test_a_link_to_a_folder_outside_is_refused(mini, tmp_path):
     mini.write_tree(tmp_path / "outside")
     link = tmp_path / "data" / mini.layout.name
@@ -302,6 +325,7 @@ def test_a_link_to_a_folder_outside_is_refused(mini, tmp_path):
     assert len(read(mini, link).images)  # the folder that the user names may be a link
 
 
+@each_dataset
 def test_an_archive_that_is_a_link_outside_is_refused(mini, tmp_path):
     mini.write_archive(tmp_path / "outside")
     link = tmp_path / "data" / mini.archive
@@ -310,6 +334,7 @@ def test_an_archive_that_is_a_link_outside_is_refused(mini, tmp_path):
     assert_named(mini, tmp_path / "data", link, "Links that leave")
 
 
+@each_dataset
 def test_links_that_stay_inside_are_followed(mini, tmp_path):
     path = mini.write_tree(tmp_path / "data")[0]
     expected = read(mini, tmp_path / "data").images
@@ -318,7 +343,8 @@ def test_links_that_stay_inside_are_followed(mini, tmp_path):
     assert_array_equal(read(mini, tmp_path / "data").images, expected)
 
 
-@pytest.mark.parametrize("kind", ["loop", "broken", "folder"])
+@each_dataset
+@each_case("kind", ["loop", "broken", "folder"])
 def test_what_is_no_file_is_missing(mini, tmp_path, kind):
     path = mini.write_tree(tmp_path)[0]
     path.unlink()
@@ -326,5 +352,5 @@ def test_what_is_no_file_is_missing(mini, tmp_path, kind):
         path.mkdir()
     else:
         path.symlink_to(path if kind == "loop" else path.parent / "nothing")
-    with pytest.raises(ValueError, match=f"missing are {mini.layout.files[0][0]}. {ADVICE}"):
+    with pytest.raises(ValueError, match=f"missing: {mini.layout.files[0][0]}. {ADVICE}"):
         read(mini, tmp_path)

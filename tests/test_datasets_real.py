@@ -1,4 +1,4 @@
-"""The real datasets, where the environment variable TATML_DATA names a folder that holds them."""
+"""The real datasets, if the environment variable TATML_DATA is set to their folder."""
 
 import os
 from pathlib import Path

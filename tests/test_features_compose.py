@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from joblib import parallel_config
@@ -43,7 +44,7 @@ def log_and_power(**options):
 
 
 class Recorder(TransformerMixin, BaseEstimator):
-    """Gives back the mean of X and y of `fit`, and has no columns."""
+    """A transformer that returns the mean of y, and records what `fit` got."""
 
     def fit(self, X, y=None):
         self.X_, self.y_ = X, y
@@ -56,15 +57,15 @@ class Recorder(TransformerMixin, BaseEstimator):
 # BlockUnion
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@each_case("n_jobs", [None, 2])
 def test_the_union_holds_what_each_transformer_gives(n_jobs):
     X = matrices()
     union = log_and_power(n_jobs=n_jobs)
     with parallel_config("threading"):
         joined = union.fit_transform(X)
+        again = union.fit(X).transform(X)
     assert_array_equal(joined.arrays[0], LogEuclidean().transform(X))
     assert_array_equal(joined.arrays[1], SPDPower(2.0).transform(X))
-    again = union.fit(X).transform(X)
     for array, other in zip(joined.arrays, again.arrays, strict=True):
         assert_array_equal(array, other)
 
@@ -114,7 +115,7 @@ def test_unions_nest():
 
 
 def test_the_squared_distance_is_the_mean_over_the_blocks():
-    """With W = I, theory: D = (1/M) Σ_m ‖Δ_m‖²; joined vectors have M times as much."""
+    """With W = I, D = (1/M) Σ_m ‖Δ_m‖²; the squared distance of joined vectors is M D."""
     X = matrices(2)
     blocks = log_and_power().fit_transform(X)
     mean = np.mean([np.sum((array[0] - array[1]) ** 2) for array in blocks.arrays])
@@ -131,7 +132,7 @@ def test_fit_changes_no_parameter_and_uses_copies():
     assert union.transformers_[0][1].block_shapes_in_ == ((3, 3),)
 
 
-@pytest.mark.parametrize("method", ["fit", "fit_transform"])
+@each_case("method", ["fit", "fit_transform"])
 def test_y_reaches_the_transformers(method):
     X, y = matrices(), np.arange(20.0)
     union = BlockUnion([("one", Recorder())])
@@ -182,7 +183,7 @@ def test_a_result_that_cannot_be_joined_is_named():
             return np.full((len(X), 2), np.nan)
 
     X = matrices()
-    with pytest.raises(ValueError, match=r"got 20 of 'log', 10 of 'half'"):
+    with pytest.raises(ValueError, match=r"got 20 from 'log', 10 from 'half'"):
         BlockUnion([("log", LogEuclidean()), ("half", Half())]).fit_transform(X)
     with pytest.raises(ValueError, match=r"result of 'holes': .* got nan in block 0, sample 0"):
         BlockUnion([("holes", Holes())]).fit_transform(X)
@@ -265,8 +266,8 @@ def test_new_samples_are_divided_by_the_scale_of_the_training_samples():
         assert_allclose(array, before, rtol=1e-14)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, -1e20, 1e-300])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each_case("value", [0.0, 0.1, 1 / 3, -1e20, 1e-300])
+@each_case("dtype", [np.float64, np.float32])
 def test_a_constant_block_is_left_as_it_is(value, dtype):
     constant = np.full((7, 3, 2), value, dtype=dtype)
     scaler = BlockScaler().fit(Blocks(constant, np.arange(7.0, dtype=dtype)[:, None]))
@@ -285,9 +286,7 @@ def test_a_small_spread_about_a_large_mean_is_not_constant():
     assert_allclose(BlockScaler().fit(X).scale_[0], np.sqrt(mean_squared_distance(X)), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "X", [matrices(), matrices()[:, 0], Blocks(matrices(), matrices(n=2))], ids=["3-D", "2-D", "M"]
-)
+@each_case("X", [matrices(), matrices()[:, 0], Blocks(matrices(), matrices(n=2))])
 def test_the_form_is_kept(X):
     scaler = BlockScaler().fit(X)
     scaled = scaler.transform(X)

@@ -1,4 +1,4 @@
-"""Covariance descriptors against loops over pixels: batches, lists, strips, threads, memory."""
+"""Covariance descriptors compared with loops over pixels; lists, strips, threads, memory."""
 
 import os
 import tracemalloc
@@ -7,39 +7,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.ndimage
+from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from images_helpers import (
     COLOUR,
     GREY,
     SHRINKAGES,
+    SMALL_STRIPS,
+    as_arrays,
     assert_is_direct,
     assert_same_result,
     direct,
     draw_images,
     draw_masks,
     gabor_plane,
+    transform_in_strips,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from tatml.features import CovarianceDescriptor, _image_covariances
-
-
-@pytest.fixture
-def small_strips(monkeypatch):
-    """Several strips even in a small image, each read on its own."""
-    monkeypatch.setattr(_image_covariances, "BYTES_AT_ONCE", 100)
-    monkeypatch.setattr(_image_covariances, "BYTES_OF_MANY", 100)
-    monkeypatch.setattr(_image_covariances, "FEWEST_ROWS", 3)
-
+from tatml.features import CovarianceDescriptor
+from tatml.features._image_plan import MemoryLimits, make_plan
+from tatml.features._inputs import read_images
 
 # Agreement with the loops
 
 
-@pytest.mark.parametrize("names", [GREY, COLOUR], ids=["grey", "colour"])
-@pytest.mark.parametrize("shrinkage", SHRINKAGES)
-@pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
+@each_case("names", [GREY, COLOUR])
+@each_case("shrinkage", SHRINKAGES)
+@each_case("masked", [False, True])
 def test_descriptors_are_those_of_a_loop_over_pixels(names, shrinkage, masked):
     channels = 3 if "red" in names else None
     images = draw_images(channels=channels)
@@ -50,12 +47,12 @@ def test_descriptors_are_those_of_a_loop_over_pixels(names, shrinkage, masked):
     assert_is_direct(result, images, masks, names=names, **options)
 
 
-@pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
-@pytest.mark.parametrize("shrinkage", [None, "ledoit_wolf"])
-@pytest.mark.parametrize("regions", [(2, 3), (3, 1), (1, 2)])
+@each_case("masked", [False, True])
+@each_case("shrinkage", [None, "ledoit_wolf"])
+@each_case("regions", [(2, 3), (3, 1)])
 def test_regions_are_those_of_a_loop_over_pixels(regions, shrinkage, masked):
-    images = draw_images(height=27, width=33)
-    masks = draw_masks(height=27, width=33) if masked else None
+    images = draw_images(n_images=2, height=25, width=26)
+    masks = draw_masks(n_images=2, height=25, width=26) if masked else None
     names = ("intensity", "|Ix|", "|Iyy|", "y")
     options = {"scales": (1.0, 0.5), "regions": regions, "shrinkage": shrinkage}
     result = CovarianceDescriptor(names, **options).transform(images, masks)
@@ -63,7 +60,7 @@ def test_regions_are_those_of_a_loop_over_pixels(regions, shrinkage, masked):
     assert_is_direct(result, images, masks, names=names, **options)
 
 
-@pytest.mark.parametrize("name", [*GREY, "red", "green", "blue"])
+@each_case("name", [*GREY, "red", "green", "blue"])
 def test_each_feature_alone_has_the_variance_of_a_loop(name):
     images = draw_images(n_images=2, channels=3)
     result = CovarianceDescriptor((name,), scales=(1.0,)).transform(images)
@@ -71,7 +68,7 @@ def test_each_feature_alone_has_the_variance_of_a_loop(name):
     assert_is_direct(result, images, names=(name,))
 
 
-@pytest.mark.parametrize("names", [("|Ix|", "blue"), ("x", "blue", "red", "green", "|Iy|")])
+@each_case("names", [("|Ix|", "blue"), ("x", "blue", "red", "green", "|Iy|")])
 def test_channels_in_any_number_and_order_are_those_of_a_loop(names):
     images = draw_images(n_images=2, channels=3)
     options = {"scales": (0.5, 1.0), "shrinkage": "oas"}
@@ -89,24 +86,41 @@ def test_gabor_responses_are_those_of_a_direct_convolution():
     assert descriptor.pixel_feature_names_ == tuple(f"gabor:{f:g}:{angle:g}°" for f, angle in bank)
 
 
-@pytest.mark.usefixtures("small_strips")
-@pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
-@pytest.mark.parametrize("shrinkage", SHRINKAGES)
+@each_case("masked", [False, True])
+@each_case("shrinkage", SHRINKAGES)
 def test_strips_are_those_of_a_loop_over_pixels(shrinkage, masked):
     images = draw_images(channels=3)
     masks = draw_masks() if masked else None
     options = {"scales": (1.0, 0.5), "regions": (2, 1), "shrinkage": shrinkage}
-    result = CovarianceDescriptor(COLOUR, **options).transform(images, masks)
+    result = transform_in_strips(CovarianceDescriptor(COLOUR, **options), images, masks)
     assert_is_direct(result, images, masks, names=COLOUR, **options)
 
 
-@pytest.mark.parametrize("name", [*GREY, "color", "gabor"])
-def test_strips_change_no_feature(name, small_strips, monkeypatch):
-    images = draw_images(n_images=4, height=40, width=30, channels=3)
+@each_case("name", [*GREY, "color", "gabor"])
+def test_strips_change_no_feature(name):
+    images = draw_images(n_images=2, height=40, width=30, channels=3)
     descriptor = CovarianceDescriptor((name,), scales=(1.0, 0.6, 0.25))
-    in_strips = descriptor.transform(images)
-    monkeypatch.undo()
-    assert_same_result(in_strips, descriptor.transform(images))
+    assert_same_result(transform_in_strips(descriptor, images), descriptor.transform(images))
+
+
+def test_images_larger_than_the_default_limit_are_read_in_strips():
+    image = draw_images(n_images=1, height=60, width=1100)
+    whole = MemoryLimits(10**9)
+    descriptor = CovarianceDescriptor(GREY, scales=(1.0, 0.5))
+    group = read_images(image)[0]
+    for n_threads, limit in ((1, 2_000_000), (2, 4_000_000)):
+        plan = make_plan(group, descriptor._recipe(), n_threads)
+        assert plan.limits.bytes_at_once == limit
+        assert plan.images_at_once == 0
+        assert plan.rows_at_once(plan.levels[0]) == limit // (8 * 9 * 1100)
+    assert plan.rows_at_once(plan.levels[0]) < 60
+    small, large = (make_plan(group, plan.recipe, 2, limits) for limits in (SMALL_STRIPS, whole))
+    assert (small.images_at_once, small.rows_at_once(small.levels[0])) == (0, 3)
+    assert large.images_at_once > 0
+    assert large.rows_at_once(large.levels[0]) == 60
+    assert_same_result(
+        descriptor.transform(image), transform_in_strips(descriptor, image, limits=whole)
+    )
 
 
 @given(
@@ -129,9 +143,9 @@ def test_any_size_scale_and_grid_is_that_of_a_loop(height, width, scale, regions
     )
 
 
-@pytest.mark.parametrize("shrinkage", SHRINKAGES)
+@each_case("shrinkage", SHRINKAGES)
 def test_images_with_hardly_any_variance_lose_no_digits(shrinkage):
-    """The slope of a ramp is ten thousand times what it varies by; the other image is as usual."""
+    """The slope of the ramp is ten thousand times its variation."""
     usual = draw_images(n_images=1)[0]
     ramp = 1e4 * np.add.outer(np.arange(17.0), np.arange(22.0)) + usual
     names = ("intensity", "|Ix|", "|Iy|", "|Ixx|")
@@ -176,7 +190,7 @@ def test_real_images_against_scipy():
 # One by one, together, in lists, in threads
 
 
-@pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
+@each_case("masked", [False, True])
 def test_a_batch_is_each_image_alone(masked):
     images = draw_images(n_images=7, height=9, width=11)
     masks = draw_masks(n_images=7, height=9, width=11) if masked else None
@@ -215,14 +229,17 @@ def test_a_list_an_object_array_and_an_array_of_images_are_the_same():
     assert_same_result(descriptor.transform(objects, list(masks)), expected)
 
 
-def test_threads_change_nothing(monkeypatch):
-    monkeypatch.setattr(_image_covariances, "BYTES_AT_ONCE", 20_000)
-    monkeypatch.setattr(_image_covariances, "BYTES_OF_MANY", 50_000)
+def test_threads_change_nothing():
     images, masks = draw_images(n_images=40), draw_masks(n_images=40)
-    expected = CovarianceDescriptor().transform(images, masks)
-    actual = CovarianceDescriptor(n_jobs=2).transform(images, masks)
-    for one, other in zip(actual.arrays, expected.arrays, strict=True):
-        assert_array_equal(one, other)
+    descriptor = CovarianceDescriptor()
+    expected = descriptor.transform(images, masks)
+    threaded = CovarianceDescriptor(n_jobs=2).transform(images, masks)
+    chunked = transform_in_strips(
+        descriptor, images, masks, n_threads=2, limits=MemoryLimits(50_000)
+    )
+    for result in (threaded, chunked):
+        for one, other in zip(as_arrays(result), expected.arrays, strict=True):
+            assert_array_equal(one, other)
 
 
 def test_one_channel_is_grey():
@@ -279,12 +296,12 @@ def peak_bytes(descriptor, images):
 
 
 def test_memory_does_not_grow_with_the_number_of_images():
-    images = np.random.default_rng(0).integers(256, size=(400, 40, 40, 3), dtype=np.uint8)
-    features = 400 * 40 * 40 * 8 * 7
+    images = np.random.default_rng(0).integers(256, size=(200, 40, 40, 3), dtype=np.uint8)
+    features = 200 * 40 * 40 * 8 * 7
     descriptor = CovarianceDescriptor(("color", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|"))
     assert peak_bytes(descriptor, images) < features / 2
 
 
 def test_memory_does_not_grow_with_the_height_of_an_image():
-    image = np.random.default_rng(0).integers(256, size=(1, 24_000, 400), dtype=np.uint8)
+    image = np.random.default_rng(0).integers(256, size=(1, 12_000, 400), dtype=np.uint8)
     assert peak_bytes(CovarianceDescriptor(), image) < 0.1 * image.size * 8 * 5

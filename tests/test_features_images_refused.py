@@ -1,9 +1,11 @@
-"""What a covariance descriptor refuses: the parameter, what was expected, what came and where."""
+"""Errors of covariance descriptors name the parameter, what was expected, and the sample."""
 
 import numpy as np
 import pytest
+from cases_helpers import each_case
+from images_helpers import transform_in_strips
 
-from tatml.features import CovarianceDescriptor, _image_covariances
+from tatml.features import CovarianceDescriptor
 
 IMAGES = np.random.default_rng(0).random((3, 8, 9))
 MASK = np.ones((8, 9), dtype=bool)
@@ -16,7 +18,7 @@ def with_bad(value):
     return images
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("X", "message"),
     [
         (np.empty((0, 8, 9)), r"at least one image, got ndarray of length 0"),
@@ -27,12 +29,12 @@ def with_bad(value):
         (IMAGES[0, 0], r"images of shape \(n_images, .* of shape \(9,\)"),
         (IMAGES[None, None], r"images of shape \(n_images, .* of shape \(1, 1, 3, 8, 9\)"),
         ([IMAGES[0], IMAGES[0, 0]], r"images of shape \(height, .* got shape \(9,\) in sample 1"),
-        (np.ones((2, 8, 9, 4)), r"1 channel .* got 4 in each sample; leave alpha out"),
+        (np.ones((2, 8, 9, 4)), r"1 channel .* got 4 in each sample; remove the alpha channel"),
         ([IMAGES[0], np.ones((8, 9, 2))], r"1 channel .* got 2 in sample 1"),
         (IMAGES[:, :, :2], r"images of at least 3×3 pixels .* got 8×2 at scale 1 in sample 0"),
         (
             [IMAGES[0], IMAGES[1, :4]],
-            r"images of at least 3×3 .* got 2×5 at scale 0.5 in sample 1, which has 4×9",
+            r"images of at least 3×3 .* got 2×5 at scale 0.5 in sample 1, whose size is 4×9",
         ),
         (with_bad(np.nan), r"finite .* got nan in sample 1, row 2, column 3, channel 0"),
         (with_bad(-np.inf), r"finite .* got -inf in sample 1, row 2, column 3"),
@@ -49,22 +51,22 @@ def test_rows_of_unequal_length_are_refused():
         CovarianceDescriptor().transform([IMAGES[0], [[1.0, 2.0], [3.0]]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("X", "message"),
     [
         (
             np.ones((2, 8, 9), dtype=int),
-            r"X: expected pixels .* int64 in sample 0; say pixel_range",
+            r"X: expected pixels .* int64 in sample 0; set pixel_range",
         ),
         (
             [IMAGES[0], MASK.astype(int)],
-            r"X: expected pixels .* int64 in sample 1; say pixel_range",
+            r"X: expected pixels .* int64 in sample 1; set pixel_range",
         ),
         (IMAGES.astype(complex), r"X: expected real numbers, got ndarray of dtype complex128"),
         (np.full((2, 8, 9), "a"), r"X: expected real numbers, got ndarray of dtype <U1"),
         ([IMAGES[0], np.full((8, 9), "a")], r"X, sample 1: expected real numbers"),
         (None, r"X: expected real numbers, got NoneType"),
-        (np.ma.masked_greater(IMAGES, 0.9), r"X: expected no masked array, got one; give masks="),
+        (np.ma.masked_greater(IMAGES, 0.9), r"X: expected no masked array, got one; pass masks"),
     ],
 )
 def test_types_that_are_refused(X, message):
@@ -72,19 +74,19 @@ def test_types_that_are_refused(X, message):
         CovarianceDescriptor().transform(X)
 
 
-def test_a_bad_pixel_is_found_in_any_strip_list_or_thread(monkeypatch):
-    monkeypatch.setattr(_image_covariances, "BYTES_AT_ONCE", 100)
-    monkeypatch.setattr(_image_covariances, "BYTES_OF_MANY", 100)
-    monkeypatch.setattr(_image_covariances, "FEWEST_ROWS", 3)
+def test_a_bad_pixel_is_found_in_any_strip_list_or_thread():
     images = np.random.default_rng(0).random((9, 20, 10, 3))
     images[7, 15, 4, 2] = np.nan
     message = r"got nan in sample 7, row 15, column 4, channel 2"
-    with pytest.raises(ValueError, match=message):
-        CovarianceDescriptor(("red",)).transform(images)
-    with pytest.raises(ValueError, match=message):
-        CovarianceDescriptor(n_jobs=2).transform(images)
-    with pytest.raises(ValueError, match=message):
-        CovarianceDescriptor().transform(list(images))
+    for descriptor, X, n_threads in (
+        (CovarianceDescriptor(("red",)), images, 1),
+        (CovarianceDescriptor(), images, 2),
+        (CovarianceDescriptor(), list(images), 1),
+    ):
+        with pytest.raises(ValueError, match=message):
+            transform_in_strips(descriptor, X, n_threads=n_threads)
+        with pytest.raises(ValueError, match=message):
+            descriptor.transform(X)
 
 
 def test_pixels_must_be_numbers_in_their_range_too():
@@ -92,10 +94,10 @@ def test_pixels_must_be_numbers_in_their_range_too():
         CovarianceDescriptor(pixel_range=(0, 1e-10)).transform(with_bad(1e52))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("masks", "message"),
     [
-        ([MASK] * 2, r"one for each of 3 images, got 2"),
+        ([MASK] * 2, r"one per image, 3 in all, got 2"),
         ([MASK[:7]] * 3, r"booleans of shape \(8, 9\), .* got bool of shape \(7, 9\) in sample 0"),
         ([MASK, MASK, MASK[0]], r"booleans of shape .* got bool of shape \(9,\) in sample 2"),
         (np.ones((3, 8, 9), dtype=int), r"booleans of shape .* got int64 of shape \(8, 9\)"),
@@ -125,11 +127,11 @@ def test_masks_must_be_arrays():
         CovarianceDescriptor().transform(IMAGES, "all")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("parameter", "value", "error", "message"),
     [
-        ("features", ("intensity", "Ix"), ValueError, r"names out of 'intensity', .* got 'Ix'"),
-        ("features", ("intensity", 3), ValueError, r"names out of 'intensity', .* got 3"),
+        ("features", ("intensity", "Ix"), ValueError, r"names from 'intensity', .* got 'Ix'"),
+        ("features", ("intensity", 3), ValueError, r"names from 'intensity', .* got 3"),
         ("features", "intensity", TypeError, r"a sequence of at least one name, got 'intensity'"),
         ("features", (), TypeError, r"a sequence of at least one name, got \(\)"),
         ("features", None, TypeError, r"a sequence of at least one name, got None"),
@@ -170,10 +172,10 @@ def test_parameters_that_are_refused(parameter, value, error, message):
             method(IMAGES)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("n_jobs", "error", "message"),
-    [(0, ValueError, r"a positive or negative integer, got 0"),
-     (1.5, TypeError, r"None or an integer, got 1.5")],
+    [(0, ValueError, r"None or a number other than 0, got 0"),
+     (1.5, TypeError, r"an integer, got 1.5")],
 )  # fmt: skip
 def test_numbers_of_threads_that_are_refused(n_jobs, error, message):
     with pytest.raises(error, match=rf"^n_jobs: expected {message}"):

@@ -1,7 +1,8 @@
-"""Smaller images: a proper low-pass filter, for any scale and size."""
+"""Downsampling of images is a low-pass filter for any scale and size."""
 
 import numpy as np
 import pytest
+from cases_helpers import each_case
 from numpy.testing import assert_allclose
 
 from tatml.features import CovarianceDescriptor
@@ -10,13 +11,13 @@ from tatml.features._workspace import Workspace
 
 
 def resample(image, shape):
-    """The image or the stack of images on a grid of another shape."""
+    """Return the image or the stack of images resampled to another shape."""
     out = np.empty((*image.shape[:-2], *shape))
     return Resampler.between(image.shape[-2:], shape)(image, 0, shape[0], out, Workspace())
 
 
-@pytest.mark.parametrize("size", [7, 8, 31, 64, 101])
-@pytest.mark.parametrize("scale", [0.9, 0.5, 0.3, 0.1])
+@each_case("size", [7, 8, 31, 64, 101])
+@each_case("scale", [0.9, 0.5, 0.3, 0.1])
 def test_a_smaller_scale_passes_constants(size, scale):
     n_new = max(1, scaled_size(size, scale))
     small = resample(np.full((2, size, size), 0.7), (n_new, n_new))
@@ -37,7 +38,7 @@ def test_half_the_scale_kills_a_checkerboard():
 
 def test_half_the_scale_keeps_what_is_slow_and_removes_what_is_fast():
     def response(frequency):
-        """Of a wave along x, at the centres of the new pixels."""
+        """Return the resampled wave along x, and the wave at the centres of the new pixels."""
         old, new = np.arange(200), 2 * np.arange(100) + 0.5
         wave = np.tile(np.cos(2 * np.pi * frequency * old), (6, 1))
         small = resample(wave, (3, 100))[1]
@@ -49,9 +50,7 @@ def test_half_the_scale_keeps_what_is_slow_and_removes_what_is_fast():
         assert np.max(np.abs(response(frequency)[0])) < 0.06
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [((41, 41), (21, 21)), ((128, 64), (64, 32)), ((50, 37), (11, 9))]
-)
+@each_case(("old", "new"), [((41, 41), (21, 21)), ((128, 64), (64, 32)), ((50, 37), (11, 9))])
 def test_smaller_images_are_those_of_pillow(old, new):
     image_module = pytest.importorskip("PIL.Image")
     image = np.random.default_rng(0).random(old).astype(np.float32)
@@ -69,8 +68,6 @@ def test_some_rows_of_a_smaller_image_need_only_some_rows_of_the_image():
     assert_allclose(some, resample(image, (150, 20))[60:70], rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("size", "scale", "expected"), [(41, 0.5, 21), (40, 0.5, 20), (10, 0.33, 3)]
-)
+@each_case(("size", "scale", "expected"), [(41, 0.5, 21), (40, 0.5, 20), (10, 0.33, 3)])
 def test_sides_are_rounded_to_the_nearest_integer(size, scale, expected):
     assert scaled_size(size, scale) == expected

@@ -1,4 +1,4 @@
-"""Covariances in frequency bands: pyRiemann's, and what filters must do."""
+"""Covariances in frequency bands: agreement with pyRiemann, and properties of filters."""
 
 import re
 from functools import partial
@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.signal
+from cases_helpers import each_case
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.covariance import shrunk_covariance
@@ -14,7 +15,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from tatml import Blocks
-from tatml.features import FilterBankCovariance, LogEuclidean, Vectorize, _signals
+from tatml.features import FilterBankCovariance, LogEuclidean, Vectorize
+from tatml.features._signals import map_trials
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7
 
@@ -46,7 +48,7 @@ def sine(frequency, n_times=1280, amplitude=1.0):
 # Agreement with others
 
 
-@pytest.mark.parametrize("order", [1, 2, 4, 5])
+@each_case("order", [1, 2, 4, 5])
 def test_without_shrinkage_it_is_numpys_covariance_of_the_filtered_trial(order):
     X = noise()
     blocks = bank(order=order).fit_transform(X)
@@ -56,8 +58,8 @@ def test_without_shrinkage_it_is_numpys_covariance_of_the_filtered_trial(order):
         assert_allclose(array, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_times", [30, 300])
-@pytest.mark.parametrize(
+@each_case("n_times", [30, 300])
+@each_case(
     ("shrinkage", "estimator"),
     [(None, "cov"), (0.0, "scm"), ("ledoit_wolf", "lwf"), ("oas", "oas")],
 )
@@ -91,7 +93,7 @@ def test_the_diagonal_is_added_in_squared_units_or_relative():
 # What a filter bank must do
 
 
-@pytest.mark.parametrize(("frequency", "own"), [(6, 0), (10.2, 1), (20, 2)])
+@each_case(("frequency", "own"), [(6, 0), (10.2, 1), (20, 2)])
 def test_a_sine_appears_in_its_band_and_in_no_other(frequency, own):
     X = np.stack([sine(frequency), sine(frequency, amplitude=3.0)])[None]
     for band, array in enumerate(bank().transform(X).arrays):
@@ -117,7 +119,7 @@ def test_no_phase_is_shifted():
 
 
 def test_a_trial_backwards_has_the_same_covariance():
-    """Forwards and backwards differ in how they start: only near the ends of a trial."""
+    """The two directions differ only near the ends of a trial."""
     window = scipy.signal.windows.tukey(1_000, 0.6)
     X = (noise(n_times=1_000) - 5.0) * window
     for before, after in zip(
@@ -152,15 +154,30 @@ def test_one_band_gives_an_array():
     assert_array_equal(one, bank().transform(X).arrays[1])
 
 
-@pytest.mark.parametrize("shrinkage", [None, "ledoit_wolf", "oas", 0.2])
-def test_a_batch_is_the_same_as_one_by_one(shrinkage, monkeypatch):
-    X = noise()
-    together = bank(shrinkage=shrinkage).transform(X)
+@each_case("shrinkage", [None, "ledoit_wolf", "oas", 0.2])
+def test_chunks_and_threads_change_nothing(shrinkage):
+    X, transformer = noise(), bank(shrinkage=shrinkage)
+    together = transformer.transform(X)
     for entries, n_jobs in ((1, None), (4 * 300 * 4, 2)):
-        monkeypatch.setattr(_signals, "CHUNK_ENTRIES", entries)
-        apart = bank(shrinkage=shrinkage, n_jobs=n_jobs).transform(X)
-        for array, expected in zip(apart.arrays, together.arrays, strict=True):
+        apart = map_trials(
+            transformer._filtered_covariances,
+            X,
+            transformer._make_filters(X, None),
+            n_jobs=n_jobs,
+            chunk_entries=entries,
+        )
+        for array, expected in zip(apart, together.arrays, strict=True):
             assert_allclose(array, expected, rtol=1e-12)
+    in_threads = bank(shrinkage=shrinkage, n_jobs=2).transform(X)
+    assert_array_equal(in_threads.arrays[2], together.arrays[2])
+
+
+def test_a_trial_longer_than_a_chunk_is_filtered_alone():
+    X = np.random.default_rng(0).normal(size=(2, 1, 2**20 + 1))
+    filters = [np.ones((1, 6))]
+    sizes = []
+    map_trials(lambda trials, _: sizes.append(len(trials)) or trials[:, :, :1], X, filters)
+    assert sizes == [1, 1]
 
 
 def test_the_trials_are_not_changed():
@@ -183,7 +200,7 @@ def test_trials_may_be_longer_than_in_fit():
 
 
 class Epochs:
-    """What MNE's Epochs look like from outside."""
+    """An object with the interface of MNE's Epochs."""
 
     def __init__(self, data, sfreq):
         self.data = data
@@ -207,8 +224,8 @@ def test_epochs_are_asked_for_their_data_and_frequency():
 # What is refused
 
 
-@pytest.mark.parametrize("method", ["fit", "transform"])
-@pytest.mark.parametrize(
+@each_case("method", ["fit", "transform"])
+@each_case(
     ("options", "error", "match"),
     [
         ({"sfreq": None}, ValueError, "sfreq: expected the sampling frequency"),
@@ -228,6 +245,7 @@ def test_epochs_are_asked_for_their_data_and_frequency():
         ({"diagonal": -1.0}, ValueError, "diagonal: expected a finite number"),
         ({"diagonal": np.inf}, ValueError, "diagonal: expected a finite number"),
         ({"diagonal": "1"}, TypeError, "diagonal: expected a number"),
+        ({"diagonal_relative": "yes"}, TypeError, "diagonal_relative: expected True or False"),
     ],
 )
 def test_parameters_that_are_none_are_refused(method, options, error, match):
@@ -236,7 +254,7 @@ def test_parameters_that_are_none_are_refused(method, options, error, match):
         getattr(bank(**options), method)(noise())
 
 
-@pytest.mark.parametrize("method", ["fit", "transform"])
+@each_case("method", ["fit", "transform"])
 def test_bad_input_is_refused(method):
     call = getattr(bank(), method)
     with pytest.raises(ValueError, match=r"\(n_trials, n_channels, n_times\).* write X\[None\]"):
@@ -288,7 +306,7 @@ def test_clones_have_the_same_parameters():
 
 
 def test_pipelines_cross_validate_and_search():
-    X, y = noise(n_trials=40), np.arange(40) % 2
+    X, y = noise(n_trials=24), np.arange(24) % 2
     X[y == 1] += sine(10, n_times=300, amplitude=20.0)
     model = make_pipeline(
         bank(shrinkage="oas"), LogEuclidean(), Vectorize(join=True), LogisticRegression()

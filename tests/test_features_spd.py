@@ -7,73 +7,65 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.linalg
-from helpers import random_spd
+from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
+from spd_helpers import SIZES, stack, symmetric_stack
 
 from tatml import Blocks
-from tatml._data.blocks import as_blocks
 from tatml.features import LogEuclidean, SPDPower, Vectorize, _symmetric
+from tatml.features._symmetric import Chunking, map_eigenvalues
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7
-
-SIZES = (1, 2, 5, 9, 20)
-
-
-def stack(n, n_samples=12, seed=0, spread=3.0):
-    rng = np.random.default_rng([n, n_samples, seed])
-    return np.stack([random_spd(rng, n, spread) for _ in range(n_samples)])
-
-
-def symmetric_stack(n, n_samples=12, seed=0):
-    array = np.random.default_rng([n, seed]).normal(size=(n_samples, n, n))
-    return array + array.transpose(0, 2, 1)
 
 
 def rotation(n, seed=0):
     return np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
 
 
-def with_trait(eigenvalues, seed=0):
-    """A matrix with these eigenvalues."""
+def with_eigenvalues(eigenvalues, seed=0):
+    """Return a matrix with these eigenvalues."""
     Q = rotation(len(eigenvalues), seed)
     matrix = Q * np.asarray(eigenvalues) @ Q.T
     return (matrix + matrix.T) / 2
 
 
+def map_logarithms(X, chunking):
+    """Return the logarithms of the matrices, computed in chunks."""
+    return map_eigenvalues(X, np.log, 0, takes_posdef=True, chunking=chunking)
+
+
 # Agreement with SciPy, one matrix at a time
 
 
-@pytest.mark.parametrize("n", SIZES)
+@each_case("n", SIZES)
 def test_logarithms_are_scipys(n):
     X = stack(n)
     expected = [scipy.linalg.logm(matrix) for matrix in X]
     assert_allclose(LogEuclidean().transform(X), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@each_case("n", SIZES)
 def test_exponentials_are_scipys(n):
     S = symmetric_stack(n) / n
     expected = [scipy.linalg.expm(matrix) for matrix in S]
     assert_allclose(LogEuclidean().inverse_transform(S), expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("power", [0.5, -1.0, -0.5, 2, 0.3])
-@pytest.mark.parametrize("n", [1, 4, 9])
+@each_case("power", [0.5, -1.0, -0.5, 2, 0.3])
+@each_case("n", [1, 4, 9])
 def test_powers_are_scipys(n, power):
     X = stack(n, spread=1.5)
     expected = [scipy.linalg.fractional_matrix_power(matrix, power) for matrix in X]
     assert_allclose(SPDPower(power).transform(X), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-2), SPDPower(3)])
+@each_case("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-2), SPDPower(3)])
 def test_inverse_transform_undoes_transform(transformer):
     X = stack(6, spread=1.0)
     assert_allclose(transformer.inverse_transform(transformer.transform(X)), X, atol=1e-10)
@@ -87,7 +79,7 @@ def test_transform_undoes_inverse_transform():
 # Theorems
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-1.3)])
+@each_case("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-1.3)])
 def test_rotations_commute_with_the_map(transformer):
     X, Q = stack(7), rotation(7)
     assert_allclose(
@@ -127,7 +119,7 @@ def test_the_square_root_squares_to_the_matrix():
     assert_allclose(root @ root, X, atol=1e-10)
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.7)])
+@each_case("transformer", [LogEuclidean(), SPDPower(0.7)])
 def test_the_result_is_exactly_symmetric(transformer):
     result = transformer.transform(stack(9))
     assert_array_equal(result, result.transpose(0, 2, 1))
@@ -145,7 +137,7 @@ def test_asymmetry_from_rounding_is_averaged_away():
 # Forms and chunks
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower()])
+@each_case("transformer", [LogEuclidean(), SPDPower()])
 def test_blocks_are_mapped_one_by_one(transformer):
     arrays = [stack(3), stack(5), stack(1)]
     mapped = transformer.fit_transform(Blocks(*arrays))
@@ -157,39 +149,48 @@ def test_blocks_are_mapped_one_by_one(transformer):
         assert_allclose(result, array, atol=1e-10)
 
 
-def test_a_batch_is_the_same_as_one_by_one(monkeypatch):
+def test_a_batch_is_the_same_as_one_by_one():
     X = stack(6, n_samples=23)
     together = LogEuclidean().transform(X)
     for sample in range(len(X)):
         alone = LogEuclidean().transform(X[sample : sample + 1])
         assert_allclose(alone[0], together[sample], atol=1e-13)
     for entries in (1, 6 * 6 * 5, 6 * 6 * 22):
-        monkeypatch.setattr(_symmetric, "CHUNK_ENTRIES", entries)
-        assert_allclose(LogEuclidean().transform(X), together, atol=1e-13)
+        assert_allclose(map_logarithms(X, Chunking(entries)), together, atol=1e-13)
 
 
 def test_threads_change_nothing(monkeypatch):
     X = stack(3, n_samples=50)
     alone = LogEuclidean().transform(X)
-    monkeypatch.setattr(_symmetric, "FEW_SAMPLES", 4)
-    monkeypatch.setattr(_symmetric, "WORTH_THREADS", 3)
     monkeypatch.setattr(_symmetric, "_blas_threads", lambda: 3)
-    assert len(_symmetric._chunks(X, 3)) == 3
-    assert_allclose(LogEuclidean().transform(X), alone, atol=1e-13)
+    chunking = Chunking(few_samples=4, threaded_rows=3)
+    assert len(_symmetric._split(X, 3, chunking)) == 3
+    assert_allclose(map_logarithms(X, chunking), alone, atol=1e-13)
     X[[30, 45]] *= -1
-    assert "sample 30 (2 such of 50)" in message_of(LogEuclidean(), X)
+    with pytest.raises(ValueError, match=r"sample 30 \(2 of 50 samples\)"):
+        map_logarithms(X, chunking)
+
+
+def test_threads_are_used_for_many_matrices_that_are_neither_small_nor_large(monkeypatch):
+    used = []
+    monkeypatch.setattr(_symmetric, "_blas_threads", lambda: used.append(True) or 2)
+    for n, n_samples, threaded in ((16, 257, True), (16, 256, False), (15, 257, False)):
+        X = np.tile(2 * np.eye(n), (n_samples, 1, 1))
+        used.clear()
+        assert_allclose(LogEuclidean().transform(X)[-1], np.log(2) * np.eye(n), atol=1e-14)
+        assert bool(used) == threaded, (n, n_samples)
 
 
 def test_memory_is_the_result_and_little_more(monkeypatch):
     monkeypatch.setattr(_symmetric, "_blas_threads", lambda: 1)
-    X = np.broadcast_to(stack(20, 100), (75, 100, 20, 20)).reshape(-1, 20, 20)
+    X = np.broadcast_to(stack(20, 50), (75, 50, 20, 20)).reshape(-1, 20, 20)
     LogEuclidean().transform(X[:10])
     tracemalloc.start()
     result = LogEuclidean().transform(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert result.nbytes == 24_000_000
-    assert peak < 1.6 * result.nbytes
+    assert result.nbytes == 12_000_000
+    assert peak < 1.9 * result.nbytes
 
 
 def test_single_precision_stays_single_and_is_computed_in_double():
@@ -199,7 +200,7 @@ def test_single_precision_stays_single_and_is_computed_in_double():
     assert_array_equal(logs, LogEuclidean().transform(X.astype(float)).astype(np.float32))
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.3)])
+@each_case("transformer", [LogEuclidean(), SPDPower(0.3)])
 def test_lists_of_matrices_will_do_and_are_not_changed(transformer):
     X = stack(3)
     before = X.copy()
@@ -221,29 +222,32 @@ def message_of(transformer, X, method="transform"):
     return str(error.value)
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower()])
-@pytest.mark.parametrize("smallest", [-0.25, 0.0, 1e-18])
-@pytest.mark.parametrize("unit", [1e-200, 1e-9, 1.0, 1e9, 1e200])
+@each_case("transformer", [LogEuclidean(), SPDPower()])
+@each_case("smallest", [-0.25, 0.0, 1e-18])
+@each_case("unit", [1e-200, 1e-9, 1.0, 1e9, 1e200])
 def test_a_matrix_that_is_not_positive_definite_is_named(transformer, smallest, unit):
     bad = stack(3, 10)
-    bad[[4, 7]] = with_trait([smallest, 1.0, 2.0])
+    bad[[4, 7]] = with_eigenvalues([smallest, 1.0, 2.0])
     message = message_of(transformer, Blocks(stack(2, 10), unit * bad))
-    assert "block 1, sample 4 (2 such of 10)" in message
+    assert "block 1, sample 4 (2 of 10 samples)" in message
     assert "shrinkage" in message
     assert "identity" in message
     low, high = map(float, re.search(r"eigenvalues from (\S+) to (\S+) in", message).groups())
     assert_allclose([low / unit, high / unit], [smallest, 2.0], rtol=0.01, atol=1e-15)
 
 
-def test_the_sample_is_named_behind_the_first_chunk(monkeypatch):
-    monkeypatch.setattr(_symmetric, "CHUNK_ENTRIES", 3 * 3 * 4)
+def test_the_sample_is_named_behind_the_first_chunk():
+    chunking = Chunking(3 * 3 * 4)
     X = stack(3, 10)
-    X[9] = with_trait([-1.0, 1.0, 2.0])
-    assert "block 0, sample 9 (1 such of 10)" in message_of(LogEuclidean(), X)
+    X[9] = with_eigenvalues([-1.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match=r"block 0, sample 9 \(1 of 10 samples\)"):
+        map_logarithms(X, chunking)
     X[9, 0, 1] += 1.0
-    assert "block 0, sample 9" in message_of(LogEuclidean(), X)
+    with pytest.raises(ValueError, match=r"mirror images in block 0, sample 9"):
+        map_logarithms(X, chunking)
     X[9] = 1e4 * np.eye(3)
-    assert "block 0, sample 9" in message_of(LogEuclidean(), X, "inverse_transform")
+    with pytest.raises(ValueError, match=r"float64 can represent.* in block 0, sample 9"):
+        map_eigenvalues(X, np.exp, 0, gives_posdef=True, chunking=chunking)
 
 
 def test_what_is_just_positive_definite_is_taken():
@@ -260,7 +264,7 @@ def test_single_precision_has_its_own_rounding_error():
     assert "sample 0" in message_of(LogEuclidean(), doubtful.astype(np.float32))
 
 
-@pytest.mark.parametrize("method", ["transform", "inverse_transform"])
+@each_case("method", ["transform", "inverse_transform"])
 def test_a_matrix_that_is_not_symmetric_is_named(method):
     X = stack(3)
     X[5, 0, 2] += 1e-3 * np.abs(X[5]).max()
@@ -282,8 +286,8 @@ def test_a_power_beyond_floats_is_refused():
     assert "float64" in message_of(SPDPower(3), 1e200 * stack(2))
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower()])
-@pytest.mark.parametrize("method", ["fit", "transform", "inverse_transform"])
+@each_case("transformer", [LogEuclidean(), SPDPower()])
+@each_case("method", ["fit", "transform", "inverse_transform"])
 def test_bad_input_is_refused(transformer, method):
 
     def call(X):
@@ -312,7 +316,7 @@ def test_other_shapes_than_in_fit_are_refused():
         SPDPower().fit(stack(3)).transform(Blocks(stack(3), stack(3)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("power", "error"),
     [
         (0, ValueError),
@@ -322,175 +326,16 @@ def test_other_shapes_than_in_fit_are_refused():
         (True, TypeError),
     ],
 )
-@pytest.mark.parametrize("method", ["fit", "transform", "inverse_transform"])
+@each_case("method", ["fit", "transform", "inverse_transform"])
 def test_a_power_that_is_none_is_refused(power, error, method):
     with pytest.raises(error, match="power: expected"):
         getattr(SPDPower(power), method)(stack(2))
 
 
-# Vectors
-
-
-@pytest.mark.parametrize("join", [False, True])
-def test_vectorize_keeps_scikit_learns_rules(join):
-    results = check_estimator(Vectorize(join), on_skip=None, on_fail=None)
-    assert len(results) > 30
-    assert [each["check_name"] for each in results if each["status"] == "failed"] == []
-
-
-def frobenius_gram(array):
-    return np.array([[np.trace(A.T @ B) for B in array] for A in array])
-
-
-def distances(array):
-    return np.array([[np.linalg.norm(A - B) for B in array] for A in array])
-
-
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("symmetric", ["auto", True, False])
-def test_symmetric_matrices_keep_distances_and_inner_products(n, symmetric):
-    S = symmetric_stack(n, 6)
-    vectors = Vectorize(symmetric=symmetric).fit_transform(S)
-    assert vectors.shape == (6, n**2 if symmetric is False else n * (n + 1) // 2)
-    assert_allclose(vectors @ vectors.T, frobenius_gram(S), atol=1e-11)
-    assert_allclose(distances(vectors), distances(S), atol=1e-11)
-
-
-@pytest.mark.parametrize("shape", [(3, 2), (2, 5), (4, 4), (3, 1)])
-def test_other_matrices_keep_distances_and_all_entries(shape):
-    X = np.random.default_rng(0).normal(size=(6, *shape))
-    vectorize = Vectorize().fit(X)
-    vectors = vectorize.transform(X)
-    assert vectorize.symmetric_ == (False,)
-    assert_array_equal(vectors, X.reshape(6, -1))
-    assert_allclose(distances(vectors), distances(X), atol=1e-12)
-
-
-def test_the_order_is_the_upper_triangle_row_by_row():
-    X = np.array([[[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]])
-    root = np.sqrt(2)
-    assert_allclose(
-        Vectorize().fit_transform(X), [[1, 2 * root, 3 * root, 4, 5 * root, 6]], rtol=1e-15
-    )
-
-
-def test_blocks_become_blocks_of_vectors():
-    S, R = symmetric_stack(3), np.random.default_rng(0).normal(size=(12, 2, 4))
-    vectors = Vectorize().fit_transform(Blocks(S, R))
-    assert vectors.block_shapes == ((6, 1), (8, 1))
-    assert_array_equal(vectors.arrays[0][:, :, 0], Vectorize().fit_transform(S))
-    assert_array_equal(vectors.arrays[1][:, :, 0], R.reshape(12, 8))
-
-
-def test_joined_blocks_lie_side_by_side_and_add_squared_distances():
-    X = Blocks(symmetric_stack(3), np.random.default_rng(0).normal(size=(12, 2, 4)))
-    joined = Vectorize(join=True).fit_transform(X)
-    apart = Vectorize().fit_transform(X)
-    assert_array_equal(joined, np.hstack([array[:, :, 0] for array in apart.arrays]))
-    expected = sum(distances(array) ** 2 for array in X.arrays)
-    assert_allclose(distances(joined) ** 2, expected, atol=1e-11)
-
-
-@pytest.mark.parametrize("join", [False, True])
-@pytest.mark.parametrize(
-    "X",
-    [
-        symmetric_stack(4),
-        np.random.default_rng(0).normal(size=(12, 3, 2)),
-        np.random.default_rng(0).normal(size=(12, 3)),
-        Blocks(symmetric_stack(4), np.ones((12, 2, 3)), np.arange(24.0).reshape(12, 2)),
-        Blocks(symmetric_stack(2)),
-    ],
-    ids=["symmetric", "rectangular", "vectors", "blocks", "one block"],
-)
-def test_vectors_become_matrices_again(X, join):
-    vectorize = Vectorize(join=join).fit(X)
-    back = vectorize.inverse_transform(vectorize.transform(X))
-    assert type(back) is type(X)
-    assert back.shape == X.shape
-    for array, expected in zip(as_blocks(back).arrays, as_blocks(X).arrays, strict=True):
-        assert_allclose(array, expected, rtol=1e-15)
-
-
-def test_what_was_symmetric_in_fit_must_be_in_transform():
-    S = symmetric_stack(3)
-    vectorize = Vectorize().fit(S)
-    S[2, 0, 1] += 1.0
-    with pytest.raises(ValueError, match=r"symmetric.*block 0, sample 2"):
-        vectorize.transform(S)
-    assert Vectorize().fit_transform(S).shape == (12, 9)
-    with pytest.raises(ValueError, match=r"symmetric.*block 0, sample 2"):
-        Vectorize(symmetric=True).fit(S)
-    with pytest.raises(ValueError, match=r"square.*got 3×2 in block 0"):
-        Vectorize(symmetric=True).fit(np.ones((4, 3, 2)))
-
-
-def test_what_happened_to_be_symmetric_can_be_kept_whole():
-    X = np.ones((4, 3, 3))
-    vectorize = Vectorize(symmetric=False).fit(X)
-    X[1, 0, 1] = 5.0
-    assert_array_equal(vectorize.transform(X), X.reshape(4, 9))
-
-
-def test_single_precision_vectors_stay_single():
-    S = symmetric_stack(3).astype(np.float32)
-    vectorize = Vectorize().fit(S)
-    assert vectorize.transform(S).dtype == np.float32
-    assert vectorize.inverse_transform(vectorize.transform(S)).dtype == np.float32
-
-
-def test_names_of_the_columns():
-    S = symmetric_stack(2)
-    assert Vectorize().fit(S).get_feature_names_out().tolist() == ["x0_0", "x0_1", "x1_1"]
-    R = np.arange(24.0).reshape(12, 2, 1)
-    joined = Vectorize(join=True).fit(Blocks(S, R))
-    assert joined.get_feature_names_out().tolist() == [
-        "block0_x0_0", "block0_x0_1", "block0_x1_1", "block1_x0_0", "block1_x1_0"
-    ]  # fmt: skip
-    assert Vectorize().fit(R[..., 0]).get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
-    assert not hasattr(Vectorize().fit(Blocks(S)), "get_feature_names_out")
-    with pytest.raises(NotFittedError):
-        Vectorize().get_feature_names_out()
-
-
-def test_data_frames_come_out_where_asked_for():
-    pytest.importorskip("pandas")
-    X = stack(3)
-    model = make_pipeline(LogEuclidean(), Vectorize()).set_output(transform="pandas")
-    frame = model.fit_transform(X)
-    assert frame.columns.tolist() == ["x0_0", "x0_1", "x0_2", "x1_1", "x1_2", "x2_2"]
-    expected = Vectorize().fit_transform(LogEuclidean().transform(X))
-    assert_array_equal(frame.to_numpy(), expected)
-    assert_allclose(model["vectorize"].inverse_transform(frame), LogEuclidean().transform(X))
-    blocks = Vectorize().set_output(transform="pandas").fit_transform(Blocks(X))
-    assert blocks.block_shapes == ((6, 1),)
-
-
-def test_vectorize_says_what_is_wrong():
-    S = symmetric_stack(3)
-    with pytest.raises(NotFittedError):
-        Vectorize().transform(S)
-    with pytest.raises(NotFittedError):
-        Vectorize().inverse_transform(np.ones((2, 6)))
-    with pytest.raises(ValueError, match="symmetric: expected 'auto', True or False"):
-        Vectorize(symmetric="yes").fit(S)
-    with pytest.raises(ValueError, match="join: expected True or False"):
-        Vectorize(join="yes").fit(S)
-    with pytest.raises(ValueError, match=re.escape("[3×3] as in fit, got [2×2]")):
-        Vectorize().fit(S).transform(symmetric_stack(2))
-    with pytest.raises(ValueError, match="vectors of 6 entries, as transform gives them"):
-        Vectorize().fit(S).inverse_transform(np.ones((2, 9)))
-    with pytest.raises(ValueError, match="vectors of 6 and 4 entries"):
-        Vectorize().fit(Blocks(S, np.ones((12, 4)))).inverse_transform(np.ones((2, 10)))
-    S[1, 0, 0] = np.inf
-    with pytest.raises(ValueError, match="inf in block 0, sample 1"):
-        Vectorize().fit(S)
-
-
 # Life among other estimators
 
 
-@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(2.0), Vectorize(True)])
+@each_case("transformer", [LogEuclidean(), SPDPower(2.0), Vectorize(True)])
 def test_clones_have_the_same_parameters(transformer):
     fitted = transformer.fit(stack(3))
     copy = clone(fitted)
@@ -499,7 +344,7 @@ def test_clones_have_the_same_parameters(transformer):
     assert not hasattr(copy, "block_shapes_in_")
 
 
-@pytest.mark.parametrize("blocks", [False, True])
+@each_case("blocks", [False, True])
 def test_pipelines_cross_validate_and_search(blocks):
     X = stack(4, n_samples=40, spread=0.3)
     y = np.arange(40) % 2

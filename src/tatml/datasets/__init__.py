@@ -1,4 +1,4 @@
-"""Data to try a metric on: read from a folder of the user's, or made here."""
+"""Datasets: loaders for image datasets on disk, and generators of synthetic data."""
 
 from ._brodatz import load_brodatz
 from ._eth80 import load_eth80

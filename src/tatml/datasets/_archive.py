@@ -1,4 +1,4 @@
-"""Read a compact file, whose arrays are checked by their headers before any data is read."""
+"""Read a compact file; the headers of its arrays are checked before any data is read."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ._folder import Found, Layout, check_complete, match_keys, naming
+from ._folder import DatasetLayout, Found, check_complete, match_keys, naming_file
 
-__all__ = ["Array", "read_archive"]
+__all__ = ["ExpectedArray", "read_archive"]
 
-LONGEST_ITEM = 256  # bytes of a number or of a short word
+LONGEST_ITEM = 256  # largest size of an item in bytes: a number or a short word
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-
 
 Kind = Literal["uint8", "integer", "text"]
 
 
 @dataclass(frozen=True)
-class Array:
-    """What an array in the file must be.
+class ExpectedArray:
+    """The type and shape that an array in the file must have.
 
     Attributes
     ----------
     dtype : {"uint8", "integer", "text"}
-        A data type, or "integer" for integers of any size, or "text".
+        "integer" means integers of any size, "text" short strings.
     shape : tuple of int or None
-        None stands for the number of samples, which is the same in all arrays.
+        None stands for the number of samples.
     """
 
     dtype: Kind
@@ -39,18 +38,18 @@ class Array:
 
 
 def read_archive(
-    layout: Layout, found: Found, arrays: dict[str, Array], allow_incomplete: bool
+    layout: DatasetLayout, found: Found, arrays: dict[str, ExpectedArray], allow_incomplete: bool
 ) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
-    """The samples of the layout that the file holds, and its arrays.
+    """Return which samples of the layout the file contains, and its arrays.
 
-    The file must also hold the keys of the layout: the first column as "labels", the others, if
-    there are any, as "groups".
+    The file must also contain the keys of the layout: the first column as "labels", and the other
+    columns, if there are any, as "groups".
     """
     n_numbers = layout.keys.shape[1] - 1
-    key_arrays = {"labels": Array("integer", (None,))}
+    key_arrays = {"labels": ExpectedArray("integer", (None,))}
     if n_numbers:
-        key_arrays["groups"] = Array("integer", (None, n_numbers))
-    with naming(found.where, layout):
+        key_arrays["groups"] = ExpectedArray("integer", (None, n_numbers))
+    with naming_file(found.where, layout):
         read = _read_arrays(found.where, key_arrays | arrays, len(layout.keys))
         keys = np.column_stack([read[name] for name in key_arrays])
         rows = match_keys(layout, keys)
@@ -58,7 +57,7 @@ def read_archive(
     return rows, read
 
 
-def _read_arrays(path: str, arrays: dict[str, Array], largest_n: int) -> dict[str, NDArray]:
+def _read_arrays(path: str, arrays: dict[str, ExpectedArray], largest_n: int) -> dict[str, NDArray]:
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
         absent = [name for name in arrays if f"{name}.npy" not in names]
@@ -89,7 +88,7 @@ def _n_samples(shape: tuple[int, ...], largest_n: int) -> int:
 def _check_header(
     archive: zipfile.ZipFile,
     name: str,
-    expected: Array,
+    expected: ExpectedArray,
     header: tuple[tuple[int, ...], np.dtype, int],
     n_samples: int,
 ) -> None:
@@ -114,5 +113,5 @@ def _is_of_type(dtype: np.dtype, expected: Kind) -> bool:
 
 def _read_data(archive: zipfile.ZipFile, name: str) -> NDArray:
     with archive.open(f"{name}.npy") as stream:
-        array = npy.read_array(stream, allow_pickle=False)  # zipfile compares the checksum
+        array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
     return np.ascontiguousarray(array)

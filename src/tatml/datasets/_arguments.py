@@ -1,4 +1,4 @@
-"""Checks and names that the makers of data share."""
+"""Checks and names that the generators of synthetic data share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .._validation import check_count, check_not_negative
 
 __all__ = ["check_at_least", "check_counts", "check_strengths", "class_names"]
 
-LARGEST_STRENGTH = 5.0  # beyond it, exponentials of normal numbers lose their digits
+LARGEST_STRENGTH = 5.0  # larger ones make the exponentials of normal numbers inaccurate
 
 
 def check_counts(**counts: Any) -> tuple[int, ...]:
-    """Integers of at least 1."""
+    """Return the values as integers of at least 1."""
     return tuple(check_count(name, value) for name, value in counts.items())
 
 
 def check_at_least(name: str, value: Any, least: int, meaning: str = "") -> int:
-    """An integer that is not below another."""
+    """Return the value as an integer that is at least `least`."""
     count = check_count(name, value)
     if count < least:
         raise ValueError(f"{name}: expected at least {meaning}{least}, got {count}")
@@ -28,7 +28,7 @@ def check_at_least(name: str, value: Any, least: int, meaning: str = "") -> int:
 
 
 def check_strengths(**strengths: Any) -> tuple[float, ...]:
-    """Numbers from 0 to 5."""
+    """Return the values as numbers from 0 to 5."""
     numbers = {name: check_not_negative(name, value) for name, value in strengths.items()}
     for name, number in numbers.items():
         if number > LARGEST_STRENGTH:
@@ -39,5 +39,5 @@ def check_strengths(**strengths: Any) -> tuple[float, ...]:
 
 
 def class_names(kind: str, n_classes: int) -> NDArray[np.str_]:
-    """The kind and a number for each class."""
+    """Return a name per class: the kind and the index of the class."""
     return np.array([f"{kind} {c}" for c in range(n_classes)])

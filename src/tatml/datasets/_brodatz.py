@@ -1,4 +1,4 @@
-"""The Brodatz textures, cut into tiles."""
+"""The Brodatz textures, divided into tiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from .._validation import check_count
-from ._folder import Layout, describe
+from ._folder import DatasetLayout, make_common_members
 from ._image_files import GREY_GIF, load_grey_images
 
 __all__ = ["load_brodatz"]
@@ -26,10 +26,10 @@ P. Brodatz. Textures: A Photographic Album for Artists and Designers. Dover, 196
 """
 
 
-def make_layout(n_classes: int = 112, side: int = 640) -> Layout:
-    """The files of the dataset; the only key is the number of the image."""
+def make_layout(n_classes: int = 112, side: int = 640) -> DatasetLayout:
+    """Return the layout of the dataset; the only key is the number of the image."""
     numbers = range(1, n_classes + 1)
-    return Layout(
+    return DatasetLayout(
         name="brodatz",
         archive="brodatz_640.npz",
         tree=f"D<1-{n_classes}>.gif",
@@ -51,19 +51,19 @@ def load_brodatz(
     allow_incomplete: bool = False,
     return_X_y: bool = False,
 ) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
-    """Load the Brodatz textures, 112 grey images of 640×640 pixels cut into tiles, from a folder.
+    """Load the Brodatz textures, 112 grey images of 640×640 pixels divided into tiles.
 
     Parameters
     ----------
     folder : path, default=None
-        The folder to read; None for the one in the environment variable TATML_DATA. The first
-        of these is taken: `brodatz_640.npz`, `brodatz/brodatz_640.npz`, `brodatz/D<number>.gif`,
+        The folder; None means the environment variable TATML_DATA. The first of these that
+        exists is read: `brodatz_640.npz`, `brodatz/brodatz_640.npz`, `brodatz/D<number>.gif`,
         `D<number>.gif` (the gif files need Pillow, `pip install 'tatml[images]'`).
     tile : int or None, default=80
-        The side of a tile in pixels, a divisor of 640: 80 gives 64 tiles a class. None for the
-        whole images.
+        The side of a tile in pixels, a divisor of 640: 80 gives 64 tiles per class. None
+        means whole images.
     allow_incomplete : bool, default=False
-        Load what is there where images are missing, instead of an error.
+        Load the images that are there, instead of raising an error if some are missing.
     return_X_y : bool, default=False
         Return `(images, target)` instead of a Bunch.
 
@@ -77,20 +77,20 @@ def load_brodatz(
         target_names : array of str and of shape (112,)
             "D1" to "D112".
         groups : array of int and of shape (n_samples,)
-            The place of the tile in its image, counted row by row from 0. Each place holds one
+            The position of the tile in its image, counted row by row from 0. Each group has one
             tile of every class.
         positions : array of int and of shape (n_samples, 2)
-            Row and column of the tile's first pixel.
+            Row and column of the first pixel of the tile.
         DESCR, form, source : str
             A description, "compact" or "as distributed", and the file or folder that was read.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder, or no such dataset in it.
+        If the folder or the dataset in it does not exist.
     ValueError
-        If `tile` is not a divisor of 640, the dataset is not complete, a file is damaged or not
-        what was expected, or a link leaves the folder.
+        If `tile` is not a divisor of 640, the dataset is incomplete, a file is damaged or not
+        as expected, or a link points outside the folder.
     ImportError
         If Pillow is needed and missing.
 
@@ -101,11 +101,18 @@ def load_brodatz(
     >>> brodatz.images.shape  # doctest: +SKIP
     (1792, 160, 160)
     """
-    tile = check_tile(tile, LAYOUT.image_shape[0])
-    found, rows, images = load_grey_images(LAYOUT, folder, GREY_GIF, allow_incomplete)
+    return read_brodatz(LAYOUT, folder, tile, allow_incomplete, return_X_y)
+
+
+def read_brodatz(
+    layout: DatasetLayout, folder: Any, tile: int | None, allow_incomplete: bool, return_X_y: bool
+) -> Any:
+    """Return the dataset with this layout; see `load_brodatz`."""
+    tile = check_tile(tile, layout.image_shape[0])
+    found, rows, images = load_grey_images(layout, folder, GREY_GIF, allow_incomplete)
     tiles, positions = cut_tiles(images, tile)
     n_tiles = len(positions)
-    target = np.repeat(LAYOUT.keys[rows, 0] - 1, n_tiles)
+    target = np.repeat(layout.keys[rows, 0] - 1, n_tiles)
     if return_X_y:
         return tiles, target
     return Bunch(
@@ -113,12 +120,12 @@ def load_brodatz(
         target=target,
         groups=np.tile(np.arange(n_tiles), len(rows)),
         positions=np.tile(positions, (len(rows), 1)),
-        **describe(LAYOUT, DESCR, found),
+        **make_common_members(layout, DESCR, found),
     )
 
 
 def check_tile(tile: Any, side: int) -> int:
-    """A divisor of the side; None for the side itself."""
+    """Return the side of a tile: a divisor of the side, or the side itself for None."""
     if tile is None:
         return side
     tile = check_count("tile", tile)
@@ -128,7 +135,7 @@ def check_tile(tile: Any, side: int) -> int:
 
 
 def cut_tiles(images: NDArray, tile: int) -> tuple[NDArray, NDArray[np.intp]]:
-    """The tiles of each image row by row, and where the tiles of one image begin."""
+    """Return the tiles of each image row by row, and the positions of the tiles of one image."""
     n_images, side, _ = images.shape
     n_across = side // tile
     grid = images.reshape(n_images, n_across, tile, n_across, tile).swapaxes(2, 3)

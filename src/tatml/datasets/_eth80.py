@@ -10,26 +10,34 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from .._validation import check_count
-from ._archive import Array, read_archive
-from ._folder import Found, Layout, check_complete, describe, find_dataset, naming
+from ._archive import ExpectedArray, read_archive
+from ._folder import (
+    DatasetLayout,
+    Found,
+    check_complete,
+    find_dataset,
+    make_common_members,
+    naming_file,
+)
 from ._image_files import COLOUR_PNG, MASK_PNG, pillow_image, read_image
 
 __all__ = ["load_eth80"]
 
 DESCR = """ETH-80 views of objects (Leibe and Schiele, 2003).
 
-3,280 colour images: 8 categories, 10 objects a category, 41 views an object, taken from points
+3,280 colour images: 8 categories, 10 objects per category, 41 views per object, taken from points
 spread over the upper half of a sphere. Each image is cropped around the object. Views of one
-object resemble each other, so a random split of the images tells how well known objects are
-recognised; a split by object tells it of new ones. No licence is stated: research data, read from
-the user's folder and not distributed with this library.
+object resemble each other. A random split of the images therefore measures how well known objects
+are recognised; a split by object measures it for new objects. No licence is stated: research data,
+read from the user's folder and not distributed with this library.
 
 B. Leibe and B. Schiele. Analyzing appearance and contour based methods for object categorization.
 IEEE Conference on Computer Vision and Pattern Recognition (CVPR), 409-415, 2003.
 """
 
 CATEGORIES = ("apple", "car", "cow", "cup", "dog", "horse", "pear", "tomato")
-RENUMBERED = {("car", 4): 11, ("car", 8): 12, ("car", 10): 14}  # the object in that folder
+# Folders whose files have another object number.
+RENUMBERED = {("car", 4): 11, ("car", 8): 12, ("car", 10): 14}
 AZIMUTHS = {
     0: (0,),
     22: (0, 90, 180, 270),
@@ -40,7 +48,7 @@ AZIMUTHS = {
     90: (0, 22, 45, 68, 90, 112, 135, 158, 180, 202, 225, 248, 270, 292, 315, 338),
 }
 VIEWS = tuple((polar, azimuth) for polar, around in AZIMUTHS.items() for azimuth in around)
-MARGIN = 1.2  # the crop, in sides of the object's bounding square
+MARGIN = 1.2  # side of the crop, relative to the bounding square of the object
 
 
 def make_layout(
@@ -49,8 +57,11 @@ def make_layout(
     views: tuple[tuple[int, int], ...] = VIEWS,
     side: int = 256,
     compact_side: int = 128,
-) -> Layout:
-    """The files of the dataset; the keys are class, folder, object number and two angles."""
+) -> DatasetLayout:
+    """Return the layout of the dataset.
+
+    The keys are class, folder, object number and two angles.
+    """
     keys, files = [], []
     for c, category in enumerate(categories):
         for folder in range(1, n_objects + 1):
@@ -61,7 +72,7 @@ def make_layout(
                 files.append(
                     (f"{c + 1}/{folder}/{name}.png", f"{c + 1}/{folder}/maps/{name}-map.png")
                 )
-    return Layout(
+    return DatasetLayout(
         name="eth80",
         archive="eth80_close128.npz",
         tree=(
@@ -87,26 +98,26 @@ def load_eth80(
     allow_incomplete: bool = False,
     return_X_y: bool = False,
 ) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
-    """Load the ETH-80 images, 8 categories × 10 objects × 41 views in colour, from a folder.
+    """Load the ETH-80 images, 8 categories × 10 objects × 41 views in colour.
 
-    The images as distributed are cropped to the bounding box of the object's mask, made square
-    and 1.2 times as large, with the pixels at the edge repeated where the square leaves the
-    image, and resized with Lanczos' filter (a mask: averaged, and more than half). So are those
-    of the compact file; both forms give the same pixels.
+    The images as distributed are cropped to a square around the object, whose side is 1.2 times
+    the longer side of the bounding box of the mask. Outside the image, the pixels at the edge are
+    repeated. The crops are resized with Lanczos' filter; masks are averaged and compared with one
+    half. The compact file holds the same pixels.
 
     Parameters
     ----------
     folder : path, default=None
-        The folder to read; None for the one in the environment variable TATML_DATA. The first
-        of these is taken: `eth80_close128.npz`, `eth80/eth80_close128.npz`,
+        The folder; None means the environment variable TATML_DATA. The first of these that
+        exists is read: `eth80_close128.npz`, `eth80/eth80_close128.npz`,
         `eth80/<class>/<object>/<view>.png` with `maps/<view>-map.png` beside, the same without
         `eth80/` (the png files need Pillow, `pip install 'tatml[images]'`).
     size : int, default=128
         The side of the images. The compact file holds images of side 128 only.
     masks : bool, default=False
-        Also return the masks.
+        Whether to return the masks as well.
     allow_incomplete : bool, default=False
-        Load what is there where images or maps are missing, instead of an error.
+        Load the images that are there, instead of raising an error if images or maps are missing.
     return_X_y : bool, default=False
         Return `(images, target)` instead of a Bunch.
 
@@ -120,26 +131,26 @@ def load_eth80(
         target_names : array of str and of shape (8,)
             The names of the categories.
         groups : array of int and of shape (n_samples,)
-            The object, from 0 to 79: ten for each category, in their order.
+            The object, from 0 to 79: ten per category.
         object_numbers : array of int and of shape (n_samples,)
-            The number of the object in the names of its files. It is the number of its folder,
+            The number of the object in its file names. It equals the number of its folder,
             except for the cars 11, 12 and 14 in the folders 4, 8 and 10.
         angles : array of int and of shape (n_samples, 2)
             Polar angle from the top (0 to 90) and azimuth (0 to 338), in degrees.
         crop_box : array of int and of shape (n_samples, 4)
             Left, top, right and bottom of the crop in the image as distributed.
         masks : array of bool and of shape (n_samples, size, size)
-            Which pixels belong to the object; only if asked for.
+            Which pixels belong to the object; only if `masks` is True.
         DESCR, form, source : str
             A description, "compact" or "as distributed", and the file or folder that was read.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such folder, or no such dataset in it.
+        If the folder or the dataset in it does not exist.
     ValueError
-        If `size` is not that of the compact file, the dataset is not complete, a file is damaged
-        or not what was expected, or a link leaves the folder.
+        If `size` is not that of the compact file, the dataset is incomplete, a file is damaged
+        or not as expected, or a link points outside the folder.
     ImportError
         If Pillow is needed and missing.
 
@@ -152,30 +163,42 @@ def load_eth80(
     (3280, 128, 128, 3)
     >>> by_object = GroupKFold(5).split(eth80.images, groups=eth80.groups)  # doctest: +SKIP
     """
+    return read_eth80(LAYOUT, folder, size, masks, allow_incomplete, return_X_y)
+
+
+def read_eth80(
+    layout: DatasetLayout,
+    folder: Any,
+    size: int,
+    masks: bool,
+    allow_incomplete: bool,
+    return_X_y: bool,
+) -> Any:
+    """Return the dataset with this layout; see `load_eth80`."""
     size = check_count("size", size)
-    found = find_dataset(LAYOUT, folder)
+    found = find_dataset(layout, folder)
     if found.rows is None:
-        rows, members = _read_compact(LAYOUT, found, size, masks, allow_incomplete)
+        rows, members = _read_compact(layout, found, size, masks, allow_incomplete)
     else:
         rows = found.rows
-        check_complete(LAYOUT, rows, found.where, allow_incomplete)
-        members = _read_distributed(LAYOUT, found, size, masks)
-    target, folders, numbers, *angles = LAYOUT.keys[rows].T.copy()
+        check_complete(layout, rows, found.where, allow_incomplete)
+        members = _read_distributed(layout, found, size, masks)
+    target, folders, numbers, *angles = layout.keys[rows].T.copy()
     if return_X_y:
         return members["images"], target
-    n_objects = LAYOUT.keys[:, 1].max()
+    n_objects = layout.keys[:, 1].max()
     return Bunch(
         **members,
         target=target,
         groups=target * n_objects + folders - 1,
         object_numbers=numbers,
         angles=np.column_stack(angles),
-        **describe(LAYOUT, DESCR, found),
+        **make_common_members(layout, DESCR, found),
     )
 
 
 def _read_compact(
-    layout: Layout, found: Found, size: int, masks: bool, allow_incomplete: bool
+    layout: DatasetLayout, found: Found, size: int, masks: bool, allow_incomplete: bool
 ) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
     side = layout.compact_shape[0]
     if size != side:
@@ -184,15 +207,15 @@ def _read_compact(
             "can be cropped to another size"
         )
     arrays = {
-        "images": Array("uint8", (None, side, side, 3)),
-        "crop_box": Array("integer", (None, 4)),
-        "class_names": Array("text", (len(layout.class_names),)),
+        "images": ExpectedArray("uint8", (None, side, side, 3)),
+        "crop_box": ExpectedArray("integer", (None, 4)),
+        "class_names": ExpectedArray("text", (len(layout.class_names),)),
     }
     if masks:
-        arrays["masks_packed"] = Array("uint8", (None, side, -(-side // 8)))
+        arrays["masks_packed"] = ExpectedArray("uint8", (None, side, -(-side // 8)))
     rows, read = read_archive(layout, found, arrays, allow_incomplete)
     names = read.pop("class_names").tolist()
-    with naming(found.where, layout):
+    with naming_file(found.where, layout):
         if names != list(layout.class_names):
             raise ValueError(f"class_names: expected {layout.class_names}, got {names}")
     members = {"images": read["images"], "crop_box": read["crop_box"].astype(np.intp)}
@@ -201,17 +224,19 @@ def _read_compact(
     return rows, members
 
 
-def _read_distributed(layout: Layout, found: Found, size: int, masks: bool) -> dict[str, NDArray]:
+def _read_distributed(
+    layout: DatasetLayout, found: Found, size: int, masks: bool
+) -> dict[str, NDArray]:
     image_module = pillow_image()
     n_samples = len(found.files)
     images = np.empty((n_samples, size, size, 3), dtype=np.uint8)
     kept_masks = np.empty((n_samples if masks else 0, size, size), dtype=bool)
     boxes = np.empty((n_samples, 4), dtype=np.intp)
     for i, (image_path, map_path) in enumerate(found.files):
-        with naming(map_path, layout):
+        with naming_file(map_path, layout):
             grey = read_image(map_path, MASK_PNG, layout.image_shape, "L")
             boxes[i] = find_crop(grey > 127)
-        with naming(image_path, layout):
+        with naming_file(image_path, layout):
             image = read_image(image_path, COLOUR_PNG, layout.image_shape, "RGB")
         images[i] = resize(crop(image, boxes[i]), size, image_module.Resampling.LANCZOS)
         if masks:
@@ -221,7 +246,7 @@ def _read_distributed(layout: Layout, found: Found, size: int, masks: bool) -> d
 
 
 def find_crop(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the square around what the mask holds, with a margin."""
+    """Return left, top, right and bottom of a square around the mask, with a margin."""
     columns, rows = (np.flatnonzero(mask.any(axis=axis)) for axis in (0, 1))
     if not len(rows):
         raise ValueError("expected a mask with pixels above 127, got none")
@@ -232,7 +257,7 @@ def find_crop(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
 
 
 def crop(image: NDArray, box: Any) -> NDArray:
-    """The part of the image in the box, with the edge's pixels repeated outside the image."""
+    """Return the part of the image in the box, with pixels at the edge repeated outside."""
     left, top, right, bottom = box
     rows = np.clip(np.arange(top, bottom), 0, image.shape[0] - 1)
     columns = np.clip(np.arange(left, right), 0, image.shape[1] - 1)
@@ -240,5 +265,5 @@ def crop(image: NDArray, box: Any) -> NDArray:
 
 
 def resize(image: NDArray[np.uint8], size: int, resampling: int) -> NDArray[np.uint8]:
-    """The image with another number of pixels."""
+    """Return the image resized to size × size pixels."""
     return np.asarray(pillow_image().fromarray(image).resize((size, size), resampling))

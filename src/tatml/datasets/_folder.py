@@ -1,4 +1,4 @@
-"""Find a dataset in the folder that a user names, and read no file outside that folder."""
+"""Find a dataset in a folder; files outside the folder are never read."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from numpy.typing import NDArray
 __all__ = [
     "FOLDER_VARIABLE",
     "Found",
-    "Layout",
+    "DatasetLayout",
     "check_complete",
-    "describe",
     "find_dataset",
+    "make_common_members",
     "match_keys",
-    "naming",
+    "naming_file",
 ]
 
 FOLDER_VARIABLE = "TATML_DATA"
-N_NAMES_SHOWN = 3
+N_NAMES_SHOWN = 3  # how many missing or unexpected files a message lists
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """What a complete dataset consists of, and where its files lie.
+class DatasetLayout:
+    """The contents of a complete dataset, and the paths of its files.
 
-    The names of all files are listed here. Nothing else in a folder is looked at, so that a
-    file name can neither be misread nor lead elsewhere.
+    The names of all files are listed here, and other files in a folder are ignored. So no file name
+    is ever parsed.
 
     Attributes
     ----------
     name : str
-        The subfolder of the images as distributed, and what messages call the dataset.
+        The name of the dataset in messages, and the subfolder of the images as distributed.
     archive : str
         The name of the compact file.
     tree : str
-        The files as distributed, in words.
+        A description of the files as distributed.
     class_names : tuple of str
-        One name for each class.
+        The names of the classes.
     keys : array of shape (n_samples, n_columns)
-        Class and further numbers that tell the samples apart, in the order of the dataset.
+        The class and further numbers that identify each sample, in the order of the dataset.
     files : tuple of tuples of str
-        For each sample the files that it needs as distributed.
+        The files of each sample as distributed.
     image_shape, compact_shape : tuple of int
         The shape of an image as distributed, and in the compact file.
     """
@@ -63,24 +63,24 @@ class Layout:
 
     @property
     def advice(self) -> str:
-        """How to lay the data out."""
+        """A sentence that says where to put the data."""
         return (
-            f"Lay the data out as <folder>/{self.archive}, or as distributed in "
-            f"<folder>/{self.name}/{self.tree}; and give <folder> as argument or in the "
+            f"Put the data into <folder>/{self.archive}, or as distributed into "
+            f"<folder>/{self.name}/{self.tree}; and pass <folder> as argument or in the "
             f"environment variable {FOLDER_VARIABLE}"
         )
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where a dataset was found: one compact file, or the files of some samples.
+    """The place where a dataset was found: a compact file, or the files of some samples.
 
     Attributes
     ----------
     where : str
         The compact file, or the folder of the images as distributed.
     rows : array of int, or None
-        The samples of the layout that are there; None for a compact file.
+        The samples of the layout that were found; None for a compact file.
     files : tuple of tuples of str
         The files of each of these samples.
     """
@@ -90,8 +90,8 @@ class Found:
     files: tuple[tuple[str, ...], ...] = ()
 
 
-def find_dataset(layout: Layout, folder: Any) -> Found:
-    """Look for the compact file first, then for the images as distributed."""
+def find_dataset(layout: DatasetLayout, folder: Any) -> Found:
+    """Return the compact file if there is one, otherwise the images as distributed."""
     root = _data_folder(layout, folder)
     for relative in (layout.archive, os.path.join(layout.name, layout.archive)):
         path = _locate(layout, root, relative)
@@ -101,15 +101,18 @@ def find_dataset(layout: Layout, folder: Any) -> Found:
         found = _find_images(layout, root, prefix)
         if found.files:
             return found
+    content = _format_names(sorted(os.listdir(root))) or "nothing"
     raise FileNotFoundError(
         f"{layout.name}: expected {layout.archive}, {layout.name}/{layout.archive}, "
         f"{layout.name}/{layout.files[0][0]} and so on, or {layout.files[0][0]} and so on in "
-        f"{root}, which holds {_listed(sorted(os.listdir(root))) or 'nothing'}. {layout.advice}"
+        f"{root}, which contains {content}. {layout.advice}"
     )
 
 
-def check_complete(layout: Layout, rows: NDArray[np.intp], where: str, incomplete: bool) -> None:
-    """All samples of the layout, or, if `incomplete`, at least one."""
+def check_complete(
+    layout: DatasetLayout, rows: NDArray[np.intp], where: str, incomplete: bool
+) -> None:
+    """Raise an error unless all samples are there, or, if `incomplete`, at least one."""
     missing = np.setdiff1d(np.arange(len(layout.keys)), rows)
     if not len(missing) or (incomplete and len(rows)):
         return
@@ -117,32 +120,32 @@ def check_complete(layout: Layout, rows: NDArray[np.intp], where: str, incomplet
     names = [name for name in names if not os.path.isfile(os.path.join(where, name))]
     raise ValueError(
         f"{where}: expected the {len(layout.keys)} samples of {layout.name}, found {len(rows)}; "
-        f"missing are {_listed(names)}. {layout.advice}. "
-        "With allow_incomplete=True, what is there is loaded"
+        f"missing: {_format_names(names)}. {layout.advice}. "
+        "Set allow_incomplete=True to load the samples that were found"
     )
 
 
-def match_keys(layout: Layout, keys: NDArray[np.integer]) -> NDArray[np.intp]:
-    """The sample of the layout that each row of `keys` stands for; they must be in order."""
+def match_keys(layout: DatasetLayout, keys: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the sample of the layout for each row of `keys`, which must be in order."""
     row_of = {key: row for row, key in enumerate(map(tuple, layout.keys.tolist()))}
     rows = np.array([row_of.get(key, -1) for key in map(tuple, keys.tolist())], dtype=np.intp)
     if np.any(rows < 0):
         row = int(np.argmax(rows < 0))
         raise ValueError(
-            f"labels and groups: expected those of a sample, from {layout.keys[0].tolist()} to "
+            f"labels and groups: expected the keys of a sample, from {layout.keys[0].tolist()} to "
             f"{layout.keys[-1].tolist()}, got {keys[row].tolist()} in row {row}"
         )
     if np.any(np.diff(rows) <= 0):
         row = int(np.argmax(np.diff(rows) <= 0)) + 1
         raise ValueError(
-            "labels and groups: expected rows in ascending order and none twice, "
+            "labels and groups: expected rows in ascending order without duplicates, "
             f"got {keys[row].tolist()} in row {row} after {keys[row - 1].tolist()}"
         )
     return rows
 
 
-def describe(layout: Layout, text: str, found: Found) -> dict[str, Any]:
-    """The members that every dataset has."""
+def make_common_members(layout: DatasetLayout, text: str, found: Found) -> dict[str, Any]:
+    """Return the members that every dataset has."""
     return {
         "target_names": np.array(layout.class_names),
         "DESCR": text,
@@ -152,24 +155,24 @@ def describe(layout: Layout, text: str, found: Found) -> dict[str, Any]:
 
 
 @contextmanager
-def naming(path: str, layout: Layout) -> Iterator[None]:
-    """Turn whatever goes wrong with a file into an error that names it and says what to do."""
+def naming_file(path: str, layout: DatasetLayout) -> Iterator[None]:
+    """Convert any exception into an error that names the file and says where to put the data."""
     try:
         yield
     except MemoryError:
         raise
     except ValueError as error:
         raise ValueError(f"{path}: {error}. {layout.advice}") from error
-    except Exception as error:  # a damaged file makes a decoder fail in any way it likes
+    except Exception as error:  # a decoder may raise anything for a damaged file
         problem = f"expected a readable file, got {type(error).__name__}: {error}"
         raise ValueError(f"{path}: {problem}. {layout.advice}") from error
 
 
-def _data_folder(layout: Layout, folder: Any) -> str:
+def _data_folder(layout: DatasetLayout, folder: Any) -> str:
     given = (os.environ.get(FOLDER_VARIABLE) or None) if folder is None else folder
     if given is None:
         raise ValueError(
-            f"folder: expected a folder, or one in the environment variable {FOLDER_VARIABLE}, "
+            f"folder: expected a path, or one in the environment variable {FOLDER_VARIABLE}, "
             f"got neither. {layout.advice}"
         )
     try:
@@ -184,8 +187,8 @@ def _data_folder(layout: Layout, folder: Any) -> str:
     return root
 
 
-def _locate(layout: Layout, root: str, relative: str) -> str:
-    """The real path of a file, which has to be in the folder when all links are followed."""
+def _locate(layout: DatasetLayout, root: str, relative: str) -> str:
+    """Return the path of a file with all links resolved; it must lie inside the folder."""
     path = os.path.join(root, relative)
     real = os.path.realpath(path)
     if not Path(real).is_relative_to(root):
@@ -196,7 +199,7 @@ def _locate(layout: Layout, root: str, relative: str) -> str:
     return real
 
 
-def _find_images(layout: Layout, root: str, prefix: str) -> Found:
+def _find_images(layout: DatasetLayout, root: str, prefix: str) -> Found:
     rows, present = [], []
     for row, names in enumerate(layout.files):
         paths = tuple(_locate(layout, root, os.path.join(prefix, name)) for name in names)
@@ -206,7 +209,7 @@ def _find_images(layout: Layout, root: str, prefix: str) -> Found:
     return Found(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
 
 
-def _listed(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     shown = ", ".join(names[:N_NAMES_SHOWN])
     more = len(names) - N_NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

@@ -1,4 +1,4 @@
-"""Decode images as they are distributed: strict formats, and no pixel before the size is known."""
+"""Decode image files; format and size are checked before any pixel is decoded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._archive import Array, read_archive
-from ._folder import Found, Layout, check_complete, find_dataset, naming
+from ._archive import ExpectedArray, read_archive
+from ._folder import DatasetLayout, Found, check_complete, find_dataset, naming_file
 
 __all__ = [
     "COLOUR_PNG",
@@ -24,13 +24,12 @@ __all__ = [
     "read_image",
 ]
 
-
-LARGEST_FILE = 2**24  # bytes; no image of these datasets needs a tenth of it
+LARGEST_FILE = 2**24  # largest file in bytes: over ten times the largest image of these datasets
 
 
 @dataclass(frozen=True)
 class ImageKind:
-    """What a file may be, in Pillow's words: its format and its kinds of pixels."""
+    """The format of a file and its possible pixel modes, as Pillow names them."""
 
     file_format: str
     modes: tuple[str, ...]
@@ -39,11 +38,11 @@ class ImageKind:
 GREY_PNG = ImageKind("PNG", ("L",))
 COLOUR_PNG = ImageKind("PNG", ("RGB",))
 MASK_PNG = ImageKind("PNG", ("RGB", "L", "1"))
-GREY_GIF = ImageKind("GIF", ("L", "P"))  # a gif has a palette, which may be that of the greys
+GREY_GIF = ImageKind("GIF", ("L", "P"))  # the palette of a gif file may be the grey values
 
 
 def pillow_image() -> Any:
-    """The module PIL.Image, or an error that says how to get it."""
+    """Return the module PIL.Image, or raise an error that says how to install it."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -55,18 +54,18 @@ def pillow_image() -> Any:
 
 
 def read_image(path: str, kind: ImageKind, shape: tuple[int, ...], mode: str) -> NDArray[np.uint8]:
-    """The pixels of one file, after its format, size and kind of pixels have been checked.
+    """Return the pixels of one file, after checking its format, size and pixel mode.
 
     Parameters
     ----------
     path : str
         The file.
     kind : ImageKind
-        What the file may be.
+        The expected format and pixel modes.
     shape : (height, width)
-        What the image must measure.
+        The expected size.
     mode : "L" or "RGB"
-        What to convert the pixels to, grey or colour.
+        The mode of the result, grey or colour.
 
     Returns
     -------
@@ -80,8 +79,8 @@ def read_image(path: str, kind: ImageKind, shape: tuple[int, ...], mode: str) ->
                 f"got {image.height}×{image.width}"
             )
         if image.mode not in kind.modes:
-            raise ValueError(f"expected pixels of kind {' or '.join(kind.modes)}, got {image.mode}")
-        image.verify()  # compares the checksums of a png file, after which it has to be opened anew
+            raise ValueError(f"expected pixels of mode {' or '.join(kind.modes)}, got {image.mode}")
+        image.verify()  # verifies the checksums of a png file; then it must be opened again
     with _open(content, kind) as image:
         return np.array(image.convert(mode), dtype=np.uint8)
 
@@ -102,18 +101,18 @@ def _open(content: bytes, kind: ImageKind) -> Any:
 
 
 def load_grey_images(
-    layout: Layout, folder: Any, kind: ImageKind, allow_incomplete: bool
+    layout: DatasetLayout, folder: Any, kind: ImageKind, allow_incomplete: bool
 ) -> tuple[Found, NDArray[np.intp], NDArray[np.uint8]]:
-    """Where the images were found, which samples of the layout they are, and the images."""
+    """Return where the images were found, which samples of the layout they are, and the images."""
     found = find_dataset(layout, folder)
     if found.rows is None:
-        arrays = {"images": Array("uint8", (None, *layout.compact_shape))}
+        arrays = {"images": ExpectedArray("uint8", (None, *layout.compact_shape))}
         rows, read = read_archive(layout, found, arrays, allow_incomplete)
         return found, rows, read["images"]
     check_complete(layout, found.rows, found.where, allow_incomplete)
-    pillow_image()  # before the first file, whose name is not at fault when Pillow is missing
+    pillow_image()  # before the loop, whose errors would blame a file for the missing Pillow
     images = np.empty((len(found.files), *layout.image_shape), dtype=np.uint8)
     for image, (path,) in zip(images, found.files, strict=True):
-        with naming(path, layout):
+        with naming_file(path, layout):
             image[:] = read_image(path, kind, layout.image_shape, "L")
     return found, found.rows, images

@@ -1,4 +1,4 @@
-"""SPD matrices and signals of several classes, made here."""
+"""Synthetic SPD matrices and signals of several classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from .._array import symmetrised
+from .._svec import svec_size
 from .._validation import check_positive, check_random
 from ._arguments import check_at_least, check_counts, check_strengths, class_names
 
@@ -18,14 +20,14 @@ Floats = NDArray[np.float64]
 
 SPD_DESCR = """Synthetic symmetric positive definite matrices.
 
-The matrix logarithm of a sample is the centre of its class, plus a shared nuisance, of the same
-few directions in every class, plus noise in all directions.
+The matrix logarithm of a sample is the centre of its class, plus a nuisance in a few directions
+that all classes share, plus noise in all directions.
 """
 SIGNALS_DESCR = """Synthetic signals of several channels.
 
-In each of the bands each class has its own rhythm, with a spatial pattern over the channels. On
-top of it, all classes share a background of mixed sources whose power falls with the frequency,
-and in each band a rhythm whose strength varies from trial to trial, as does the gain.
+In each band, each class has its own oscillation with a spatial pattern over the channels. All
+classes share a background of mixed sources whose power falls with the frequency, and one more
+oscillation per band whose strength varies from trial to trial. The gain varies as well.
 """
 
 
@@ -40,26 +42,25 @@ def make_spd_classes(
     random_state: Any = None,
     return_X_y: bool = False,
 ) -> Bunch | tuple[Floats, NDArray[np.intp]]:
-    """Make symmetric positive definite matrices of several classes, with a shared nuisance.
+    """Generate symmetric positive definite matrices of several classes with a shared nuisance.
 
     The matrix logarithm of a sample is `separation` · centre of its class + `nuisance` · a random
     combination of `n_dim` directions that all classes share + `noise` · a random symmetric
-    matrix. Each of the three has expected squared Frobenius norm 1 before it is scaled. A metric
-    that has learnt to disregard the shared directions tells the classes apart better.
+    matrix. Each of the three terms has expected squared Frobenius norm 1 before scaling. A metric
+    that ignores the shared directions separates the classes better.
 
     Parameters
     ----------
     n_samples : int, default=300
         The number of matrices.
     n_classes : int, default=5
-        The number of classes, at most `n_samples`; they have equal sizes, or sizes that differ
-        by one.
+        The number of classes, at most `n_samples`; their sizes differ by at most one.
     n_dim : int, default=6
         The number of rows and columns.
     separation, nuisance, noise : float, default=1.0, 2.0, 1.0
         The scales in the sum above, from 0 to 5.
     random_state : int, RandomState, Generator or None, default=None
-        The source of random numbers; an integer makes the same matrices every time.
+        The source of random numbers; an integer gives the same matrices in every call.
     return_X_y : bool, default=False
         Return `(matrices, target)` instead of a Bunch.
 
@@ -94,7 +95,7 @@ def make_spd_classes(
         separation=separation, nuisance=nuisance, noise=noise
     )
     rng = check_random(random_state)
-    size = n_dim * (n_dim + 1) // 2  # of a symmetric matrix as a vector
+    size = svec_size(n_dim)
     centres = separation * rng.standard_normal((n_classes, size)) / np.sqrt(size)
     directions = np.linalg.qr(rng.standard_normal((size, n_dim)))[0].T
     target = rng.permutation(np.arange(n_samples) % n_classes)
@@ -115,7 +116,7 @@ def make_spd_classes(
 
 
 def _symmetric_matrices(vectors: Floats, n_dim: int) -> Floats:
-    """Symmetric matrices whose Frobenius inner products are those of the vectors."""
+    """Return symmetric matrices whose inner products are those of the vectors."""
     rows, columns = np.triu_indices(n_dim)
     entries = np.where(rows == columns, 1.0, np.sqrt(0.5)) * vectors
     matrices = np.empty((len(vectors), n_dim, n_dim))
@@ -126,7 +127,7 @@ def _symmetric_matrices(vectors: Floats, n_dim: int) -> Floats:
 def _exponentials(matrices: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrices)
     exponentials = (vectors * np.exp(values)[:, None, :]) @ vectors.swapaxes(1, 2)
-    return (exponentials + exponentials.swapaxes(1, 2)) / 2
+    return symmetrised(exponentials)
 
 
 def make_filter_bank(
@@ -142,12 +143,12 @@ def make_filter_bank(
     random_state: Any = None,
     return_X_y: bool = False,
 ) -> Bunch | tuple[Floats, NDArray[np.intp]]:
-    """Make signals of several channels, whose classes differ in certain bands of frequencies.
+    """Generate signals of several channels, whose classes differ in certain frequency bands.
 
-    In each band a class has a rhythm of its own: the same signal in all channels, with strengths
-    that are the spatial pattern of the class. A covariance matrix for each band, that is several
-    blocks per sample, holds what tells the classes apart. In the same bands all classes share
-    other rhythms of varying strength, which a metric can learn to disregard.
+    In each band, each class has its own oscillation: one signal that occurs in all channels, with
+    amplitudes that are the spatial pattern of the class. One covariance matrix per band, that is
+    several blocks per sample, distinguishes the classes. In the same bands, all classes share other
+    oscillations of varying strength, which a metric can learn to ignore.
 
     Parameters
     ----------
@@ -156,22 +157,21 @@ def make_filter_bank(
     n_channels : int, default=8
         The number of channels.
     n_times : int, default=256
-        The number of points in time.
+        The number of time points.
     sfreq : float, default=128.0
-        The points per second.
+        The sampling frequency in hertz.
     n_classes : int, default=4
-        The number of classes, at most `n_trials`; they have equal sizes, or sizes that differ by
-        one.
+        The number of classes, at most `n_trials`; their sizes differ by at most one.
     bands : sequence of (low, high), default=((8, 13), (18, 26))
-        The frequencies in Hz, at most `sfreq` / 2, in which the classes differ. Each must hold
-        a multiple of `sfreq` / `n_times`.
+        The bands in hertz in which the classes differ, at most `sfreq` / 2. Each must contain a
+        multiple of `sfreq` / `n_times`.
     effect : float, default=0.35
-        The strength of the classes' rhythms, from 0, where the classes do not differ, to 5.
+        The amplitude of the oscillations of the classes, from 0 (no difference) to 5.
     nuisance : float, default=1.0
-        How strong the shared rhythms are, and how much their strength and the gain vary from
-        trial to trial; from 0 to 5.
+        The amplitude of the shared oscillations, and how much it and the gain vary from trial to
+        trial; from 0 to 5.
     random_state : int, RandomState, Generator or None, default=None
-        The source of random numbers; an integer makes the same signals every time.
+        The source of random numbers; an integer gives the same signals in every call.
     return_X_y : bool, default=False
         Return `(signals, target)` instead of a Bunch.
 
@@ -185,11 +185,11 @@ def make_filter_bank(
         target_names : array of str and of shape (n_classes,)
             "class 0" and so on.
         patterns : array of float and of shape (n_classes, n_bands, n_channels)
-            The strength of each rhythm in each channel, as a unit vector.
+            The amplitudes of each oscillation in the channels, as a unit vector.
         bands : array of float and of shape (n_bands, 2)
             The bands.
         sfreq : float
-            The points per second.
+            The sampling frequency in hertz.
         DESCR : str
             A description.
 
@@ -207,19 +207,14 @@ def make_filter_bank(
     check_at_least("n_trials", n_trials, n_classes, "n_classes = ")
     sfreq = check_positive("sfreq", sfreq)
     frequencies = np.fft.rfftfreq(n_times, 1 / sfreq)
-    edges = _check_bands(bands, frequencies, sfreq / 2)
+    edges, windows = _check_bands(bands, frequencies, sfreq / 2)
     effect, nuisance = check_strengths(effect=effect, nuisance=nuisance)
     rng = check_random(random_state)
     patterns = _unit_vectors(rng.standard_normal((n_classes, len(edges), n_channels)))
     shared = _unit_vectors(rng.standard_normal((len(edges), n_channels)))
     target = rng.permutation(np.arange(n_trials) % n_classes)
-    signals = _draw_background((n_trials, n_channels, n_times), frequencies, rng)
-    for band, (low, high) in enumerate(edges):
-        window = (low <= frequencies) & (frequencies <= high)
-        own, other = _filtered_noise(window, (2, n_trials, 1, n_times), rng)
-        strength = nuisance * np.exp(0.5 * nuisance * rng.standard_normal((n_trials, 1, 1)))
-        signals += effect * patterns[target, band][:, :, None] * own
-        signals += strength * shared[band][:, None] * other
+    signals = _make_background((n_trials, n_channels, n_times), frequencies, rng)
+    _add_oscillations(signals, windows, effect * patterns[target], shared, nuisance, rng)
     signals *= np.exp(0.2 * nuisance * rng.standard_normal((n_trials, 1, 1)))
     if return_X_y:
         return signals, target
@@ -234,21 +229,39 @@ def make_filter_bank(
     )
 
 
-def _draw_background(
+def _make_background(
     shape: tuple[int, int, int], frequencies: NDArray[np.floating], rng: Any
 ) -> Floats:
-    """Mixed sources whose power falls with the frequency."""
+    """Return mixed sources whose power falls with the frequency."""
     n_channels = shape[1]
     mixing = np.eye(n_channels) + rng.standard_normal((n_channels, n_channels)) / n_channels
     return mixing @ _filtered_noise(1 / np.sqrt(1 + frequencies), shape, rng)
 
 
+def _add_oscillations(
+    signals: Floats,
+    windows: Sequence[NDArray[np.bool_]],
+    own_patterns: Floats,
+    shared_patterns: Floats,
+    nuisance: float,
+    rng: Any,
+) -> None:
+    """Add two oscillations per band to the signals: that of the class and the shared one."""
+    n_trials, _, n_times = signals.shape
+    for band, window in enumerate(windows):
+        own, shared = _filtered_noise(window, (2, n_trials, 1, n_times), rng)
+        strength = nuisance * np.exp(0.5 * nuisance * rng.standard_normal((n_trials, 1, 1)))
+        signals += own_patterns[:, band, :, None] * own
+        signals += strength * shared_patterns[band][:, None] * shared
+
+
 def _filtered_noise(filters: NDArray, shape: tuple[int, ...], rng: Any) -> Floats:
-    """White noise with its frequencies weighted, scaled to expected variance 1."""
+    """Return white noise with weighted frequencies, scaled to expected variance 1."""
     n_times = shape[-1]
     noise = np.fft.irfft(filters * np.fft.rfft(rng.standard_normal(shape)), n=n_times)
     power = filters.astype(float) ** 2
-    mirrored = power[1 : (n_times + 1) // 2].sum()  # all but 0 and n_times / 2 count twice
+    # All frequencies but 0 and n_times / 2 count twice.
+    mirrored = power[1 : (n_times + 1) // 2].sum()
     return noise / np.sqrt((power.sum() + mirrored) / n_times)
 
 
@@ -256,7 +269,11 @@ def _unit_vectors(vectors: Floats) -> Floats:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-def _check_bands(bands: Any, frequencies: NDArray[np.floating], highest: float) -> Floats:
+def _check_bands(
+    bands: Any, frequencies: NDArray[np.floating], highest: float
+) -> tuple[Floats, list[NDArray[np.bool_]]]:
+    """Return the edges of the bands, and per band which frequencies lie in it."""
+    windows = []
     try:
         edges = np.array(bands, dtype=float)
     except (TypeError, ValueError) as error:
@@ -269,9 +286,10 @@ def _check_bands(bands: Any, frequencies: NDArray[np.floating], highest: float) 
                 f"bands: expected 0 ≤ low < high ≤ sfreq / 2 = {highest:g} Hz, "
                 f"got ({low:g}, {high:g}) in band {band}"
             )
-        if not np.any((low <= frequencies) & (frequencies <= high)):
+        windows.append((low <= frequencies) & (frequencies <= high))
+        if not np.any(windows[band]):
             raise ValueError(
-                f"bands: expected a multiple of sfreq / n_times = {frequencies[1]:g} Hz in each, "
-                f"got ({low:g}, {high:g}) in band {band}"
+                f"bands: expected a multiple of sfreq / n_times = {frequencies[1]:g} Hz in each "
+                f"band, got ({low:g}, {high:g}) in band {band}"
             )
-    return edges
+    return edges, windows

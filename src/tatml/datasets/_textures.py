@@ -1,4 +1,4 @@
-"""Grey images that need no download: textures made here, and scikit-learn's digits."""
+"""Grey images without a download: synthetic textures, and scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Floats = NDArray[np.float64]
 
 DESCR = """Synthetic grey textures.
 
-Filtered noise with a spectrum for each class: two lobes at the class's orientation and frequency
-on a background that falls with the frequency. From image to image orientation, scale, contrast,
-brightness and a slope of the light vary, and white noise is added.
+Filtered noise with one spectrum per class: two lobes at the orientation and frequency of the class
+on a background that falls with the frequency. Orientation, scale, contrast, brightness and a
+gradient of the light vary from image to image, and white noise is added.
 """
 
 
@@ -36,7 +36,7 @@ def load_digits_images(*, return_X_y: bool = False) -> Bunch | tuple[Floats, NDA
     -------
     data : Bunch
         images : array of float and of shape (1797, 8, 8)
-            From 0 (paper) to 1 (ink), in steps of 1/16.
+            Pixels from 0 (paper) to 1 (ink), in steps of 1/16.
         target : array of int and of shape (1797,)
             The digit.
         target_names : array of str and of shape (10,)
@@ -69,27 +69,27 @@ def make_textures(
     random_state: Any = None,
     return_X_y: bool = False,
 ) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
-    """Make grey textures of several classes, which differ in orientation and frequency.
+    """Generate grey textures of several classes, which differ in orientation and frequency.
 
-    A class depends on its number only, so that more images of the same classes can be made with
-    another `random_state`.
+    A class depends only on its index, so that another `random_state` gives more images of the same
+    classes.
 
     Parameters
     ----------
     n_classes : int, default=8
         The number of classes.
     n_per_class : int, default=40
-        The number of images in each class.
+        The number of images per class.
     size : int, default=64
         The side of an image in pixels, at least 8.
     noise : float, default=0.3
-        The standard deviation of the white noise, in units of that of the texture; from 0 to 5.
+        The standard deviation of the white noise, relative to that of the texture; from 0 to 5.
     nuisance : float, default=1.0
-        How much orientation (8 degrees), scale (10 %), contrast (30 %), brightness and slope of
-        the light (5 % of the range each) vary; in brackets the standard deviations for 1, from
-        0 to 5.
+        How much the images vary, from 0 to 5. The standard deviations for 1 are 8 degrees
+        (orientation), 10 % (scale), 30 % (contrast) and 5 % of the range (brightness and gradient
+        of the light).
     random_state : int, RandomState, Generator or None, default=None
-        The source of random numbers; an integer makes the same images every time.
+        The source of random numbers; an integer gives the same images in every call.
     return_X_y : bool, default=False
         Return `(images, target)` instead of a Bunch.
 
@@ -117,7 +117,7 @@ def make_textures(
     noise, nuisance = check_strengths(noise=noise, nuisance=nuisance)
     rng = check_random(random_state)
     images = np.concatenate(
-        [_draw_textures(c, n_per_class, size, noise, nuisance, rng) for c in range(n_classes)]
+        [_make_class(c, n_per_class, size, noise, nuisance, rng) for c in range(n_classes)]
     )
     target = np.repeat(np.arange(n_classes), n_per_class)
     if return_X_y:
@@ -130,11 +130,12 @@ def make_textures(
     )
 
 
-def _draw_textures(
+def _make_class(
     c: int, n_images: int, size: int, noise: float, nuisance: float, rng: Any
 ) -> NDArray[np.uint8]:
-    draws = nuisance * rng.standard_normal((6, n_images, 1, 1))
-    turn, scale, contrast, brightness, slope_x, slope_y = draws
+    turn, scale, contrast, brightness, slope_x, slope_y = nuisance * rng.standard_normal(
+        (6, n_images, 1, 1)
+    )
     filters = _texture_filters(c, size, np.deg2rad(8) * turn, np.exp(0.1 * scale))
     texture = np.fft.irfft2(
         filters * np.fft.rfft2(rng.standard_normal((n_images, size, size))), s=(size, size)
@@ -148,8 +149,8 @@ def _draw_textures(
 
 
 def _texture_filters(c: int, size: int, turn: Floats, scale: Floats) -> Floats:
-    """How strong each frequency is in class c, turned and scaled for each image."""
-    # multiples of these, modulo 1, spread evenly however many classes there are
+    """Return the weight of each frequency in class c, rotated and scaled per image."""
+    # multiples of these modulo 1 are evenly spread for any number of classes
     place = ((c + 0.5) * np.array([0.6180339887, 0.7548776662, 0.5698402910])) % 1
     angle, frequency = np.pi * place[0] + turn, (0.08 + 0.17 * place[1]) * scale
     width = 0.03 + 0.05 * place[2]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from ._folder import Layout, describe
+from ._folder import DatasetLayout, make_common_members
 from ._image_files import GREY_PNG, load_grey_images
 
 __all__ = ["load_virus"]
@@ -16,7 +17,7 @@ __all__ = ["load_virus"]
 DESCR = """Virus textures (Kylberg, Uppström and Sintorn, 2011).
 
 1,500 grey images of 41×41 pixels, cut from electron micrographs: 15 classes of virus particles,
-5 sets of 20 images a class. Four pairs of images are exact duplicates, one of them across two
+5 sets of 20 images per class. Four pairs of images are exact duplicates, one of them across two
 classes. No licence is stated: research data, read from the user's folder and not distributed with
 this library.
 
@@ -26,10 +27,12 @@ Applications (CIARP), 573-580, 2011.
 """
 
 
-def make_layout(n_classes: int = 15, n_sets: int = 5, n_images: int = 20, side: int = 41) -> Layout:
-    """The files of the dataset; the keys are class, set and image."""
+def make_layout(
+    n_classes: int = 15, n_sets: int = 5, n_images: int = 20, side: int = 41
+) -> DatasetLayout:
+    """Return the layout of the dataset; the keys are class, set and image."""
     keys = np.add(list(np.ndindex(n_classes, n_sets, n_images)), (0, 1, 1))
-    return Layout(
+    return DatasetLayout(
         name="virus",
         archive="virus.npz",
         tree=f"<class 1-{n_classes}>/<set 1-{n_sets}>/<image 1-{n_images}>.png",
@@ -50,16 +53,16 @@ def load_virus(
     allow_incomplete: bool = False,
     return_X_y: bool = False,
 ) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
-    """Load the Virus textures, 15 classes of 100 grey images of 41×41 pixels, from a folder.
+    """Load the Virus textures, 15 classes of 100 grey images of 41×41 pixels.
 
     Parameters
     ----------
     folder : path, default=None
-        The folder to read; None for the one in the environment variable TATML_DATA. The first
-        of these is taken: `virus.npz`, `virus/virus.npz`, `virus/<class>/<set>/<image>.png`,
+        The folder; None means the environment variable TATML_DATA. The first of these that
+        exists is read: `virus.npz`, `virus/virus.npz`, `virus/<class>/<set>/<image>.png`,
         `<class>/<set>/<image>.png` (the png files need Pillow, `pip install 'tatml[images]'`).
     allow_incomplete : bool, default=False
-        Load what is there where images are missing, instead of an error.
+        Load the images that are there, instead of raising an error if some are missing.
     return_X_y : bool, default=False
         Return `(images, target)` instead of a Bunch.
 
@@ -72,7 +75,7 @@ def load_virus(
         target_names : array of str and of shape (15,)
             The names of the folders, "1" to "15".
         groups : array of int and of shape (n_samples,)
-            The set, from 1 to 5. Each holds 20 images of every class.
+            The set, from 1 to 5. Each set has 20 images of every class.
         numbers : array of int and of shape (n_samples,)
             The image within its set, from 1 to 20.
         duplicates : array of int and of shape (n_duplicates, 2)
@@ -83,10 +86,10 @@ def load_virus(
     Raises
     ------
     FileNotFoundError
-        If there is no such folder, or no such dataset in it.
+        If the folder or the dataset in it does not exist.
     ValueError
-        If the dataset is not complete, a file is damaged or not what was expected, or a link
-        leaves the folder.
+        If the dataset is incomplete, a file is damaged or not as expected, or a link points
+        outside the folder.
     ImportError
         If Pillow is needed and missing.
 
@@ -99,8 +102,13 @@ def load_virus(
     (1500, 41, 41)
     >>> folds = LeaveOneGroupOut().split(virus.images, groups=virus.groups)  # doctest: +SKIP
     """
-    found, rows, images = load_grey_images(LAYOUT, folder, GREY_PNG, allow_incomplete)
-    target, groups, numbers = LAYOUT.keys[rows].T.copy()
+    return read_virus(LAYOUT, folder, allow_incomplete, return_X_y)
+
+
+def read_virus(layout: DatasetLayout, folder: Any, allow_incomplete: bool, return_X_y: bool) -> Any:
+    """Return the dataset with this layout; see `load_virus`."""
+    found, rows, images = load_grey_images(layout, folder, GREY_PNG, allow_incomplete)
+    target, groups, numbers = layout.keys[rows].T.copy()
     if return_X_y:
         return images, target
     return Bunch(
@@ -109,16 +117,16 @@ def load_virus(
         groups=groups,
         numbers=numbers,
         duplicates=find_duplicates(images),
-        **describe(LAYOUT, DESCR, found),
+        **make_common_members(layout, DESCR, found),
     )
 
 
 def find_duplicates(images: NDArray) -> NDArray[np.intp]:
-    """All pairs i < j of equal images, in ascending order."""
+    """Return all pairs i < j of equal images, in ascending order."""
     seen: dict[bytes, list[int]] = {}
-    pairs: list[tuple[int, int]] = []
+    duplicates: list[tuple[int, int]] = []
     for j, image in enumerate(images):
         earlier = seen.setdefault(image.tobytes(), [])
-        pairs.extend((i, j) for i in earlier)
+        duplicates.extend((i, j) for i in earlier)
         earlier.append(j)
-    return np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2)
+    return np.array(sorted(duplicates), dtype=np.intp).reshape(-1, 2)

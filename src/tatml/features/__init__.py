@@ -3,8 +3,9 @@
 from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
 from ._signals import FilterBankCovariance
-from ._spd import LogEuclidean, SPDPower, Vectorize
+from ._spd import LogEuclidean, SPDPower
 from ._tensors import Unfold
+from ._vectorize import Vectorize
 
 __all__ = [
     "CovarianceDescriptor",

@@ -1,4 +1,4 @@
-"""Several transformers side by side, and blocks on a common scale."""
+"""Unions of transformers, and scaling of blocks."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ __all__ = ["BlockScaler", "BlockUnion"]
 Floats = NDArray[np.floating]
 
 
-class BlockUnion(TransformerMixin, _BaseComposition):
-    """Several transformers applied to the same samples, their results joined as Blocks.
+class BlockUnion(MatrixTransformer, _BaseComposition):
+    """Union of transformers, whose results are joined as Blocks.
 
-    It is to Blocks what scikit-learn's `FeatureUnion` is to columns. A transformer that gives a 3-D
-    array adds one block of matrices, one that gives a 2-D array one block of vectors, one that
-    gives Blocks all of them. The transformers see X as it is: images, signals, Blocks.
+    It is the counterpart of scikit-learn's `FeatureUnion` for Blocks. A transformer that returns a
+    3-D array adds one block of matrices, one that returns a 2-D array adds one block of vectors,
+    and one that returns Blocks adds all of them. X is passed on unchanged: images, signals, Blocks.
 
     Parameters
     ----------
     transformer_list : list of (str, transformer)
-        Names and transformers. In place of a transformer, "passthrough" takes X itself and "drop"
-        nothing, so that a grid search can try without one: ``union.set_params(name="drop")``.
-        Parameters inside are reached as ``name__parameter``.
+        Names and transformers. Instead of a transformer, "passthrough" adds X itself and "drop"
+        adds nothing, so that a grid search can leave one out: ``union.set_params(name="drop")``.
+        The parameters of a transformer are set as ``name__parameter``.
     n_jobs : int, optional
-        How many transformers work at a time; None is one, -1 is one for each processor.
+        How many transformers run in parallel; None means one, -1 means one per processor.
 
     Attributes
     ----------
     transformers_ : list of (str, transformer)
-        Fitted copies of the transformers, without those that are dropped.
+        Fitted copies of the transformers that are not dropped.
 
     See Also
     --------
-    BlockScaler : Keeps a block with large entries from drowning the others.
+    BlockScaler : Scales the blocks, so that none dominates the distance.
 
     Notes
     -----
-    The squared distance of two samples is the *mean* over the M blocks of the union, so that a
-    transformer that gives several blocks has more weight than one that gives a single block.
+    The squared distance of two samples is the *mean* over the M blocks of the union. Therefore a
+    transformer that returns several blocks has more weight than one that returns a single block.
 
     Examples
     --------
@@ -70,12 +70,12 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, with those of the transformers if `deep`.
+        """Return the parameters, including those of the transformers if `deep`.
 
         Parameters
         ----------
         deep : bool, default=True
-            Whether to list the parameters of the transformers, as ``name__parameter``.
+            Whether to include the parameters of the transformers, as ``name__parameter``.
 
         Returns
         -------
@@ -84,12 +84,12 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         return self._get_params("transformer_list", deep=deep)
 
     def set_params(self, **params: Any) -> BlockUnion:
-        """Set parameters, replace a transformer by its name, or set ``name__parameter``.
+        """Set parameters, replace a transformer, or set a parameter ``name__parameter`` of one.
 
         Parameters
         ----------
         **params : dict
-            Names as `get_params` lists them.
+            Names and values; `get_params` returns the names.
 
         Returns
         -------
@@ -97,19 +97,15 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         """
         return self._set_params("transformer_list", **params)
 
-    def set_output(self, *, transform: str | None = None) -> BlockUnion:
-        """Change nothing: Blocks stay Blocks, so that a pipeline can ask for data frames."""
-        return self
-
     def fit(self, X: Any, y: Any = None) -> BlockUnion:
         """Fit a copy of each transformer.
 
         Parameters
         ----------
-        X : whatever the transformers take
+        X : any input that the transformers accept
             The samples.
         y : array-like, optional
-            Given to each transformer.
+            Passed to each transformer.
 
         Returns
         -------
@@ -121,14 +117,14 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Blocks:
-        """Fit a copy of each transformer, and join their results.
+        """Fit a copy of each transformer, transform X, and join the results.
 
         Parameters
         ----------
-        X : whatever the transformers take
+        X : any input that the transformers accept
             The samples.
         y : array-like, optional
-            Given to each transformer.
+            Passed to each transformer.
 
         Returns
         -------
@@ -142,17 +138,17 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         return _join(self.transformers_, [result for _, result in both])
 
     def transform(self, X: Any) -> Blocks:
-        """Apply each transformer, and join their results.
+        """Apply each transformer, and join the results.
 
         Parameters
         ----------
-        X : whatever the transformers take
+        X : any input that the transformers accept
             The samples.
 
         Returns
         -------
         Blocks
-            The blocks of the first transformer, of the second, and so on.
+            The blocks in the order of the transformers.
         """
         check_is_fitted(self)
         named = self.transformers_
@@ -163,7 +159,7 @@ class BlockUnion(TransformerMixin, _BaseComposition):
         return Parallel(n_jobs=self.n_jobs)(tasks)
 
     def _check_transformers(self) -> list[tuple[str, Any]]:
-        """Those that are not dropped, once all are known to be named transformers."""
+        """Return the transformers that are not dropped; raise an error if one is invalid."""
         try:
             named = [(name, transformer) for name, transformer in self.transformer_list]
         except (TypeError, ValueError) as error:
@@ -183,15 +179,9 @@ class BlockUnion(TransformerMixin, _BaseComposition):
             raise ValueError("transformer_list: expected at least one transformer, got none")
         return kept
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
-
 
 class _Passthrough(MatrixTransformer):
-    """Gives what it gets."""
+    """A transformer that returns its input."""
 
     def fit(self, X: Any, y: Any = None) -> _Passthrough:
         return self
@@ -226,36 +216,37 @@ def _with_names(named: list[tuple[str, Any]], fitted: list[Any]) -> list[tuple[s
 
 
 def _join(named: list[tuple[str, Any]], results: list[Any]) -> Blocks:
-    """One Blocks from what the transformers gave; an error names the transformer."""
+    """Join the results of the transformers as Blocks; an error names the transformer."""
     parts = [
         as_blocks(result, f"result of {name!r}")
         for (name, _), result in zip(named, results, strict=True)
     ]
     if len({len(part) for part in parts}) > 1:
         counts = ", ".join(
-            f"{len(part)} of {name!r}" for (name, _), part in zip(named, parts, strict=True)
+            f"{len(part)} from {name!r}" for (name, _), part in zip(named, parts, strict=True)
         )
-        raise ValueError(f"BlockUnion: expected as many samples of each transformer, got {counts}")
+        raise ValueError(
+            f"BlockUnion: expected as many samples from each transformer, got {counts}"
+        )
     return Blocks(*(array for part in parts for array in part.arrays))
 
 
 class BlockScaler(TransformerMixin, BaseEstimator):
-    """Blocks on a common scale, so that none drowns the others.
+    """Common scale of blocks, so that none dominates the distance.
 
     Each block is divided by one number: the root mean squared Frobenius distance of two different
-    training samples, which is √(2v) with v the sum of the variances of its entries. Afterwards a
-    pair of training samples has a squared distance of 1 on average, in each block and over all of
-    them, whatever the units of a block were. Nothing is subtracted, and a block keeps its shape:
-    its entries are not scaled apart.
+    training samples, which is √(2v) with v the sum of the variances of its entries. Then the mean
+    squared distance of two training samples is 1 in each block and in total, whatever the units of
+    the blocks. Nothing is subtracted, and all entries of a block have the same scale.
 
     Attributes
     ----------
     scale_ : array of shape (n_blocks,)
-        The number that each block is divided by; 1 for a block in which all samples are equal.
+        The divisor of each block; 1 if all samples of the block are equal.
     block_shapes_in_ : tuple of (int, int)
         The shapes of the matrices seen in `fit`.
     n_features_in_ : int
-        How many entries they have together.
+        The total number of entries per sample.
     feature_names_in_ : array of str
         The names of the columns, if `fit` saw a data frame.
 
@@ -270,7 +261,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
     """
 
     def fit(self, X: Blocks | ArrayLike, y: Any = None) -> BlockScaler:
-        """Find the scale of each block.
+        """Compute the scale of each block.
 
         Parameters
         ----------
@@ -297,7 +288,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         Returns
         -------
         Blocks, or array of the shape of X
-            In the form that `fit` saw.
+            The scaled samples, in the form that `fit` saw.
         """
         return self._apply(np.divide, X)
 
@@ -307,7 +298,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, n, n') or (n_samples, n)
-            What `transform` gave.
+            The result of `transform`.
 
         Returns
         -------
@@ -325,17 +316,17 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         return write_samples(arrays, self._form)
 
     def _keeps_columns(self) -> bool:
-        """Whether samples are vectors of one 2-D array, whose columns can have names."""
+        """Return whether the samples are rows of one 2-D array, whose columns can have names."""
         return getattr(self, "_form", "vectors") == "vectors"
 
     @available_if(_keeps_columns)
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """The names of the columns, where the samples are vectors: those of the input.
+        """Return the names of the columns of the input, if the samples are vectors.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            The names, where `fit` saw none.
+            The names, if `fit` saw none.
 
         Returns
         -------
@@ -351,11 +342,11 @@ class BlockScaler(TransformerMixin, BaseEstimator):
 
 
 def _root_mean_square_distance(array: Floats) -> float:
-    """Over pairs of different samples: √(2v), where v sums the variances with n_samples − 1."""
+    """Return √(2v), where v is the sum of the variances of the entries (divisor n_samples − 1)."""
     deviation = array.astype(np.float64) - array.mean(axis=0, dtype=np.float64)
     largest = float(np.max(np.abs(deviation)))
     rounding = 10 * np.finfo(array.dtype).eps * float(np.max(np.abs(array)))
-    if largest <= rounding:  # all samples are equal, as a mean of equal numbers may be rounded
+    if largest <= rounding:  # all samples are equal up to rounding of the mean
         return 1.0
-    deviation /= largest  # so that no square is too large or too small for a float
+    deviation /= largest  # prevents overflow and underflow of the squares
     return largest * float(np.sqrt(2 * np.sum(deviation**2) / (len(array) - 1)))

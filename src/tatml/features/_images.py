@@ -1,11 +1,9 @@
-"""Covariance descriptors: an image as the covariance matrix of what is measured at its pixels."""
+"""Covariance descriptors: images as covariance matrices of the features of their pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from itertools import product
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,96 +12,101 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
 from .._data.blocks import Blocks
-from .._validation import check_count, check_finite, check_not_negative, check_two
-from ._image_covariances import Plan, Recipe, describe, make_plan
+from .._validation import (
+    check_count,
+    check_finite,
+    check_flag,
+    check_jobs,
+    check_not_negative,
+    check_two,
+)
+from ._image_covariances import compute_descriptors
+from ._image_plan import Recipe, make_plan
 from ._inputs import MatrixTransformer, as_tuple, read_images
 from ._pixel_features import check_features
 from ._shrinkage import Shrinkage, check_shrinkage
-from ._workspace import Workspace
 
 __all__ = ["CovarianceDescriptor"]
 
 Floats = NDArray[np.floating]
 
-PIECES_A_THREAD = 4  # so that no thread waits long for another
-LONGEST_PIECE = 1000  # images whose sums are held at one time
-SINGULAR = 1e-14  # up to here, the smallest eigenvalue of a correlation matrix counts as zero
+SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero
 
 
 class CovarianceDescriptor(MatrixTransformer):
-    """Describe an image by the covariance matrix of the features of its pixels.
+    """Covariance matrix of the features of the pixels of an image.
 
-    At each pixel some features are measured, such as the intensity and its derivatives. The
-    d × d covariance matrix of these features over all pixels is the descriptor of the image. It
-    does not change when a constant is added to the image, and images of different sizes can be
-    compared. Several scales and regions give several matrices a sample: `Blocks`.
+    The features of a pixel are its intensity and derivatives, for example. The d × d covariance
+    matrix of these features over all pixels is the descriptor of the image. It does not change
+    when a constant is added to the image, and images of different sizes can be compared. Several
+    scales or regions give several matrices per sample: `Blocks`.
 
-    The descriptor has nothing to learn: `fit` only checks its arguments, and `transform` works
-    without it. The matrices are positive definite, so that their logarithm exists.
+    Nothing is learnt: `fit` only checks its arguments, and `transform` works without it. The
+    matrices are positive definite, so that their logarithm exists.
 
     Parameters
     ----------
     features : sequence of str, default=("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
-        What is measured at each pixel, by name:
+        The names of the features:
 
-        - ``"intensity"``: the grey value; of a colour image the luma
+        - ``"intensity"``: the grey value; for colour images the luma
           0.299 red + 0.587 green + 0.114 blue;
         - ``"red"``, ``"green"``, ``"blue"``: the channels, all three as ``"color"``;
-        - ``"|Ix|"``, ``"|Iy|"``: absolute first derivatives of the intensity along the columns
-          and down the rows, central differences with the filter (−1, 0, 1)/2;
+        - ``"|Ix|"``, ``"|Iy|"``: absolute first derivatives of the intensity in x and in y
+          direction, central differences with the filter (−1, 0, 1)/2;
         - ``"|Ixx|"``, ``"|Iyy|"``: absolute second derivatives, filter (1, −2, 1);
         - ``"magnitude"``: √(Ix² + Iy²); ``"orientation"``: the angle arctan(|Iy| / |Ix|) from 0
           to π/2, and 0 where there is no gradient;
         - ``"x"``, ``"y"``: column / (width − 1) and row / (height − 1), from 0 to 1 over the
           whole image;
-        - ``"gabor"``: the moduli of 4 Gabor responses, at 0.25 cycles a pixel and angles of 0°,
-          45°, 90° and 135°; ``"gabor:0.1:6"``: of 6 responses at 0.1 cycles a pixel. The
-          Gaussian is round with σ = 0.56 / frequency, cut at 3σ; the wave has mean zero.
+        - ``"gabor"``: the moduli of 4 Gabor responses, at 0.25 cycles per pixel and angles of
+          0°, 45°, 90° and 135°; ``"gabor:0.1:6"``: of 6 responses at 0.1 cycles per pixel. The
+          Gaussian is isotropic with σ = 0.56 / frequency, cut at 3σ; the wave has mean zero.
 
-        Pixels outside the image are taken to be equal to the nearest one inside.
+        Pixels outside the image have the value of the nearest pixel inside.
     scales : sequence of float, default=(1.0, 0.5)
-        The scales, above 0 and up to 1, at which the features are measured, one block each. The
-        sides of a smaller image are rounded to the nearest integer. Its pixels are weighted means
-        with Keys's cubic kernel, stretched to the new pixel distance, so that what the coarser
-        grid cannot hold is filtered out; at the border the weights inside the image are divided
-        by their sum.
+        The scales at which the features are computed, above 0 and up to 1, one block per scale.
+        The sides of a smaller image are rounded to the nearest integer. Its pixels are weighted
+        means with Keys's cubic kernel, stretched to the new pixel distance, which is the
+        anti-aliasing filter; at the border the weights inside the image are divided by their sum.
     regions : tuple of int, default=(1, 1)
-        A grid of rows and columns that the image is cut into, one block each. Derivatives near a
-        cut use the pixels on both sides. Row k of r begins at pixel ⌊k · height / r⌋.
+        The rows and columns of the grid that divides the image, one block per region.
+        Derivatives near an edge of the grid use the pixels on both sides. Row k of r begins at
+        pixel ⌊k · height / r⌋.
     diagonal : float, default=1e-3
-        What is added to the diagonal of each covariance, at least 0.
+        The number to add to the diagonal of each covariance, at least 0.
     diagonal_relative : bool, default=False
         Whether `diagonal` is in units of the mean variance tr C / d of each covariance C.
     shrinkage : None, "ledoit_wolf", "oas" or float, default=None
-        None divides by n_pixels − 1, as `numpy.cov`. Otherwise the covariance is that of
-        scikit-learn's `ledoit_wolf`, `oas` or `ShrunkCovariance`, with the number from 0 to 1 as
-        its shrinkage; these divide by n_pixels. The diagonal is added afterwards.
+        The estimator of the covariance. None divides by n_pixels − 1, as `numpy.cov`. The others
+        are scikit-learn's `ledoit_wolf`, `oas` and `ShrunkCovariance` with this number from 0 to
+        1 as its shrinkage; these divide by n_pixels. The diagonal is added afterwards.
     pixel_range : tuple of float, default=None
-        The pixel values (low, high) that become 0 and 1. None: (0, 255) for uint8, (0, 65535)
-        for uint16, while bool and floating-point pixels are taken as they are.
+        The pixel values (low, high) that are mapped to 0 and 1. None means (0, 255) for uint8,
+        (0, 65535) for uint16, and no scaling for bool and floating-point pixels.
     n_jobs : int, default=None
-        How many threads share the images. None is 1 unless a `joblib.parallel_config` says
-        otherwise, −1 is one for each processor.
+        The number of threads. None means 1 unless a `joblib.parallel_config` says otherwise, −1
+        means one per processor.
     verbose : int, default=0
-        Above 0, print from time to time how many images are done.
+        If above 0, print from time to time how many images are done.
 
     Attributes
     ----------
     pixel_feature_names_ : tuple of str
         The features in the order of the rows and columns of each matrix, of length d.
     block_names_ : tuple of str
-        The scale and the region of each block, in the order of the blocks: scale by scale, in a
-        scale by the row and then the column of the region.
+        The scale and the region of each block, in the order of the blocks: by scale, then by the
+        row, then by the column of the region.
 
     Notes
     -----
-    Images are read some at a time and large ones in strips of rows: beside images and result, a
-    thread holds a few megabytes, or some dozens of rows of a large image, however many images
-    there are and however high they are. The arithmetic is in float64.
+    Images are processed in chunks, and large images in strips of rows. Besides the images and the
+    result, each thread holds a few megabytes, or some dozens of rows of a large image, whatever
+    the number and the height of the images. All computations are in float64.
 
     An error names the first sample with a NaN, with fewer than 3 × 3 pixels at some scale, or
-    with no more pixels in a region than features. Where `diagonal` does not make every matrix
-    positive definite (it is 0, or relative and the image constant), a singular one is an error.
+    with no more pixels in a region than features. A singular matrix is an error too; it can occur
+    only if `diagonal` is 0, or relative and the image constant.
 
     Examples
     --------
@@ -141,7 +144,7 @@ class CovarianceDescriptor(MatrixTransformer):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: Any = None) -> CovarianceDescriptor:
-        """Check the parameters, and the sizes and types of the images; name features and blocks.
+        """Check the parameters and the images, and set the names of features and blocks.
 
         Parameters
         ----------
@@ -154,8 +157,7 @@ class CovarianceDescriptor(MatrixTransformer):
             The estimator itself.
         """
         recipe = self._recipe()
-        groups, _ = read_images(X, None, _check_range(self.pixel_range))
-        for group in groups:
+        for group in read_images(X, None, _check_range(self.pixel_range)):
             make_plan(group, recipe)
         self.pixel_feature_names_ = tuple(feature.name for feature in recipe.features)
         self.block_names_ = _block_names(recipe)
@@ -166,36 +168,27 @@ class CovarianceDescriptor(MatrixTransformer):
         X: ArrayLike | Sequence[ArrayLike],
         masks: ArrayLike | Sequence[ArrayLike] | None = None,
     ) -> Floats | Blocks:
-        """The covariance matrices of the images.
+        """Compute the covariance matrices of the images.
 
         Parameters
         ----------
         X : array-like of shape (n_images, height, width[, channels]), or list of images
-            1 channel or 3 (red, green, blue). The images of a list may differ in size.
+            Images of 1 channel or 3 (red, green, blue). The images of a list may differ in size.
         masks : array-like of bool of shape (n_images, height, width), or list, default=None
-            Only the pixels that are true enter the covariance. At a smaller scale, a mask is
-            resampled as the images are, and is true where the result exceeds one half. The
-            features are those of the whole image, so that derivatives look beyond the mask.
+            The covariance uses only the pixels at which the mask is true. At a smaller scale, a
+            mask is resampled like the images, and is true where the result exceeds one half. The
+            features are computed on the whole image, so that derivatives use pixels outside the
+            mask.
 
         Returns
         -------
         array of shape (n_images, d, d), or Blocks
-            Blocks of such arrays where there are several scales or regions.
+            Blocks of such arrays if there are several scales or regions.
         """
-        recipe, n_jobs = self._recipe(), _check_jobs(self.n_jobs)
-        groups, n_images = read_images(X, masks, _check_range(self.pixel_range))
-        d = recipe.n_features
-        blocks = [np.empty((n_images, d, d)) for _ in range(recipe.n_blocks)]
-        spare: list[Workspace] = []  # in the end, one for each thread
-        plans = [make_plan(group, recipe, n_jobs) for group in groups]
-        tasks = [
-            (plan, images, blocks, spare) for plan in plans for images in _pieces(plan, n_jobs)
-        ]
-        done = 0
-        for (_, images, *_), _ in zip(tasks, _run(describe, tasks, n_jobs), strict=True):
-            done += len(images)
-            if self.verbose:
-                print(f"[CovarianceDescriptor] {done} of {n_images} images")
+        recipe, n_threads = self._recipe(), effective_n_jobs(check_jobs("n_jobs", self.n_jobs))
+        groups = read_images(X, masks, _check_range(self.pixel_range))
+        plans = [make_plan(group, recipe, n_threads) for group in groups]
+        blocks = compute_descriptors(plans, n_threads, _print_progress if self.verbose else None)
         if recipe.diagonal == 0 or recipe.diagonal_relative:
             for name, block in zip(_block_names(recipe), blocks, strict=True):
                 _check_definite(block, name)
@@ -207,7 +200,7 @@ class CovarianceDescriptor(MatrixTransformer):
         y: Any = None,
         masks: ArrayLike | Sequence[ArrayLike] | None = None,
     ) -> Floats | Blocks:
-        """Check and transform the same images; see `transform`."""
+        """Fit to the images and return their covariance matrices; see `transform`."""
         return self.fit(X, y).transform(X, masks)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -225,7 +218,7 @@ class CovarianceDescriptor(MatrixTransformer):
             regions=_check_regions(self.regions),
             shrinkage=check_shrinkage(self.shrinkage),
             diagonal=check_not_negative("diagonal", self.diagonal),
-            diagonal_relative=_check_flag("diagonal_relative", self.diagonal_relative),
+            diagonal_relative=check_flag("diagonal_relative", self.diagonal_relative),
         )
 
 
@@ -237,29 +230,12 @@ def _block_names(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def _run(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator[Any]:
-    """What the function returns for each task, in order."""
-    if n_threads == 1:
-        yield from (function(*task) for task in tasks)
-        return
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        yield from pool.map(lambda task: function(*task), tasks)
-    finally:  # after an error, what has not begun is not worth doing
-        pool.shutdown(cancel_futures=True)
-
-
-def _pieces(plan: Plan, n_threads: int) -> Iterator[range]:
-    """Ranges of images for the threads, in whole multiples of what is taken together."""
-    n_images, step = len(plan.group.samples), max(1, plan.images_at_once)
-    length = min(-(-n_images // (n_threads * PIECES_A_THREAD)), LONGEST_PIECE)
-    length = step * -(-length // step)
-    for start in range(0, n_images, length):
-        yield range(start, min(start + length, n_images))
+def _print_progress(n_done: int, n_images: int) -> None:
+    print(f"[CovarianceDescriptor] {n_done} of {n_images} images")
 
 
 def _check_definite(block: Floats, name: str) -> None:
-    """No matrix that is singular whatever the units of the features."""
+    """Raise an error if a matrix is singular; the units of the features do not matter."""
     variances = np.einsum("nii->ni", block)
     units = np.sqrt(np.where(variances > 0, variances, 1.0))
     smallest = np.linalg.eigvalsh(block / units[:, :, None] / units[:, None, :])[:, 0]
@@ -292,18 +268,3 @@ def _check_range(pixel_range: Any) -> tuple[float, float] | None:
     if not check_finite("pixel_range", low) < check_finite("pixel_range", high):
         raise ValueError(f"pixel_range: expected low < high, got {pixel_range!r}")
     return float(low), float(high)
-
-
-def _check_flag(name: str, value: Any) -> bool:
-    if value not in (False, True):
-        raise TypeError(f"{name}: expected True or False, got {value!r}")
-    return bool(value)
-
-
-def _check_jobs(n_jobs: Any) -> int:
-    """The number of threads."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
-        raise TypeError(f"n_jobs: expected None or an integer, got {n_jobs!r}")
-    if n_jobs == 0:
-        raise ValueError("n_jobs: expected a positive or negative integer, got 0")
-    return effective_n_jobs(n_jobs)

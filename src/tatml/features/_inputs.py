@@ -1,4 +1,4 @@
-"""What a user may give to a transformer: the only module of the features that looks at types."""
+"""Validate what users pass to transformers. Only this module of the features looks at types."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks, as_blocks
+from .._validation import as_list
 
 Form = Literal["vectors", "matrices", "blocks"]
 
@@ -21,10 +22,10 @@ Form = Literal["vectors", "matrices", "blocks"]
 
 
 class MatrixTransformer(TransformerMixin, BaseEstimator):
-    """A transformer that gives matrices, of which no data frame can be made."""
+    """Base class of transformers that return matrices or Blocks, which are no data frames."""
 
     def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
-        """Change nothing: matrices stay arrays, so that a pipeline can ask for data frames."""
+        """Do nothing: matrices and Blocks stay as they are when a pipeline returns data frames."""
         return self
 
     def __sklearn_tags__(self) -> Tags:
@@ -35,16 +36,16 @@ class MatrixTransformer(TransformerMixin, BaseEstimator):
 
 
 def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Form]:
-    """Blocks from what a user gave, and in which form it came.
+    """Convert X to Blocks, and return them with the form of X.
 
     The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
-    The shapes are kept in the estimator (`reset`), or compared with those that it has kept.
+    If `reset`, the estimator stores the shapes; otherwise they are compared with the stored ones.
     """
     form: Form = "blocks"
     if not isinstance(X, Blocks):
         X = _as_array(X)
         form = "vectors" if X.ndim < 3 else "matrices"
-    if form == "vectors":  # column names and all else that every scikit-learn estimator checks
+    if form == "vectors":  # scikit-learn checks column names and the number of features
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
     blocks = as_blocks(X)
     if reset:
@@ -55,7 +56,7 @@ def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Form]:
 
 
 def write_samples(arrays: Sequence[NDArray[np.floating]], form: Form) -> Blocks | NDArray:
-    """The arrays of the blocks, in one of the forms of `read_samples`."""
+    """Return the arrays of the blocks in one of the forms of `read_samples`."""
     if form == "blocks":
         return Blocks(*arrays)
     (array,) = arrays
@@ -63,14 +64,14 @@ def write_samples(arrays: Sequence[NDArray[np.floating]], form: Form) -> Blocks 
 
 
 def _as_array(X: Any) -> Any:
-    """An array, or a data frame as it is, since its columns have names."""
+    """Convert X to an array, except a data frame, whose columns have names."""
     return X if hasattr(X, "shape") and hasattr(X, "ndim") else as_real_array(X, "X")
 
 
 def _keep_shapes(estimator: Any, blocks: Blocks, form: Form) -> None:
     estimator.block_shapes_in_ = blocks.block_shapes
     estimator.n_features_in_ = blocks.shape[1]
-    if form != "vectors":  # an earlier fit may have seen columns with names
+    if form != "vectors":  # an earlier fit may have seen named columns
         vars(estimator).pop("feature_names_in_", None)
 
 
@@ -78,12 +79,12 @@ def _compare_shapes(estimator: Any, blocks: Blocks) -> None:
     expected = getattr(estimator, "block_shapes_in_", blocks.block_shapes)
     if blocks.block_shapes != expected:
         raise ValueError(
-            f"X: expected blocks of shapes {_listed(expected)} as in fit, "
-            f"got {_listed(blocks.block_shapes)}"
+            f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
+            f"got {_format_shapes(blocks.block_shapes)}"
         )
 
 
-def _listed(shapes: Sequence[tuple[int, int]]) -> str:
+def _format_shapes(shapes: Sequence[tuple[int, int]]) -> str:
     return "[" + ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in shapes) + "]"
 
 
@@ -91,7 +92,7 @@ def _listed(shapes: Sequence[tuple[int, int]]) -> str:
 
 
 def as_tensors(X: Any) -> NDArray[np.floating]:
-    """Tensors (n_samples, d_0, …, d_{k−1}) with k ≥ 2, of finite numbers."""
+    """Return X as an array of finite numbers of shape (n_samples, d_0, …, d_{k−1}) with k ≥ 2."""
     array = as_real_array(X, "X")
     if array.ndim < 3:
         raise ValueError(
@@ -103,9 +104,9 @@ def as_tensors(X: Any) -> NDArray[np.floating]:
 
 
 def as_trials(X: Any) -> tuple[NDArray[np.floating], float | None]:
-    """Signals (n_trials, n_channels, n_times), and the sampling frequency where X knows it.
+    """Return signals (n_trials, n_channels, n_times), and the sampling frequency or None.
 
-    MNE's Epochs have `get_data` and `info`, so that they can be read without MNE.
+    MNE's Epochs have `get_data` and `info`, and are read without importing MNE.
     """
     sfreq = None
     if hasattr(X, "get_data"):
@@ -123,7 +124,7 @@ def as_trials(X: Any) -> tuple[NDArray[np.floating], float | None]:
 
 
 def _check_entries(array: NDArray[np.floating], axes: Sequence[str]) -> None:
-    """At least one entry, and all of them finite; `axes` are the words for the first axes."""
+    """Raise an error if an array is empty or not finite; `axes` names its first axes."""
     if array.size == 0:
         raise ValueError(f"X: expected at least one entry, got an array of shape {array.shape}")
     finite = np.isfinite(array)
@@ -139,34 +140,31 @@ def _check_entries(array: NDArray[np.floating], axes: Sequence[str]) -> None:
 
 
 def as_tuple(name: str, values: Any, expected: str) -> tuple[Any, ...]:
-    """At least one value, and not the letters of a word."""
-    try:
-        found = () if isinstance(values, str) else tuple(values)
-    except TypeError:
-        found = ()
-    if not found:
+    """Return the members of a sequence; raise an error if there are none."""
+    members = as_list(name, values, expected)
+    if not members:
         raise TypeError(f"{name}: expected {expected}, got {values!r}")
-    return found
+    return tuple(members)
 
 
 # ---- Images and masks ----
 
-LARGEST_PIXEL = 1e60  # whose fourth power is still a number
-LARGEST = {"uint8": 255, "uint16": 65535, "bool": 1}
+LARGEST_PIXEL = 1e60  # largest magnitude of a pixel whose fourth power does not overflow
+LARGEST_VALUES = {"uint8": 255, "uint16": 65535, "bool": 1}
 
 
 @dataclass(frozen=True)
 class ImageGroup:
-    """Those of the images that have one size and one type of pixels.
+    """The images of one size and one type of pixels.
 
     Attributes
     ----------
     samples : array of shape (n_images,)
-        Which of the samples they are.
+        The index of each image in X.
     images : array of shape (n_images, height, width, n_channels), or list of such images
-    masks : the same without channels, of booleans, or None
+    masks : array of bool of shape (n_images, height, width), list of such masks, or None
     unit : float
-        What the pixels have to be multiplied with.
+        The factor that scales the pixels.
     """
 
     samples: NDArray[np.intp]
@@ -176,20 +174,20 @@ class ImageGroup:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The height, the width and the number of channels of each image."""
+        """The height, width and number of channels of each image."""
         return self.images[0].shape
 
     def read_planes(self, start: int, stop: int, top: int, out: NDArray[np.floating]) -> None:
-        """Write rows of some images, from the row `top` on, into an array.
+        """Write rows of some images, starting at row `top`, into the array `out`.
 
         Its shape is (n_channels, n_images, n_rows, width). The first pixel of each image is
-        subtracted from all: a covariance does not see it, and what is constant becomes zero,
-        whatever rounding does later.
+        subtracted from all others: covariances do not change, and constant images become exactly
+        zero.
         """
         bottom = top + out.shape[2]
         if isinstance(self.images, list):
-            for place, image in enumerate(self.images[start:stop]):
-                out[:, place] = image[top:bottom].transpose(2, 0, 1)
+            for index, image in enumerate(self.images[start:stop]):
+                out[:, index] = image[top:bottom].transpose(2, 0, 1)
         else:
             out[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
         if self.images[0].dtype.kind == "f":
@@ -198,12 +196,12 @@ class ImageGroup:
         out -= first.T[:, :, None, None]
 
     def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
-        """The same rows of their masks, as an array (n_images, n_rows, width)."""
+        """Return rows of the masks of some images as an array (n_images, n_rows, width)."""
         return np.stack([mask[top:bottom] for mask in self.masks[start:stop]])
 
     def _check_finite(self, planes: NDArray[np.floating], start: int, top: int) -> None:
         largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)
-        if planes.min() >= -largest and planes.max() <= largest:  # which is false for a NaN
+        if planes.min() >= -largest and planes.max() <= largest:  # False if a pixel is NaN
             return
         place = np.unravel_index(np.argmin(np.abs(planes) <= largest), planes.shape)
         channel, image, row, column = (int(index) for index in place)
@@ -216,21 +214,21 @@ class ImageGroup:
 
 def read_images(
     X: Any, masks: Any = None, pixel_range: tuple[float, float] | None = None
-) -> tuple[list[ImageGroup], int]:
-    """Images of equal size and type together, and the number of all images.
+) -> list[ImageGroup]:
+    """Group the images by size and type.
 
-    Of the range of the pixels, only its length is used: covariances do not see the rest.
+    Only the length of the pixel range is used: covariances do not depend on its position.
     """
     images = _as_images(X)
     masks = _as_masks(masks, images)
     if not isinstance(images, list):
         everything = np.arange(len(images))
         unit = _pixel_unit(images[0], 0, pixel_range)
-        return [ImageGroup(everything, images, masks, unit)], len(images)
+        return [ImageGroup(everything, images, masks, unit)]
     alike: dict[Any, list[int]] = {}
     for sample, image in enumerate(images):
         alike.setdefault((image.shape, image.dtype), []).append(sample)
-    groups = [
+    return [
         ImageGroup(
             np.array(samples),
             [images[sample] for sample in samples],
@@ -239,11 +237,10 @@ def read_images(
         )
         for samples in alike.values()
     ]
-    return groups, len(images)
 
 
 def _as_images(X: Any) -> NDArray[Any] | list[NDArray[Any]]:
-    """An array (n_images, height, width, n_channels), or a list of (height, width, n_channels)."""
+    """Return an array (n_images, height, width, n_channels), or a list of images."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
         images: NDArray[Any] | list[NDArray[Any]] = [
             _as_image(image, sample) for sample, image in enumerate(X)
@@ -278,11 +275,13 @@ def _as_image(image: Any, sample: int) -> NDArray[Any]:
 
 def _as_plain_array(values: Any, name: str) -> NDArray[Any]:
     if np.ma.is_masked(values):
-        raise TypeError(f"{name}: expected no masked array, got one; give masks= instead")
+        raise TypeError(f"{name}: expected no masked array, got one; pass masks instead")
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"{name}: expected rows of equal length, got other") from error
+        raise ValueError(
+            f"{name}: expected rows of equal length, got rows of different lengths"
+        ) from error
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name}: expected real numbers, got {type(values).__name__} of dtype {array.dtype}"
@@ -295,7 +294,7 @@ def _check_image_shape(shape: tuple[int, ...], where: str) -> None:
     if height == 0 or width == 0:
         raise ValueError(f"X: expected images with pixels, got {height}×{width} in {where}")
     if n_channels not in (1, 3):
-        hint = "; leave alpha out with X[..., :3]" if n_channels == 4 else ""
+        hint = "; remove the alpha channel with X[..., :3]" if n_channels == 4 else ""
         raise ValueError(
             "X: expected 1 channel (grey) or 3 (red, green, blue), got "
             f"{n_channels} in {where}{hint}"
@@ -303,33 +302,33 @@ def _check_image_shape(shape: tuple[int, ...], where: str) -> None:
 
 
 def _pixel_unit(image: NDArray[Any], sample: int, pixel_range: tuple[float, float] | None) -> float:
-    """1 / (high − low); the type of the pixels says where the user does not."""
+    """Return 1 / (high − low); without a given range, the type of the pixels determines it."""
     if pixel_range is not None:
         return 1 / (pixel_range[1] - pixel_range[0])
     if image.dtype.kind == "f":
         return 1.0
-    if image.dtype.name in LARGEST:
-        return 1 / LARGEST[image.dtype.name]
+    if image.dtype.name in LARGEST_VALUES:
+        return 1 / LARGEST_VALUES[image.dtype.name]
     raise TypeError(
         "X: expected pixels of type uint8, uint16, bool or float, got "
-        f"{image.dtype} in sample {sample}; say pixel_range=(0, 255), or what it is"
+        f"{image.dtype} in sample {sample}; set pixel_range, for example to (0, 255)"
     )
 
 
 def _as_masks(masks: Any, images: Any) -> Any:
-    """Masks that fit the images, one for each."""
+    """Check that there is one mask per image, of the same size."""
     if masks is None:
         return None
     if not isinstance(masks, list | tuple | np.ndarray):
         raise TypeError(f"masks: expected an array or a list of arrays, got {type(masks).__name__}")
     if len(masks) != len(images):
-        raise ValueError(f"masks: expected one for each of {len(images)} images, got {len(masks)}")
+        raise ValueError(f"masks: expected one per image, {len(images)} in all, got {len(masks)}")
     if not isinstance(masks, np.ndarray) or masks.dtype == object:
         masks = [np.asarray(mask) for mask in masks]
     for sample, (mask, image) in enumerate(zip(masks, images, strict=True)):
         if mask.shape != image.shape[:2] or mask.dtype != bool:
             raise ValueError(
-                f"masks: expected booleans of shape {image.shape[:2]}, as the image has, got "
+                f"masks: expected booleans of shape {image.shape[:2]}, the size of the image, got "
                 f"{mask.dtype} of shape {mask.shape} in sample {sample}"
             )
     return masks

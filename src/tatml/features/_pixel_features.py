@@ -1,8 +1,8 @@
-"""What is measured at each pixel: the features by name, and their arithmetic on a stack of images.
+"""The features of pixels by name, and how to compute them on a stack of images.
 
-Planes are arrays (n_images, height, width). Differences take the pixels beyond the border as equal
-to those on it: the first difference across the border is zero, and from the first differences D
-with those zeros at both ends come Ix = (D + D′)/2 and Ixx = D′ − D, D′ being D shifted by one.
+Planes are arrays (n_images, height, width). Pixels outside the image are equal to the nearest pixel
+inside, so that the first difference across the border is zero. With D the first differences,
+including those zeros, and D′ the same shifted by one, Ix = (D + D′)/2 and Ixx = D′ − D.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ __all__ = ["COLOURS", "LUMA", "Feature", "Strip", "check_features"]
 
 Floats = NDArray[np.floating]
 
-LUMA = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
+LUMA = (0.299, 0.587, 0.114)  # weights of red, green and blue in ITU-R BT.601
 COLOURS = ("red", "green", "blue")
 GABOR_FREQUENCY, GABOR_ORIENTATIONS = 0.25, 4
-GABOR_SPREAD = 0.56  # σ times the frequency: a bandwidth of one octave
-MIN_FREQUENCY = 0.01  # below it, the kernel is larger than most images
-GABOR_CUT = 3.0  # the kernel ends at this many σ
+GABOR_SPREAD = 0.56  # σ times the frequency, which gives a bandwidth of one octave
+MIN_FREQUENCY = 0.01  # lowest frequency: below it, the kernel is larger than most images
+GABOR_CUT = 3.0  # radius of the kernel in units of σ
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Some rows of a stack of images of one size: all that the features of these rows need.
+    """Some rows of a stack of images of one size, from which features are computed.
 
     Attributes
     ----------
     planes : array of shape (n_channels, n_images, n_rows, width)
-        The pixels, of 1 or 3 channels.
+        The pixels of 1 or 3 channels.
     top, height : int
-        Where the first row lies in the image, and how many rows the image has.
+        The position of the first row in the image, and the height of the image.
     workspace : Workspace
-        For what several features share.
+        Memory for intermediate results that several features share.
     """
 
     planes: Floats
@@ -53,7 +53,7 @@ class Strip:
 
     @cached_property
     def intensity(self) -> Floats:
-        """The only channel, or the luma of three."""
+        """The only channel, or the luma of three channels."""
         if len(self.planes) == 1:
             return self.planes[0]
         intensity = self.workspace.empty("intensity", self.planes.shape[1:])
@@ -63,11 +63,11 @@ class Strip:
 
     @cached_property
     def across(self) -> tuple[Floats, Floats]:
-        """First differences along x at the left and at the right of each pixel, flat."""
+        """First differences along x to the left and to the right of each pixel, flattened."""
         flat = self.intensity.reshape(-1)
         steps = self.workspace.empty("across", (len(flat) + 1,))
         np.subtract(flat[1:], flat[:-1], out=steps[1:-1])
-        steps[:: self.planes.shape[-1]] = 0.0  # from the end of a row to the start of the next
+        steps[:: self.planes.shape[-1]] = 0.0  # from the end of a row to the start of the next one
         return steps[:-1], steps[1:]
 
     @cached_property
@@ -81,7 +81,7 @@ class Strip:
 
     @cached_property
     def gradient(self) -> tuple[Floats, Floats]:
-        """2 |Ix| and 2 |Iy|."""
+        """Twice the absolute first derivatives, 2 |Ix| and 2 |Iy|."""
         values = self.workspace.empty("gradient", (2, *self.intensity.shape))
         FEATURES["|Ix|"].write(self, values[0])
         FEATURES["|Iy|"].write(self, values[1])
@@ -111,7 +111,7 @@ def _write_second_y(strip: Strip, out: Floats) -> None:
 
 
 def _write_first(before: Floats, after: Floats, out: Floats) -> None:
-    np.add(before, after, out=out)  # twice the derivative: see `factor`
+    np.add(before, after, out=out)  # twice the derivative, see `Feature.factor`
     np.abs(out, out=out)
 
 
@@ -141,18 +141,19 @@ def _write_y(strip: Strip, out: Floats) -> None:
 
 @dataclass(frozen=True)
 class Feature:
-    """A number at each pixel.
+    """A feature: one number per pixel.
 
     Attributes
     ----------
     name : str
-    write : function of a strip and of the array (n_images, n_rows, width) to fill
+    write : callable
+        Computes the feature of a strip, and writes it into an array (n_images, n_rows, width).
     reach : int
-        How many rows above and below a pixel its value depends on.
+        The number of rows above and below a pixel that its value depends on.
     factor : float
-        What the written numbers have to be multiplied with.
+        The factor that turns the written numbers into the feature.
     degree : int
-        1 if the feature is measured in units of the pixels, 0 if it is a pure number.
+        1 if the feature has the unit of the pixels, 0 if it has no unit.
     """
 
     name: str
@@ -162,7 +163,7 @@ class Feature:
     degree: int = 1
 
     def unit(self, pixel: float) -> float:
-        """The unit of the written numbers, where the unit of the pixels is given."""
+        """Return the unit of the written numbers, given the unit of the pixels."""
         return self.factor * pixel**self.degree
 
 
@@ -174,14 +175,14 @@ def _colour(channel: int) -> Callable[[Strip, Floats], None]:
 
 
 def _gabor(frequency: float, angle: float) -> Feature:
-    """The modulus of a complex Gabor response: a wave under a round Gaussian, of mean zero."""
+    """Return the feature |Gabor response|: an isotropic Gaussian times a wave, with mean zero."""
     radius = ceil(GABOR_CUT * GABOR_SPREAD / frequency)
     steps = np.arange(-radius, radius + 1)
     gauss = np.exp(-0.5 * (steps * frequency / GABOR_SPREAD) ** 2)
     gauss /= gauss.sum()
     along_x = gauss * np.exp(2j * pi * frequency * cos(angle) * steps)
     along_y = gauss * np.exp(2j * pi * frequency * sin(angle) * steps)
-    constant = along_x.sum() * along_y.sum()  # what a constant would answer
+    constant = along_x.sum() * along_y.sum()  # response to a constant image
 
     def write(strip: Strip, out: Floats) -> None:
         wave = _convolve(strip.intensity, along_y, along_x)
@@ -213,7 +214,7 @@ FEATURES = {
 
 
 def check_features(names: Any) -> tuple[Feature, ...]:
-    """The features of some names, of which "color" and "gabor" stand for several."""
+    """Return the features with these names; "color" and "gabor" stand for several features."""
     listed = as_tuple("features", names, "a sequence of at least one name")
     features = tuple(feature for name in listed for feature in _features_of(name))
     found = [feature.name for feature in features]
@@ -232,11 +233,11 @@ def _features_of(name: Any) -> tuple[Feature, ...]:
         if name.partition(":")[0] == "gabor":
             return _gabor_bank(name)
     listed = ", ".join(repr(known) for known in (*FEATURES, "color", "gabor"))
-    raise ValueError(f"features: expected names out of {listed}, got {name!r}")
+    raise ValueError(f"features: expected names from {listed}, got {name!r}")
 
 
 def _gabor_bank(name: str) -> tuple[Feature, ...]:
-    """One frequency and some orientations: "gabor", or "gabor:frequency:orientations"."""
+    """Return the features of a name "gabor" or "gabor:frequency:orientations"."""
     frequency, orientations = GABOR_FREQUENCY, GABOR_ORIENTATIONS
     if name != "gabor":
         try:
@@ -247,6 +248,6 @@ def _gabor_bank(name: str) -> tuple[Feature, ...]:
     if not (MIN_FREQUENCY <= frequency <= 0.5 and orientations >= 1):
         raise ValueError(
             "features: expected 'gabor' or 'gabor:frequency:orientations' with a frequency from "
-            f"{MIN_FREQUENCY} to 0.5 cycles a pixel and at least one orientation, got {name!r}"
+            f"{MIN_FREQUENCY} to 0.5 cycles per pixel and at least one orientation, got {name!r}"
         )
     return tuple(_gabor(frequency, pi * k / orientations) for k in range(orientations))

@@ -1,10 +1,10 @@
-"""Smaller images: low-pass filter and decimation in one, as products with banded matrices.
+"""Downsampling of images: low-pass filter and decimation, as products with banded matrices.
 
 An image of n pixels becomes one of n' pixels that covers the same area, so that the centre of pixel
-i lies at (i + ½) n/n' − ½ of the old pixels. Its value is a weighted mean of the old pixels around:
-the weights are Keys's cubic kernel, stretched by n/n' so that it cuts off what the coarse grid
-cannot hold, sampled at the old pixels inside the image, and divided by their sum. A constant
-passes unchanged. Rows and columns are filtered one after the other.
+i lies at (i + ½) n/n' − ½ in units of the old pixels. Its value is a weighted mean of the old
+pixels around it. The weights are Keys's cubic kernel, stretched by n/n' to prevent aliasing,
+sampled at the old pixels inside the image, and divided by their sum. Constant images do not change.
+Rows and columns are filtered one after the other.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ._workspace import Workspace
 __all__ = ["Resampler", "scaled_size"]
 
 Floats = NDArray[np.floating]
-SUPPORT = 2.0  # of the cubic kernel on either side, in pixels of the coarse grid
-BLOCK = 16  # rows of a matrix that share one dense block
+SUPPORT = 2.0  # half width of the cubic kernel, in pixels of the coarse grid
+BAND_ROWS = 16  # rows of a banded matrix that are stored as one dense block
 
 
 @dataclass(frozen=True)
 class Band:
-    """New pixels start to stop: a matrix of weights for the old pixels low to high."""
+    """The weights of the old pixels from low to high for the new pixels from start to stop."""
 
     start: int
     stop: int
@@ -37,7 +37,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Resampler:
-    """From images of one size to images of a smaller one.
+    """Map from images of one size to images of a smaller size.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Resampler:
 
     @classmethod
     def between(cls, old: tuple[int, int], new: tuple[int, int]) -> Resampler:
-        """The resampler from images of the shape `old` to the shape `new`, (height, width)."""
+        """Return the resampler from the shape `old` to the shape `new`, both (height, width)."""
         columns = (
             replace(band, weights=np.ascontiguousarray(band.weights.T))
             for band in _bands(old[1], new[1])
@@ -58,17 +58,17 @@ class Resampler:
         return cls(_bands(old[0], new[0]), tuple(columns))
 
     def rows_needed(self, top: int, bottom: int) -> tuple[int, int]:
-        """Which rows of the old image the new rows from top to bottom depend on."""
+        """Return the first and last row of the old image that the new rows depend on."""
         needed = [band for band in self.rows if band.start < bottom and top < band.stop]
         return needed[0].low, needed[-1].high
 
     def __call__(
         self, planes: Floats, top: int, bottom: int, out: Floats, workspace: Workspace
     ) -> Floats:
-        """The new rows from top to bottom, out of `rows_needed` of the old planes (…, rows, width).
+        """Write the new rows from top to bottom into `out`.
 
-        They are written into `out`. The loops are over blocks of the banded matrices: their zeros
-        cost nothing.
+        `planes`, of shape (…, rows, width), are the old rows that `rows_needed` returns. The loops
+        run over the dense blocks of the banded matrices and skip the zeros.
         """
         first, _ = self.rows_needed(top, bottom)
         tall = workspace.empty("tall", (*planes.shape[:-2], bottom - top, planes.shape[-1]))
@@ -85,13 +85,13 @@ class Resampler:
 
 
 def scaled_size(size: int, scale: float) -> int:
-    """The number of pixels at a scale: the nearest integer, and the larger of two."""
+    """Return the number of pixels at a scale, rounded to the nearest integer, halves up."""
     return floor(size * scale + 0.5)
 
 
 def _bands(old: int, new: int) -> tuple[Band, ...]:
-    starts = range(0, new, BLOCK)
-    return tuple(_band(old, new, start, min(start + BLOCK, new)) for start in starts)
+    starts = range(0, new, BAND_ROWS)
+    return tuple(_band(old, new, start, min(start + BAND_ROWS, new)) for start in starts)
 
 
 def _band(old: int, new: int, start: int, stop: int) -> Band:
@@ -104,7 +104,7 @@ def _band(old: int, new: int, start: int, stop: int) -> Band:
 
 
 def _keys_cubic(x: Floats) -> Floats:
-    """The interpolation kernel of Keys (1981), with a = −1/2: two cubics, zero from 2 on."""
+    """Return the interpolation kernel of Keys (1981) with a = −1/2, which is zero from 2 on."""
     x = np.abs(x)
     near = (1.5 * x - 2.5) * x**2 + 1
     far = ((-0.5 * x + 2.5) * x - 4) * x + 2

@@ -1,8 +1,8 @@
 """Covariances of many sets of points at once, with or without shrinkage.
 
-Points come as arrays (…, d, n_points), one set of n_points points in d dimensions for each leading
-index; covariances leave as arrays (…, d, d). scikit-learn's estimators do the same for one set;
-the results agree with them. `Moments` are all that a covariance needs to know about its points.
+Points are arrays (…, d, n_points): one set of n_points points in d dimensions per leading index.
+Covariances are arrays (…, d, d). The results agree with those of scikit-learn's estimators, which
+take one set at a time. A covariance depends on the points only through their `Moments`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Shrinkage = Estimated | float | None
 Floats = NDArray[np.floating]
 
 ESTIMATED: tuple[Estimated, ...] = get_args(Estimated)
-BLOCK = 512  # points whose products are summed at one time, to stay in the cache
-CANCELLED = 1e-3  # variance / mean² below which the mean is subtracted from the points first
+BLOCK_POINTS = 512  # points per matrix product, few enough to stay in the cache
+CANCELLED = 1e-3  # ratio variance / mean² below which the mean is subtracted from the points first
 
 
 def check_shrinkage(value: Any, name: str = "shrinkage") -> Shrinkage:
-    """None, one of the two words, or a number from 0 to 1."""
+    """Return the validated shrinkage: None, "ledoit_wolf", "oas" or a number from 0 to 1."""
     if value is None:
         return None
     if _is_number(value):
@@ -60,21 +60,21 @@ def _is_number(value: Any) -> bool:
 
 
 def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
-    """The covariance matrix of each set of points.
+    """Return the covariance matrix of each set of points.
 
     Parameters
     ----------
     samples : array of shape (..., d, n_points)
         Sets of at least two points; not changed.
     shrinkage : None, "ledoit_wolf", "oas" or float
-        None: divide by n_points − 1, as `numpy.cov`. Otherwise by n_points, as scikit-learn's
-        `ledoit_wolf`, `oas` and `ShrunkCovariance`, and move towards a multiple of the identity
-        with the same trace: (1 − s) C + s (tr C / d) I, with s the number, or estimated.
+        None divides by n_points − 1, as `numpy.cov`. The others divide by n_points, as
+        scikit-learn's `ledoit_wolf`, `oas` and `ShrunkCovariance`, and return
+        (1 − s) C + s (tr C / d) I, where s is the given or the estimated number.
 
     Returns
     -------
     array of shape (..., d, d)
-        Exactly symmetric.
+        Exactly symmetric matrices.
     """
     *leading, d, n_points = samples.shape
     extended = np.ones((*leading, d + 1, n_points))
@@ -89,7 +89,10 @@ def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
 
 
 def estimate(moments: Moments, shrinkage: Shrinkage = None) -> Floats:
-    """The same from the moments of each set, with the fourth for "ledoit_wolf"."""
+    """Return the covariance matrices of sets with these moments; see `covariances`.
+
+    "ledoit_wolf" needs the fourth moments.
+    """
     if shrinkage is None:
         return moments.scatter / (moments.count - 1)[..., None, None]
     covariance = moments.scatter / moments.count[..., None, None]
@@ -106,7 +109,7 @@ def estimate(moments: Moments, shrinkage: Shrinkage = None) -> Floats:
 
 
 def add_diagonal(covariance: Floats, diagonal: float, relative: bool = False) -> Floats:
-    """Add a number, or the number times tr C / d of each matrix, to the diagonal, in place."""
+    """Add `diagonal`, or `diagonal` times tr C / d, to the diagonals in place."""
     amount = diagonal * _mean_variance(covariance) if relative else np.asarray(diagonal)
     _diagonal(covariance)[...] += amount[..., None]
     return covariance
@@ -124,7 +127,7 @@ class Moments:
     scatter : array of shape (..., d, d)
         Σ c cᵀ, exactly symmetric.
     quartic : array of shape (...), or NaN
-        Σ |c|⁴, which only "ledoit_wolf" needs; NaN where it was not summed.
+        Σ |c|⁴, which only "ledoit_wolf" needs; NaN if it was not computed.
     """
 
     count: Floats
@@ -134,7 +137,7 @@ class Moments:
 
     @classmethod
     def from_sums(cls, sums: Floats, count: Floats) -> Moments:
-        """Out of `sum_products` of points that are not centred."""
+        """Return the moments from `sum_products` of points that are not centred."""
         mean = sums[..., -1] / np.maximum(count, 1)[..., None]
         outer = mean[..., :, None] * mean[..., None, :]
         scatter = symmetrised(sums[..., :-1]) - count[..., None, None] * outer
@@ -142,48 +145,48 @@ class Moments:
 
     @property
     def cancelled(self) -> NDArray[np.bool_]:
-        """In which sets the mean is so large that its square has taken digits from the scatter."""
+        """Which sets have a mean so large that cancellation makes the scatter imprecise."""
         bound = CANCELLED * self.count[..., None] * self.mean**2
         return ~np.all(_diagonal(self.scatter) >= bound, axis=-1)
 
 
 def sum_products(samples: Floats) -> Floats:
-    """Sums over the points of the products of their coordinates, of shape (…, d, d + 1).
+    """Return sums over the points of the products of their coordinates, of shape (…, d, d + 1).
 
-    The samples are points (…, d + 1, n_points), extended by a last row that has 1 where there is a
-    point; where there is none, all rows have 0. The last column gives the sums of the points.
+    The samples are extended points (…, d + 1, n_points): the last row is 1, and masked points are 0
+    in all rows. The last column of the result is the sum of the points.
     """
     return _products(samples[..., :-1, :], samples)
 
 
 def sum_quartics(samples: Floats) -> Floats:
-    """Σ |x|⁴ over extended points x."""
+    """Return Σ |x|⁴ over extended points x."""
     points = samples[..., :-1, :]
     squares = np.einsum("...ij,...ij->...j", points, points)
     return np.einsum("...j,...j->...", squares, squares)
 
 
 def centre(samples: Floats, mean: Floats) -> None:
-    """Subtract the mean of each set from its extended points, in place."""
+    """Subtract the mean of each set from its extended points in place."""
     points = samples[..., :-1, :]
     points -= mean[..., None]
     points *= samples[..., -1:, :]
 
 
 def _products(rows: Floats, others: Floats) -> Floats:
-    """Sums over the points of the products of each row with each other row.
+    """Return sums over the points of the products of each row with each of the other rows.
 
-    In blocks of points: so few rows make poor use of the BLAS when they are long. The factors
-    differ in their number of rows, so that it does not choose its symmetric product, which is
-    slower still.
+    The sums run over blocks of points, because the BLAS is slow for few long rows. The factors
+    differ in their number of rows, which keeps NumPy from calling the symmetric product of the
+    BLAS: that is even slower.
     """
     n_points = rows.shape[-1]
-    n_whole = n_points - n_points % BLOCK
-    if n_points <= 4 * BLOCK:
+    n_whole = n_points - n_points % BLOCK_POINTS
+    if n_points <= 4 * BLOCK_POINTS:
         return rows @ others.swapaxes(-1, -2)
 
     def blocks(values: Floats) -> Floats:
-        cut = values[..., :n_whole].reshape(*values.shape[:-1], -1, BLOCK)
+        cut = values[..., :n_whole].reshape(*values.shape[:-1], -1, BLOCK_POINTS)
         return np.moveaxis(cut, -2, -3)
 
     products = np.sum(blocks(rows) @ blocks(others).swapaxes(-1, -2), axis=-3)
@@ -193,7 +196,7 @@ def _products(rows: Floats, others: Floats) -> Floats:
 
 
 def _ledoit_wolf(covariance: Floats, moments: Moments) -> Floats:
-    """The amount that minimises the expected squared error: Ledoit and Wolf (2004)."""
+    """Return the shrinkage of Ledoit and Wolf (2004): the least expected squared error."""
     d, count = covariance.shape[-1], moments.count
     square = np.sum(covariance**2, axis=(-2, -1))
     spread = square / d - _mean_variance(covariance) ** 2
@@ -202,7 +205,10 @@ def _ledoit_wolf(covariance: Floats, moments: Moments) -> Floats:
 
 
 def _oas(covariance: Floats, count: Floats) -> Floats:
-    """Chen, Wiesel, Eldar and Hero (2010), without the terms 2/d, as scikit-learn has it."""
+    """Return the shrinkage of Chen, Wiesel, Eldar and Hero (2010).
+
+    As in scikit-learn, the terms 2/d are left out.
+    """
     d = covariance.shape[-1]
     square = np.mean(covariance**2, axis=(-2, -1))
     mean_square = _mean_variance(covariance) ** 2
@@ -210,7 +216,7 @@ def _oas(covariance: Floats, count: Floats) -> Floats:
 
 
 def _ratio(above: Floats, below: Floats, otherwise: float) -> Floats:
-    """The quotient, from 0 to 1; rounding may leave a divisor that is zero or below."""
+    """Return the quotient clipped to [0, 1]; `otherwise` if rounding made the divisor ≤ 0."""
     safe = np.where(below > 0, below, 1.0)
     return np.where(below > 0, np.clip(above / safe, 0.0, 1.0), otherwise)
 
@@ -224,5 +230,5 @@ def _mean_variance(covariance: Floats) -> Floats:
 
 
 def _diagonal(matrices: Floats) -> Floats:
-    """A view of the diagonals that can be written to."""
+    """Return a writeable view of the diagonals."""
     return np.einsum("...ii->...i", matrices)

@@ -1,9 +1,9 @@
-"""Multichannel signals as samples: a covariance matrix for each frequency band."""
+"""Multichannel signals as samples: one covariance matrix per frequency band."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,45 +15,44 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.blocks import Blocks
 from .._threads import SMALL, _threadpools
-from .._validation import check_count, check_not_negative, check_positive
+from .._validation import check_count, check_flag, check_not_negative, check_positive
 from ._inputs import MatrixTransformer, as_trials
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
 __all__ = ["FilterBankCovariance"]
 
 Floats = NDArray[np.floating]
-CHUNK_ENTRIES = 2**20  # of a signal filtered at a time: the filter needs some copies of it
+CHUNK_ENTRIES = 2**20  # entries of the signals per chunk: filtering makes several copies of them
 
 
 class FilterBankCovariance(MatrixTransformer):
-    """The covariance of the channels of each trial, in each of some frequency bands.
+    """Covariance of the channels of each trial, in several frequency bands.
 
-    A trial is filtered forwards and backwards with a Butterworth band-pass filter, which shifts no
-    phase, and the covariance of its channels over time is taken. Each band is a block. Follow it
-    with `LogEuclidean`. Nothing is learnt: `fit` checks the parameters and counts the channels, and
-    `transform` works without it.
+    A Butterworth band-pass filter is applied forwards and backwards, which leaves the phase
+    unchanged; then the covariance of the channels over time is computed. Each band is a block. Use
+    it before `LogEuclidean`. Only the number of channels is learnt; `transform` works without
+    `fit`.
 
     Parameters
     ----------
     bands : sequence of (float, float), default=((4, 8), (8, 13), (13, 30))
-        The lower and the upper edge of each band in hertz, between 0 and half of `sfreq`. At the
-        edges, forwards and backwards together, half of the amplitude is left.
+        The lower and the upper edge of each band in hertz, between 0 and `sfreq` / 2. At the
+        edges, the two passes of the filter together halve the amplitude.
     sfreq : float, optional
-        How many times a second the signals were sampled. MNE's Epochs know it; it must be given
-        for an array.
+        The sampling frequency in hertz. It is required for arrays; MNE's Epochs contain it.
     order : int, default=4
-        The order N of the filter, `scipy.signal.butter(N, band, "bandpass")`; a higher one has
+        The order N of the filter, `scipy.signal.butter(N, band, "bandpass")`; a higher order has
         steeper edges and needs longer trials.
     shrinkage : None, "ledoit_wolf", "oas" or float, default=None
-        How to estimate the covariance C. None divides by n_times − 1. Otherwise C is divided by
-        n_times and moved towards a multiple of the identity, (1 − s) C + s (tr C / n_channels) I,
-        with s the number from 0 to 1, or estimated by one of two methods.
+        The estimator of the covariance C. None divides by n_times − 1. The others divide by
+        n_times and return (1 − s) C + s (tr C / n_channels) I, where s is the given number from 0
+        to 1, or estimated by one of the two methods.
     diagonal : float, default=0.0
-        What to add to the diagonal of C, in squared units of the signals.
+        The number to add to the diagonal of C, in squared units of the signals.
     diagonal_relative : bool, default=False
         Whether `diagonal` is in units of tr C / n_channels, the mean variance of a channel.
     n_jobs : int, optional
-        How many threads filter at a time; -1 is one for each processor.
+        The number of threads; -1 means one per processor.
 
     Attributes
     ----------
@@ -63,7 +62,7 @@ class FilterBankCovariance(MatrixTransformer):
     Warns
     -----
     UserWarning
-        If there are no more time points than channels, and neither shrinkage nor a diagonal: the
+        If there are no more time points than channels, and neither shrinkage nor a diagonal. The
         covariances are then singular and have no logarithm.
 
     Notes
@@ -71,10 +70,10 @@ class FilterBankCovariance(MatrixTransformer):
     The mean of each channel over the trial is subtracted. The estimates are those of pyRiemann:
     None is its "cov", 0.0 its "scm", "ledoit_wolf" its "lwf" and "oas" its "oas".
 
-    A band of width B hertz in a trial of T seconds holds about 2BT independent numbers for each
-    channel. With fewer of them than channels the covariance is close to singular, however many time
-    points there are; then use shrinkage. The same goes for channels with a common average
-    reference, which sum to zero.
+    A band of width B hertz in a trial of T seconds has about 2BT degrees of freedom per channel. If
+    that is less than the number of channels, the covariance is close to singular, whatever the
+    number of time points; then use shrinkage. Channels with a common average reference sum to zero,
+    so that their covariance is singular too.
 
     Examples
     --------
@@ -115,7 +114,7 @@ class FilterBankCovariance(MatrixTransformer):
         Parameters
         ----------
         X : array-like of shape (n_trials, n_channels, n_times), or MNE's Epochs
-            Signals; whatever has `get_data()` is asked for them.
+            Signals. If X has a method `get_data`, it must return them.
         y : ignored
 
         Returns
@@ -128,7 +127,7 @@ class FilterBankCovariance(MatrixTransformer):
         return self
 
     def transform(self, X: ArrayLike) -> Blocks | Floats:
-        """Filter each trial, and take the covariances.
+        """Filter each trial, and compute the covariances.
 
         Parameters
         ----------
@@ -139,37 +138,31 @@ class FilterBankCovariance(MatrixTransformer):
         -------
         Blocks of n_channels × n_channels matrices, or array of shape \
 (n_trials, n_channels, n_channels)
-            A block for each band; for one band, the array alone.
+            One block per band; an array if there is only one band.
         """
         trials, sfreq = as_trials(X)
         filters = self._make_filters(trials, sfreq)
-        n_trials, n_channels, n_times = trials.shape
+        _, n_channels, n_times = trials.shape
         if n_channels != getattr(self, "n_features_in_", n_channels):
             raise ValueError(
                 f"X: expected {self.n_features_in_} channels as in fit, got {n_channels}"
             )
         self._warn_if_singular(n_channels, n_times)
-        step = max(1, CHUNK_ENTRIES // (n_channels * n_times))
-        results = [np.empty((n_trials, n_channels, n_channels), trials.dtype) for _ in filters]
-        with _threadpools().limit(limits=1 if n_channels <= SMALL else None):
-            Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-                delayed(self._describe)(trials[start : start + step], sections, result[start:])
-                for sections, result in zip(filters, results, strict=True)
-                for start in range(0, n_trials, step)
-            )
+        results = map_trials(self._filtered_covariances, trials, filters, self.n_jobs)
         return results[0] if len(results) == 1 else Blocks(*results)
 
-    def _describe(self, trials: Floats, sections: Floats, result: Floats) -> None:
-        """Write the covariances of some trials in one band to the start of `result`."""
+    def _filtered_covariances(self, trials: Floats, sections: Floats) -> Floats:
+        """Return the covariances of some trials in one band."""
         padding = _padding(self.order)
         filtered = scipy.signal.sosfiltfilt(sections, trials, axis=-1, padlen=padding)
         matrices = covariances(filtered, self.shrinkage)
-        result[: len(trials)] = add_diagonal(matrices, self.diagonal, self.diagonal_relative)
+        return add_diagonal(matrices, self.diagonal, self.diagonal_relative)
 
     def _make_filters(self, trials: Floats, known_sfreq: float | None) -> list[Floats]:
-        """The second-order sections of each band, once all parameters are checked."""
+        """Check all parameters, and return the second-order sections of each band."""
         check_shrinkage(self.shrinkage)
         check_not_negative("diagonal", self.diagonal)
+        check_flag("diagonal_relative", self.diagonal_relative)
         order = check_count("order", self.order)
         sfreq = _choose_sfreq(self.sfreq, known_sfreq)
         bands = _check_bands(self.bands, sfreq)
@@ -198,38 +191,65 @@ class FilterBankCovariance(MatrixTransformer):
         return tags
 
 
+def map_trials(
+    function: Callable[[Floats, Floats], Floats],
+    trials: Floats,
+    filters: Sequence[Floats],
+    n_jobs: int | None = None,
+    chunk_entries: int = CHUNK_ENTRIES,
+) -> list[Floats]:
+    """Return the matrices that the function computes from the trials, one array per filter.
+
+    The function takes trials and the sections of a filter; it is called on chunks in threads.
+    """
+    n_trials, n_channels, n_times = trials.shape
+    step = max(1, chunk_entries // (n_channels * n_times))
+    results = [np.empty((n_trials, n_channels, n_channels), trials.dtype) for _ in filters]
+
+    def write_chunk(sections: Floats, result: Floats, rows: slice) -> None:
+        result[rows] = function(trials[rows], sections)
+
+    with _threadpools().limit(limits=1 if n_channels <= SMALL else None):
+        Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(write_chunk)(sections, result, slice(start, start + step))
+            for sections, result in zip(filters, results, strict=True)
+            for start in range(0, n_trials, step)
+        )
+    return results
+
+
 def _padding(order: int) -> int:
-    """How many time points are reflected at both ends: as many as SciPy takes for such a filter."""
+    """Return the number of time points that are reflected at both ends, as in SciPy."""
     return 3 * (2 * order + 1)
 
 
 def _choose_sfreq(given: Any, known: float | None) -> float:
-    """The parameter, or what X says; they must not contradict each other."""
+    """Return the parameter or the value of X; raise an error if they differ."""
     if given is None and known is None:
         raise ValueError(
             "sfreq: expected the sampling frequency of X in hertz, got None; only MNE's Epochs "
-            "know it themselves"
+            "contain it"
         )
     sfreq = check_positive("sfreq", known if given is None else given)
     if known is not None and not np.isclose(sfreq, known):
-        raise ValueError(f"sfreq: expected {known:g}, which is what X says, got {sfreq:g}")
+        raise ValueError(f"sfreq: expected {known:g}, the sampling frequency of X, got {sfreq:g}")
     return sfreq
 
 
 def _check_bands(bands: Any, sfreq: float) -> list[tuple[float, float]]:
     try:
-        pairs = [(low, high) for low, high in bands]
+        edges = [(low, high) for low, high in bands]
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"bands: expected a sequence of pairs (low, high), got {bands!r}"
         ) from error
-    if not pairs:
+    if not edges:
         raise ValueError("bands: expected at least one pair (low, high), got none")
-    for low, high in pairs:
+    for low, high in edges:
         if not all(isinstance(edge, Real) for edge in (low, high)):
             raise TypeError(f"bands: expected pairs of numbers, got ({low!r}, {high!r})")
         if not 0 < low < high < sfreq / 2:
             raise ValueError(
                 f"bands: expected 0 < low < high < sfreq / 2 = {sfreq / 2:g}, got ({low}, {high})"
             )
-    return pairs
+    return edges

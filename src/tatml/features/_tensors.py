@@ -1,4 +1,4 @@
-"""Tensors as samples: a matrix for each of their modes."""
+"""Tensors as samples: one matrix per mode."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks, as_blocks
+from .._validation import as_list
 from ._inputs import MatrixTransformer, as_tensors
 
 __all__ = ["Unfold"]
@@ -21,26 +22,26 @@ Floats = NDArray[np.floating]
 
 
 class Unfold(MatrixTransformer):
-    """The unfoldings of tensors: for each mode a matrix, whose rows are the indices of that mode.
+    """Unfoldings of tensors: one matrix per mode.
 
-    The mode-m unfolding of a d_0 × … × d_{k−1} tensor is a matrix of d_m rows, with all other modes
-    in the columns: in their order, the first of them varying fastest (Kolda and Bader, Tensor
+    The mode-m unfolding of a d_0 × … × d_{k−1} tensor is a matrix with d_m rows. Its columns run
+    over all other modes in their order, the first of them varying fastest (Kolda and Bader, Tensor
     decompositions and applications, SIAM Review 2009; their mode 1 is mode 0 here). Each unfolding
-    has all entries of the tensor, hence its Frobenius norm. A metric learnt on the blocks has one
-    matrix for each mode, of d_m × d_m, in place of one for the whole tensor. Nothing is learnt:
-    `fit` keeps the shape, and `transform` works without it.
+    has all entries of the tensor, hence the same Frobenius norm. A metric learnt on the blocks has
+    one d_m × d_m matrix per mode instead of one matrix for the whole tensor. Only the shape is
+    learnt; `transform` works without `fit`.
 
     Parameters
     ----------
     modes : sequence of int, optional
-        The modes to unfold, from 0 to k − 1, in the order of the blocks; None is all of them.
+        The modes to unfold, from 0 to k − 1, in the order of the blocks; None means all.
 
     Attributes
     ----------
     sample_shape_in_ : tuple of int
         The shape (d_0, …, d_{k−1}) of the tensors seen in `fit`.
     n_features_in_ : int
-        How many entries a tensor has.
+        The number of entries per tensor.
 
     Examples
     --------
@@ -58,7 +59,7 @@ class Unfold(MatrixTransformer):
         self.modes = modes
 
     def fit(self, X: ArrayLike, y: Any = None) -> Unfold:
-        """Check the modes, and keep the shape of the tensors.
+        """Check the modes, and store the shape of the tensors.
 
         Parameters
         ----------
@@ -87,7 +88,7 @@ class Unfold(MatrixTransformer):
         Returns
         -------
         Blocks
-            A block for each of `modes`, of matrices with d_m rows.
+            One block per mode, of matrices with d_m rows.
         """
         tensors = as_tensors(X)
         shape = tensors.shape[1:]
@@ -97,12 +98,12 @@ class Unfold(MatrixTransformer):
         return Blocks(*(_unfold(tensors, mode) for mode in _check_modes(self.modes, len(shape))))
 
     def inverse_transform(self, X: Blocks | ArrayLike) -> Floats:
-        """Put the tensors together again, from the first block: the others hold the same entries.
+        """Restore the tensors from the first block; the others have the same entries.
 
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, d_m, n_columns)
-            What `transform` gave, or its first block.
+            The result of `transform`, or its first block.
 
         Returns
         -------
@@ -115,8 +116,8 @@ class Unfold(MatrixTransformer):
         blocks = as_blocks(X)
         if blocks.block_shapes[0] != expected:
             raise ValueError(
-                f"X: expected unfoldings of shape {expected}, as the first block that transform "
-                f"gives, got {blocks.block_shapes[0]}"
+                f"X: expected unfoldings of shape {expected}, as transform returns in the first "
+                f"block, got {blocks.block_shapes[0]}"
             )
         return _fold(blocks.arrays[0], mode, self.sample_shape_in_)
 
@@ -138,32 +139,23 @@ def _fold(matrices: Floats, mode: int, shape: tuple[int, ...]) -> Floats:
 
 
 def _order(mode: int, n_modes: int) -> tuple[int, ...]:
-    """The axes of the tensors with the mode first and the others last to first.
+    """Return the axes of the tensors with the mode first and the others in reverse order.
 
-    In C order the last axis varies fastest, which then is the first of the other modes.
+    In C order the last axis varies fastest, which is then the first of the other modes.
     """
     axis = mode + 1  # axis 0 counts the samples
     return (axis, *(other for other in range(n_modes, 0, -1) if other != axis))
 
 
 def _check_modes(modes: Any, n_modes: int) -> list[int]:
-    """The modes as a list of distinct integers from 0 to n_modes − 1."""
+    """Return the modes as a list of distinct integers from 0 to n_modes − 1."""
     if modes is None:
         return list(range(n_modes))
-    listed = _listed(modes)
+    listed = as_list("modes", modes, "a sequence of integers or None")
+    if any(not isinstance(mode, Integral) or isinstance(mode, bool) for mode in listed):
+        raise TypeError(f"modes: expected a sequence of integers or None, got {modes!r}")
     if not all(0 <= mode < n_modes for mode in listed):
         raise ValueError(f"modes: expected integers from 0 to {n_modes - 1}, got {modes!r}")
     if not listed or len(set(listed)) < len(listed):
-        raise ValueError(f"modes: expected at least one mode and none twice, got {modes!r}")
-    return listed
-
-
-def _listed(modes: Any) -> list[int]:
-    try:
-        listed = list(modes)
-    except TypeError as error:
-        raise TypeError(f"modes: expected a sequence of integers or None, got {modes!r}") from error
-    for mode in listed:
-        if not isinstance(mode, Integral) or isinstance(mode, bool):
-            raise TypeError(f"modes: expected a sequence of integers or None, got {modes!r}")
+        raise ValueError(f"modes: expected at least one mode and no mode twice, got {modes!r}")
     return [int(mode) for mode in listed]

@@ -1,0 +1,205 @@
+"""Matrices as vectors that keep distances."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.blocks import Blocks, as_blocks
+from .._svec import svec, unsvec
+from ._inputs import read_samples, write_samples
+from ._symmetric import check_square, check_symmetric, is_symmetric
+
+__all__ = ["Vectorize"]
+
+Floats = NDArray[np.floating]
+
+
+class Vectorize(TransformerMixin, BaseEstimator):
+    """Vectors of matrices, with the same distances.
+
+    A symmetric matrix becomes its upper triangle, row by row, with the entries off the diagonal
+    multiplied by √2, since each occurs twice in the matrix (svec). Any other matrix becomes the
+    vector of all its entries, row by row (vec). In both cases the Euclidean distance of two vectors
+    is the Frobenius distance of the matrices, and the inner products agree as well.
+
+    Parameters
+    ----------
+    join : bool, default=False
+        Whether Blocks become one 2-D array with all blocks side by side, which scikit-learn's
+        estimators need, rather than Blocks of vectors. The squared distance of joined vectors is
+        the *sum* over the M blocks; that of Blocks is the mean, which is M times smaller.
+    symmetric : "auto" or bool, default="auto"
+        Whether the matrices are symmetric. "auto" decides in `fit`: a block counts as symmetric if
+        all its matrices are. True refuses matrices that are not symmetric, False keeps all
+        entries.
+
+    Attributes
+    ----------
+    symmetric_ : tuple of bool
+        Per block, whether only the upper triangle is kept.
+    block_shapes_in_ : tuple of (int, int)
+        The shapes of the matrices seen in `fit`.
+    n_features_in_ : int
+        The total number of entries per sample.
+    feature_names_in_ : array of str
+        The names of the columns, if `fit` saw a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import Blocks
+    >>> from tatml.features import Vectorize
+    >>> X = np.array([[[1.0, 2.0], [2.0, 3.0]]])
+    >>> vectorize = Vectorize().fit(X)
+    >>> vectorize.transform(X).round(3)
+    array([[1.   , 2.828, 3.   ]])
+    >>> vectorize.get_feature_names_out()
+    array(['x0_0', 'x0_1', 'x1_1'], dtype=object)
+    >>> Vectorize().fit_transform(Blocks(X, np.ones((1, 2, 3))))
+    Blocks(n_samples=1, blocks=[3×1, 6×1], dtype=float64)
+    >>> Vectorize(join=True).fit_transform(Blocks(X, np.ones((1, 2, 3)))).shape
+    (1, 9)
+    """
+
+    def __init__(self, join: bool = False, *, symmetric: Literal["auto"] | bool = "auto") -> None:
+        self.join = join
+        self.symmetric = symmetric
+
+    def fit(self, X: Blocks | ArrayLike, y: Any = None) -> Vectorize:
+        """Store the shapes, and determine which blocks are symmetric.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n, n') or (n_samples, n)
+            Matrices; vectors do not change.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        _check_option("symmetric", self.symmetric, "auto")
+        _check_option("join", self.join)
+        blocks, self._form = read_samples(self, X, reset=True)
+        if self.symmetric == "auto":
+            self.symmetric_ = tuple(bool(np.all(is_symmetric(array))) for array in blocks.arrays)
+        else:
+            self.symmetric_ = (bool(self.symmetric),) * blocks.n_blocks
+            self._check_symmetric(blocks)
+        return self
+
+    def transform(self, X: Blocks | ArrayLike) -> Blocks | Floats:
+        """Turn each matrix into a vector.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n, n') or (n_samples, n)
+            Matrices of the shapes seen in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features), or Blocks of vectors
+            Blocks if `fit` saw Blocks, unless `join`.
+        """
+        check_is_fitted(self)
+        blocks, _ = read_samples(self, X, reset=False)
+        self._check_symmetric(blocks)
+        vectors = [
+            svec(array) if symmetric else array.reshape(len(array), -1)
+            for array, symmetric in zip(blocks.arrays, self.symmetric_, strict=True)
+        ]
+        return np.hstack(vectors) if self._gives_columns() else Blocks(*vectors)
+
+    def inverse_transform(self, X: Blocks | ArrayLike) -> Blocks | Floats:
+        """Turn each vector into a matrix.
+
+        Parameters
+        ----------
+        X : Blocks of vectors, or array-like of shape (n_samples, n_features)
+            The result of `transform`.
+
+        Returns
+        -------
+        Blocks, or array of shape (n_samples, n, n') or (n_samples, n)
+            The matrices, in the form that `fit` saw.
+        """
+        check_is_fitted(self)
+        arrays = [
+            unsvec(vectors, shape[0]) if symmetric else vectors.reshape(len(vectors), *shape)
+            for vectors, shape, symmetric in zip(
+                self._read_vectors(X), self.block_shapes_in_, self.symmetric_, strict=True
+            )
+        ]
+        return write_samples(arrays, self._form)
+
+    def _gives_columns(self) -> bool:
+        """Return whether the result is one 2-D array, whose columns can have names."""
+        return self.join or getattr(self, "_form", None) != "blocks"
+
+    @available_if(_gives_columns)
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the name of each column: the block, then x, the row and the column of the entry.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the columns if `fit` saw vectors; ignored if it saw matrices.
+
+        Returns
+        -------
+        array of str of shape (n_features,)
+        """
+        check_is_fitted(self)
+        if self._form == "vectors":
+            return OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return np.array([name for names in self._names() for name in names], dtype=object)
+
+    def _names(self) -> list[list[str]]:
+        """Return the names of the entries that are kept, one list per block."""
+        prefixes = [
+            f"block{m}_" if self._form == "blocks" else "" for m in range(len(self.symmetric_))
+        ]
+        return [
+            [f"{prefix}x{i}_{j}" for i, j in np.ndindex(*shape) if i <= j or not symmetric]
+            for prefix, shape, symmetric in zip(
+                prefixes, self.block_shapes_in_, self.symmetric_, strict=True
+            )
+        ]
+
+    def _read_vectors(self, X: Any) -> list[Floats]:
+        """Return the vectors of each block from the result of `transform`."""
+        sizes = [len(names) for names in self._names()]
+        expected = [sum(sizes)] if self._gives_columns() else sizes
+        blocks = as_blocks(X)
+        if blocks.block_shapes != tuple((size, 1) for size in expected):
+            raise ValueError(
+                f"X: expected vectors of {' and '.join(map(str, expected))} entries, as "
+                f"transform returns them, got {blocks!r}"
+            )
+        side_by_side = np.hstack([array[:, :, 0] for array in blocks.arrays])
+        return np.split(side_by_side, np.cumsum(sizes)[:-1], axis=1)
+
+    def _check_symmetric(self, blocks: Blocks) -> None:
+        for m, array in enumerate(blocks.arrays):
+            if self.symmetric_[m]:
+                check_square(blocks.block_shapes[m], m)
+                check_symmetric(array, m)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _check_option(name: str, value: Any, *words: str) -> None:
+    """Raise an error unless the value is a boolean or one of the words."""
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value in words):
+        listed = "".join(f"{word!r}, " for word in words)
+        raise ValueError(f"{name}: expected {listed}True or False, got {value!r}")
