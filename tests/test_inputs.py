@@ -9,12 +9,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 
 from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
+from tatml._estimators.given_labels import class_labels, group_labels, pair_labels
 from tatml._estimators.inputs import (
-    class_labels,
     given_distances,
-    group_labels,
     index_pairs,
-    pair_labels,
     pair_samples,
     samples_of,
     unchanged_on_error,
