@@ -6,21 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzz_mutations import PARAMETERS, parameter_value
-from fuzzing import (
-    LABEL_ESTIMATORS,
-    PAIR_ESTIMATORS,
-    Case,
-    fitted,
-    index_pairs,
-    main,
-    make_case,
-    run,
-    run_case,
-    samples,
-    wrong_error,
-    wrong_result,
-)
+from fuzz_cases import make_case
+from fuzz_outcomes import run_case, wrong_error, wrong_result
+from fuzzing import main, run
+from good_calls import LABEL_ESTIMATORS, PAIR_ESTIMATORS, Case, fitted, index_pairs, samples
+from hostile import PARAMETERS, parameter_value
 from sklearn.base import BaseEstimator
 
 import tatml

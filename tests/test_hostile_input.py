@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from estimators_helpers import labelled, labelled_pairs
-from fuzz_mutations import ENDLESS, HUGE, HostileArray, HostileIterator, HostileRepr
+from hostile import ENDLESS, HUGE, HostileArray, HostileIterator, HostileRepr
 from numpy.testing import assert_array_equal
 
 from tatml import (
