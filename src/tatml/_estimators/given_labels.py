@@ -67,8 +67,8 @@ def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]
     """
     if y is None:
         raise ValueError(
-            "y: expected a label of +1 or -1 for each pair: fit requires y to be passed, but the "
-            "target y is None"
+            "y: expected a label of +1 or -1 for each pair, got None (the estimator requires y to "
+            "be passed, but the target y is None)"
         )
     y = _as_labels(y)
     _check_length(y, n_pairs, "y", "pairs")
@@ -99,8 +99,9 @@ def _as_labels(y: Any) -> NDArray:
     check_not_masked(y, "y")
     try:
         return column_or_1d(y, warn=True)
-    except Exception as error:
-        raise named_error("y", error) from error
+    except Exception as error:  # raised by scikit-learn or the given object
+        kind = type(named_error("y", error))
+        raise kind(f"y: expected one label for each sample, got {shown(y)} ({error})") from error
 
 
 def _kind_of(labels: NDArray) -> str:

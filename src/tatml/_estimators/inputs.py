@@ -95,8 +95,39 @@ def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> B
                 ensure_min_samples=min_samples,
             )
     except Exception as error:  # raised by scikit-learn, NumPy or the given object
-        raise named_error("X", error) from error
+        raise _wrong_table(X, error) from error
     return Blocks(table)
+
+
+def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
+    """Return scikit-learn's error about a table with what was expected and given, on one line.
+
+    Its messages stay part of ours, because its tests of estimators look for them.
+    """
+    kind, message = type(named_error("X", error)), " ".join(str(error).split())
+    if message.startswith(("X has ", "The feature names", "Sparse data was passed for X")):
+        return kind(str(error))
+    missing = message.startswith("Input X contains")
+    reason = message.partition(". ")[0] if missing else message
+    return kind(
+        "X: expected a table of finite real numbers, one row per sample, got "
+        f"{_first_not_finite(X) if missing else _shape_of(X)} ({reason})"
+    )
+
+
+def _first_not_finite(X: Any) -> str:
+    """Return the first number of a table that is NaN or infinite, and its sample."""
+    table = np.asarray(X, dtype=np.float64)
+    row, column = np.argwhere(~np.isfinite(table))[0]
+    return f"{table[row, column]} in sample {row}, feature {column}"
+
+
+def _shape_of(X: Any) -> str:
+    """Return the shape of an array-like for a message; without one, its type."""
+    try:
+        return f"{type(X).__name__} of shape {np.shape(X)}"
+    except Exception:  # ragged, or an object that is no array
+        return type(X).__name__
 
 
 def _check_no_pairs(blocks: Blocks, y: Any) -> None:
@@ -230,7 +261,7 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
         )
     if indicators.dtype.kind not in "iu":
         raise TypeError(
-            "preprocessor: an array is indexed by integers, got indicators of dtype "
+            "preprocessor: expected integer indicators, as an array is indexed, got dtype "
             f"{indicators.dtype}; give a function that finds the samples instead"
         )
     wrong = (indicators < 0) | (indicators >= len(samples))
