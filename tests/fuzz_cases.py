@@ -10,6 +10,9 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import refused_pairs
+import refused_parameters
+import refused_samples
 from fuzz_mutations import INDEX, LABELS, SAMPLES, WEIGHTS, mutate_array, mutate_blocks
 from good_calls import (
     FEW,
@@ -20,12 +23,15 @@ from good_calls import (
     ON_PAIRS,
     PAIR_ESTIMATORS,
     Case,
+    changed_call,
     classes,
     fitted,
+    good_arguments,
     index_pairs,
     samples,
 )
 from hostile import parameter_value
+from refusals import Refusal
 
 import tatml
 from tatml import ITML, TATMLCV, Blocks, Compute, Dykstra, Newton, TATMLPairs
@@ -37,6 +43,10 @@ def draw(rng: np.random.Generator, values: Iterable[Any]) -> Any:
 
 
 FREQUENCY = {TATMLCV: 0.4}  # of the slow one
+
+
+TABLES = (refused_parameters.TABLE, refused_samples.TABLE, refused_pairs.TABLE)
+REFUSALS: list[Refusal] = [row for table in TABLES for rows in table.values() for row in rows]
 
 
 SOLVERS = {"newton": Newton, "dykstra": Dykstra}
@@ -206,13 +216,26 @@ def method_arguments(
     return {}, kinds
 
 
+def table_case(rng: np.random.Generator) -> Case:
+    """A call of the table of refusals, which further mutations may make good or worse."""
+    refusal = draw(rng, REFUSALS)
+    target = draw(rng, refusal.targets)
+    case = changed_call(target, refusal.given, refusal.kind, again=rng.random() < 0.5)
+    case.labels.append(f"{', '.join(refusal.given)} = value of the table")
+    case.kinds = {"X": SAMPLES, "y": LABELS, "groups": LABELS, "similar": LABELS}
+    case.kinds |= {"pairs": SAMPLES, "sample_weight": WEIGHTS, "weights": WEIGHTS}
+    if "pairs" in case.arguments and np.ndim(good_arguments(target, refusal.kind)["pairs"]) == 2:
+        case.kinds["pairs"] = INDEX
+    return case
+
+
 def make_case(seed: int) -> Case:
-    """The case of a seed: always the same."""
+    """Return the case of a seed: always the same."""
     rng = np.random.default_rng([seed, 13])
-    build = draw(rng, [learn_metric_case, fit_case, fit_case, method_case])
+    build = draw(rng, [learn_metric_case, fit_case, fit_case, method_case, table_case])
     case = build(rng)
     parameters = _parameters_of(case)
-    case.names = frozenset(case.arguments) | frozenset(parameters)
+    case.names |= frozenset(case.arguments) | frozenset(parameters)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of NumPy, about what the mutations do
         for _ in range(rng.choice(3, p=[0.6, 0.25, 0.15]) + 1):

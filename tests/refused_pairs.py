@@ -11,6 +11,7 @@ from hostile import HUGE, HostileIterator
 from refusals import (
     AFTER_FIT,
     BLOCKS,
+    BY_LABELS,
     BY_PAIRS,
     INDEX,
     PAIRS,
@@ -34,6 +35,7 @@ WITH_X = "*.pair_distance *.pair_score *.predict_pairs *.calibrate_threshold"
 JUDGED = f"{BY_PAIRS} *.score *.calibrate_threshold"
 MASKED = "expected an array without masked entries"
 ARRAY = "expected an array of shape "
+NUMBERS = np.arange(N)
 LARGEST = np.uint64(2**64 - 1)
 
 
@@ -41,6 +43,12 @@ def looked_up(error: type, words: str, preprocessor: Any, pairs: Any = INDEX) ->
     """Return the refusal of a preprocessor, or of the indicators that it is given."""
     given = {"preprocessor": preprocessor, "pairs": pairs, "y": SIGNS[: len(pairs)]}
     return together(BY_PAIRS, error, words, given)
+
+
+def indicated(error: type, words: str, preprocessor: Any, X: Any = NUMBERS) -> list[Refusal]:
+    """Return the refusal of a preprocessor by estimators of labelled samples."""
+    given = {"preprocessor": preprocessor, "X": X}
+    return together(BY_LABELS, error, f"preprocessor: expected {words}", given)
 
 
 def indices(to: str) -> list[Refusal]:
@@ -205,6 +213,11 @@ PAIRED = {
 
 SIGN = r"expected \+1 for similar and -1 for dissimilar pairs, got labels "
 LABELLED = {
+    "preprocessor of samples": indicated(IndexError, "indices from 0 to 11, got 12", X, NUMBERS + 1)
+    + indicated(Type, "integer indicators.*float64", X, NUMBERS * 1.0)
+    + indicated(Type, "an array of samples, Blocks or a function, got 5", 5)
+    + indicated(Value, "12 samples, one for each indicator, got 3", lambda _: X[:3])
+    + indicated(Type, "an array without masked entries", lambda _: masked(X)),
     "similar": of(
         "similar",
         "learn_metric",
