@@ -8,6 +8,7 @@ from __future__ import annotations
 import decimal
 from fractions import Fraction
 from math import inf, nan
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,11 @@ class HostileFloat:
         raise ArithmeticError("no number today")
 
     __int__ = __index__ = __bool__ = __float__
+
+
+@Real.register
+class HostileNumber(HostileFloat):
+    """A real number, by its type, that cannot be converted to a float."""
 
 
 class HostileRepr:
@@ -146,6 +152,7 @@ PARAMETERS = {
     "hostile array": HostileArray(),
     "hostile length": HostileLength(),
     "hostile float": HostileFloat(),
+    "hostile number": HostileNumber(),
     "hostile iterator": HostileIterator(),
     "hostile repr": HostileRepr(),
     "Ellipsis": ...,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from hostile import ENDLESS, HUGE, HostileIterator, HostileRepr
+from hostile import ENDLESS, HUGE, HostileIterator, HostileNumber, HostileRepr
 from refusals import (
     BOTH,
     BY_LABELS,
@@ -50,7 +50,8 @@ NUMBERS = {
     "C": number("C")
     + of("C", BOTH, Value, POSITIVE, -1.0, -inf)
     + of("C", BOTH, Type, NO_NUMBER, True, 1j, np.ones(2), HostileRepr())
-    + of("C", BOTH, Value, TOO_LARGE, Fraction(HUGE), ENDLESS),
+    + of("C", BOTH, Value, TOO_LARGE, Fraction(HUGE), ENDLESS)
+    + of("C", BOTH, Type, "expected a positive number, got <", HostileNumber()),
     "gamma": number("gamma"),
     "regularization": number("regularization"),
     "tol": number("tol"),
@@ -102,6 +103,9 @@ def count(name: str, to: str = FIT, least: int = 1, **others: Any) -> list[Refus
     return [
         *of(name, to, Value, f"expected at least {least}, got (0|-2)", 0, -2, **others),
         *of(name, to, Type, "expected an integer, got (1.5|True|'3')", 1.5, True, "3", **others),
+        *of(
+            name, to, Type, "expected an integer, got .*timedelta", np.timedelta64(1, "s"), **others
+        ),
         *of(name, to, Value, "expected at most .*got a larger number", ENDLESS, **others),
     ]
 
@@ -166,6 +170,7 @@ COUNTS = {
     "cv": folds("TATMLCV.fit") + folds("Maz.fit", **SEARCH),
 }
 
+SINGLE = {"compute": Compute(dtype="float32")}
 ONE_OF = "expected one of '.*got"
 SOLVER = "expected 'newton', 'dykstra', Newton.*got"
 PROJECTIONS = "ITML's projections are for vectors in one block, got blocks .*; take 'newton'"
@@ -200,7 +205,26 @@ WORDS = {
     "random_state": of("random_state", FIT, Value, SOURCE, "seed", -1, 1.5, 2**32, HostileRepr())
     + of("random_state", FIT, Value, SOURCE, np.random.RandomState, np.random.Generator),
     "callback": of("callback", "learn_metric", Type, "expected a function or None, got 3", 3),
-    "compute": of("compute", "learn_metric", Type, r"expected Compute\(…\) or.*got 'cuda'", "cuda"),
+    "compute": together(
+        "learn_metric",
+        Value,
+        "compute: expected dtype='float64' where pairs are read in parts, got",
+        {"compute": Compute(dtype="float32", max_memory="50MB")},
+    )
+    + together(
+        "learn_metric",
+        Value,
+        "solver: expected .* where pairs are read in parts, got",
+        {"solver": "dykstra", "compute": Compute(max_memory="50MB")},
+        {"solver": Newton(linear_solver="woodbury"), "compute": Compute(max_memory="50MB")},
+    )
+    + together(
+        "learn_metric",
+        Value,
+        r"solver: expected 'newton' or Newton\(…\) for .* and dtype='float32', got",
+        {"solver": "dykstra"} | SINGLE,
+    )
+    + of("compute", "learn_metric", Type, r"expected Compute\(…\) or.*got 'cuda'", "cuda"),
 }
 
 
@@ -210,7 +234,6 @@ UPPER = np.eye(3) + np.triu(np.ones((3, 3)), 1)
 EYES = [np.eye(3), np.eye(2)]
 INDEFINITE = "block 0: expected a positive definite matrix, got eigenvalues from (-1|0)"
 DIAGONAL = "block 0: expected a diagonal from .* to .*, got 1e.200 to 1e.200"
-SINGLE = {"compute": Compute(dtype="float32")}
 
 
 def start(error: type, words: str, L: Any, b0: Any = 1.0) -> list[Refusal]:
@@ -279,6 +302,13 @@ MATRICES = {
         "Cs, threshold_strength: expected sizes for which c0 is a positive number, got",
         {"threshold_strength": 5e-324, "Cs": [1.0]},
         {"threshold_strength": 10.0, "Cs": [1e308]},
+    )
+    + together(
+        "GMML.fit",
+        Value,
+        "X, regularization: expected sizes for which the metric is finite, got regularization=",
+        {"regularization": 1e308},
+        {"regularization": 1e-300, "X": np.c_[X, X[:, 0]]},
     ),
     "class_weight": of("class_weight", BY_PAIRS, Value, "expected 'balanced'.*got", "unbalanced", 3)
     + of(

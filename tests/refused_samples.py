@@ -71,6 +71,7 @@ SAMPLES = {
     + of("X", "learn_metric", Value, "int too large", as_objects(X, (2, 1), HUGE))
     + of("X", "learn_metric", Value, r"expected a 2-D array.*got .*shape \(12,\)", X[:, 0])
     + of("X", "learn_metric", Value, "expected at least one sample, got", X[:0])
+    + of("X", "learn_metric", Value, "expected matrices of at least one row and", X[:, :0])
     + of("X", "learn_metric", Type, "expected a dense array, got csr", scipy.sparse.csr_array(X))
     + of("X", "learn_metric", Type, "expected an array, got HostileArray", HostileArray()),
     "matrices and blocks": of(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimators_helpers import labelled, labelled_pairs
+from fuzz_outcomes import run_case
 from good_calls import ESTIMATORS, FEW, LABEL_ESTIMATORS, QUICK_CV, changed_call
 from helpers import SHAPES, assert_same_blocks, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
@@ -236,6 +237,41 @@ def test_a_search_warns_once_of_what_has_not_converged():
         warnings.simplefilter("always")
         model.fit(X, Y)
     assert [warning.category for warning in caught] == [ConvergenceWarning]
+
+
+def test_values_at_the_edge_are_accepted():
+    entry = np.where(np.arange(K) == 0, 0.0, 1.0)
+    for target, *given in (
+        ("learn_metric", {"c0": np.inf}, {"margin": [0.5, 0.6]}, {"weights": entry}),
+        ("TATML.fit", {"n_components": 3}, {"n_components": [1]}, {"n_pairs_per_class": 2}),
+        ("TATML.fit", {"c0": np.inf}, {"random_state": 2**32 - 1}, {"verbose": np.bool_(0)}),
+        ("TATMLCV.fit", {"cv": 4}, {"k": 6}, {"n_jobs": 1}, {"k": 7, "scoring": "auc"}),
+        ("TATMLCV.fit", {"Cs": 1}, {"threshold_strengths": [1.0]}, {"priors": ["auto"]}),
+        ("Maz.fit", {"threshold": "search", "k": 8}, {"k": 9}, {"cv": "unused"}),
+        ("ITML.fit", {"bounds": (1.0, 1.0)}, {"percentiles": (0, 100)}),
+        ("GMML.fit", {"t": 0}, {"t": 1}),
+        ("TATMLPairs.fit", {"class_weight": None}, {"class_weight": {-1: 1e-3, 1: 1}}),
+        ("PairThreshold.fit", {"metric": "cosine"}, {"sample_weight": entry}),
+        ("PairThreshold.set_threshold", {"threshold": 0}),
+        *(
+            ("Euclidean.calibrate_threshold", {"strategy": strategy, rate: share})
+            for strategy, rate in (
+                ("max_tpr", "min_rate"),
+                ("max_tnr", "min_rate"),
+                ("false_match_rate", "max_rate"),
+            )
+            for share in (0, 1)
+        ),
+        ("Euclidean.calibrate_threshold", {"strategy": "f_beta", "beta": 0}),
+    ):
+        for options in given:
+            outcome = run_case(changed_call(target, options))
+            assert (target, options, outcome.kind, outcome.complaints) == (
+                target,
+                options,
+                "accepted",
+                [],
+            )
 
 
 # A new fit

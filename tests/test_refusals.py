@@ -294,6 +294,12 @@ def test_an_interrupted_fit_restores_the_estimator(name):
     assert all(value is before[name] for name, value in vars(case.estimator).items())
 
 
+def test_without_labels_there_is_no_threshold():
+    metric = Euclidean().fit(X)
+    with pytest.raises(AttributeError, match="Euclidean has no threshold_: fit it with labels, or"):
+        metric.predict_pairs(PAIRS)
+
+
 def test_pairs_have_no_fit_transform():
     with pytest.raises(AttributeError, match="fit_transform: TATMLPairs is fitted on pairs"):
         TATMLPairs().fit_transform(PAIRS, SIGNS)
