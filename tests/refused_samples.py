@@ -36,6 +36,7 @@ ALL = f"{READ} learn_metric"
 TABULAR = "expected a table of finite real numbers, one row per sample, got "
 NOT_FINITE = "expected finite numbers, got (nan|inf) in block "
 RAGGED = [[1.0], [1.0, 2.0]] * 6
+WITH_NA = pd.DataFrame(X).astype("Float64").mask(np.arange(N * 3).reshape(N, 3) == 22)
 WITH_MASKED = as_objects(X, (3, 1), np.ma.masked)
 DEPENDENT = np.c_[X, X[:, 0] - 2 * X[:, 1]]
 RANK = "prior='covariance': the covariance of block 0 has rank 3, expected 4"
@@ -45,12 +46,24 @@ TURNED = np.swapaxes(MATRICES, 1, 2)
 
 SAMPLES = {
     "a table": of(
-        "X", READ, Value, TABULAR + "nan in sample 7, feature 1", with_entry(X, (7, 1), nan)
+        "X",
+        READ,
+        Value,
+        TABULAR + "nan in sample 7, feature 1",
+        with_entry(X, (7, 1), nan),
+        WITH_NA,
     )
     + of("X", READ, Value, TABULAR + "inf in sample 7, feature 1", with_entry(X, (7, 1), inf))
     + of("X", READ, Value, TABULAR + r"ndarray .*\(Complex data not supported", X + 1j)
     + of("X", READ, Value, TABULAR + r".*\(could not convert string", np.full((N, 3), "a"))
     + of("X", READ, Value, TABULAR + "list .*inhomogeneous", RAGGED)
+    + of(
+        "X",
+        READ,
+        Value,
+        TABULAR + ".*infinity.*",
+        with_entry(X.astype(np.longdouble), (2, 1), np.longdouble("1e400")),
+    )
     + of("X", READ, Value, TABULAR + r".*too large", as_objects(X, (2, 1), HUGE))
     + of("X", READ, Value, TABULAR + r".*Expected 2D array, got", 3.0, None, X[:, 0])
     + of("X", READ, Value, TABULAR + r"ndarray of shape \(0, 3\) \(Found array with 0", X[:0])

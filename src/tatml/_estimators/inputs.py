@@ -117,8 +117,15 @@ def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
 
 def _first_not_finite(X: Any) -> str:
     """Return the first number of a table that is NaN or infinite, and its sample."""
-    table = np.asarray(X, dtype=np.float64)
-    row, column = np.argwhere(~np.isfinite(table))[0]
+    try:
+        with np.errstate(over="ignore"):
+            if hasattr(X, "to_numpy"):  # a table of pandas, whose missing values are no floats
+                table = X.to_numpy(np.float64, na_value=np.nan)
+            else:
+                table = np.asarray(X, dtype=np.float64)
+        row, column = np.argwhere(~np.isfinite(table))[0]
+    except Exception:  # missing values of another kind
+        return "NaN or infinity"
     return f"{table[row, column]} in sample {row}, feature {column}"
 
 
