@@ -37,7 +37,8 @@ import tatml
 from tatml import ITML, TATMLCV, Blocks, Compute, Dykstra, Newton, TATMLPairs
 
 
-def draw(rng: np.random.Generator, values: Iterable[Any]) -> Any:
+def choose(rng: np.random.Generator, values: Iterable[Any]) -> Any:
+    """Return one of the values, drawn with equal probability."""
     values = list(values)
     return values[rng.integers(len(values))]
 
@@ -87,10 +88,10 @@ learn_with_settings.__signature__ = inspect.Signature(
 
 
 def learn_metric_case(rng: np.random.Generator) -> Case:
-    X = samples(draw(rng, ["vectors", *KINDS]))
+    X = samples(choose(rng, ["vectors", *KINDS]))
     pairs, y = index_pairs()
     arguments = {"X": X, "pairs": pairs, "similar": y > 0}
-    arguments |= draw(
+    arguments |= choose(
         rng,
         [
             {},
@@ -129,8 +130,8 @@ def fit_case(rng: np.random.Generator) -> Case:
     make = makers[rng.choice(len(makers), p=shares / shares.sum())]
     if make in PAIR_ESTIMATORS:
         return pair_fit_case(rng, make)
-    options = FEW | draw(rng, LABEL_ESTIMATORS[make])
-    kind = draw(rng, ["vectors", *KINDS])
+    options = FEW | choose(rng, LABEL_ESTIMATORS[make])
+    kind = choose(rng, ["vectors", *KINDS])
     if make is ITML and isinstance(options.get("solver"), Dykstra):
         kind = "vectors"  # its projections are for these
     arguments = {"X": samples(kind), "y": classes()}
@@ -144,9 +145,9 @@ def fit_case(rng: np.random.Generator) -> Case:
 
 
 def pair_fit_case(rng: np.random.Generator, make: type) -> Case:
-    options = dict(draw(rng, PAIR_ESTIMATORS[make]))
+    options = dict(choose(rng, PAIR_ESTIMATORS[make]))
     index, y = index_pairs()
-    kind = draw(rng, ["vectors", *KINDS])
+    kind = choose(rng, ["vectors", *KINDS])
     arguments = {"pairs": index, "y": y}
     if kind == "blocks" or rng.random() < 0.2:
         options["preprocessor"] = samples(kind)
@@ -173,12 +174,12 @@ def new_or_fitted(rng: np.random.Generator, make: type, options: dict[str, Any])
 
 
 def method_case(rng: np.random.Generator) -> Case:
-    make = draw(rng, [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS])
-    kind = draw(rng, KINDS)
+    make = choose(rng, [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS])
+    kind = choose(rng, KINDS)
     model = copy.copy(fitted(make, kind))
     if rng.random() < 0.03:
         model = make()
-    name = draw(rng, [name for name in METHODS if hasattr(type(model), name)])
+    name = choose(rng, [name for name in METHODS if hasattr(type(model), name)])
     target, function = f"{make.__name__}.{name}", getattr(model, name)
     if name == "get_metric" and hasattr(model, "components_"):
         target, function = f"{make.__name__}.get_metric()", model.get_metric()
@@ -218,8 +219,8 @@ def method_arguments(
 
 def table_case(rng: np.random.Generator) -> Case:
     """A call of the table of refusals, which further mutations may make good or worse."""
-    refusal = draw(rng, REFUSALS)
-    target = draw(rng, refusal.targets)
+    refusal = choose(rng, REFUSALS)
+    target = choose(rng, refusal.targets)
     case = changed_call(target, refusal.given, refusal.kind, again=rng.random() < 0.5)
     case.labels.append(f"{', '.join(refusal.given)} = value of the table")
     case.kinds = {"X": SAMPLES, "y": LABELS, "groups": LABELS, "similar": LABELS}
@@ -232,7 +233,7 @@ def table_case(rng: np.random.Generator) -> Case:
 def make_case(seed: int) -> Case:
     """Return the case of a seed: always the same."""
     rng = np.random.default_rng([seed, 13])
-    build = draw(rng, [learn_metric_case, fit_case, fit_case, method_case, table_case])
+    build = choose(rng, [learn_metric_case, fit_case, fit_case, method_case, table_case])
     case = build(rng)
     parameters = _parameters_of(case)
     case.names |= frozenset(case.arguments) | frozenset(parameters)
@@ -254,14 +255,14 @@ def _parameters_of(case: Case) -> dict[str, str]:
 def _mutate(rng: np.random.Generator, case: Case, parameters: dict[str, str]) -> None:
     given = [name for name in case.arguments if name in case.kinds]
     if given and rng.random() < 0.6:
-        name = draw(rng, given)
+        name = choose(rng, given)
         label, case.arguments[name] = _mutated_array(rng, case, name)
         case.labels.append(f"{name}: {label}")
         return
     names = [name for name in parameters if name not in given]
     if case.target.endswith(".fit") is False and case.estimator is not None:
         names = [name for name in names if parameters[name] == "argument"] or ["preprocessor"]
-    name = draw(rng, names or given)
+    name = choose(rng, names or given)
     label, value = parameter_value(rng, name)
     case.labels.append(f"{name} = {label}")
     if parameters[name] == "argument":

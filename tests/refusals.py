@@ -56,13 +56,14 @@ N, K = len(X), len(INDEX)
 
 
 def masked(values: Any) -> np.ma.MaskedArray:
+    """Return a masked array in which every fifth entry is hidden."""
     values = np.asarray(values)
     return np.ma.array(values, mask=np.arange(values.size).reshape(values.shape) % 5 == 0)
 
 
 def with_entry(values: np.ndarray, row: Any, value: Any) -> np.ndarray:
     """Return a copy with one entry, or the entries of one row, changed."""
-    changed = np.array(values, dtype=object if value is None or value is np.ma.masked else None)
+    changed = np.array(values)
     changed[row] = value
     return changed
 
@@ -75,6 +76,7 @@ def as_objects(values: np.ndarray, row: Any, value: Any) -> np.ndarray:
 
 
 def changed_block(m: int, array: Any) -> Blocks:
+    """Return Blocks of which one array is replaced."""
     return Blocks(*(array if k == m else old for k, old in enumerate(BLOCKS.arrays)))
 
 

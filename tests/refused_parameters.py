@@ -37,7 +37,9 @@ POSITIVE = "expected a positive number.*, got (0|-1.0|nan|-?inf)$"
 TOO_LARGE = "expected .*got more than a float can hold"
 
 
-def number(name: str, to: str = BOTH, *, none: bool = True, infinity: bool = True) -> list[Refusal]:
+def not_positive(
+    name: str, to: str = BOTH, *, none: bool = True, infinity: bool = True
+) -> list[Refusal]:
     """Return refusals of what is no positive number; `none` and `infinity` if they are refused."""
     return [
         *of(name, to, Value, POSITIVE, 0, nan, *([inf] if infinity else [])),
@@ -47,21 +49,22 @@ def number(name: str, to: str = BOTH, *, none: bool = True, infinity: bool = Tru
 
 
 NUMBERS = {
-    "C": number("C")
+    "C": not_positive("C")
     + of("C", BOTH, Value, POSITIVE, -1.0, -inf)
     + of("C", BOTH, Type, NO_NUMBER, True, 1j, np.ones(2), HostileRepr())
     + of("C", BOTH, Value, TOO_LARGE, Fraction(HUGE), ENDLESS)
     + of("C", BOTH, Type, "expected a positive number, got <", HostileNumber()),
-    "gamma": number("gamma"),
-    "regularization": number("regularization"),
-    "tol": number("tol"),
-    "mu0": number("mu0"),
-    "c0": number("c0", none=False, infinity=False)
+    "gamma": not_positive("gamma"),
+    "regularization": not_positive("regularization"),
+    "tol": not_positive("tol"),
+    "mu0": not_positive("mu0"),
+    "c0": not_positive("c0", none=False, infinity=False)
+    + of("c0", BOTH, Value, POSITIVE, -1.0, -inf)
     + of("c0", "learn_metric", Type, "expected a number, got None", None),
-    "threshold_strength": number("threshold_strength"),
-    "threshold_prior": number("threshold_prior", none=False)
+    "threshold_strength": not_positive("threshold_strength"),
+    "threshold_prior": not_positive("threshold_prior", none=False)
     + of("threshold_prior", FIT, Value, SIZED, 1e160),
-    "threshold": number("threshold", FIT)
+    "threshold": not_positive("threshold", FIT)
     + of("threshold", "TATML*.fit", Type, "expected a number or 'auto', got 'search'", "search")
     + of("threshold", "Maz.fit", Type, "expected a number or 'search', got 'auto'", "auto")
     + of("threshold", FIT, Value, SIZED, 1e160),
@@ -98,7 +101,7 @@ NUMBERS = {
 }
 
 
-def count(name: str, to: str = FIT, least: int = 1, **others: Any) -> list[Refusal]:
+def not_a_count(name: str, to: str = FIT, least: int = 1, **others: Any) -> list[Refusal]:
     """Return refusals of what is no count."""
     return [
         *of(name, to, Value, f"expected at least {least}, got (0|-2)", 0, -2, **others),
@@ -110,7 +113,7 @@ def count(name: str, to: str = FIT, least: int = 1, **others: Any) -> list[Refus
     ]
 
 
-def grid(name: str, to: str = FIT, **others: Any) -> list[Refusal]:
+def not_a_grid(name: str, to: str = FIT, **others: Any) -> list[Refusal]:
     """Return refusals of what is no sequence of positive numbers."""
     return [
         *of(name, to, Value, "expected at least one number, got none", [], **others),
@@ -120,7 +123,7 @@ def grid(name: str, to: str = FIT, **others: Any) -> list[Refusal]:
     ]
 
 
-def folds(to: str, **others: Any) -> list[Refusal]:
+def no_folds(to: str, **others: Any) -> list[Refusal]:
     """Return refusals of what gives no folds of the samples."""
     words = "expected a number of folds, or a splitter, that these samples allow, got"
     index = "expected folds that are index arrays of some of 12 samples, got .* in fold 0"
@@ -136,12 +139,12 @@ def folds(to: str, **others: Any) -> list[Refusal]:
 
 
 COUNTS = {
-    "n_pairs_per_class": count("n_pairs_per_class", least=2)
+    "n_pairs_per_class": not_a_count("n_pairs_per_class", least=2)
     + of("n_pairs_per_class", FIT, Value, "expected at least 2, got 1", 1),
-    "n_neighbors": count("n_neighbors") + count("n_neighbors", pairs="neighbors"),
-    "k": count("k", "TATMLCV.fit")
-    + count("k", "TATMLCV.fit", scoring="auc")
-    + count("k", "Maz.fit", **SEARCH)
+    "n_neighbors": not_a_count("n_neighbors") + not_a_count("n_neighbors", pairs="neighbors"),
+    "k": not_a_count("k", "TATMLCV.fit")
+    + not_a_count("k", "TATMLCV.fit", scoring="auc")
+    + not_a_count("k", "Maz.fit", **SEARCH)
     + of("k", "TATMLCV.fit", Value, "expected at most the 6 training samples", 7)
     + of("k", "Maz.fit", Value, "expected at most the 8 training samples", 9, **SEARCH),
     "n_components": of("n_components", FIT, Value, "expected at least 1, got 0", 0)
@@ -155,11 +158,11 @@ COUNTS = {
     "n_jobs": of("n_jobs", FIT, Value, "expected None or a number other than 0, got", 0, 20_000)
     + of("n_jobs", FIT, Type, "expected an integer, got", "two", 1.5)
     + of("n_jobs", FIT, Value, "expected at (most|least)", HUGE, -HUGE),
-    "Cs": grid("Cs")[:-2]
+    "Cs": not_a_grid("Cs")[:-2]
     + of("Cs", FIT, Value, "expected at least 1, got 0", 0)
     + of("Cs", FIT, Value, "expected at most", HUGE),
-    "thresholds": grid("thresholds", **SEARCH),
-    "threshold_strengths": grid("threshold_strengths")
+    "thresholds": not_a_grid("thresholds", **SEARCH),
+    "threshold_strengths": not_a_grid("threshold_strengths")
     + together(
         "TATMLCV.fit",
         Value,
@@ -167,7 +170,7 @@ COUNTS = {
         {"threshold_strengths": [1.0], "c0": 1.0},
         {"threshold_strengths": [1.0], "threshold": 1.0},
     ),
-    "cv": folds("TATMLCV.fit") + folds("Maz.fit", **SEARCH),
+    "cv": no_folds("TATMLCV.fit") + no_folds("Maz.fit", **SEARCH),
 }
 
 SINGLE = {"compute": Compute(dtype="float32")}
@@ -236,7 +239,7 @@ INDEFINITE = "block 0: expected a positive definite matrix, got eigenvalues from
 DIAGONAL = "block 0: expected a diagonal from .* to .*, got 1e.200 to 1e.200"
 
 
-def start(error: type, words: str, L: Any, b0: Any = 1.0) -> list[Refusal]:
+def bad_start(error: type, words: str, L: Any, b0: Any = 1.0) -> list[Refusal]:
     """Return the refusal of a start by both solvers."""
     init = SimpleNamespace(L=L, b0=b0)
     given = ({"init": init, "solver": solver} for solver in ("newton", "dykstra"))
@@ -271,16 +274,16 @@ MATRICES = {
         )
         for refusal in of("prior", WITH_PRIOR, Value, words, prior, kind="blocks")
     ],
-    "init": start(Value, "block 0: expected finite numbers", [nan * np.eye(3), np.eye(2)])
-    + start(Value, "block 1: expected an invertible L", [np.eye(3), np.ones((2, 2))])
-    + start(
+    "init": bad_start(Value, "block 0: expected finite numbers", [nan * np.eye(3), np.eye(2)])
+    + bad_start(Value, "block 1: expected an invertible L", [np.eye(3), np.ones((2, 2))])
+    + bad_start(
         Value, r"expected matrices of shapes \[\(3, 3\), .*got \[\(2, 2", [np.eye(2), np.eye(2)]
     )
-    + start(Value, "expected a finite b0, got nan", EYES, nan)
-    + start(Value, "expected a finite b0, got inf", EYES, inf)
-    + start(Type, "expected an earlier result", EYES, "one")
-    + start(Type, "expected a list of matrices, got None", None)
-    + start(Type, "expected a list of matrices, got 'ab'", "ab")
+    + bad_start(Value, "expected a finite b0, got nan", EYES, nan)
+    + bad_start(Value, "expected a finite b0, got inf", EYES, inf)
+    + bad_start(Type, "expected an earlier result", EYES, "one")
+    + bad_start(Type, "expected a list of matrices, got None", None)
+    + bad_start(Type, "expected a list of matrices, got 'ab'", "ab")
     + of("init", "learn_metric", Type, "expected an earlier result.*got int", 3),
     "sizes": [
         refusal

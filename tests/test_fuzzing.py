@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzz_cases import REFUSALS, draw, make_case
+from fuzz_cases import REFUSALS, choose, make_case
 from fuzz_outcomes import run_case, wrong_error, wrong_result
 from fuzzing import main, run
 from good_calls import ESTIMATORS, Case, index_pairs, samples
@@ -42,7 +42,7 @@ def test_every_value_and_every_refusal_of_the_table_can_be_drawn():
     rng = np.random.default_rng(0)
     drawn = {parameter_value(rng, "C")[0] for _ in range(3000)}
     assert set(PARAMETERS) <= drawn
-    drawn = {id(draw(rng, REFUSALS)) for _ in range(12 * len(REFUSALS))}
+    drawn = {id(choose(rng, REFUSALS)) for _ in range(12 * len(REFUSALS))}
     assert drawn == {id(refusal) for refusal in REFUSALS}
 
 
