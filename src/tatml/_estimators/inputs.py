@@ -6,6 +6,7 @@ All code below them works on Blocks and index pairs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -104,12 +105,13 @@ def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
 
     Its messages stay part of ours, because its tests of estimators look for them.
     """
-    kind, message = type(named_error("X", error)), " ".join(str(error).split())
+    named, message = named_error("X", error), " ".join(str(error).split())
     if message.startswith(("X has ", "The feature names", "Sparse data was passed for X")):
-        return kind(str(error))
+        return named
     missing = message.startswith("Input X contains")
     reason = message.partition(". ")[0] if missing else message
-    return kind(
+    reason = re.sub(r": array=.*(?=\. Reshape)|(?<=not supported) \[.*", "", reason)  # the entries
+    return type(named)(
         "X: expected a table of finite real numbers, one row per sample, got "
         f"{_first_not_finite(X) if missing else _shape_of(X)} ({reason})"
     )
