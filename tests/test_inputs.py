@@ -266,12 +266,7 @@ def test_values_at_the_edge_are_accepted():
     ):
         for options in given:
             outcome = run_case(changed_call(target, options))
-            assert (target, options, outcome.kind, outcome.complaints) == (
-                target,
-                options,
-                "accepted",
-                [],
-            )
+            assert (outcome.kind, outcome.complaints) == ("accepted", []), (target, options)
 
 
 # A new fit
