@@ -18,7 +18,7 @@ KINDS = list(SHAPES)
 
 
 def labelled(kind="vectors", n_samples=60, seed=0):
-    """Samples of three classes, which the first row of each block tells apart, and the classes."""
+    """Return samples of three classes that differ in the first row of each block; the classes."""
     rng = np.random.default_rng([seed, n_samples, KINDS.index(kind)])
     y = rng.permutation(np.arange(n_samples) % 3)
     arrays = []
@@ -32,12 +32,12 @@ def labelled(kind="vectors", n_samples=60, seed=0):
 
 
 def arrays_of(X):
-    """The blocks of X, as arrays of shape (n_samples, n_m, n'_m)."""
+    """Return the blocks of X as arrays of shape (n_samples, n_m, n'_m)."""
     return (X if isinstance(X, Blocks) else Blocks(X)).arrays
 
 
 def times(X, *factors):
-    """X with its blocks multiplied by numbers (or, for vectors, by one number a feature)."""
+    """Multiply each block of X by a number; or, for vectors, each feature by its own."""
     if not isinstance(X, Blocks):
         return X * factors[0]
     factors = factors * (X.n_blocks if len(factors) == 1 else 1)
@@ -45,7 +45,7 @@ def times(X, *factors):
 
 
 def squared_distances(X, W, pairs):
-    """D_k = (1/M) Σ_m tr(Δᵀ W_m Δ), by the formula."""
+    """Compute D_k = (1/M) Σ_m tr(Δᵀ W_m Δ) by the formula."""
     total = 0.0
     for array, matrix in zip(arrays_of(X), W, strict=True):
         delta = array[pairs[:, 0]] - array[pairs[:, 1]]
@@ -54,7 +54,7 @@ def squared_distances(X, W, pairs):
 
 
 def as_list(matrices):
-    """`components_`, `prior_` and the like as a list of M matrices."""
+    """Return `components_`, `prior_` and the like as a list of M matrices."""
     return matrices if isinstance(matrices, list) else [matrices]
 
 
@@ -63,13 +63,13 @@ def all_pairs(n_samples):
 
 
 def labelled_pairs(y, n_pairs=120, seed=1):
-    """Random index pairs of different samples, and their labels ±1."""
+    """Return random index pairs of different samples, and their labels ±1."""
     pairs = np.random.default_rng(seed).permutation(all_pairs(len(y)))[:n_pairs]
     return pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
 
 
 def best_b0(squared, labels, *, weights=None, margin=(0.5, 2.0), strength=1.0, centre=None):
-    """The b0 with the least mean squared hinge plus ρ (b0 − μ0)², by a general minimiser."""
+    """Find the b0 of least mean squared hinge plus ρ (b0 − μ0)² by a general minimiser."""
     weights = np.ones(len(squared)) if weights is None else weights
     centre = np.average(squared, weights=weights) if centre is None else centre
     gamma = np.where(labels > 0, *margin)
@@ -85,12 +85,12 @@ def best_b0(squared, labels, *, weights=None, margin=(0.5, 2.0), strength=1.0, c
 
 
 def balanced_weights(similar):
-    """Weights that give both kinds of pairs the same total, and a mean of 1."""
+    """Return weights with the same total for both kinds of pairs, and a mean of 1."""
     return np.where(similar, 0.5 / np.mean(similar), 0.5 / np.mean(~similar))
 
 
 def refused(model, X, y, message):
-    """The fit raises an error that says so, and changes nothing that was fitted before."""
+    """Assert that fit raises an error with this message and leaves the estimator unchanged."""
     before = dict(vars(model))
     with pytest.raises((TypeError, ValueError), match=message):
         model.fit(X, y)

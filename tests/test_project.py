@@ -63,6 +63,7 @@ LOOKS_AT_TYPES = {
     "tatml/_data/blocks.py",
     "tatml/_data/pairs.py",
     "tatml/_data/storage.py",
+    "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",

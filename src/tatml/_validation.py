@@ -1,4 +1,4 @@
-"""Checks of what a user gave: each error names the parameter, what was expected and what came."""
+"""Checks of parameters: each error names the parameter, what was expected and what was given."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from sklearn.utils import check_random_state
 
 from ._messages import shown
 
+# Margins and thresholds are limited so that products with them neither overflow nor vanish; the
+# number of jobs, so that a typing error starts no more processes than a machine can run.
 LARGEST_MARGIN = 1e50
 LARGEST_THRESHOLD = 1e100
 LARGEST_JOBS = 10_000
 
 
 class WrongTypeError(TypeError, ValueError):
-    """A value of a wrong type; caught as either, like scikit-learn's own error of parameters."""
+    """Error for a value of a wrong type, also caught as ValueError like that of scikit-learn."""
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """One of some words."""
+    """Raise unless the value is one of the words in `choices`."""
     if not isinstance(value, str) or value not in tuple(choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: expected one of {listed}, got {shown(value)}")
 
 
 def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
-    """A number above zero."""
+    """Return the value as a positive float, or infinity with `or_infinite`."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name}: expected a number, got {shown(value)}")
     kind = "a positive number" + (" or numpy.inf" if or_infinite else "")
@@ -43,17 +45,17 @@ def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
 
 
 def _as_float(name: str, value: Any, kind: str) -> float:
-    """A number of any type as a float: Python's integers and fractions may be too large."""
+    """Convert a real number to float; integers and fractions of Python may be too large."""
     try:
         return float(value)
     except OverflowError as error:
         raise ValueError(f"{name}: expected {kind}, got more than a float can hold") from error
-    except Exception as error:  # a type of one's own
+    except Exception as error:  # raised by a number type of the user
         raise WrongTypeError(f"{name}: expected {kind}, got {shown(value)}") from error
 
 
 def check_number_or(name: str, value: Any, word: str) -> float | None:
-    """A positive number, or None for the word that stands for finding one."""
+    """Return a positive number, or None if the value is `word`."""
     if isinstance(value, str):
         if value != word:
             raise TypeError(f"{name}: expected a number or {word!r}, got {shown(value)}")
@@ -62,7 +64,7 @@ def check_number_or(name: str, value: Any, word: str) -> float | None:
 
 
 def check_threshold(name: str, value: Any) -> float:
-    """A distance whose square is a positive number too."""
+    """Return a positive distance whose square neither overflows nor vanishes."""
     number = check_positive(name, value)
     if not 1 / LARGEST_THRESHOLD <= number <= LARGEST_THRESHOLD:
         raise ValueError(
@@ -73,12 +75,12 @@ def check_threshold(name: str, value: Any) -> float:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least 1, or another least one."""
+    """Return an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name}: expected an integer, got {shown(value)}")
     try:
         number = int(value)
-    except Exception as error:  # numpy.timedelta64 passes for an integer, and is none
+    except Exception as error:  # numpy.timedelta64 is an Integral but has no value as int
         raise TypeError(f"{name}: expected an integer, got {shown(value)}") from error
     if number < least:
         raise ValueError(f"{name}: expected at least {least}, got {shown(value)}")
@@ -88,7 +90,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_finite(name: str, value: Any) -> float:
-    """A finite number."""
+    """Return the value as a finite float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise WrongTypeError(f"{name}: expected a number, got {shown(value)}")
     number = _as_float(name, value, "a finite number")
@@ -98,24 +100,24 @@ def check_finite(name: str, value: Any) -> float:
 
 
 def check_not_negative(name: str, value: Any) -> float:
-    """A finite number of at least zero."""
+    """Return the value as a finite float of at least 0."""
     if not check_finite(name, value) >= 0:
         raise ValueError(f"{name}: expected a finite number of at least 0, got {shown(value)}")
     return float(value)
 
 
 def check_share(name: str, value: Any) -> float:
-    """A number from 0 to 1."""
+    """Return the value as a float from 0 to 1."""
     if check_not_negative(name, value) > 1:
         raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
     return float(value)
 
 
 def as_list(name: str, values: Any, what: str) -> list[Any]:
-    """The members of a sequence, which can be gone through again: no iterator, no word."""
+    """Return the members of a sequence; `what` describes them. Refuse iterators and strings."""
     try:
         members = None if isinstance(values, str) or iter(values) is values else list(values)
-    except Exception:  # whatever a value does when it is asked for its members
+    except Exception:  # iterating over an arbitrary object may raise anything
         members = None
     if members is None:
         raise TypeError(f"{name}: expected {what}, got {shown(values)}")
@@ -123,7 +125,7 @@ def as_list(name: str, values: Any, what: str) -> list[Any]:
 
 
 def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
-    """Two numbers."""
+    """Return the two members of a sequence; `what` describes them."""
     members = as_list(name, values, what)
     if len(members) != 2:
         raise TypeError(f"{name}: expected {what}, got {shown(values)}")
@@ -131,7 +133,7 @@ def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
 
 
 def check_bounds(bounds: Any) -> tuple[float, float]:
-    """ITML's two bounds of squared distances, 0 < u ≤ l."""
+    """Return the two bounds of ITML on squared distances, 0 < u ≤ l."""
     low, high = check_two("bounds", bounds, "two numbers (upper of similar, lower of dissimilar)")
     low, high = check_positive("bounds", low), check_positive("bounds", high)
     if low > high:
@@ -142,7 +144,7 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
 
 
 def check_percentiles(percentiles: Any) -> tuple[float, float]:
-    """Two percentiles in ascending order."""
+    """Return two percentiles in ascending order."""
     low, high = check_two("percentiles", percentiles, "two numbers from 0 to 100")
     check_not_negative("percentiles", low)
     if not low < check_not_negative("percentiles", high) <= 100:
@@ -151,7 +153,7 @@ def check_percentiles(percentiles: Any) -> tuple[float, float]:
 
 
 def check_grid(name: str, values: Any) -> list[float]:
-    """Some positive numbers."""
+    """Return a non-empty list of positive numbers."""
     members = as_list(name, values, "a sequence of positive numbers")
     try:
         numbers = [check_positive(name, value) for value in members]
@@ -163,7 +165,7 @@ def check_grid(name: str, values: Any) -> list[float]:
 
 
 def check_words(name: str, values: Any, choices: Iterable[str]) -> list[str]:
-    """Some words, each one of those that there are."""
+    """Return a non-empty list of words, each one of `choices`."""
     words = as_list(name, values, "a sequence of words")
     if not words:
         raise TypeError(f"{name}: expected a sequence of words, got {shown(values)}")
@@ -173,7 +175,7 @@ def check_words(name: str, values: Any, choices: Iterable[str]) -> list[str]:
 
 
 def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
-    """A number from 0 to 1 where the strategy needs it, None otherwise."""
+    """Raise unless the rate is from 0 to 1 if the strategy needs it, and None otherwise."""
     if value is None and not needed:
         return
     if not needed:
@@ -187,14 +189,14 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False, also as NumPy's or as a number."""
+    """Return a bool, from a bool of Python or NumPy or from an integer."""
     if not isinstance(value, Integral | np.bool_):
         raise TypeError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
 
 
 def check_jobs(name: str, value: Any) -> int | None:
-    """How many jobs at a time, as joblib counts them: not 0, and negative from the cores down."""
+    """Return n_jobs as joblib reads it: any integer but 0, where −1 means all cores; or None."""
     if value is None:
         return None
     count = check_count(name, value, least=-LARGEST_JOBS)
@@ -204,26 +206,26 @@ def check_jobs(name: str, value: Any) -> int | None:
 
 
 def check_callable(name: str, value: Any) -> Any:
-    """A function, or None."""
+    """Return the value if it is callable or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{name}: expected a function or None, got {shown(value)}")
     return value
 
 
 def check_metric(metric: Any) -> None:
-    """A distance of pairs of vectors: a name that scikit-learn knows, or a function."""
+    """Raise unless the metric is a name that scikit-learn knows, "precomputed" or a function."""
     if not callable(metric):
         check_choice("metric", metric, ["precomputed", *PAIRED_DISTANCES])
 
 
 def check_random(value: Any) -> Any:
-    """A source of random numbers, from None, a seed, a RandomState or a Generator."""
+    """Return a random number generator, from None, a seed, a RandomState or a Generator."""
     is_source = hasattr(value, "permutation") and hasattr(value, "choice")
     if is_source and not isclass(value):
         return value
     try:
         return check_random_state(value)
-    except Exception as error:  # of a seed that is out of range, or of a strange object
+    except Exception as error:  # a seed out of range, or an object of another type
         raise ValueError(
             "random_state: expected None, an integer, a RandomState or a Generator, got "
             f"{shown(value)}"
@@ -231,7 +233,7 @@ def check_random(value: Any) -> Any:
 
 
 def check_margin(margin: Any) -> tuple[float, float]:
-    """Two numbers 0 < γ_s < γ_d."""
+    """Return the margin, two numbers 0 < γ_s < γ_d."""
     low, high = check_two("margin", margin, "two numbers (γ_s, γ_d)")
     low, high = check_positive("margin", low), check_positive("margin", high)
     if not low < high:

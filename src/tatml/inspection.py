@@ -18,7 +18,8 @@ from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from ._data.pairs import as_weights
-from ._estimators.inputs import check_has, group_labels, pair_labels, shared_samples
+from ._estimators.given_labels import group_labels, pair_labels
+from ._estimators.inputs import check_has, shared_samples
 from ._estimators.thresholds import threshold_of
 from ._validation import check_count, check_random, check_share
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._estimators.inputs import check_has, given_distances, pair_labels
+from ._estimators.given_labels import pair_labels
+from ._estimators.inputs import check_has, given_distances
 from ._optim.result import Result
 from ._validation import check_margin
 

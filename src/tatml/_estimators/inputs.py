@@ -1,22 +1,21 @@
-"""What estimators are given: samples or pairs of samples, as they are or through a preprocessor.
+"""Read the samples and pairs that estimators are given, directly or through a preprocessor.
 
-This is the estimators' edge: the code here looks at types and dimensions, and below it there are
-Blocks and index pairs alone.
+This module and `given_labels` are the edge of the estimators: they inspect types and dimensions.
+All code below them works on Blocks and index pairs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._array import foreign_kind
 from .._data.arrays import as_host_array, as_real_array, check_not_masked, read_array
@@ -25,15 +24,13 @@ from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariance
 from .._data.pairs import as_index
 from .._messages import named_error, shown
 from .._warnings import warn_user
+from .given_labels import are_pair_labels
 
 __all__ = [
-    "as_labels",
-    "class_labels",
+    "check_has",
     "forget_samples",
     "given_distances",
-    "group_labels",
     "index_pairs",
-    "pair_labels",
     "pair_samples",
     "samples_of",
     "shared_samples",
@@ -43,7 +40,7 @@ __all__ = [
 
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Leave the estimator as it was if fitting fails: nothing half-set."""
+    """Restore the estimator if the block raises, so that a failed fit changes nothing."""
     before = dict(vars(estimator))
     try:
         yield
@@ -56,11 +53,11 @@ def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
 def samples_of(
     estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int = 1, y: Any = None
 ) -> Blocks:
-    """The samples that a user gave as a table, as matrices, as Blocks or as indicators.
+    """Return samples as Blocks, from a table, matrices, Blocks or indicators.
 
-    With `reset` the estimator learns what it was given (n_features_in_, feature_names_in_,
-    block_shapes_), otherwise X must be of the same kind. With the labels `y` of a fit, pairs that
-    were meant for another estimator are refused.
+    With `reset` the estimator stores the shape of the samples (n_features_in_, feature_names_in_,
+    block_shapes_); without it X must have the stored shape. With the labels `y` of a fit, pairs
+    that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
     if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
@@ -82,9 +79,9 @@ def samples_of(
 
 
 def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
-    """One sample a row, as scikit-learn reads tables."""
+    """Return a table of one sample per row, read and checked by scikit-learn."""
     try:
-        with np.errstate(all="ignore"):  # what overflows to infinity is refused
+        with np.errstate(all="ignore"):  # overflow gives infinity, which is refused
             table = validate_data(
                 estimator,
                 X,
@@ -92,17 +89,55 @@ def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> B
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=min_samples,
             )
-    except Exception as error:  # of scikit-learn, NumPy, or of what was given
-        raise named_error("X", error) from error
+    except Exception as error:  # raised by scikit-learn, NumPy or the given object
+        raise _wrong_table(X, error) from error
     return Blocks(table)
 
 
+def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
+    """Return scikit-learn's error about a table with what was expected and given, on one line.
+
+    Its messages stay part of ours, because its tests of estimators look for them.
+    """
+    named, message = named_error("X", error), " ".join(str(error).split())
+    if message.startswith(("X has ", "The feature names", "Sparse data was passed for X")):
+        return named
+    missing = message.startswith("Input X contains")
+    reason = message.partition(". ")[0] if missing else message
+    reason = re.sub(r": array=.*(?=\. Reshape)|(?<=not supported) \[.*", "", reason)  # the entries
+    return type(named)(
+        "X: expected a table of finite real numbers, one row per sample, got "
+        f"{_first_not_finite(X) if missing else _shape_of(X)} ({reason})"
+    )
+
+
+def _first_not_finite(X: Any) -> str:
+    """Return the first number of a table that is NaN or infinite, and its sample."""
+    try:
+        with np.errstate(over="ignore"):
+            if hasattr(X, "to_numpy"):  # a table of pandas, whose missing values are no floats
+                table = X.to_numpy(np.float64, na_value=np.nan)
+            else:
+                table = np.asarray(X, dtype=np.float64)
+        row, column = np.argwhere(~np.isfinite(table))[0]
+    except Exception:  # missing values of another kind
+        return "NaN or infinity"
+    return f"{table[row, column]} in sample {row}, feature {column}"
+
+
+def _shape_of(X: Any) -> str:
+    """Return the shape of an array-like for a message; without one, its type."""
+    try:
+        return f"{type(X).__name__} of shape {np.shape(X)}"
+    except Exception:  # ragged, or an object that is no array
+        return type(X).__name__
+
+
 def _check_no_pairs(blocks: Blocks, y: Any) -> None:
-    """No array (n, 2, d) with labels −1 and +1: metric-learn's pairs, not matrices of two rows."""
+    """Refuse an array (n, 2, d) with labels −1 and +1: pairs in the format of metric-learn."""
     if y is None or blocks.block_shapes[0][0] != 2:
         return
-    labels = as_labels(y, "y")
-    if len(labels) and np.all(_are_signs(labels)) and len(np.unique(labels)) == 2:
+    if are_pair_labels(y):
         n_samples, n, width = blocks.arrays[0].shape
         raise ValueError(
             f"X: expected samples, got shape ({n_samples}, {n}, {width}) with labels -1 and +1, "
@@ -114,7 +149,7 @@ def _check_no_pairs(blocks: Blocks, y: Any) -> None:
 def pair_samples(
     estimator: BaseEstimator, pairs: Any, *, reset: bool
 ) -> tuple[Blocks, NDArray[np.intp]]:
-    """The samples of pairs that a user gave, and the pairs as indices (n_pairs, 2) into them."""
+    """Return the samples of given pairs, and the pairs as indices (n_pairs, 2) into them."""
     array = _pair_array(pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
@@ -133,12 +168,12 @@ def pair_samples(
 
 
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
-    """Index pairs into X; a sample may be compared with itself."""
+    """Return checked index pairs into X; both members may be the same sample."""
     return as_index(pairs, n_samples, allow_self=True)
 
 
 def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.intp] | None:
-    """Which samples index pairs share, as numbers (n_pairs, 2); None for pairs given as arrays."""
+    """Return the sample numbers of index pairs, (n_pairs, 2); None for pairs given as arrays."""
     if X is not None:
         return index_pairs(pairs, _num_samples(X))
     array = _pair_array(pairs)
@@ -148,7 +183,7 @@ def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.i
 
 
 def _numbered(indicators: NDArray) -> tuple[NDArray, NDArray]:
-    """The distinct indicators in order, and the number of each that was given."""
+    """Return the sorted distinct indicators, and for each given one its position among them."""
     try:
         return np.unique(indicators, return_inverse=True)
     except Exception as error:  # objects that cannot be compared
@@ -159,13 +194,13 @@ def _numbered(indicators: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def forget_samples(estimator: BaseEstimator) -> None:
-    """Forget the shape of samples that an earlier fit has seen."""
+    """Delete the attributes that describe the samples of an earlier fit."""
     for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
         vars(estimator).pop(name, None)
 
 
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
-    """Precomputed distances, one a pair."""
+    """Return precomputed distances, one per pair."""
     values = as_real_array(distances, name).astype(np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -182,142 +217,8 @@ def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
     return values
 
 
-def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:
-    """The classes and, for each sample, the number of its class."""
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
-        )
-    y = as_labels(y, "y")
-    _check_length(y, n_samples, "y")
-    _check_not_missing(y, "y")
-    if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
-        raise ValueError(
-            f"y: expected classes that are integers, words or booleans, got {_described(y)}"
-        )
-    try:
-        with np.errstate(invalid="ignore"):  # numbers that no integer can hold
-            check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
-    except Exception as error:
-        raise ValueError(
-            f"y: expected classes that are integers, words or booleans, got {_described(y)} "
-            f"({error})"
-        ) from error
-    if len(classes) < 2:
-        raise ValueError(f"y: expected two classes or more, got 1 class only, {shown(classes[0])}")
-    return classes, labels
-
-
-def as_labels(y: Any, name: str) -> NDArray:
-    """One label a sample; a column is taken with scikit-learn's warning."""
-    if scipy.sparse.issparse(y):
-        raise TypeError(f"{name}: expected a dense array of labels, got sparse {type(y).__name__}")
-    check_not_masked(y, name)
-    try:
-        return column_or_1d(y, warn=True)
-    except Exception as error:
-        raise named_error(name, error) from error
-
-
-def _described(labels: NDArray) -> str:
-    kind = "objects" if labels.dtype.kind == "O" else f"dtype {labels.dtype}"
-    return f"{kind} such as {shown(labels[0])}" if len(labels) else kind
-
-
-def _check_not_missing(labels: NDArray, name: str) -> None:
-    """A label for each sample: not NaN, None or the like, and no infinity."""
-    if labels.dtype.kind == "f":
-        wrong = ~np.isfinite(labels)
-    elif labels.dtype.kind in "mM":
-        wrong = np.isnat(labels)
-    elif labels.dtype.kind == "O":
-        wrong = np.array([_is_missing(label) for label in labels], dtype=bool)
-    else:
-        return
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        what = "infinity" if labels.dtype.kind == "f" and np.isinf(labels[row]) else "NaN"
-        raise ValueError(
-            f"{name}: expected a label for each sample, got {shown(labels[row])} for sample {row} "
-            f"(Input {name} contains {what})"
-        )
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, Real) and label != label
-
-
-def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
-    """For each sample the number of its group."""
-    if groups is None:
-        return None
-    groups = read_array(groups, "groups")
-    if groups.ndim != 1:
-        raise ValueError(f"groups: expected shape (n_samples,), got shape {groups.shape}")
-    _check_length(groups, n_samples, "groups")
-    _check_not_missing(groups, "groups")
-    try:
-        return np.unique(groups, return_inverse=True)[1]
-    except Exception as error:  # objects that cannot be compared
-        raise TypeError(
-            "groups: expected values of one type, such as integers or words, got "
-            f"{_described(groups)}"
-        ) from error
-
-
-def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
-    """Whether each pair is similar, from labels +1 and −1."""
-    if y is None:
-        raise ValueError(
-            "y: expected a label of +1 or -1 for each pair: fit requires y to be passed, but the "
-            "target y is None"
-        )
-    y = as_labels(y, "y")
-    _check_length(y, n_pairs, "y")
-    _check_not_missing(y, "y")
-    signs = _are_signs(y)
-    if not np.all(signs):
-        raise ValueError(
-            "y: expected +1 for similar and -1 for dissimilar pairs, got labels "
-            f"{shown(_some_of(y))}; from booleans write np.where(similar, 1, -1)"
-        )
-    similar = np.array(y > 0, dtype=bool)
-    if both and (similar.all() or not similar.any()):
-        raise ValueError(
-            f"y: expected similar (+1) and dissimilar (-1) pairs, got 1 class only, {y[0]}"
-        )
-    return similar
-
-
-def _are_signs(labels: NDArray) -> NDArray[np.bool_]:
-    """Which of the labels are the numbers +1 and −1."""
-    if labels.dtype.kind in "iuf":
-        return np.abs(labels) == 1
-    if labels.dtype.kind == "O":
-        return np.array([isinstance(x, Real) and x in (-1, 1) for x in labels], dtype=bool)
-    return np.zeros(len(labels), dtype=bool)
-
-
-def _some_of(labels: NDArray) -> list[Any]:
-    """Up to five distinct labels, for a message."""
-    try:
-        return np.unique(labels).tolist()[:5]
-    except Exception:  # objects that cannot be compared
-        return labels[:5].tolist()
-
-
-def _check_length(values: NDArray, n_samples: int, name: str) -> None:
-    if len(values) != n_samples:
-        raise ValueError(
-            f"{name}: expected one value for each of the {n_samples} samples, got {len(values)} "
-            "(inconsistent numbers of samples)"
-        )
-
-
 def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -> Blocks:
+    """Check the sizes of the entries, and store (`reset`) or compare the shapes of the blocks."""
     check_magnitude(blocks, name)
     if reset:
         check_spread(blocks, name)
@@ -343,7 +244,7 @@ def _listed(shapes: tuple[tuple[int, int], ...]) -> str:
 
 
 def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
-    """The samples that indicators stand for."""
+    """Return the samples that the preprocessor gives for the indicators."""
     if callable(preprocessor):
         samples = preprocessor(indicators)
         found = _count_of(samples)
@@ -363,7 +264,7 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
         )
     if indicators.dtype.kind not in "iu":
         raise TypeError(
-            "preprocessor: an array is indexed by integers, got indicators of dtype "
+            "preprocessor: expected integer indicators, as an array is indexed, got dtype "
             f"{indicators.dtype}; give a function that finds the samples instead"
         )
     wrong = (indicators < 0) | (indicators >= len(samples))
@@ -376,10 +277,10 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
 
 
 def _count_of(samples: Any) -> int | str:
-    """How many samples there are; what was given instead, where it is no sequence."""
+    """Return the number of samples; for an object without a length, its repr for a message."""
     try:
         return _num_samples(samples)
-    except Exception:  # any object may come back from a function
+    except Exception:  # a preprocessor may return any object
         return shown(samples)
 
 
@@ -389,7 +290,7 @@ def _n_dims(X: Any) -> int:
         return n_dims
     try:
         return len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim
-    except Exception:  # ragged, or no array: the table's own check says it better
+    except Exception:  # ragged, or no array: the check of tables has the better message
         return 2
 
 
@@ -410,13 +311,14 @@ def _check_pair_shape(array: NDArray) -> None:
         raise ValueError(f"pairs: expected at least one pair, got shape {array.shape}")
     if array.shape[1] != 2:
         raise ValueError(
-            f"pairs: expected two samples a pair, shape (n_pairs, 2, …), got shape {array.shape}"
+            f"pairs: expected two samples per pair, shape (n_pairs, 2, …), got shape {array.shape}"
         )
     if array.size == 0:
         raise ValueError(f"pairs: expected at least one feature, got shape {array.shape}")
 
 
 def _wrong_pairs(array: NDArray, preprocessor: Any) -> str:
+    """Return the message for pairs of a wrong number of dimensions."""
     expected = "(n_pairs, 2, n) or (n_pairs, 2, n, n')"
     if preprocessor is not None:
         expected = "(n_pairs, 2) of indicators for the preprocessor, or " + expected
@@ -438,7 +340,7 @@ def _finite_pairs(flat: NDArray) -> Blocks:
 
 
 def check_has(estimator: Any, *names: str) -> None:
-    """A fitted estimator with these attributes; the error names its class and what is missing."""
+    """Raise unless the estimator is fitted and has these attributes."""
     check_is_fitted(estimator)
     missing = [name for name in names if not hasattr(estimator, name)]
     if missing:

@@ -20,7 +20,7 @@ from .._validation import (
     check_random,
     check_threshold,
 )
-from .inputs import class_labels, group_labels
+from .given_labels import class_labels, group_labels
 from .metric import MetricMixin, components_of, embedded, row_distances
 from .priors import PRIORS, PriorName, make_prior, rows_of
 from .thresholds import b0_of, learnt_b0, threshold_of

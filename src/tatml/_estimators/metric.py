@@ -24,7 +24,8 @@ from .._data.blocks import Blocks
 from .._data.pairs import as_sample_weight
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag, check_not_negative
-from .inputs import index_pairs, pair_labels, pair_samples, samples_of
+from .given_labels import pair_labels
+from .inputs import index_pairs, pair_samples, samples_of
 from .priors import rows_of
 from .thresholds import Strategy, calibrated_threshold, check_both_count, check_target
 

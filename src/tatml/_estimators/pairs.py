@@ -18,11 +18,11 @@ from .._learn_metric import warn_unless_converged
 from .._messages import named_error, shown
 from .._optim.solvers import SolverLike
 from .._validation import check_metric
+from .given_labels import pair_labels
 from .inputs import (
     forget_samples,
     given_distances,
     index_pairs,
-    pair_labels,
     pair_samples,
     samples_of,
     unchanged_on_error,

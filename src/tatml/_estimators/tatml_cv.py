@@ -31,8 +31,9 @@ from .._validation import (
     check_words,
 )
 from .folds import check_fits_folds, folds_of
+from .given_labels import class_labels, group_labels
 from .held import held_model, take_fitted
-from .inputs import class_labels, group_labels, samples_of, unchanged_on_error
+from .inputs import samples_of, unchanged_on_error
 from .labels import LabelsMixin, Prior, within_classes
 from .metric import MetricMixin, components_of, one_or_list, row_distances
 from .priors import PRIORS

@@ -1,0 +1,160 @@
+"""Read the labels that estimators are given: classes, groups, and the labels ±1 of pairs."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from .._data.blocks import check_not_masked, read_array
+from .._messages import named_error, shown
+
+__all__ = ["are_pair_labels", "class_labels", "group_labels", "pair_labels"]
+
+
+def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:
+    """Return the classes, and for each sample the number of its class."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    y = _as_labels(y)
+    _check_length(y, n_samples, "y")
+    _check_not_missing(y, "y")
+    wrong = f"y: expected classes that are integers, words or booleans, got {_kind_of(y)}"
+    if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
+        raise ValueError(wrong)
+    try:
+        with np.errstate(invalid="ignore"):  # numbers that no integer can hold
+            check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
+    except Exception as error:  # continuous values, or objects that cannot be compared
+        reason = str(error).partition(". ")[0]  # the checks of scikit-learn look for its words
+        raise ValueError(f"{wrong} ({reason})") from error
+    if len(classes) < 2:
+        raise ValueError(f"y: expected two classes or more, got 1 class only, {shown(classes[0])}")
+    return classes, labels
+
+
+def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
+    """Return for each sample the number of its group; None without groups."""
+    if groups is None:
+        return None
+    groups = read_array(groups, "groups")
+    if groups.ndim != 1:
+        raise ValueError(f"groups: expected shape (n_samples,), got shape {groups.shape}")
+    _check_length(groups, n_samples, "groups")
+    _check_not_missing(groups, "groups")
+    try:
+        return np.unique(groups, return_inverse=True)[1]
+    except Exception as error:  # objects that cannot be compared
+        raise TypeError(
+            "groups: expected values of one type, such as integers or words, got "
+            f"{_kind_of(groups)}"
+        ) from error
+
+
+def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
+    """Return whether each pair is similar, from labels +1 and −1.
+
+    With `both`, refuse labels of one kind only.
+    """
+    if y is None:
+        raise ValueError(
+            "y: expected a label of +1 or -1 for each pair, got None (the estimator requires y to "
+            "be passed, but the target y is None)"
+        )
+    y = _as_labels(y)
+    _check_length(y, n_pairs, "y", "pairs")
+    _check_not_missing(y, "y")
+    if not np.all(_are_signs(y)):
+        raise ValueError(
+            "y: expected +1 for similar and -1 for dissimilar pairs, got labels "
+            f"{shown(_some_of(y))}; from booleans write np.where(similar, 1, -1)"
+        )
+    similar = np.array(y > 0, dtype=bool)
+    if both and (similar.all() or not similar.any()):
+        raise ValueError(
+            f"y: expected similar (+1) and dissimilar (-1) pairs, got 1 class only, {y[0]}"
+        )
+    return similar
+
+
+def are_pair_labels(y: Any) -> bool:
+    """Return whether the labels of a fit are −1 and +1, and both occur."""
+    labels = _as_labels(y)
+    return bool(len(labels) and np.all(_are_signs(labels)) and len(np.unique(labels)) == 2)
+
+
+def _as_labels(y: Any) -> NDArray:
+    """Return one label per sample; accept a column, with scikit-learn's warning."""
+    if scipy.sparse.issparse(y):
+        raise TypeError(f"y: expected a dense array of labels, got sparse {type(y).__name__}")
+    check_not_masked(y, "y")
+    try:
+        return column_or_1d(y, warn=True)
+    except Exception as error:  # raised by scikit-learn or the given object
+        kind = type(named_error("y", error))
+        raise kind(f"y: expected one label for each sample, got {shown(y)} ({error})") from error
+
+
+def _kind_of(labels: NDArray) -> str:
+    """Describe the type of labels for a message, with one of them as an example."""
+    kind = "objects" if labels.dtype.kind == "O" else f"dtype {labels.dtype}"
+    return f"{kind} such as {shown(labels[0])}" if len(labels) else kind
+
+
+def _check_not_missing(labels: NDArray, name: str) -> None:
+    """Raise where a label is NaN, None, infinite or missing in another way."""
+    if labels.dtype.kind == "f":
+        wrong = ~np.isfinite(labels)
+    elif labels.dtype.kind in "mM":
+        wrong = np.isnat(labels)
+    elif labels.dtype.kind == "O":
+        wrong = np.array([_is_missing(label) for label in labels], dtype=bool)
+    else:
+        return
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        what = "infinity" if labels.dtype.kind == "f" and np.isinf(labels[row]) else "NaN"
+        raise ValueError(
+            f"{name}: expected a label for each sample, got {shown(labels[row])} for sample {row} "
+            f"(Input {name} contains {what})"
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, Real) and label != label
+
+
+def _are_signs(labels: NDArray) -> NDArray[np.bool_]:
+    """Return which of the labels are the numbers +1 and −1."""
+    if labels.dtype.kind in "iuf":
+        return np.abs(labels) == 1
+    if labels.dtype.kind == "O":
+        return np.array([isinstance(x, Real) and x in (-1, 1) for x in labels], dtype=bool)
+    return np.zeros(len(labels), dtype=bool)
+
+
+def _some_of(labels: NDArray) -> list[Any]:
+    """Return up to five distinct labels for a message."""
+    try:
+        return np.unique(labels).tolist()[:5]
+    except Exception:  # objects that cannot be compared
+        return labels[:5].tolist()
+
+
+def _check_length(values: NDArray, expected: int, name: str, what: str = "samples") -> None:
+    if len(values) != expected:
+        raise ValueError(
+            f"{name}: expected one value for each of the {expected} {what}, got {len(values)} "
+            "(inconsistent numbers of samples)"
+        )

@@ -1,0 +1,256 @@
+"""Good calls of `learn_metric`, of every fit and of every method: what fuzzer and table change."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from fuzz_mutations import HARMLESS
+
+import tatml
+from tatml import (
+    GMML,
+    ITML,
+    PAPER,
+    TATML,
+    TATMLCV,
+    Blocks,
+    Dykstra,
+    Euclidean,
+    Maz,
+    Newton,
+    PairThreshold,
+    TATMLPairs,
+)
+
+
+@dataclass
+class Case:
+    """One call: of a function, or of a method of an estimator."""
+
+    target: str
+    function: Callable
+    arguments: dict[str, Any]
+    estimator: Any = None
+    kinds: dict[str, Any] = field(default_factory=dict)
+    labels: list[str] = field(default_factory=list)
+    names: frozenset[str] = frozenset()
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether only the form of the arguments was changed."""
+        labels = [label.partition(": ")[2] for label in self.labels]
+        return bool(labels) and set(labels) <= HARMLESS
+
+    def call(self) -> Any:
+        return self.function(**self.arguments)
+
+
+N_SAMPLES = 12
+SHAPES = {
+    "vectors": [(3, 1)],
+    "wide": [(15, 1)],
+    "matrices": [(3, 2)],
+    "blocks": [(3, 2), (2, 1)],
+}
+
+
+KINDS = tuple(SHAPES)
+
+
+@cache
+def samples(kind: str) -> Any:
+    """Three classes that the first row tells apart."""
+    rng = np.random.default_rng(0)
+    y = np.arange(N_SAMPLES) % 3
+    shapes = SHAPES[kind]
+    arrays = [rng.normal(size=(N_SAMPLES, *shape)) for shape in shapes]
+    for array in arrays:
+        array[:, 0] += 3 * y[:, None]
+    if kind in ("vectors", "wide"):
+        return np.ascontiguousarray(arrays[0][:, :, 0])
+    return arrays[0] if kind == "matrices" else Blocks(*arrays)
+
+
+@cache
+def classes() -> np.ndarray:
+    return np.arange(N_SAMPLES) % 3
+
+
+@cache
+def index_pairs() -> tuple[np.ndarray, np.ndarray]:
+    """Twenty index pairs of both kinds, and their labels ±1."""
+    every = np.stack(np.triu_indices(N_SAMPLES, 1), axis=1)
+    pairs = np.random.default_rng(1).permutation(every)[:20]
+    y = classes()
+    return pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+
+
+FEW = {"n_pairs_per_class": 6, "random_state": 0}
+SOLVED = [
+    {},
+    {"prior": "identity"},
+    {"prior": "auto"},
+    {"n_components": 1},
+    {"solver": Newton(max_iter=2)},
+    {"solver": Dykstra(max_iter=20)},
+    {"warm_start": True},
+]
+
+
+DRAWN = [{"pairs": "neighbors"}, {"pairs": "all"}, {"n_pairs_per_class": None}]
+TUNED = [{"threshold": 0.8}, {"c0": 2.0}, {"reduction": "sum"}, {"threshold_prior": 1.0}]
+
+
+QUICK_CV = {"Cs": [1.0, 100.0], "cv": 2, "k": 1}
+QUICK_SEARCH = {"threshold": "search", "thresholds": (0.5, 1.0), "cv": 2, "k": 1}
+
+
+LABEL_ESTIMATORS = {
+    TATML: [*SOLVED, *DRAWN, *TUNED, dict(PAPER)],
+    TATMLCV: [
+        QUICK_CV,
+        QUICK_CV | {"scoring": "auc", "solver": Newton(max_iter=5)},
+        QUICK_CV | DRAWN[0],
+    ],
+    Maz: [*SOLVED, *DRAWN, {"reduction": "sum"}, QUICK_SEARCH],
+    ITML: [*SOLVED, *DRAWN, {"bounds": (0.5, 2.0)}],
+    GMML: [{}, *DRAWN, {"prior": "identity"}, {"n_components": 1}],
+    Euclidean: [{}, *DRAWN, {"n_components": 1}],
+}
+
+
+PAIR_ESTIMATORS = {
+    TATMLPairs: [*SOLVED, *TUNED, {"class_weight": None}],
+    PairThreshold: [{}, {"metric": "cosine"}, {"class_weight": None}, {"threshold_prior": 1.0}],
+}
+
+
+@cache
+def fitted(make: type, kind: str) -> Any:
+    """An estimator fitted to good samples."""
+    index, y = index_pairs()
+    if make in LABEL_ESTIMATORS:
+        options = QUICK_CV if make is TATMLCV else {}
+        return make(**FEW | options).fit(samples(kind), classes())
+    if kind == "blocks":
+        return make(preprocessor=samples(kind)).fit(index, y)
+    return make().fit(samples(kind)[index], y)
+
+
+METHODS = (
+    "transform",
+    "pair_distance",
+    "pair_score",
+    "predict_pairs",
+    "predict",
+    "decision_function",
+    "score",
+    "set_threshold",
+    "calibrate_threshold",
+    "get_metric",
+    "get_mahalanobis_matrix",
+)
+
+
+ON_PAIRS = ("pair_distance", "pair_score", "predict_pairs")
+
+
+# Any of these calls with some of its arguments, or parameters of the estimator, replaced
+
+ESTIMATORS = {make.__name__: make for make in (*LABEL_ESTIMATORS, *PAIR_ESTIMATORS)}
+TARGETS = [
+    "learn_metric",
+    *(
+        f"{name}.{method}"
+        for name, make in ESTIMATORS.items()
+        for method in ("fit", *METHODS, "get_metric()", "get_feature_names_out")
+        if hasattr(make, method.removesuffix("()"))
+    ),
+]
+
+
+def parts_of(target: str) -> tuple[type | None, str]:
+    """Return the estimator and the method of a target; no estimator for `learn_metric`."""
+    name, _, method = target.rpartition(".")
+    return ESTIMATORS.get(name), method
+
+
+@cache
+def arguments_of(target: str) -> frozenset[str]:
+    """Return the names of the arguments of a target."""
+    make, method = parts_of(target)
+    if method == "get_metric()":
+        return frozenset({"u", "v", "squared"})
+    function = tatml.learn_metric if make is None else getattr(make, method)
+    return frozenset(inspect.signature(function).parameters) - {"self"}
+
+
+@cache
+def parameter_names(make: type) -> tuple[str, ...]:
+    """Return the names of the parameters of an estimator."""
+    return tuple(make._get_param_names())
+
+
+@cache
+def parameters_of(target: str) -> frozenset[str]:
+    """Return the parameters of the estimator that its fit does not have as arguments."""
+    make, method = parts_of(target)
+    if make is None or method != "fit":
+        return frozenset()
+    return frozenset(parameter_names(make)) - arguments_of(target)
+
+
+def good_arguments(target: str, kind: str) -> dict[str, Any]:
+    """Return arguments that the target accepts."""
+    make, method = parts_of(target)
+    X, (index, y) = samples(kind), index_pairs()
+    if make is None:
+        return {"X": X, "pairs": index, "similar": y > 0}
+    if method == "fit" and make in LABEL_ESTIMATORS:
+        return {"X": X, "y": classes()}
+    if method == "get_metric()":
+        first, second = ([array[i] for array in _arrays(X)] for i in (0, 1))
+        return {"u": first, "v": second} if kind == "blocks" else {"u": first[0], "v": second[0]}
+    pairs = index if kind == "blocks" else X[index]
+    good = {"X": X} if method == "transform" else {}
+    wanted = {"pairs": pairs, "y": y, "threshold": 1.0}
+    given = arguments_of(target)
+    good |= {name: value for name, value in wanted.items() if name in given}
+    return good | ({"X": X} if kind == "blocks" and "X" in given else {})
+
+
+def _arrays(X: Any) -> list[np.ndarray]:
+    return X.arrays if isinstance(X, Blocks) else [X]
+
+
+def changed_call(
+    target: str, given: dict[str, Any], kind: str = "vectors", again: bool = False
+) -> Case:
+    """Return a good call with some arguments or parameters replaced.
+
+    A fit is that of a new estimator or, with `again`, of one that was fitted before.
+    """
+    make, method = parts_of(target)
+    arguments = good_arguments(target, kind)
+    arguments |= {name: value for name, value in given.items() if name in arguments_of(target)}
+    names = frozenset(arguments) | arguments_of(target) | parameters_of(target)
+    if make is None:
+        return Case(target, tatml.learn_metric, arguments, names=names)
+    parameters = {name: given[name] for name in given if name not in arguments_of(target)}
+    if method != "fit":
+        model = copy.copy(fitted(make, kind))
+        function = model.get_metric() if method == "get_metric()" else getattr(model, method)
+        return Case(target, function, arguments, model, names=names)
+    options = FEW if make in LABEL_ESTIMATORS else {}
+    if kind == "blocks" and make in PAIR_ESTIMATORS:
+        options = {"preprocessor": samples(kind)}
+    model = make(**options | (QUICK_CV if make is TATMLCV else {}) | parameters)
+    if again:
+        vars(model).update(vars(fitted(make, "vectors")) | vars(model))
+    return Case(target, model.fit, arguments, model, names=names)

@@ -1,0 +1,95 @@
+"""The refusals: what is given, to whom, and the error that must come.
+
+A refusal is one bad value, or a few that are bad together, in a call that is good otherwise
+(`good_calls`). It applies to every target that its patterns match and that has all the names. The
+tables are `refused_parameters`, `refused_samples` and `refused_pairs`. The tests make each of
+these calls; the fuzzer makes them with further changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from good_calls import TARGETS, arguments_of, classes, index_pairs, parameters_of, samples
+
+from tatml import Blocks
+
+Type, Value = TypeError, ValueError
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Bad arguments or parameters, the targets that refuse them, and the error."""
+
+    given: dict[str, Any]
+    to: str  # patterns of targets
+    error: type[Exception]
+    words: str  # a regular expression that the message matches from its start
+    kind: str = "vectors"  # of the samples of the good call
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets that the patterns match and that have all the names."""
+        return [
+            target
+            for target in TARGETS
+            if any(fnmatchcase(target, pattern) for pattern in self.to.split())
+            and self.given.keys() <= arguments_of(target) | parameters_of(target)
+        ]
+
+
+FIT, BOTH = "*.fit", "learn_metric *.fit"
+BY_LABELS = "TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit"
+BY_PAIRS = "TATMLPairs.fit PairThreshold.fit"
+SOLVING = "TATML.fit TATMLCV.fit Maz.fit ITML.fit TATMLPairs.fit"
+WITH_PRIOR = f"{SOLVING} learn_metric"
+ON_PAIRS = "*.pair_distance *.pair_score *.predict_pairs *.predict *.decision_function *.score"
+AFTER_FIT = f"{ON_PAIRS} *.calibrate_threshold"
+
+X, MATRICES, BLOCKS, Y = samples("vectors"), samples("matrices"), samples("blocks"), classes()
+INDEX, SIGNS = index_pairs()
+PAIRS, SIMILAR = X[INDEX], SIGNS > 0
+N, K = len(X), len(INDEX)
+
+
+def masked(values: Any) -> np.ma.MaskedArray:
+    """Return a masked array in which every fifth entry is hidden."""
+    values = np.asarray(values)
+    return np.ma.array(values, mask=np.arange(values.size).reshape(values.shape) % 5 == 0)
+
+
+def with_entry(values: np.ndarray, row: Any, value: Any) -> np.ndarray:
+    """Return a copy with one entry, or the entries of one row, changed."""
+    changed = np.array(values)
+    changed[row] = value
+    return changed
+
+
+def as_objects(values: np.ndarray, row: Any, value: Any) -> np.ndarray:
+    """Return a copy of dtype object with one entry changed."""
+    changed = values.astype(object)
+    changed[row] = value
+    return changed
+
+
+def changed_block(m: int, array: Any) -> Blocks:
+    """Return Blocks of which one array is replaced."""
+    return Blocks(*(array if k == m else old for k, old in enumerate(BLOCKS.arrays)))
+
+
+def of(
+    name: str, to: str, error: type, words: str, *values: Any, kind: str = "vectors", **others: Any
+) -> list[Refusal]:
+    """Return one refusal for each bad value of a parameter, whose name begins the message."""
+    words = f"{name}: {words}"
+    return [Refusal({name: value} | others, to, error, words, kind) for value in values]
+
+
+def together(
+    to: str, error: type, words: str, *given: dict[str, Any], kind: str = "vectors"
+) -> list[Refusal]:
+    """Return one refusal for each dictionary of values that are bad together."""
+    return [Refusal(one, to, error, words, kind) for one in given]

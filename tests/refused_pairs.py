@@ -1,0 +1,334 @@
+"""Refusals of pairs, of their labels and weights, of preprocessors, and of calibrations."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from hostile import HUGE, HostileIterator
+from refusals import (
+    AFTER_FIT,
+    BLOCKS,
+    BY_LABELS,
+    BY_PAIRS,
+    INDEX,
+    PAIRS,
+    SIGNS,
+    SIMILAR,
+    K,
+    N,
+    Refusal,
+    Type,
+    Value,
+    X,
+    as_objects,
+    masked,
+    of,
+    together,
+    with_entry,
+)
+
+CALLS = f"{BY_PAIRS} {AFTER_FIT}"
+WITH_X = "*.pair_distance *.pair_score *.predict_pairs *.calibrate_threshold"
+JUDGED = f"{BY_PAIRS} *.score *.calibrate_threshold"
+MASKED = "expected an array without masked entries"
+ARRAY = "expected an array of shape "
+NUMBERS = np.arange(N)
+LARGEST = np.uint64(2**64 - 1)
+
+
+def looked_up(error: type, words: str, preprocessor: Any, pairs: Any = INDEX) -> list[Refusal]:
+    """Return the refusal of a preprocessor, or of the indicators that it is given."""
+    given = {"preprocessor": preprocessor, "pairs": pairs, "y": SIGNS[: len(pairs)]}
+    return together(BY_PAIRS, error, words, given)
+
+
+def indicated(error: type, words: str, preprocessor: Any, X: Any = NUMBERS) -> list[Refusal]:
+    """Return the refusal of a preprocessor by estimators of labelled samples."""
+    given = {"preprocessor": preprocessor, "X": X}
+    return together(BY_LABELS, error, f"preprocessor: expected {words}", given)
+
+
+def indices(to: str) -> list[Refusal]:
+    """Return refusals of index pairs into X."""
+    entry, integers = "expected 0 ≤ index < n_samples = 12, got index ", "expected integer sample "
+    shape = r"expected shape \(K, 2\)"
+    return [
+        *of("pairs", to, Value, entry + "12 in row 3", with_entry(INDEX, (3, 1), N), X=X),
+        *of("pairs", to, Value, entry + "-1 in row 3", with_entry(INDEX, (3, 1), -1), X=X),
+        *of(
+            "pairs",
+            to,
+            Value,
+            entry + "18446744073709551615 in row 3",
+            with_entry(INDEX.astype(np.uint64), (3, 1), LARGEST),
+            X=X,
+        ),
+        *of("pairs", to, Type, integers + "indices, got dtype float64", INDEX.astype(float), X=X),
+        *of("pairs", to, Type, integers + "indices, got dtype bool", INDEX > 3, X=X),
+        *of("pairs", to, Value, shape + r".*got shape \(2,\)", INDEX[0], X=X),
+        *of("pairs", to, Value, shape + r".*got shape \(4, 3\)", np.ones((4, 3), int), X=X),
+        *of("pairs", to, Value, shape + r".*got shape \(20, 2, 3\)", PAIRS, X=X),
+        *of("pairs", to, Value, shape + ".*got no pairs", [], INDEX[:0], X=X),
+        *of("pairs", to, Value, "expected an array with rows of equal length", [[0, 1], [2]], X=X),
+        *of("pairs", to, Type, MASKED, masked(INDEX), X=X),
+    ]
+
+
+def weights(name: str, to: str) -> list[Refusal]:
+    """Return refusals of the weights of pairs."""
+    ones, entry = np.ones(K), "expected finite, non-negative numbers, got "
+    return [
+        *of(
+            name,
+            to,
+            Value,
+            r"expected shape \(20,\), one for each pair, got shape \(3,\)",
+            ones[:3],
+        ),
+        *of(name, to, Value, entry + "-1.0 in row 4", with_entry(ones, 4, -1.0)),
+        *of(name, to, Value, entry + "nan in row 4", with_entry(ones, 4, nan)),
+        *of(name, to, Value, entry + "inf in row 4", with_entry(ones, 4, inf)),
+        *of(name, to, Value, "expected at least one positive weight, got zeros", 0 * ones),
+        *of(name, to, Type, "expected real numbers, got dtype <U1", ["a"] * K),
+        *of(name, to, Type, "expected real numbers, got dtype complex", 1j * ones),
+        *of(name, to, Type, MASKED, masked(ones)),
+    ]
+
+
+PAIRED = {
+    "pairs": of(
+        "pairs",
+        CALLS,
+        Type,
+        "expected a dense array of shape .*got sparse",
+        scipy.sparse.csr_array(X),
+    )
+    + of(
+        "pairs", CALLS, Type, "expected .*got Blocks; for pairs of Blocks give index pairs", BLOCKS
+    )
+    + of("pairs", CALLS, Value, ARRAY + r".*\(20, 2\); index pairs need a preprocessor", INDEX)
+    + of("pairs", CALLS, Value, ARRAY + r".*got shape \((12,)?\)", X[:, 0], None)
+    + of("pairs", CALLS, Value, ARRAY + r".*got shape \(20, 2, 1, 1, 1\)", np.ones((K, 2, 1, 1, 1)))
+    + of("pairs", CALLS, Value, r"expected two samples per pair.*\(20, 3, 3\)", np.ones((K, 3, 3)))
+    + of("pairs", CALLS, Value, "expected at least one pair, got shape", PAIRS[:0])
+    + of("pairs", CALLS, Value, "expected at least one feature, got shape", PAIRS[:, :, :0])
+    + of(
+        "pairs",
+        CALLS,
+        Value,
+        "expected .*got NaN or infinity in pair 7, member 1",
+        with_entry(PAIRS, (7, 1, 0), nan),
+    )
+    + of("pairs", CALLS, Value, "expected", [[[1.0], [1.0, 2.0]]] * K)
+    + of("pairs", CALLS, Type, "expected real numbers", PAIRS.astype(str))
+    + of("pairs", CALLS, Type, MASKED, masked(PAIRS))
+    + of(
+        "pairs",
+        CALLS,
+        Value,
+        r"expected entries of at most 1e\+60, .*rescale pairs",
+        1e61 * PAIRS,
+        1e160 * PAIRS,
+        1e300 * PAIRS,
+    ),
+    "index pairs": indices("learn_metric")
+    + indices(WITH_X)
+    + of(
+        "pairs",
+        "learn_metric",
+        Value,
+        "expected two different .*got 2 twice in row 3",
+        with_entry(INDEX, 3, 2),
+    )
+    + together("learn_metric", Type, "pairs, similar: expected arrays, got None", {"pairs": None})
+    + of(
+        "X", WITH_X, Value, r"expected entries of at most 1e\+60", 1e61 * X, 1e300 * X, pairs=INDEX
+    )
+    + of("X", WITH_X, Type, MASKED, masked(X), pairs=INDEX)
+    + of(
+        "X",
+        WITH_X,
+        Value,
+        "expected .*got nan in sample 7",
+        with_entry(X, (7, 1), nan),
+        pairs=INDEX,
+    ),
+    "preprocessor": looked_up(
+        IndexError, "preprocessor: expected indices from 0 to 11, got 1", X, INDEX + N
+    )
+    + looked_up(IndexError, "preprocessor: expected indices from 0 to 11, got -", X, -1 - INDEX)
+    + looked_up(IndexError, "preprocessor: expected indices from 0 to 11, got 1", BLOCKS, INDEX + N)
+    + looked_up(Type, "preprocessor: expected integer indicators.*float64", X, INDEX.astype(float))
+    + looked_up(Type, "preprocessor: expected integer .*give a function", X, INDEX.astype(str))
+    + looked_up(Type, "preprocessor: expected an array of samples.*got 5", 5)
+    + looked_up(Type, "preprocessor: expected an array of samples.*got 'samples'", "samples")
+    + looked_up(Value, "preprocessor: expected finite", with_entry(X, (7, 1), nan))
+    + looked_up(Type, "pairs: expected indicators of one type", X, as_objects(INDEX, (0, 0), "a"))
+    + looked_up(Value, ".*of indicators for the preprocessor, or", X, INDEX[0])
+    + looked_up(Value, r"pairs: expected two samples per pair.*\(4, 3\)", X, np.ones((4, 3), int))
+    + looked_up(Value, "pairs: expected at least one pair", X, INDEX[:0]),
+    "functions as preprocessor": looked_up(Value, "preprocessor: expected .*got 3", lambda _: X[:3])
+    + looked_up(Value, "preprocessor: expected . samples.*got 12", lambda _: X, INDEX[:3])
+    + looked_up(Value, "preprocessor: expected 12 samples.*got None", lambda _: None)
+    + looked_up(Value, "preprocessor: expected 12 samples.*got 3.0", lambda _: 3.0)
+    + looked_up(Value, "preprocessor: expected 12 samples.*got <object", lambda _: object())
+    + looked_up(Value, "preprocessor: expected 12 samples.*got <", lambda _: HostileIterator())
+    + looked_up(Value, "preprocessor: expected 12 samples.*got 1", lambda _: [[1.0]])
+    + looked_up(Type, "preprocessor: .*dense", lambda _: scipy.sparse.eye_array(12)),
+    "distances": [
+        refusal
+        for value, error, words in (
+            (with_entry(np.ones(K), 3, nan), Value, "at least 0, got nan for pair 3"),
+            (with_entry(np.ones(K), 3, inf), Value, "at least 0, got inf for pair 3"),
+            (with_entry(np.ones(K), 3, -1.0), Value, "at least 0, got -1.0 for pair 3"),
+            (np.ones(0), Value, r"precomputed distances of shape \(n_pairs,\), got shape \(0,\)"),
+            (PAIRS, Value, r"precomputed distances of shape \(n_pairs,\), got shape \(20, 2, 3\)"),
+            (["a"] * K, Type, "expected real numbers"),
+        )
+        for refusal in of("pairs", BY_PAIRS, error, f".*{words}", value, metric="precomputed")
+    ]
+    + of(
+        "metric",
+        BY_PAIRS,
+        Value,
+        "expected finite distances .*for pair 0",
+        lambda u, v: nan,
+        lambda u, v: -1.0,
+    )
+    + of(
+        "metric",
+        BY_PAIRS,
+        Value,
+        "",
+        lambda u, v: None,
+        lambda u, v: "far",
+        lambda u, v: np.ones(2),
+    )
+    + of("metric", BY_PAIRS, Value, "int too large", lambda u, v: HUGE)
+    + of("metric", BY_PAIRS, Type, "", lambda u, v: 1j),
+}
+
+SIGN = r"expected \+1 for similar and -1 for dissimilar pairs, got labels "
+LABELLED = {
+    "preprocessor of samples": indicated(IndexError, "indices from 0 to 11, got 12", X, NUMBERS + 1)
+    + indicated(Type, "integer indicators.*float64", X, NUMBERS * 1.0)
+    + indicated(Type, "an array of samples, Blocks or a function, got 5", 5)
+    + indicated(Value, "12 samples, one for each indicator, got 3", lambda _: X[:3])
+    + indicated(Type, "an array without masked entries", lambda _: masked(X)),
+    "similar": of(
+        "similar",
+        "learn_metric",
+        Value,
+        r"expected shape \(20,\), .*got shape \(19,\)",
+        SIMILAR[:-1],
+    )
+    + of(
+        "similar", "learn_metric", Value, r"expected shape .*got shape \(20, 1\)", SIMILAR[:, None]
+    )
+    + of("similar", "learn_metric", Value, r"expected shape .*got shape \(\)", True)
+    + of(
+        "similar", "learn_metric", Type, "expected booleans.*int64; .*write similar = y > 0", SIGNS
+    )
+    + of("similar", "learn_metric", Type, "expected booleans.*got dtype float64", SIMILAR * 1.0)
+    + of("similar", "learn_metric", Type, MASKED, masked(SIMILAR)),
+    "labels of pairs": of(
+        "y", JUDGED, Value, r"expected a label of \+1 or -1 for each pair.*None", None
+    )
+    + of("y", JUDGED, Value, "expected one value for each of the 20 pairs, got 19", SIGNS[:-1])
+    + of(
+        "y",
+        JUDGED,
+        Value,
+        r"expected similar \(\+1\) and dissimilar .*got 1 class only, -?1",
+        np.ones(K),
+        -np.ones(K),
+    )
+    + of("y", JUDGED, Value, SIGN + r"\[False, True\]; from booleans write np.where", SIMILAR)
+    + of("y", JUDGED, Value, SIGN + r"\[0, 1\]", SIMILAR * 1)
+    + of("y", JUDGED, Value, SIGN + r"\[-1, 0, 1\]", with_entry(SIGNS, 2, 0))
+    + of("y", JUDGED, Value, SIGN + r"\['a', 'b'\]", np.where(SIMILAR, "a", "b"))
+    + of(
+        "y",
+        JUDGED,
+        Value,
+        r".*for sample 2 \(Input y contains NaN",
+        with_entry(SIGNS * 1.0, 2, nan),
+    )
+    + of("y", JUDGED, Type, MASKED, masked(SIGNS)),
+    "weights": weights("weights", "learn_metric")
+    + weights("sample_weight", JUDGED)
+    + of(
+        "sample_weight",
+        JUDGED,
+        Value,
+        "expected weights that leave similar and dissimilar",
+        SIMILAR * 1.0,
+        1.0 - SIMILAR,
+    )
+    + of(
+        "sample_weight",
+        JUDGED,
+        Value,
+        "expected the largest weight to be from",
+        np.full(K, 1e-320),
+        np.full(K, 1e-150),
+        np.full(K, 1e150),
+    ),
+}
+
+CALIBRATE = "*.calibrate_threshold"
+CALIBRATED = {
+    "calibrate_threshold": of(
+        "strategy", CALIBRATE, Value, "expected one of 'accuracy', .*got 'luck'", "luck"
+    )
+    + of(
+        "min_rate",
+        CALIBRATE,
+        Type,
+        "expected a number from 0 to 1 with strategy=",
+        None,
+        strategy="max_tpr",
+    )
+    + of(
+        "min_rate",
+        CALIBRATE,
+        Value,
+        "expected a number from 0 to 1, got 1.1",
+        1.1,
+        strategy="max_tnr",
+    )
+    + of("min_rate", CALIBRATE, Value, "expected None with strategy='accuracy', got 0.5", 0.5)
+    + of(
+        "max_rate",
+        CALIBRATE,
+        Type,
+        "expected a number .*got None",
+        None,
+        strategy="false_match_rate",
+    )
+    + of(
+        "max_rate",
+        CALIBRATE,
+        Value,
+        "expected a number from 0 to 1, got 2",
+        2,
+        strategy="false_match_rate",
+    )
+    + of("beta", CALIBRATE, Value, "expected a finite number, got nan", nan)
+    + of("beta", CALIBRATE, Value, "expected a number of at most", 1e200, strategy="f_beta")
+    + of(
+        "beta", CALIBRATE, Value, "expected .*more than a float can hold", HUGE, strategy="f_beta"
+    ),
+    "calibration_params": of("calibration_params", BY_PAIRS, Type, "expected a dict, got", 3, "ab")
+    + of("calibration_params", BY_PAIRS, Value, "expected some of beta, .*got", {"luck": 1}, {1: 2})
+    + of(
+        "calibration_params", BY_PAIRS, Value, "beta: expected .*more than a float", {"beta": HUGE}
+    )
+    + of("calibration_params", BY_PAIRS, Value, "strategy: expected one of", {"strategy": "luck"})
+    + of("calibration_params", BY_PAIRS, Type, "min_rate: expected", {"strategy": "max_tpr"}),
+}
+
+TABLE = PAIRED | LABELLED | CALIBRATED

@@ -1,0 +1,305 @@
+"""What is refused: by whom, by which error, in which words, and that nothing changes."""
+
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+import refused_pairs
+import refused_parameters
+import refused_samples
+from fuzz_outcomes import SKLEARN_MESSAGES, run_case
+from good_calls import (
+    ESTIMATORS,
+    FEW,
+    LABEL_ESTIMATORS,
+    TARGETS,
+    arguments_of,
+    changed_call,
+    good_arguments,
+    parameters_of,
+    parts_of,
+)
+from hostile import ENDLESS
+from refusals import INDEX, PAIRS, SIGNS, SIMILAR, X, Y
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from tatml import ITML, TATML, Compute, Dykstra, Euclidean, Maz, Newton, PairThreshold, TATMLPairs
+from tatml import learn_metric as learn
+from tatml._estimators.inputs import check_has, unchanged_on_error
+from tatml.inspection import error_rates, threshold_interval
+
+TABLE = refused_parameters.TABLE | refused_samples.TABLE | refused_pairs.TABLE
+# Messages that do not say "expected …, got …": of scikit-learn, or about a function of the user.
+OTHER_WORDS = (
+    *SKLEARN_MESSAGES,
+    "metric: ",
+    "X: int too large to convert to float",
+    "solver: ITML's projections are for vectors in one block, got",
+    "prior='covariance': the covariance of block 0 has rank 3, expected 4",
+)
+
+
+def wrong_refusals(refusal, again):
+    """Make the calls of a refusal, and return what is wrong with how they ended."""
+    for target in refusal.targets:
+        outcome = run_case(changed_call(target, refusal.given, refusal.kind, again))
+        message = f"{type(outcome.error).__name__}: {outcome.error}"
+        for complaint in [*outcome.complaints, *wrong_words(refusal, outcome.error)]:
+            yield f"{target} with {shown(refusal.given)}: {complaint}; got {message[:300]}"
+
+
+def wrong_words(refusal, error):
+    message = str(error)
+    if not isinstance(error, refusal.error):
+        yield f"expected {refusal.error.__name__}"
+    if not re.match(refusal.words, message):
+        yield f"expected the words {refusal.words!r}"
+    if "\n" in message:
+        yield "expected one line"
+    if not re.search("expect.*got", message) and not re.match("|".join(OTHER_WORDS), message):
+        yield "expected a message that says what was expected and what was given"
+
+
+def shown(given):
+    try:
+        return repr(given)[:200]
+    except Exception:
+        return f"values of {', '.join(given)}"
+
+
+@pytest.mark.parametrize("section", TABLE)
+def test_what_is_refused_is_named_and_changes_nothing(section):
+    """Every second fit is that of an estimator that was fitted before."""
+    complaints = []
+    for number, refusal in enumerate(TABLE[section]):
+        assert refusal.targets, refusal
+        complaints += wrong_refusals(refusal, again=number % 2 == 1)
+    assert complaints == []
+
+
+def test_every_parameter_and_argument_is_in_the_table():
+    covered = {
+        (target, name)
+        for refusals in TABLE.values()
+        for refusal in refusals
+        for target in refusal.targets
+        for name in refusal.given
+    }
+    expected = {
+        (target, name)
+        for target in TARGETS
+        for name in arguments_of(target) | parameters_of(target)
+        if not target.endswith("get_feature_names_out")
+    }
+    assert sorted(expected - covered) == []
+
+
+def test_the_calls_that_the_table_changes_are_good():
+    for target in TARGETS:
+        if not target.endswith("get_feature_names_out"):
+            outcome = run_case(changed_call(target, {}))
+            assert (target, outcome.kind, outcome.complaints) == (target, "accepted", [])
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_nothing_works_before_fit(name):
+    called = [t for t in TARGETS if parts_of(t)[0] is ESTIMATORS[name]]
+    for target in called:
+        make, method = parts_of(target)
+        if method not in ("fit", "get_metric()"):
+            model = make()
+            with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+                getattr(model, method)(**good_arguments(target, "vectors"))
+            assert vars(model) == vars(make())
+    assert len(called) >= 9
+
+
+# What a table of values cannot say
+
+
+def refused(call, message, kinds=(TypeError, ValueError)):
+    """Assert that the call raises an error with this message, and no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(kinds, match=f"^{message}"):
+            call()
+
+
+def message_of(call):
+    """Return the message of a ValueError; "" if the call is accepted, converged or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            call()
+        except ValueError as error:
+            return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_target_is_checked_before_distances_are_computed(name, monkeypatch):
+    def pair_distance(*_):
+        raise AssertionError("distances were computed")
+
+    monkeypatch.setattr(ESTIMATORS[name], "pair_distance", pair_distance)
+    for refusal in TABLE["calibrate_threshold"]:
+        case = changed_call(f"{name}.calibrate_threshold", refusal.given)
+        refused(case.call, refusal.words, refusal.error)
+
+
+def test_learn_metric_checks_all_arguments_before_it_solves(monkeypatch):
+    def solve(*_, **__):
+        raise AssertionError("solved a problem that should have been refused")
+
+    monkeypatch.setattr("tatml.Newton.solve", solve)
+    sections = (
+        "C",
+        "c0",
+        "mu0",
+        "tol",
+        "margin",
+        "a table for learn_metric",
+        "index pairs",
+        "init",
+    )
+    for refusal in (refusal for section in sections for refusal in TABLE[section]):
+        if "learn_metric" in refusal.targets and refusal.given.get("solver") != "dykstra":
+            case = changed_call("learn_metric", refusal.given, refusal.kind)
+            refused(case.call, refusal.words, refusal.error)
+
+
+def test_parameters_are_checked_when_pairs_are_not_listed():
+    """TATML learns from more than two million pairs in tiles; the checks are the same."""
+    many = np.linspace(0, 1, 2002)[:, None]
+    wanted = ("C", "margin", "prior", "reduction", "solver", "threshold", "threshold_prior")
+    wanted += ("threshold_strength", "c0")
+    rows = [row for rows in TABLE.values() for row in rows if row.given.keys() <= {*wanted}]
+    rows = [row for row in rows if "TATML.fit" in row.targets and len(row.given) == 1]
+    seen = set()
+    for row in rows:
+        (name,) = row.given
+        if name in seen:
+            continue  # one value per parameter
+        seen.add(name)
+        model = TATML(pairs="all", **row.given)
+        refused(lambda m=model: m.fit(many, np.arange(2002) % 2), f"{name}: ")
+    assert seen == {*wanted}
+    y = np.arange(2002) % 2
+    words = "y: expected classes that give similar and dissimilar pairs, got no similar"
+    refused(lambda: TATML(pairs="all").fit(many, y, groups=y), words)
+
+
+@pytest.mark.parametrize("source", [np.random.RandomState, "seed", 1.5, -1])
+@pytest.mark.parametrize("solver", ["newton", "dykstra"])
+def test_settings_of_solvers_are_checked(solver, source):
+    make = {"newton": Newton, "dykstra": Dykstra}[solver]
+    call = partial(learn, X, INDEX, SIMILAR)
+    refused(lambda: call(solver=make(random_state=source)), "random_state: expected None, an int")
+    refused(lambda: make(max_iter=ENDLESS), "max_iter: expected at most")
+    refused(lambda: call(compute=Compute(max_memory="9" * 400)), "max_memory: expected")
+
+
+def test_a_distance_whose_square_overflows_is_refused():
+    model = Euclidean().fit(X)
+    model.components_ = 1e150 * np.eye(3)
+    words = "expected samples whose squared distance a float can hold, got .*rescale"
+    refused(lambda: model.pair_distance(1e10 * PAIRS), f"pairs: {words} pairs as in fit")
+    refused(lambda: model.pair_distance(INDEX, 1e10 * X), f"X: {words} X as in fit")
+
+
+def test_precomputed_distances_have_no_samples():
+    judge = PairThreshold("precomputed").fit([0.1, 0.2, 0.9], [1, 1, -1])
+    refused(lambda: judge.pair_distance(INDEX, X), "X: expected None with precomputed distances")
+    refused(lambda: judge.predict(PAIRS), "pairs: expected precomputed distances of shape")
+
+
+@pytest.mark.parametrize("mu0", [1e50, 1e100, 1e150])
+def test_extreme_parameters_never_show_a_message_of_scipy(mu0):
+    message = message_of(lambda: learn(X, INDEX, SIMILAR, mu0=mu0))
+    assert message == "" or message.startswith("C, c0, mu0, weights: expected sizes for which ")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TATML(C=1e308, reduction="sum", **FEW),
+        Maz(C=1e308, reduction="sum", **FEW),
+        ITML(1e308, bounds=(1e-9, 1e-8), prior="identity", **FEW),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_an_infinite_objective_names_the_estimators_own_parameters(model):
+    message = message_of(lambda: model.fit(X * 1e50, Y))
+    names, _, rest = message.partition(": ")
+    assert set(names.split(", ")) <= set(model.get_params())
+    assert rest.startswith("expected sizes for which ")
+
+
+def test_what_is_shown_must_be_fitted_and_have_what_is_shown():
+    metric, classifier = Euclidean().fit(X), LogisticRegression().fit(X, Y)
+    check_has(metric, "components_", "pair_distance")
+    for call, words in (
+        (
+            lambda: check_has(metric, "components_", "result_"),
+            "components_, result_, got Euclidean ",
+        ),
+        (lambda: threshold_interval(classifier, X, Y), "margin, got LogisticRegression "),
+        (lambda: error_rates(classifier, INDEX, SIGNS, X), ".*got LogisticRegression without "),
+        (lambda: error_rates(metric, INDEX, SIGNS, X), ".*got Euclidean without threshold_$"),
+    ):
+        refused(call, f"estimator: expected one with {words}", AttributeError)
+    refused(lambda: check_has(TATML(), "components_"), "This TATML", NotFittedError)
+    refused(lambda: check_has(3.0, "components_"), ".*estimator", TypeError)
+
+
+# Errors of another kind
+
+
+class Shell(BaseEstimator):
+    """An estimator without methods."""
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_any_error_in_a_fit_restores_the_estimator(error):
+    shell = Shell()
+    shell.kept_, shell.changed_, shell.removed_ = object(), object(), object()
+    before = dict(vars(shell))
+
+    def fail():
+        with unchanged_on_error(shell):
+            shell.changed_ = shell.new_ = 1
+            del shell.removed_
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert vars(shell) == before
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_interrupted_fit_restores_the_estimator(name):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    indicators = {"X": np.arange(12)} if ESTIMATORS[name] in LABEL_ESTIMATORS else {"pairs": INDEX}
+    case = changed_call(f"{name}.fit", {"preprocessor": interrupted, **indicators}, again=True)
+    before = dict(vars(case.estimator))
+    with pytest.raises(KeyboardInterrupt):
+        case.call()
+    assert vars(case.estimator).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(case.estimator).items())
+
+
+def test_without_labels_there_is_no_threshold():
+    metric = Euclidean().fit(X)
+    with pytest.raises(AttributeError, match="Euclidean has no threshold_: fit it with labels, or"):
+        metric.predict_pairs(PAIRS)
+
+
+def test_pairs_have_no_fit_transform():
+    with pytest.raises(AttributeError, match="fit_transform: TATMLPairs is fitted on pairs"):
+        TATMLPairs().fit_transform(PAIRS, SIGNS)
