@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._data.blocks import check_not_masked, read_array
+from .._data.arrays import check_not_masked, read_array
 from .._messages import named_error, shown
 
 __all__ = ["are_pair_labels", "class_labels", "group_labels", "pair_labels"]
