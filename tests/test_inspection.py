@@ -11,7 +11,7 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._estimators import labels as label_estimators
+from tatml._estimators import label_mixins as label_estimators
 from tatml.inspection import error_rates, threshold_interval
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
-from tatml._estimators import labels, tatml_cv
+from tatml._estimators import label_mixins, tatml_cv
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 GRID = [1000.0, 3.0, 30.0]  # in no order

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelThresholdMixin
+from .label_mixins import LabelThresholdMixin
 from .metric import components_of, one_or_list
 
 __all__ = ["Euclidean"]

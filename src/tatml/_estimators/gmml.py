@@ -15,8 +15,8 @@ from .._data.sampling import Strategy
 from .._optim.problem import pair_sums
 from .._validation import check_choice, check_positive, check_share
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelThresholdMixin, within_classes
-from .learning import mean_scatter
+from .label_mixins import LabelThresholdMixin, within_classes
+from .logdet_learner import mean_scatter
 from .metric import components_of, one_or_list
 from .priors import PRIORS, PriorName, make_prior
 

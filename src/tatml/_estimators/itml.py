@@ -18,8 +18,8 @@ from .._optim.problem import LogDetProblem
 from .._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from .._validation import check_bounds, check_percentiles, check_positive
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelThresholdMixin, Prior, within_classes
-from .learning import SolvingMixin, mean_scatter, prior_of
+from .label_mixins import LabelThresholdMixin, Prior, within_classes
+from .logdet_learner import SolvingMixin, mean_scatter, prior_of
 from .metric import check_components, one_or_list
 
 __all__ = ["ITML"]

@@ -19,9 +19,9 @@ from .._learn_metric import warn_unless_converged
 from .._optim.solvers import SolverLike, as_solver
 from .._validation import check_grid, check_number_or, check_random
 from .folds import Fold, check_fits_folds, folds_of
-from .held import held_model, take_fitted
+from .inner_model import held_model, take_fitted
 from .inputs import class_labels, group_labels, samples_of, unchanged_on_error
-from .labels import LabelsMixin, Prior
+from .label_mixins import LabelsMixin, Prior
 from .metric import MetricMixin
 from .tatml import TATML
 

@@ -27,8 +27,8 @@ from .inputs import (
     samples_of,
     unchanged_on_error,
 )
-from .labels import Prior, ThresholdMixin
-from .learning import LogDetLearner, within_pairs
+from .label_mixins import Prior, ThresholdMixin
+from .logdet_learner import LogDetLearner, within_pairs
 from .metric import CHUNK_NUMBERS, PairClassifierMixin
 
 __all__ = ["PairThreshold", "TATMLPairs"]

@@ -16,10 +16,10 @@ from .._learn_metric import warn_unless_converged
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._validation import check_choice, check_margin
-from .all_pairs import has_very_many_pairs, learn_from_all_pairs
+from .tatml_all_pairs import has_very_many_pairs, learn_from_all_pairs
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelPairsMixin, Prior, best_b0, within_classes
-from .learning import LogDetLearner
+from .label_mixins import LabelPairsMixin, Prior, best_b0, within_classes
+from .logdet_learner import LogDetLearner
 from .metric import row_distances
 from .thresholds import threshold_of
 

@@ -31,9 +31,9 @@ from .._validation import (
     check_words,
 )
 from .folds import check_fits_folds, folds_of
-from .held import held_model, take_fitted
+from .inner_model import held_model, take_fitted
 from .inputs import class_labels, group_labels, samples_of, unchanged_on_error
-from .labels import LabelsMixin, Prior, within_classes
+from .label_mixins import LabelsMixin, Prior, within_classes
 from .metric import MetricMixin, components_of, one_or_list, row_distances
 from .priors import PRIORS
 from .tatml import TATML

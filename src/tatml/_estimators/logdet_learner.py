@@ -27,7 +27,7 @@ from .._validation import (
     check_random,
     check_threshold,
 )
-from .labels import Prior
+from .label_mixins import Prior
 from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
 from .priors import IDENTICAL, PRIORS, make_prior, rows_of
 from .thresholds import b0_of, learnt_b0, threshold_of

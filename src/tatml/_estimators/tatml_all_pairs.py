@@ -16,8 +16,8 @@ from .._sharding.base import Setting
 from .._sharding.chunks import sharded_problem, sharded_term
 from .._validation import check_margin, check_positive
 from .inputs import class_labels, group_labels
-from .labels import within_classes
-from .learning import prior_of
+from .label_mixins import within_classes
+from .logdet_learner import prior_of
 from .metric import one_or_list
 from .thresholds import threshold_of
 
