@@ -11,7 +11,7 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._estimators import label_mixins as label_estimators
+from tatml._estimators import label_mixins
 from tatml.inspection import error_rates, threshold_interval
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -234,14 +234,14 @@ def test_samples_come_in_every_form(form):
 
 def spied_draws(monkeypatch):
     """The samples of every draw, and its pairs."""
-    draw_pairs, drawn = label_estimators.draw_pairs, []
+    draw_pairs, drawn = label_mixins.draw_pairs, []
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((blocks.arrays[0][:, :, 0], pairs.index))
         return pairs
 
-    monkeypatch.setattr(label_estimators, "draw_pairs", spy)
+    monkeypatch.setattr(label_mixins, "draw_pairs", spy)
     return drawn
 
 

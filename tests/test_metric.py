@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Blocks, Euclidean, Maz, TATMLPairs
 from tatml._data.pairs import Pairs
-from tatml._estimators.thresholds import learnt_b0
+from tatml._estimators.thresholds import learn_b0
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -418,7 +418,7 @@ def test_the_threshold_is_learnt_anew_for_the_reduced_distance(estimator, shape,
     squared = model.pair_distance(model.pairs_, samples(shape)) ** 2
     # under a prior that is scaled the root mean squared distance is 1
     mu0 = None if estimator == "Euclidean" else 1 / np.sqrt(1.5)
-    expected = learnt_b0(squared, used_pairs(model), (0.5, 3.0), strength, mu0)
+    expected = learn_b0(squared, used_pairs(model), (0.5, 3.0), strength, mu0)
     assert_allclose(model.b0_, expected, rtol=1e-9)
     assert_allclose(model.threshold_, np.sqrt(expected * np.sqrt(1.5)), rtol=1e-9)
     full = fit(estimator, shape, **options)

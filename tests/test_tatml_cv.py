@@ -213,14 +213,14 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
 
 def spied_pairs(monkeypatch):
     """Every draw: its pairs, and the samples."""
-    drawn, draw_pairs = [], labels.draw_pairs
+    drawn, draw_pairs = [], label_mixins.draw_pairs
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((pairs, blocks))
         return pairs
 
-    monkeypatch.setattr(labels, "draw_pairs", spy)
+    monkeypatch.setattr(label_mixins, "draw_pairs", spy)
     return drawn
 
 

@@ -10,10 +10,10 @@ from scipy.optimize import minimize_scalar
 from tatml import Euclidean
 from tatml._data.pairs import Pairs
 from tatml._estimators.thresholds import (
-    STRATEGIES,
+    CALIBRATION_STRATEGIES,
     b0_of,
     calibrated_threshold,
-    learnt_b0,
+    learn_b0,
     threshold_of,
 )
 
@@ -83,7 +83,7 @@ def test_the_learnt_b0_minimises_its_criterion(margin, strength, mu0, weighted):
     squared, pairs = random_pairs(0, weighted)
     unit = np.average(squared, weights=pairs.weights)
     centre = default_centre(squared, pairs, margin) if mu0 is None else mu0 * unit
-    b0 = learnt_b0(squared, pairs, margin, strength, None if mu0 is None else centre)
+    b0 = learn_b0(squared, pairs, margin, strength, None if mu0 is None else centre)
 
     def loss(relative):
         return criterion(relative * unit, squared, pairs, margin, strength, centre) / unit**2
@@ -98,8 +98,8 @@ def test_the_learnt_b0_minimises_its_criterion(margin, strength, mu0, weighted):
 @given(seed=st.integers(0, 10**6), scale=st.floats(1e-8, 1e8), mu0=st.none() | st.floats(0.1, 10))
 def test_the_learnt_b0_has_the_units_of_the_squared_distances(seed, scale, mu0):
     squared, pairs = random_pairs(seed, weighted=True)
-    plain = learnt_b0(squared, pairs, PAPER_MARGIN, 1.0, mu0)
-    scaled = learnt_b0(
+    plain = learn_b0(squared, pairs, PAPER_MARGIN, 1.0, mu0)
+    scaled = learn_b0(
         scale * squared, pairs, PAPER_MARGIN, 1.0, None if mu0 is None else scale * mu0
     )
     assert plain > 0
@@ -111,12 +111,12 @@ def test_weights_count_pairs_and_have_no_unit(seed, factor):
     squared, pairs = random_pairs(seed, weighted=True)
     counts = pairs.weights.astype(int)
     repeated = as_pairs_of(np.repeat(pairs.similar, counts))
-    weighted = learnt_b0(squared, pairs, PAPER_MARGIN, 0.3)
+    weighted = learn_b0(squared, pairs, PAPER_MARGIN, 0.3)
     assert_allclose(
-        weighted, learnt_b0(np.repeat(squared, counts), repeated, PAPER_MARGIN, 0.3), rtol=1e-10
+        weighted, learn_b0(np.repeat(squared, counts), repeated, PAPER_MARGIN, 0.3), rtol=1e-10
     )
     heavier = as_pairs_of(pairs.similar, factor * pairs.weights)
-    assert_allclose(weighted, learnt_b0(squared, heavier, PAPER_MARGIN, 0.3), rtol=1e-10)
+    assert_allclose(weighted, learn_b0(squared, heavier, PAPER_MARGIN, 0.3), rtol=1e-10)
 
 
 @pytest.mark.parametrize("margin", MARGINS)
@@ -125,7 +125,7 @@ def test_a_strong_pull_ends_at_its_centre(mu0, margin):
     squared, pairs = random_pairs(1, weighted=True)
     centre = default_centre(squared, pairs, margin) if mu0 is None else mu0
     distances = [
-        abs(learnt_b0(squared, pairs, margin, strength, mu0) - centre)
+        abs(learn_b0(squared, pairs, margin, strength, mu0) - centre)
         for strength in (1.0, 1e3, 1e6, 1e12)
     ]
     assert distances == sorted(distances, reverse=True)
@@ -136,16 +136,16 @@ def test_a_strong_pull_ends_at_its_centre(mu0, margin):
 def test_pairs_that_are_told_apart_leave_b0_at_its_centre():
     pairs = as_pairs_of([True, True, False, False])
     squared = np.array([0.1, 0.45, 2.1, 5.0])
-    assert_allclose(learnt_b0(squared, pairs, PAPER_MARGIN, 1.0, 1.0), 1.0, rtol=1e-12)
+    assert_allclose(learn_b0(squared, pairs, PAPER_MARGIN, 1.0, 1.0), 1.0, rtol=1e-12)
 
 
 def test_without_distances_b0_is_zero():
-    assert learnt_b0(np.zeros(3), as_pairs_of([True, True, False]), PAPER_MARGIN, 1.0) == 0
+    assert learn_b0(np.zeros(3), as_pairs_of([True, True, False]), PAPER_MARGIN, 1.0) == 0
 
 
 def test_a_given_centre_holds_without_distances_too():
     pairs = as_pairs_of([True, True, False])
-    b0 = learnt_b0(np.zeros(3), pairs, PAPER_MARGIN, 1.0, 0.7)
+    b0 = learn_b0(np.zeros(3), pairs, PAPER_MARGIN, 1.0, 0.7)
     # the dissimilar third costs (2 b0)²/3, the pull (b0 − 0.7)²
     assert_allclose(b0, 0.7 / (1 + 4 / 3), rtol=1e-12)
 
@@ -211,10 +211,10 @@ OPTIONS = {
 
 
 def test_every_strategy_is_tried():
-    assert set(OPTIONS) == set(STRATEGIES)
+    assert set(OPTIONS) == set(CALIBRATION_STRATEGIES)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", CALIBRATION_STRATEGIES)
 @given(pairs=calibration_pairs(), data=st.data())
 def test_no_threshold_serves_the_target_better(strategy, pairs, data):
     distances, similar, weights = pairs
@@ -298,7 +298,7 @@ def test_neighbouring_numbers_are_told_apart(distance):
     assert distances[0] < threshold <= distances[1]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", CALIBRATION_STRATEGIES)
 @given(pairs=calibration_pairs(always_weighted=True), data=st.data())
 def test_weights_repeat_pairs(strategy, pairs, data):
     distances, similar, weights = pairs

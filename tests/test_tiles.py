@@ -223,7 +223,7 @@ def test_the_estimator_does_not_list_very_many_pairs(arrays, monkeypatch, reduct
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         listed = TATML(C, **options).fit(X, labels, groups)
-        monkeypatch.setattr("tatml._estimators.all_pairs.LISTED", 0)
+        monkeypatch.setattr("tatml.TATML._most_listed_pairs", 0)
         summed = TATML(C, **options).fit(X, labels, groups)
     assert summed.pairs_ is None
     assert len(listed.pairs_) > 0
@@ -232,6 +232,6 @@ def test_the_estimator_does_not_list_very_many_pairs(arrays, monkeypatch, reduct
 
 
 def test_the_estimator_says_what_is_missing(monkeypatch):
-    monkeypatch.setattr("tatml._estimators.all_pairs.LISTED", 0)
+    monkeypatch.setattr("tatml.TATML._most_listed_pairs", 0)
     with pytest.raises(ValueError, match=r"^y: expected classes that give .* got no similar"):
         TATML(pairs="all").fit(np.eye(4), [0, 1, 2, 3])

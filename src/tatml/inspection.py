@@ -94,7 +94,7 @@ def threshold_interval(
     else:
         draw = _sample_resamples(X, y, groups, rng)
     thresholds = [model.fit(*next(draw)).threshold_ for _ in range(count)]
-    return _interval(estimator.threshold_, np.array(thresholds), confidence_level)
+    return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
 
 
 def error_rates(
@@ -147,35 +147,35 @@ def error_rates(
     check_share("confidence_level", confidence_level)
     count = check_count("n_resamples", n_resamples, least=2)
     rows = [
-        _rates(same, similar, weights)
-        for weights in _resampled(index, len(similar), similar, count, rng)
+        _compute_rates(same, similar, weights)
+        for weights in _resample_weights(index, len(similar), similar, count, rng)
     ]
-    values = _rates(same, similar, np.ones(len(similar)))
+    values = _compute_rates(same, similar, np.ones(len(similar)))
     columns = zip(values, np.transpose(rows), strict=True)
-    parts = [_interval(value, column, confidence_level) for value, column in columns]
+    parts = [_make_interval(value, column, confidence_level) for value, column in columns]
     return Bunch(false_non_match=parts[0], false_match=parts[1], balanced_accuracy=parts[2])
 
 
-def _rates(same: NDArray, similar: NDArray, weights: Numbers) -> tuple[float, float, float]:
+def _compute_rates(same: NDArray, similar: NDArray, weights: Numbers) -> tuple[float, float, float]:
     missed = float(np.average(~same[similar], weights=weights[similar]))
     passed = float(np.average(same[~similar], weights=weights[~similar]))
     return missed, passed, 1 - (missed + passed) / 2
 
 
-def _resampled(
+def _resample_weights(
     index: NDArray | None, n_pairs: int, similar: NDArray, n_resamples: int, rng: Any
 ) -> Iterator[Numbers]:
     """Weights of the pairs in each resample; one that lost all pairs of a kind is drawn anew."""
     n_units = n_pairs if index is None else int(index.max()) + 1
     while n_resamples > 0:
-        counts = _counts(n_units, rng)
+        counts = _draw_counts(n_units, rng)
         weights = counts if index is None else counts[index[:, 0]] * counts[index[:, 1]]
         if weights[similar].any() and weights[~similar].any():
             n_resamples -= 1
             yield weights
 
 
-def _counts(n: int, rng: Any) -> Numbers:
+def _draw_counts(n: int, rng: Any) -> Numbers:
     return np.bincount(rng.choice(n, n), minlength=n).astype(float)
 
 
@@ -226,13 +226,13 @@ def _pair_resamples(
         base = as_weights(sample_weight, len(similar), "sample_weight")
     index = shared_samples(estimator, pairs, None)
     while True:
-        (weights,) = _resampled(index, len(similar), similar, 1, rng)
+        (weights,) = _resample_weights(index, len(similar), similar, 1, rng)
         weights = weights * base
         if weights[similar].any() and weights[~similar].any():
             yield pairs, y, weights
 
 
-def _interval(value: float, distribution: Numbers, confidence_level: float) -> Bunch:
+def _make_interval(value: float, distribution: Numbers, confidence_level: float) -> Bunch:
     tail = 50 * (1 - check_share("confidence_level", confidence_level))
     low, high = np.percentile(distribution, [tail, 100 - tail])
     return Bunch(value=float(value), low=float(low), high=float(high), distribution=distribution)

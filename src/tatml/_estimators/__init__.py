@@ -1,4 +1,4 @@
-"""The estimators: parameters, validation, fit, fitted attributes."""
+"""The estimators, one per module; `tatml` makes them public."""
 
 from .euclidean import Euclidean
 from .gmml import GMML

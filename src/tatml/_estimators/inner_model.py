@@ -1,4 +1,4 @@
-"""TATML inside another estimator: made from its parameters, and its fitted attributes copied."""
+"""The TATML model that `Maz` and `TATMLCV` fit inside."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from sklearn.base import BaseEstimator
 
 from .tatml import TATML
 
-__all__ = ["held_model", "take_fitted"]
+__all__ = ["make_inner_model", "copy_fitted"]
 
 
-def held_model(owner: BaseEstimator, size_names: Sequence[str], **changes: Any) -> TATML:
-    """Make a TATML with the parameters that it shares with its owner, apart from the changes.
+def make_inner_model(
+    owner: BaseEstimator, scale_parameters: Sequence[str], **changes: Any
+) -> TATML:
+    """Return a TATML with the parameters that it shares with its owner, except for `changes`.
 
-    Error messages name `size_names`, the owner's parameters that scale the objective; the weight
-    of the pairs comes first. The samples are given as Blocks, so there is no preprocessor.
+    `scale_parameters` are the owner's parameters that scale the objective, the weight of the pairs
+    first: error messages name them. The preprocessor is not passed on, because the inner model is
+    fitted to Blocks.
     """
     shared = set(TATML._get_param_names()) - {"preprocessor"}
     given = {name: value for name, value in owner.get_params(deep=False).items() if name in shared}
     model = TATML(**given | changes)
-    model._size_names = tuple(size_names)
+    model._scale_parameters = tuple(scale_parameters)
     return model
 
 
-def take_fitted(owner: BaseEstimator, model: TATML) -> None:
-    """Copy the fitted attributes of a held model to its owner."""
+def copy_fitted(owner: BaseEstimator, model: TATML) -> None:
+    """Copy the fitted attributes of the inner model to its owner."""
     for name, value in vars(model).items():
         if name.endswith("_"):
             setattr(owner, name, value)

@@ -1,4 +1,4 @@
-"""Learning from pairs: TATMLPairs (metric and threshold) and PairThreshold (threshold alone)."""
+"""Estimators fitted to pairs: TATMLPairs (metric and threshold), PairThreshold (threshold)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from .inputs import (
 from .label_mixins import Prior, ThresholdMixin
 from .logdet_learner import LogDetLearner, within_pairs
 from .metric import CHUNK_NUMBERS, PairClassifierMixin
+from .thresholds import check_both_count
 
 __all__ = ["PairThreshold", "TATMLPairs"]
 
@@ -38,7 +39,7 @@ CLASSES = np.array([-1, 1])
 
 
 class _NotForPairs:
-    """A method of transformers that what is fitted on pairs does not have."""
+    """A descriptor that hides `fit_transform`, which TATMLPairs inherits but cannot offer."""
 
     def __get__(self, instance: Any, owner: type) -> NoReturn:
         raise AttributeError(
@@ -48,61 +49,64 @@ class _NotForPairs:
 
 
 class TATMLPairs(PairClassifierMixin, LogDetLearner):
-    """Threshold Auto-Tuning Metric Learning from pairs that are the same or different.
+    """Threshold Auto-Tuning Metric Learning from similar and dissimilar pairs.
 
     Learns a metric and its threshold from pairs of samples that are known to be similar (+1) or
-    dissimilar (−1), as one convex problem with a certificate. As a classifier of pairs it answers
-    for new ones; as a metric it transforms samples.
+    dissimilar (−1). The problem is convex and solved to a certificate, `result_.gap`. The fitted
+    estimator classifies new pairs with `predict`, and embeds samples with `transform`.
 
     Parameters
     ----------
     C : float, default=1000.0
-        Weight of the pairs against the prior: of their *mean* loss, or of its sum with
-        ``reduction="sum"``; see `TATML`.
+        Weight of the pairs relative to the prior. It multiplies the *mean* loss of the pairs, or
+        the sum with ``reduction="sum"``; see `TATML`.
     threshold : "auto" or float, default="auto"
-        "auto" learns the threshold (b0); a number fixes it, in the units of `pair_distance`.
+        "auto" learns the threshold (b0). A number fixes it, in the units of `pair_distance`.
     threshold_prior : float or None, default=None
-        Where the threshold is pulled to (μ0), in the units of `pair_distance`. None: the root mean
-        square of the pairs' distances under the prior.
+        The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
+        root mean squared distance of the pairs under the prior.
     threshold_strength : float, default=1.0
-        How strongly it is pulled there (ρ of c0 = ρ c Σ w).
+        The strength ρ of this pull, relative to the weight of the pairs: c0 = ρ c Σ w.
     c0 : float or None, default=None
-        The strength as an absolute number instead.
+        The strength of the pull as an absolute number. None: set by `threshold_strength`.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
     prior : str, or list of M arrays of shape (n_m, n_m), default="auto"
-        The metric to stay close to (W0); see `TATML`. "within" and "discriminant" take
-        the shrunk scatter of the differences of similar pairs for the scatter within classes.
+        The metric that the learnt one stays close to (W0); see `TATML`. For "within" and
+        "discriminant", the differences of similar pairs give the scatter within classes.
     class_weight : dict, "balanced" or None, default="balanced"
-        Weights of the classes −1 and 1. "balanced" gives both the same total weight, so that the
-        threshold is where both kinds of error count the same, however many pairs of each kind were
-        given; with None every pair counts the same.
+        Weights of the classes −1 and 1. "balanced" gives both the same total weight: the learnt
+        threshold balances false matches and false non-matches, however many pairs of each kind
+        are given. None gives every pair the same weight.
     reduction : {"mean", "sum"}, default="mean"
-        Whether C weighs the mean or the sum of the pairs' losses.
+        Whether C multiplies the mean or the sum of the losses of the pairs.
     n_components : int, sequence of M int, or None, default=None
-        Rows of `components_` in each block; see `TATML`.
+        Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
-        Where to find the samples of index pairs: an array or Blocks that is indexed, or a function
-        of an array of indicators that returns one of these. This is the way to give pairs of
-        samples that are several matrices.
-    solver, tol, warm_start, random_state, verbose
+        Where to find the samples of index pairs: an array or Blocks to index, or a function that
+        takes an array of indicators and returns one of these. Needed for pairs of samples that
+        consist of several matrices.
+    solver, tol, warm_start, verbose
         See `TATML`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the random draws of the solver, unless it has a `random_state` of its own. No pairs
+        are drawn.
 
     Attributes
     ----------
     classes_ : array([-1, 1])
-        Different, and the same.
+        −1 for different, 1 for the same.
     pairs_ : int array of shape (n_pairs, 2)
-        The pairs as indices into the samples, in the order in which they were given; with a
-        preprocessor into the sorted distinct indicators.
+        The pairs as row numbers of the samples, in the given order. With a preprocessor, row i is
+        the i-th of the sorted distinct indicators.
     similar_ : bool array of shape (n_pairs,)
-        Which of them are similar.
+        Which of these pairs are similar.
     components_, threshold_, b0_, result_, prior_, block_shapes_, n_iter_, n_features_in_
         See `TATML`.
 
     See Also
     --------
-    PairThreshold : keeps a given distance and learns the threshold alone.
+    PairThreshold : Keeps a given distance and learns only the threshold.
 
     Examples
     --------
@@ -111,7 +115,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
     >>> rng = np.random.default_rng(0)
     >>> same = rng.random(500) < 0.5
     >>> a = rng.normal(size=(500, 4))
-    >>> b = rng.normal(size=(500, 4))  # only the first number tells the same from different
+    >>> b = rng.normal(size=(500, 4))  # only the first feature separates the two kinds
     >>> b[:, 0] = a[:, 0] + np.where(same, 0.1, 2.0) * rng.normal(size=500)
     >>> pairs, y = np.stack([a, b], axis=1), np.where(same, 1, -1)
     >>> verifier = TATMLPairs().fit(pairs[:400], y[:400])
@@ -171,23 +175,28 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n) or (n_pairs, 2, n, n')
-            Pairs of vectors or matrices; or, with a preprocessor, of indicators: (n_pairs, 2).
+            Pairs of vectors or matrices. With a preprocessor, pairs of indicators of shape
+            (n_pairs, 2).
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different.
         sample_weight : array-like of shape (n_pairs,), optional
-            How much each pair counts.
+            Weights of the pairs.
         calibration_params : dict, optional
-            If given, `calibrate_threshold` is called with it on the same pairs, and its threshold
-            takes the place of the learnt one. Better to call it on pairs that were held out.
+            If given, `calibrate_threshold` is called with these parameters on the training pairs,
+            and replaces the learnt threshold. Calling it on held-out pairs is better.
+
+        Returns
+        -------
+        self
         """
         if calibration_params is not None:
             calibration_params = self._checked_calibration(calibration_params)
         with unchanged_on_error(self):
             threshold = self._given_threshold()
             blocks, index = pair_samples(self, pairs, reset=True)
-            chosen = labelled_pairs(index, y, self.class_weight, sample_weight)
+            chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
-            counted = samples_that_count(blocks, chosen)
+            counted = select_weighted_samples(blocks, chosen)
             result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold, counted)
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight} | calibration_params
@@ -218,43 +227,43 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
 
 
 class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
-    """A threshold for a distance that stays as it is: same or different, on any embedding.
+    """A threshold for a given distance, which separates similar from dissimilar pairs.
 
-    Learns from pairs with labels ±1 only where to put the threshold, by the criterion by which
-    TATML tunes its own: the squared hinge on both sides of a margin.
+    Learns only the threshold, from pairs with labels ±1, by TATML's criterion: a squared hinge
+    loss on both sides of a margin. Use it to verify pairs with any embedding.
 
     Parameters
     ----------
     metric : str or callable, default="euclidean"
-        "euclidean", "cosine" (1 − cosine of the angle), "manhattan" or another name or function
-        that `sklearn.metrics.pairwise.paired_distances` knows; or "precomputed".
+        "precomputed", or a metric of `sklearn.metrics.pairwise.paired_distances`: "euclidean",
+        "cosine" (1 − cosine of the angle), "manhattan", another name, or a function.
     threshold_prior : float or None, default=None
-        Where the threshold is pulled to, in the units of the distance. None: the root mean square
-        of the distances.
+        The value that the threshold is pulled to, in the units of the distance. None: the root mean
+        squared distance of the pairs.
     threshold_strength : float, default=1.0
-        How strongly (ρ).
+        The strength ρ of this pull, relative to the mean loss of the pairs.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d), for squared distances; see `TATML`.
     class_weight : dict, "balanced" or None, default="balanced"
         Weights of the classes −1 and 1; see `TATMLPairs`.
     preprocessor : array, Blocks, callable or None, default=None
         Where to find the samples of index pairs; see `TATMLPairs`. Samples of several matrices
-        count as one long vector: all their entries.
+        are treated as one vector of all their entries.
 
     Attributes
     ----------
     classes_ : array([-1, 1])
-        Different, and the same.
+        −1 for different, 1 for the same.
     threshold_ : float
         The threshold, in the units of the distance.
     b0_ : float
-        The same in squared units: threshold_² over √(γ_s γ_d).
+        The threshold in squared units: b0 = threshold_² / √(γ_s γ_d).
     n_features_in_, block_shapes_
-        See `TATML`; not for precomputed distances.
+        See `TATML`. Not set for precomputed distances.
 
     See Also
     --------
-    TATMLPairs : learns the metric as well.
+    TATMLPairs : Learns the metric as well.
 
     Examples
     --------
@@ -296,18 +305,30 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different.
         sample_weight : array-like of shape (n_pairs,), optional
-            How much each pair counts.
+            Weights of the pairs.
+
+        Returns
+        -------
+        self
         """
         with unchanged_on_error(self):
             distances = self._distances(pairs, reset=True)
             index = np.zeros((len(distances), 2), dtype=np.intp)
-            chosen = labelled_pairs(index, y, self.class_weight, sample_weight)
+            chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
             self._learn_threshold(distances, chosen)
         return self
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """The distance of each pair, shape (n_pairs,), as `metric` has it."""
+        """Return the distance of each pair by `metric`, shape (n_pairs,).
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n), (n_pairs, 2) or (n_pairs,)
+            Pairs of samples, index pairs with `X` or a preprocessor, or precomputed distances.
+        X : Blocks or array-like, optional
+            The samples that index pairs refer to.
+        """
         check_is_fitted(self)
         if X is None:
             return self._distances(pairs, reset=False)
@@ -325,11 +346,13 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
             return given_distances(pairs)
         return self._measure(*pair_samples(self, pairs, reset=reset))
 
-    def _measure(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _measure(
+        self, blocks: Blocks, index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
+    ) -> NDArray[np.float64]:
         rows = np.concatenate([a.reshape(len(a), -1) for a in blocks.arrays], axis=1)
         rows = rows.astype(np.float64, copy=False)
         distances = [np.empty(0)]
-        step = max(1, CHUNK_NUMBERS // rows.shape[1])
+        step = max(1, chunk_numbers // rows.shape[1])
         for start in range(0, len(index), step):
             i, j = index[start : start + step].T
             distances.append(self._paired(rows[i], rows[j]))
@@ -337,46 +360,46 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
 
     def _paired(self, first: NDArray, second: NDArray) -> NDArray:
         try:
-            with np.errstate(all="ignore"):  # what is not finite is refused
+            with np.errstate(all="ignore"):  # given_distances refuses what is not finite
                 return paired_distances(first, second, metric=self.metric)
-        except (TypeError, ValueError, OverflowError) as error:  # of what a function returned
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as error:  # the user's function may return anything
             raise named_error("metric", error) from error
 
 
-def labelled_pairs(index: NDArray[np.intp], y: Any, class_weight: Any, sample_weight: Any) -> Pairs:
-    """Index pairs with labels ±1 and the weights that both parameters give."""
+def make_labelled_pairs(
+    index: NDArray[np.intp], y: Any, class_weight: Any, sample_weight: Any
+) -> Pairs:
+    """Return index pairs with labels ±1, weighted by class and by pair."""
     similar = pair_labels(y, len(index))
     weights = None
     if sample_weight is not None:
         weights = as_sample_weight(sample_weight, len(index))
-        _check_both_count(weights, similar, "sample_weight")
+        check_both_count(similar, weights)
     if class_weight is not None:
         try:
             by_class = compute_sample_weight(class_weight, np.where(similar, 1, -1))
-        except Exception as error:  # of scikit-learn, in words of its own
+        except Exception as error:  # scikit-learn's message does not name class_weight
             raise ValueError(
                 "class_weight: expected 'balanced', None or a dict of weights for -1 and 1, got "
                 f"{shown(class_weight)}"
             ) from error
         by_class = as_sample_weight(by_class, len(index), "class_weight")
-        _check_both_count(by_class, similar, "class_weight")
-        if weights is not None and isinstance(class_weight, str):  # balance weights, not numbers
+        check_both_count(similar, by_class, "class_weight")
+        if weights is not None and isinstance(
+            class_weight, str
+        ):  # balance the total weights, not the counts
             totals = np.where(similar, weights[similar].sum(), weights[~similar].sum())
             by_class = 0.5 * weights.sum() / totals
         weights = by_class if weights is None else by_class * weights
     return Pairs(np.asfortranarray(index), similar, weights)
 
 
-def _check_both_count(weights: NDArray[np.float64], similar: NDArray[np.bool_], name: str) -> None:
-    if not (weights[similar].any() and weights[~similar].any()):
-        raise ValueError(
-            f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
-            "of one class"
-        )
-
-
-def samples_that_count(blocks: Blocks, pairs: Pairs) -> Blocks:
-    """Those of pairs with a positive weight: the others are as if they were not given."""
+def select_weighted_samples(blocks: Blocks, pairs: Pairs) -> Blocks:
+    """Return the samples of pairs with a positive weight; the others must not matter."""
     if pairs.weights is None or pairs.weights.all():
         return blocks
     return blocks[np.unique(pairs.index[pairs.weights > 0])]
