@@ -14,9 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics import roc_auc_score
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks, as_real_array
@@ -25,9 +23,9 @@ from .._messages import shown
 from .._validation import as_list, check_count, check_flag, check_not_negative
 from .inputs import index_pairs, pair_labels, pair_samples, samples_of
 from .priors import rows_of
-from .thresholds import CalibrationStrategy, calibrated_threshold, check_both_count, check_target
+from .thresholds import CalibrationStrategy, calibrated_threshold, check_target
 
-__all__ = ["LearntMetric", "MetricMixin", "PairClassifierMixin", "PairJudge"]
+__all__ = ["LearntMetric", "MetricMixin", "PairJudge"]
 
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
@@ -192,43 +190,6 @@ class PairJudge(ABC):
             sample_weight=sample_weight,
         )
         return self
-
-
-class PairClassifierMixin(PairJudge, ClassifierMixin):
-    """A classifier of pairs: +1 for the same, −1 for different."""
-
-    # Pairs take the place of X, so they are not metadata to be routed.
-    __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__decision_function = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
-
-    def predict(self, pairs: ArrayLike) -> NDArray:
-        """Predict +1 for pairs that are the same and −1 for the others, shape (n_pairs,)."""
-        return self.predict_pairs(pairs)
-
-    def decision_function(self, pairs: ArrayLike) -> NDArray:
-        """Return `threshold_` minus the distance, shape (n_pairs,): positive for the same."""
-        return self._margin_of(pairs)
-
-    def score(
-        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Return the area under the ROC curve of `pair_score`; it does not use the threshold."""
-        scores = self.pair_score(pairs)
-        similar = pair_labels(y, len(scores))
-        if sample_weight is not None:
-            sample_weight = as_sample_weight(sample_weight, len(scores))
-            check_both_count(similar, sample_weight)
-        return roc_auc_score(similar, scores, sample_weight=sample_weight)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return tags that allow pairs as samples and two classes only."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.two_d_array = self.preprocessor is not None
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):

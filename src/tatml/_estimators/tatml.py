@@ -102,7 +102,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
     n_pairs_per_class : int or None, default=None
         Number of pairs per class for "random". Half of them are similar; the other half have one
         sample in the class and one outside. Default: 500 per class, raised to 5,000 in total if
-        needed, capped at 50,000. There are fewer pairs if there are not enough samples.
+        needed, capped at 50,000 (but at least 10 per class). Classes with few samples give fewer.
     n_neighbors : int, default=3
         Number of neighbours of each kind per sample, for "neighbors".
     reduction : {"mean", "sum"}, default="mean"
