@@ -166,7 +166,7 @@ def check_both_count(
     if weights is not None and not (weights[similar].any() and weights[~similar].any()):
         raise ValueError(
             f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
-            "pairs of one kind"
+            "pairs of one class"
         )
 
 
