@@ -58,16 +58,16 @@ def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
         warn_user(f"cv: {message}")
     if not folds:
         raise ValueError(f"cv: expected at least one fold, got {shown(cv)}")
-    return [_checked_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
+    return [_check_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
 
 
-def _checked_fold(number: int, fold: Any, n_samples: int) -> Fold:
+def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:
     """Return the rows of both parts of a fold; the user's own splitter may return anything."""
     train, test = check_two("cv", fold, "folds of two index arrays")
-    return _fold_part(number, train, n_samples), _fold_part(number, test, n_samples)
+    return _check_fold_part(number, train, n_samples), _check_fold_part(number, test, n_samples)
 
 
-def _fold_part(number: int, rows: Any, n_samples: int) -> Index:
+def _check_fold_part(number: int, rows: Any, n_samples: int) -> Index:
     rows = read_array(rows, "cv")
     if rows.dtype.kind == "b" and rows.shape == (n_samples,):
         rows = np.flatnonzero(rows)

@@ -129,7 +129,7 @@ class GMML(LabelThresholdMixin, BaseEstimator):
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
             prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
-            L = _factors(similar, dissimilar, prior, t, regularization)
+            L = _compute_factors(similar, dissimilar, prior, t, regularization)
             L = [
                 lower / np.sqrt(np.sum(lower * (S @ lower)))
                 for lower, S in zip(L, both, strict=True)
@@ -149,7 +149,7 @@ def _check_spread(scatter: Sequence[NDArray]) -> None:
             )
 
 
-def _factors(
+def _compute_factors(
     similar: Sequence[NDArray],
     dissimilar: Sequence[NDArray],
     prior: Sequence[NDArray],
@@ -160,7 +160,7 @@ def _factors(
     parts = zip(similar, dissimilar, prior, strict=True)
     try:
         with np.errstate(all="ignore"):  # a result that is not finite is refused below
-            L = [_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
+            L = [_compute_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
     except np.linalg.LinAlgError:
         L = [np.array(np.nan)]
     if not all(np.all(np.isfinite(factor)) for factor in L):
@@ -171,8 +171,10 @@ def _factors(
     return L
 
 
-def _factor(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
-    """Return a triangular factor of the regularised S⁻¹ #_t D; the prior is the identity in it."""
+def _compute_factor(
+    S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float
+) -> NDArray:
+    """Return a triangular factor of the regularised S⁻¹ #_t D, in coordinates with W0 = I."""
     C = np.linalg.cholesky(W0)
     S, D = C.T @ S @ C, C.T @ D @ C
     ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))

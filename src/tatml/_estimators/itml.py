@@ -147,11 +147,13 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
             pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)
             within = within_classes(blocks, labels)
-            problem, prior = _at_prior(blocks, pairs, within, gamma, self.prior)
+            problem, prior = _build_at_prior(blocks, pairs, within, gamma, self.prior)
             squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)
             self.bounds_ = self._bounds(squared)
-            self._solve(_with_bounds(problem, pairs, gamma, self.bounds_), blocks, SCALE_PARAMETERS)
+            self._solve(
+                _replace_bounds(problem, pairs, gamma, self.bounds_), blocks, SCALE_PARAMETERS
+            )
             self.prior_ = one_or_list(prior)
             self._learn_from(blocks, pairs)
         warn_unless_converged(self.result_)
@@ -166,7 +168,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         return float(low), float(max(high, low))
 
 
-def _at_prior(
+def _build_at_prior(
     blocks: Blocks,
     pairs: Pairs,
     within: Sequence[NDArray[np.float64]],
@@ -180,7 +182,7 @@ def _at_prior(
     return plain.with_prior(W0), W0
 
 
-def _with_bounds(
+def _replace_bounds(
     problem: LogDetProblem, pairs: Pairs, gamma: float, bounds: tuple[float, float]
 ) -> LogDetProblem:
     """Return the problem with the given bounds of similar and of dissimilar pairs."""

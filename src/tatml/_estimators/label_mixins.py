@@ -40,7 +40,7 @@ Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 
 
 class LabelsMixin:
-    """The scikit-learn tags of an estimator that is fitted to labels."""
+    """Mixin with the scikit-learn tags of estimators that are fitted to labels."""
 
     def __sklearn_tags__(self) -> Any:
         """Return tags that require labels and allow matrices as samples."""
@@ -51,7 +51,7 @@ class LabelsMixin:
 
 
 class LabelPairsMixin(LabelsMixin):
-    """Draws pairs from labels, as the parameters of the estimator say."""
+    """Mixin that draws pairs from labels, as the parameters of the estimator say."""
 
     pairs: Strategy
     n_pairs_per_class: int | None
@@ -97,7 +97,7 @@ class LabelPairsMixin(LabelsMixin):
 
 
 class ThresholdMixin:
-    """Learns the threshold of given distances by TATML's criterion."""
+    """Mixin that learns the threshold of given distances by TATML's criterion."""
 
     margin: tuple[float, float]
     threshold_prior: float | None
@@ -112,7 +112,7 @@ class ThresholdMixin:
 
 
 class LabelThresholdMixin(ThresholdMixin, LabelPairsMixin, MetricMixin):
-    """Learns the threshold of a fitted metric, from pairs drawn from labels."""
+    """Mixin that learns the threshold of a fitted metric, from pairs drawn from labels."""
 
     def _learn_from(self, blocks: Blocks, pairs: Pairs) -> None:
         """Store the drawn pairs, and learn the threshold of their distances."""

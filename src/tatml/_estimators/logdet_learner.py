@@ -49,7 +49,7 @@ SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_streng
 
 
 class SolvingMixin:
-    """Solves a problem with the solver parameters of the estimator."""
+    """Mixin that solves a problem with the solver parameters of the estimator."""
 
     n_components: int | Sequence[int] | None
     solver: SolverLike
@@ -84,7 +84,7 @@ class SolvingMixin:
 
 
 class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
-    """Learns a metric and its threshold from index pairs by solving TATML's problem."""
+    """Base class that learns a metric and its threshold from index pairs: TATML's problem."""
 
     _samples_name = "X"  # the name of the samples in the signature of fit, for error messages
     # The names of the parameters that scale the objective, for error messages; the weight of the
@@ -112,7 +112,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         self._check_words()
         margin = check_margin(self.margin)
         check_components(self.n_components, [n for n, _ in blocks.block_shapes])
-        problem, prior = self._problem(blocks, pairs, within, margin, threshold, counted)
+        problem, prior = self._build_problem(blocks, pairs, within, margin, threshold, counted)
         self._solve(problem, counted, self._scale_parameters)
         self.prior_ = one_or_list(prior)
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
@@ -128,7 +128,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         as_solver(self.solver)
         check_choice("reduction", self.reduction, ("mean", "sum"))
 
-    def _problem(
+    def _build_problem(
         self,
         blocks: Blocks,
         pairs: Pairs,
@@ -144,7 +144,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         prior = prior_of(self.prior, counted or blocks, scatter, within, self._samples_name)
         c0, mu0 = self._threshold_term(prior, scatter, margin, threshold)
         problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
-        return self._weighted(problem, pairs, margin, check_positive("C", self.C)), prior
+        return self._reweight(problem, pairs, margin, check_positive("C", self.C)), prior
 
     def _threshold_term(
         self,
@@ -160,7 +160,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
         return self._c0(), self._mu0(margin, mean_distance)
 
-    def _weighted(
+    def _reweight(
         self, problem: LogDetProblem, pairs: Pairs, margin: tuple[float, float], C: float
     ) -> LogDetProblem:
         """Return the problem with the weights that C gives to the pairs and to the threshold."""
@@ -224,7 +224,7 @@ def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.
 def prior_of(
     prior: Prior, blocks: Blocks, scatter: Matrices, within: Matrices, samples_name: str = "X"
 ) -> list[NDArray[np.float64]]:
-    """Return W0, one matrix per block: a named prior of the data, or given matrices, checked."""
+    """Return W0, one matrix per block: a named prior, or given matrices after a check."""
     if isinstance(prior, str):
         check_choice("prior", prior, PRIORS)
         return make_prior(prior, blocks, scatter, within, samples_name)

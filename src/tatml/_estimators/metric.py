@@ -73,9 +73,8 @@ class LearntMetric:
 def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     """Return one sample of a block; it may be given flat, and a 1×1 sample as a number."""
     array = values
-    if (
-        type(values) is not np.ndarray or values.dtype != np.float64
-    ):  # neighbour searches call this often
+    # Neighbour searches call this often: do not convert what is an array already.
+    if type(values) is not np.ndarray or values.dtype != np.float64:
         array = as_real_array(values, "u, v").astype(np.float64, copy=False)
     size = prod(shape)
     if array.shape not in {shape, (size,), (1, size)} and not array.size == size == 1:
@@ -84,7 +83,7 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
 
 
 class PairJudge(ABC):
-    """Predicts whether pairs are the same, by a distance and its threshold."""
+    """Mixin that predicts whether pairs are the same, by a distance and its threshold."""
 
     @abstractmethod
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
@@ -193,7 +192,7 @@ class PairJudge(ABC):
 
 
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """A metric with `components_`: the Euclidean distance after `transform`."""
+    """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
     def transform(self, X: Blocks | ArrayLike) -> NDArray:
         """Embed samples so that their Euclidean distance is the learnt distance.

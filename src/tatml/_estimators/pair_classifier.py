@@ -58,7 +58,7 @@ def select_weighted_samples(blocks: Blocks, pairs: Pairs) -> Blocks:
 
 
 class PairClassifierMixin(PairJudge, ClassifierMixin):
-    """A classifier of pairs: +1 for the same, −1 for different."""
+    """Mixin of classifiers of pairs: +1 for the same, −1 for different."""
 
     # Pairs take the place of X, so they are not metadata to be routed.
     __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012

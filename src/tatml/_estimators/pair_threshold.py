@@ -165,9 +165,5 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         try:
             with np.errstate(all="ignore"):  # given_distances refuses what is not finite
                 return paired_distances(first, second, metric=self.metric)
-        except (
-            TypeError,
-            ValueError,
-            OverflowError,
-        ) as error:  # the user's function may return anything
+        except (TypeError, ValueError, OverflowError) as error:  # from the user's function
             raise named_error("metric", error) from error

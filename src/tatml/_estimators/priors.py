@@ -123,9 +123,8 @@ def _positive(variances: Matrix) -> Matrix:
 
 def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
     values, vectors = np.linalg.eigh(matrix)
-    limit = (
-        len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)
-    )  # smaller eigenvalues are rounding errors
+    # Smaller eigenvalues are rounding errors.
+    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)
     if not values[0] > limit:
         rank = int(np.sum(values > limit))
         raise ValueError(

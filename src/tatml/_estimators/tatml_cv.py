@@ -304,14 +304,14 @@ def _score_path(
         pairs = balanced(_thin_out(pairs, path, 1 if model.pairs == "neighbors" else path.max_step))
     model._check_words()
     within, margin = within_classes(known.blocks, numbers), check_margin(model.margin)
-    problem, _ = model._problem(known.blocks, pairs, within, margin, model._given_threshold())
+    problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
     score = _make_scorer(model, known, held_out, scoring, k)
     solver = seeded(as_solver(model.solver), 0)
     solver = replace(solver, on_interrupt="raise")  # Ctrl-C ends the search
     tol = max(path.tol, check_positive("tol", model.tol))
     result, scores = None, {}
     for C in sorted(Cs):
-        weighted = model._weighted(problem, pairs, margin, float(C))
+        weighted = model._reweight(problem, pairs, margin, float(C))
         result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SCALE_PARAMETERS))
         model.block_shapes_ = known.blocks.block_shapes
         model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
