@@ -71,7 +71,7 @@ def read_csv(path):
 
 
 def test_all_pairs_that_were_not_listed(train, model, capsys, monkeypatch):
-    monkeypatch.setattr("tatml._estimators.all_pairs.LISTED", 100)
+    monkeypatch.setattr("tatml.TATML._most_listed_pairs", 100)
     arguments = ["fit", train, "--set", "pairs=all", "--out"]
     assert run(*arguments, model) == 0
     assert any(
@@ -371,7 +371,7 @@ def test_the_delimiter_is_found_behind_quotes_and_empty_lines(model, tmp_path, s
 
 
 def test_a_given_prior_and_very_many_pairs_are_named(train, model, capsys, monkeypatch):
-    monkeypatch.setattr("tatml._estimators.all_pairs.LISTED", 1000)
+    monkeypatch.setattr("tatml.TATML._most_listed_pairs", 1000)
     prior = np.diag(1 / WINE.data.var(axis=0)).tolist()
     options = ["--set", "Cs=[10]", "--set", f"prior={prior}", "--set", "pairs=all"]
     assert run("fit", train, "--estimator", "TATMLCV", "--out", model, *options) == 0

@@ -1,4 +1,4 @@
-"""The estimators among scikit-learn's own: its checks, pipelines, names, routing and saving."""
+"""The estimators in scikit-learn: its checks, pipelines, names, routing and saving."""
 
 import io
 import pickle
@@ -36,17 +36,16 @@ FEW = {"n_pairs_per_class": 20, "random_state": 0}
 # scikit-learn's own checks
 
 CHECKED = [
-    TATML(),
+    TATML(n_pairs_per_class=20),
     TATML(**PAPER),
-    TATML(prior="within", pairs="neighbors", n_components=1),
-    Maz(),
-    Maz(threshold="search", thresholds=(1.0,), cv=2, n_pairs_per_class=10),
+    TATML(n_pairs_per_class=20, prior="within", pairs="neighbors", n_components=1),
+    Maz(threshold="search", thresholds=(1.0,), cv=2, n_pairs_per_class=4),
     Euclidean(),
 ]
 
 
 def failed_checks(estimator, expected=()):
-    """The checks that fail, with their messages; check_array_api_input is skipped by itself."""
+    """Return the messages of the checks that fail; check_array_api_input skips itself."""
     results = check_estimator(estimator, on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) > 40
     return {
@@ -64,10 +63,10 @@ def test_the_checks_of_scikit_learn(estimator):
 
 
 class OfRows:
-    """Makes a classifier of the rows of a table from one of pairs, so that it can be checked.
+    """Turns a classifier of pairs into a classifier of rows, which scikit-learn can check.
 
-    Row x is the pair (x, mean row of the second class), and its label says whether it is of that
-    class. All else is left to the classifier of pairs: what it gets wrong, the checks will see.
+    Row x stands for the pair (x, mean row of the second class), and its label says whether x is in
+    that class. Everything else is left to the classifier of pairs.
     """
 
     def fit(self, X, y, sample_weight=None):
@@ -110,7 +109,7 @@ class OfRows:
 
 
 def mean_row(X, weights):
-    """The weighted mean, or 0 where X is not what a table should be."""
+    """Return the weighted mean, or 0 if X is not a table of finite numbers."""
     if scipy.sparse.issparse(X):
         return 0.0
     X, weights = np.asarray(X), np.asarray(weights)
@@ -129,10 +128,10 @@ class ThresholdOfRows(OfRows, PairThreshold):
 
 
 EXPECTED_FAILURES = {
-    "check_dtype_object": "says what is wrong in words of its own",
-    "check_estimators_empty_data_messages": "says what is wrong in words of its own",
-    "check_fit2d_predict1d": "says what is wrong in words of its own",
-    "check_n_features_in_after_fitting": "says pairs, where the check wants X",
+    "check_dtype_object": "our message differs from scikit-learn's",
+    "check_estimators_empty_data_messages": "our message differs from scikit-learn's",
+    "check_fit2d_predict1d": "our message differs from scikit-learn's",
+    "check_n_features_in_after_fitting": "our message names pairs instead of X",
     "check_class_weight_classifiers": "class_weight has the keys -1 and 1, not those of the check",
 }
 if parse_version(sklearn.__version__) < parse_version("1.7"):
@@ -150,8 +149,10 @@ def test_the_checks_of_scikit_learn_for_pairs(estimator):
 # Pipelines and cross-validation
 
 
-@pytest.mark.parametrize("kind", ["vectors", "matrices", "two blocks"])
-@pytest.mark.parametrize("metric", [TATML(**FEW), Maz(**FEW), Euclidean(**FEW)], ids=str)
+@pytest.mark.parametrize(
+    ("metric", "kind"),
+    [(TATML(**FEW), "two blocks"), (Maz(**FEW), "vectors"), (Euclidean(**FEW), "matrices")],
+)
 def test_pipelines_of_every_kind_of_sample(metric, kind):
     X, y = labelled(kind)
     model, folds = make_pipeline(metric, KNeighborsClassifier(3)), StratifiedKFold(3)
@@ -166,7 +167,7 @@ def test_pipelines_of_every_kind_of_sample(metric, kind):
     assert np.mean(scores) > 0.6
 
 
-@pytest.mark.parametrize("kind", ["vectors", "matrices", "two blocks"])
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
 def test_grid_searches_of_every_kind_of_sample(kind):
     X, y = labelled(kind)
     model = make_pipeline(TATML(**FEW), KNeighborsClassifier(3))
@@ -222,7 +223,7 @@ def test_the_index_of_a_data_frame_is_kept():
     assert list(embedded.index) == list(table.index)
 
 
-def test_pairs_have_no_names_to_miss():
+def test_pairs_need_no_feature_names():
     pandas = pytest.importorskip("pandas")
     X, y = labelled()
     table = pandas.DataFrame(X, columns=list("abcd"))
@@ -235,14 +236,13 @@ def test_pairs_have_no_names_to_miss():
     )
 
 
-@pytest.mark.parametrize("kind", ["matrices", "two blocks"])
-def test_matrices_have_numbered_features(kind):
-    X, y = labelled(kind)
-    metric = TATML(**FEW).fit(X, y)
-    n_features = metric.transform(X).shape[1]
-    assert metric.n_features_in_ == {"matrices": 12, "two blocks": 10}[kind]
-    assert list(metric.get_feature_names_out()) == [f"tatml{i}" for i in range(n_features)]
-    assert not hasattr(metric, "feature_names_in_")
+def test_features_of_matrices_are_numbered():
+    for kind, n_features in (("matrices", 12), ("two blocks", 10)):
+        X, y = labelled(kind)
+        metric = TATML(**FEW).fit(X, y)
+        assert metric.n_features_in_ == n_features == metric.transform(X).shape[1]
+        assert list(metric.get_feature_names_out()) == [f"tatml{i}" for i in range(n_features)]
+        assert not hasattr(metric, "feature_names_in_")
 
 
 # Metadata routing
@@ -342,13 +342,20 @@ def by_pickle(estimator):
     return pickle.loads(pickle.dumps(estimator))
 
 
-@pytest.mark.parametrize("saved", [by_pickle, by_joblib, by_skops])
 @pytest.mark.parametrize("kind", ["vectors", "two blocks"])
 @pytest.mark.parametrize("name", ["TATML", "Maz", "Euclidean", "TATMLPairs", "PairThreshold"])
-def test_saving_keeps_everything(name, kind, saved):
+def test_saving_keeps_everything_and_notebooks_show_it(name, kind):
     estimator, X, index = fitted_estimator(name, kind)
     estimator.set_threshold(1.25 * estimator.threshold_)
-    restored = saved(estimator)
+    for saved in (by_pickle, by_joblib, by_skops):
+        assert_same_estimator(saved(estimator), estimator, X, index)
+    for shown in (estimator, clone(estimator), make_pipeline(StandardScaler(), estimator)):
+        assert name in estimator_html_repr(shown)
+        assert name in shown._repr_html_()
+    assert repr(estimator).startswith(name)
+
+
+def assert_same_estimator(restored, estimator, X, index):
     assert vars(restored).keys() == vars(estimator).keys()
     assert type(restored) is type(estimator)
     assert_array_equal(restored.predict_pairs(index, X), estimator.predict_pairs(index, X))
@@ -372,12 +379,3 @@ def assert_same_result(result, expected):
     assert_array_equal(result.multipliers, expected.multipliers)
     assert result.history.keys() == expected.history.keys()
     assert_array_equal(result.history["gap"], expected.history["gap"])
-
-
-@pytest.mark.parametrize("name", ["TATML", "Maz", "Euclidean", "TATMLPairs", "PairThreshold"])
-def test_notebooks_show_an_estimator(name):
-    estimator, *_ = fitted_estimator(name, "two blocks")
-    for shown in (estimator, clone(estimator), make_pipeline(StandardScaler(), estimator)):
-        assert name in estimator_html_repr(shown)
-        assert name in shown._repr_html_()
-    assert repr(estimator).startswith(name)

@@ -1,4 +1,4 @@
-"""What every fitted metric can do: one distance by many ways, its threshold, its reduction."""
+"""Methods of a fitted metric: its distance, its threshold, and reduced embeddings."""
 
 import pickle
 from functools import cache
@@ -16,9 +16,10 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
-from tatml import TATML, Blocks, Euclidean, Maz, TATMLPairs
+from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._data.pairs import Pairs
-from tatml._estimators.thresholds import learnt_b0
+from tatml._estimators.metric import row_distances
+from tatml._estimators.thresholds import learn_b0
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -32,6 +33,16 @@ LABELS = np.arange(N_SAMPLES) % 3
 INDEX = np.array([(i, (5 * i + 7) % N_SAMPLES) for i in range(N_SAMPLES)])
 
 
+# Every estimator, and every shape of samples, for tests that fit anew.
+SOME = [
+    ("TATML", "vectors"),
+    ("TATML", "three blocks"),
+    ("TATMLPairs", "matrices"),
+    ("TATMLPairs", "two blocks"),
+    ("Euclidean", "three blocks"),
+]
+
+
 @pytest.fixture(params=SHAPES)
 def shape(request):
     return request.param
@@ -42,9 +53,9 @@ def estimator(request):
     return request.param
 
 
-@pytest.fixture
-def model(estimator, shape):
-    return fitted(estimator, shape)
+def fitted_models(shape):
+    """One fitted model per estimator."""
+    return [fitted(estimator, shape) for estimator in ESTIMATORS]
 
 
 @cache
@@ -59,7 +70,7 @@ def sample_arrays(shape):
 
 
 def samples(shape):
-    """As a user gives them: a table, matrices, or Blocks."""
+    """Return samples in the form that a user gives: a table, matrices, or Blocks."""
     arrays = sample_arrays(shape)
     if len(arrays) > 1:
         return Blocks(*arrays)
@@ -95,14 +106,14 @@ def fitted(estimator, shape):
 
 
 def matrices_of(model, shape):
-    """W_1, …, W_M."""
+    """Return W_1, …, W_M."""
     if isinstance(model, Euclidean):
         return [np.eye(n) for n, _ in SHAPES[shape]]
     return model.result_.W
 
 
 def distance_by_definition(W, u, v):
-    """√((1/M) Σ tr(Δᵀ W_m Δ))."""
+    """Return √((1/M) Σ tr(Δᵀ W_m Δ))."""
     traces = [np.trace((a - b).T @ w @ (a - b)) for w, a, b in zip(W, u, v, strict=True)]
     return np.sqrt(np.mean(traces))
 
@@ -112,7 +123,7 @@ def as_list(value, n_blocks):
 
 
 def changed(model, before):
-    """The names of the attributes that are no longer what they were."""
+    """Return the names of the attributes that have changed."""
     now = vars(model)
     return {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
 
@@ -120,71 +131,72 @@ def changed(model, before):
 # One distance
 
 
-def test_the_distance_is_the_root_of_the_mean_over_blocks(model, shape):
-    blocks, W = list(Blocks(*sample_arrays(shape))), matrices_of(model, shape)
-    expected = [distance_by_definition(W, blocks[i], blocks[j]) for i, j in INDEX]
-    assert_allclose(model.pair_distance(INDEX, samples(shape)), expected, rtol=1e-9)
-    if not isinstance(model, Euclidean):
-        assert max(np.max(np.abs(w - np.eye(len(w)))) for w in W) > 0.1
-
-
-def test_transform_is_where_the_distance_is_euclidean(model, shape):
-    embedded = model.transform(samples(shape))
-    assert embedded.shape == (N_SAMPLES, sum(n * width for n, width in SHAPES[shape]))
-    everything = np.array([(i, j) for i in range(N_SAMPLES) for j in range(N_SAMPLES)])
-    distances = model.pair_distance(everything, samples(shape)).reshape(N_SAMPLES, N_SAMPLES)
-    assert_allclose(distances, squareform(pdist(embedded)), rtol=1e-9, atol=1e-12)
-
-
-def test_transform_applies_the_components_block_by_block(model, shape):
-    components = as_list(model.components_, len(SHAPES[shape]))
-    rows = [
-        np.concatenate([(A @ part).ravel() for A, part in zip(components, sample, strict=True)])
-        for sample in Blocks(*sample_arrays(shape))
-    ]
-    assert_allclose(model.transform(samples(shape)), rows, rtol=1e-12, atol=1e-12)
-
-
-def test_get_metric_is_the_distance(model, shape):
-    metric, blocks = model.get_metric(), Blocks(*sample_arrays(shape))
-    chosen = list(blocks) if blocks.n_blocks > 1 else [sample[0] for sample in blocks]
-    found = [metric(chosen[i], chosen[j]) for i, j in INDEX]
-    assert_allclose(found, model.pair_distance(INDEX, samples(shape)), rtol=1e-9)
-    squared = [metric(chosen[i], chosen[j], squared=True) for i, j in INDEX]
-    assert_allclose(squared, np.square(found), rtol=1e-12)
-    assert all(type(value) is float for value in found)
-
-
-def test_the_mahalanobis_matrix_is_the_distance(model, shape):
-    matrices = as_list(model.get_mahalanobis_matrix(), len(SHAPES[shape]))
+def test_the_distance_is_the_root_of_the_mean_over_blocks(shape):
     blocks = list(Blocks(*sample_arrays(shape)))
-    found = [
-        np.sqrt(
-            sum(
-                np.sum((a - b) * (Q @ (a - b)))
-                for Q, a, b in zip(matrices, blocks[i], blocks[j], strict=True)
+    for model in fitted_models(shape):
+        W = matrices_of(model, shape)
+        expected = [distance_by_definition(W, blocks[i], blocks[j]) for i, j in INDEX]
+        distances = model.pair_distance(INDEX, samples(shape))
+        assert_allclose(distances, expected, rtol=1e-9, err_msg=str(model))
+        assert_array_equal(model.pair_score(INDEX, samples(shape)), -distances)
+        assert model.pair_distance([[3, 3]], samples(shape)).tolist() == [0.0]
+        if not isinstance(model, Euclidean):
+            assert max(np.max(np.abs(w - np.eye(len(w)))) for w in W) > 0.1
+
+
+def test_the_distance_is_euclidean_after_transform(shape):
+    everything = np.array([(i, j) for i in range(N_SAMPLES) for j in range(N_SAMPLES)])
+    for model in fitted_models(shape):
+        embedded = model.transform(samples(shape))
+        assert embedded.shape == (N_SAMPLES, sum(n * width for n, width in SHAPES[shape]))
+        distances = model.pair_distance(everything, samples(shape)).reshape(N_SAMPLES, N_SAMPLES)
+        assert_allclose(distances, squareform(pdist(embedded)), rtol=1e-9, atol=1e-12)
+
+
+def test_transform_applies_the_components_block_by_block(shape):
+    for model in fitted_models(shape):
+        components = as_list(model.components_, len(SHAPES[shape]))
+        rows = [
+            np.concatenate([(A @ part).ravel() for A, part in zip(components, sample, strict=True)])
+            for sample in Blocks(*sample_arrays(shape))
+        ]
+        assert_allclose(model.transform(samples(shape)), rows, rtol=1e-12, atol=1e-12)
+
+
+def test_get_metric_returns_the_distance(shape):
+    blocks = Blocks(*sample_arrays(shape))
+    chosen = list(blocks) if blocks.n_blocks > 1 else [sample[0] for sample in blocks]
+    for model in fitted_models(shape):
+        metric = model.get_metric()
+        found = [metric(chosen[i], chosen[j]) for i, j in INDEX]
+        assert_allclose(found, model.pair_distance(INDEX, samples(shape)), rtol=1e-9)
+        squared = [metric(chosen[i], chosen[j], squared=True) for i, j in INDEX]
+        assert_allclose(squared, np.square(found), rtol=1e-12)
+        assert all(type(value) is float for value in found)
+
+
+def test_the_mahalanobis_matrix_gives_the_distance(shape):
+    for model in fitted_models(shape):
+        matrices = as_list(model.get_mahalanobis_matrix(), len(SHAPES[shape]))
+        squared = sum(
+            np.einsum("kab,ac,kcb->k", delta, Q, delta)
+            for Q, delta in zip(
+                matrices,
+                (a[INDEX[:, 0]] - a[INDEX[:, 1]] for a in sample_arrays(shape)),
+                strict=True,
             )
         )
-        for i, j in INDEX
-    ]
-    assert_allclose(found, model.pair_distance(INDEX, samples(shape)), rtol=1e-9)
-    for Q, W in zip(matrices, matrices_of(model, shape), strict=True):
-        assert_allclose(Q, W / len(matrices), rtol=1e-9, atol=1e-12 * np.max(W))
-
-
-def test_the_score_is_minus_the_distance(model, shape):
-    assert_array_equal(
-        model.pair_score(INDEX, samples(shape)), -model.pair_distance(INDEX, samples(shape))
-    )
+        expected = model.pair_distance(INDEX, samples(shape))
+        assert_allclose(np.sqrt(squared), expected, rtol=1e-9)
+        for Q, W in zip(matrices, matrices_of(model, shape), strict=True):
+            assert_allclose(Q, W / len(matrices), rtol=1e-9, atol=1e-12 * np.max(W))
 
 
 NUMBERS = st.integers(-800, 800).map(lambda number: number / 8)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("kind", ["vectors", "matrices"])
-@given(data=st.data())
-def test_the_distance_is_a_metric(estimator, kind, data):
+@given(st.sampled_from(ESTIMATORS), st.sampled_from(["vectors", "matrices"]), st.data())
+def test_the_distance_satisfies_the_axioms_of_a_metric(estimator, kind, data):
     model = fitted(estimator, kind)
     ((n, width),) = SHAPES[kind]
     sample_shape = (n,) if width == 1 else (n, width)
@@ -198,20 +210,21 @@ def test_the_distance_is_a_metric(estimator, kind, data):
     assert (xy > 0) == np.any(x != y)
 
 
-# The same pairs, given in many ways
+# Ways to give pairs
 
 
 @pytest.mark.parametrize("kind", ["vectors", "matrices"])
-def test_pairs_of_samples_and_of_indices_agree(estimator, kind):
-    model, X = fitted(estimator, kind), samples(kind)
-    expected = model.pair_distance(INDEX, X)
-    assert_allclose(model.pair_distance(X[INDEX]), expected, rtol=1e-12)
-    assert_allclose(model.pair_distance(X[INDEX].tolist()), expected, rtol=1e-12)
-    assert_array_equal(model.predict_pairs(X[INDEX]), model.predict_pairs(INDEX, X))
+def test_pairs_of_samples_and_of_indices_agree(kind):
+    X = samples(kind)
+    for model in fitted_models(kind):
+        expected = model.pair_distance(INDEX, X)
+        assert_allclose(model.pair_distance(X[INDEX]), expected, rtol=1e-12)
+        assert_allclose(model.pair_distance(X[INDEX].tolist()), expected, rtol=1e-12)
+        assert_array_equal(model.predict_pairs(X[INDEX]), model.predict_pairs(INDEX, X))
 
 
 def looked_up(X, names):
-    """A function from names to samples."""
+    """Return a function from names to samples."""
     places = {name: place for place, name in enumerate(names)}
 
     def find(indicators):
@@ -220,6 +233,7 @@ def looked_up(X, names):
     return find
 
 
+@pytest.mark.parametrize(("estimator", "shape"), SOME)
 def test_preprocessors_find_the_same_samples(estimator, shape):
     X, expected = samples(shape), fitted(estimator, shape).pair_distance(INDEX, samples(shape))
     names = np.array([f"sample {i:02d}" for i in range(N_SAMPLES)])
@@ -237,15 +251,14 @@ def test_preprocessors_find_the_same_samples(estimator, shape):
         assert_allclose(model.transform(indicators), model.transform(X), rtol=1e-12)
 
 
-def test_one_sample_may_be_compared_with_itself(model, shape):
-    assert model.pair_distance([[3, 3]], samples(shape)).tolist() == [0.0]
-
-
-@pytest.mark.parametrize("chunk", [1, 5, 100])
-def test_chunks_change_nothing(model, shape, chunk, monkeypatch):
-    whole = model.pair_distance(INDEX, samples(shape))
-    monkeypatch.setattr("tatml._estimators.metric.CHUNK_NUMBERS", chunk)
-    assert_array_equal(model.pair_distance(INDEX, samples(shape)), whole)
+def test_chunks_do_not_change_the_distances():
+    rows = np.random.default_rng(0).normal(size=(N_SAMPLES, 4))
+    expected = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+    alone = PairThreshold("manhattan", preprocessor=rows).fit(TRAINING, pair_y(TRAINING))
+    whole = alone.pair_distance(INDEX)
+    for chunk in (1, 5, 20, 100, 10**6):
+        assert_allclose(row_distances(rows, INDEX, chunk_numbers=chunk), expected, rtol=1e-13)
+        assert_array_equal(alone._measure(Blocks(rows), INDEX, chunk_numbers=chunk), whole)
 
 
 # The function
@@ -263,7 +276,7 @@ def test_the_function_outlives_a_refit_and_a_pickle():
     assert pickle.loads(pickle.dumps(metric))(X[0], X[1]) == before
 
 
-@pytest.mark.parametrize("kind", ["vectors", "matrices"])
+@pytest.mark.parametrize(("estimator", "kind"), [("TATML", "vectors"), ("TATMLPairs", "matrices")])
 def test_neighbours_by_the_function_and_in_the_embedding_agree(estimator, kind):
     model = fitted(estimator, kind)
     rows = samples(kind).reshape(N_SAMPLES, -1)
@@ -276,26 +289,27 @@ def test_neighbours_by_the_function_and_in_the_embedding_agree(estimator, kind):
     assert_array_equal(by_function.predict(rows), in_embedding.predict(embedded))
 
 
-@pytest.mark.parametrize(
-    ("u", "v"),
-    [(np.ones(3), np.zeros(3)), (np.ones(8), np.zeros(8)), (np.ones((4, 2)), np.zeros(4))],
-)
-def test_the_function_refuses_samples_of_another_shape(u, v):
+def test_the_function_refuses_samples_of_another_shape():
     metric = fitted("TATML", "vectors").get_metric()
-    with pytest.raises(ValueError, match=r"4"):
-        metric(u, v)
+    for u, v in [
+        (np.ones(3), np.zeros(3)),
+        (np.ones(8), np.zeros(8)),
+        (np.ones((4, 2)), np.ones(4)),
+    ]:
+        with pytest.raises(ValueError, match=r"u, v: expected .*\(4, 1\)"):
+            metric(u, v)
 
 
 # The threshold
 
 
-@pytest.mark.parametrize("margin", [(0.5, 2.0), (0.5, 3.0), (0.1, 0.9)])
-def test_the_threshold_is_in_the_units_of_the_distance(estimator, margin):
-    model = fit(estimator, "vectors", margin=margin)
-    assert_allclose(model.threshold_, np.sqrt(model.b0_ * np.sqrt(margin[0] * margin[1])))
-    assert model.threshold_ > 0
-    if estimator != "Euclidean":
-        assert model.b0_ == model.result_.b0
+def test_the_threshold_is_in_the_units_of_the_distance(estimator):
+    for margin in ((0.5, 2.0), (0.1, 0.9)):
+        model = fit(estimator, "vectors", margin=margin)
+        assert_allclose(model.threshold_, np.sqrt(model.b0_ * np.sqrt(margin[0] * margin[1])))
+        assert model.threshold_ > 0
+        if estimator != "Euclidean":
+            assert model.b0_ == model.result_.b0
 
 
 def test_setting_the_threshold_changes_nothing_else(estimator):
@@ -304,20 +318,14 @@ def test_setting_the_threshold_changes_nothing_else(estimator):
     assert model.set_threshold(0.125) is model
     assert model.threshold_ == 0.125
     assert changed(model, before) == {"threshold_"}
+    for threshold, error in [(-1, ValueError), (np.nan, ValueError), ("1", TypeError)]:
+        with pytest.raises(error, match=f"threshold: expected.*got {threshold!r}"):
+            model.set_threshold(threshold)
+        assert model.threshold_ == 0.125
 
 
-@pytest.mark.parametrize(
-    ("threshold", "error"), [(-1, ValueError), (np.nan, ValueError), ("1", TypeError)]
-)
-def test_a_bad_threshold_is_named_and_not_set(threshold, error):
-    model = fit("Euclidean", "vectors")
-    before = model.threshold_
-    with pytest.raises(error, match=f"threshold: expected.*got {threshold!r}"):
-        model.set_threshold(threshold)
-    assert model.threshold_ == before
-
-
-def test_a_pair_is_the_same_below_the_threshold_only(estimator, shape):
+@pytest.mark.parametrize(("estimator", "shape"), SOME)
+def test_a_pair_is_the_same_only_below_the_threshold(estimator, shape):
     model, X = fit(estimator, shape), samples(shape)
     distances = model.pair_distance(INDEX, X)
     for threshold in (0.0, distances[3], np.nextafter(distances[3], 9), 2 * distances.max()):
@@ -358,6 +366,7 @@ def full_components(model, shape):
     ]
 
 
+@pytest.mark.parametrize(("estimator", "shape"), SOME)
 def test_as_many_components_as_rows_change_nothing(estimator, shape):
     counts = [n for n, _ in SHAPES[shape]]
     full, X = fitted(estimator, shape), samples(shape)
@@ -367,8 +376,9 @@ def test_as_many_components_as_rows_change_nothing(estimator, shape):
     assert_allclose(turned.threshold_, full.threshold_, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("estimator", "shape"), SOME)
 def test_a_reduced_embedding_keeps_most_of_the_variance(estimator, shape):
-    """Ky Fan: no orthogonal projection keeps more than the largest eigenvalues' sum."""
+    """Ky Fan: an orthogonal projection keeps at most the sum of the largest eigenvalues."""
     for count in (1, 2):
         model = fit(estimator, shape, n_components=count)
         components = as_list(model.components_, len(SHAPES[shape]))
@@ -405,29 +415,29 @@ def test_each_block_has_its_own_number_of_components(estimator):
 
 
 def used_pairs(model):
-    """With both kinds weighing the same."""
+    """Return the pairs of a model, weighted so that both kinds have the same total."""
     n_similar = model.similar_.sum()
     weights = np.where(model.similar_, 1 / n_similar, 1 / (len(model.similar_) - n_similar))
     return Pairs(model.pairs_, model.similar_, weights)
 
 
-@pytest.mark.parametrize("strength", [0.1, 1.0])
-def test_the_threshold_is_learnt_anew_for_the_reduced_distance(estimator, shape, strength):
+@pytest.mark.parametrize(("estimator", "shape"), SOME)
+def test_the_threshold_is_fitted_to_the_reduced_distance(estimator, shape):
+    strength = 0.1 if "blocks" in shape else 1.0
     options = {"threshold_strength": strength, "margin": (0.5, 3.0)}
     model = fit(estimator, shape, n_components=1, **options)
     squared = model.pair_distance(model.pairs_, samples(shape)) ** 2
-    # under a prior that is scaled the root mean squared distance is 1
+    # The root mean squared distance under a scaled prior is 1.
     mu0 = None if estimator == "Euclidean" else 1 / np.sqrt(1.5)
-    expected = learnt_b0(squared, used_pairs(model), (0.5, 3.0), strength, mu0)
+    expected = learn_b0(squared, used_pairs(model), (0.5, 3.0), strength, mu0)
     assert_allclose(model.b0_, expected, rtol=1e-9)
     assert_allclose(model.threshold_, np.sqrt(expected * np.sqrt(1.5)), rtol=1e-9)
     full = fit(estimator, shape, **options)
     assert abs(full.b0_ - model.b0_) > 1e-3 * full.b0_
 
 
-@pytest.mark.parametrize("reduced", [None, 1])
-def test_a_given_threshold_stays(reduced):
+def test_a_given_threshold_is_kept():
     X = samples("vectors")
-    models = [TATML(threshold=0.7, n_components=reduced, random_state=0).fit(X, LABELS)]
-    models.append(Maz(threshold=0.7, n_components=reduced, random_state=0).fit(X, LABELS))
-    assert_allclose([model.threshold_ for model in models], 0.7, rtol=1e-12)
+    for make, reduced in ((TATML, None), (TATML, 1), (Maz, None), (Maz, 1)):
+        model = make(threshold=0.7, n_components=reduced, random_state=0).fit(X, LABELS)
+        assert_allclose(model.threshold_, 0.7, rtol=1e-12, err_msg=str(model))

@@ -1,4 +1,4 @@
-"""TATMLCV: a path is a grid search, only faster, and its answer is TATML's."""
+"""TATMLCV: its scores are those of a grid search, and its final fit is that of TATML."""
 
 import pickle
 import warnings
@@ -27,22 +27,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
-from tatml._estimators import labels, tatml_cv
+from tatml._estimators import label_mixins, tatml_cv
+from tatml._estimators.tatml_cv import PathSettings
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
-GRID = [1000.0, 3.0, 30.0]  # in no order
+GRID = [1000.0, 3.0, 30.0]  # not sorted
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=1)
 
 
-@pytest.fixture
-def tight(monkeypatch):
-    """Solve the path for all pairs, and as precisely as a single fit."""
-    monkeypatch.setattr(tatml_cv, "PATH_TOL", 0.0)
-    monkeypatch.setattr(tatml_cv, "LARGEST_STEP", 1)
+class PreciseCV(TATMLCV):
+    """Solves the path for all pairs, and as precisely as a single fit."""
+
+    _path = PathSettings(tol=0.0, max_step=1)
 
 
 def noisy(kind="vectors", seed=0):
-    """Samples whose classes overlap, so that scores differ."""
+    """Return samples whose classes overlap, so that scores differ."""
     X, y = labelled(kind, n_samples=75, seed=seed)
     rng = np.random.default_rng(seed)
     return X, np.where(rng.random(75) < 0.25, rng.integers(3, size=75), y)
@@ -51,11 +51,11 @@ def noisy(kind="vectors", seed=0):
 # The scores are those of a grid search
 
 
-@pytest.mark.parametrize("kind", ["vectors", "matrices", "two blocks"])
-def test_the_scores_are_those_of_a_grid_search(kind, tight):
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+def test_the_scores_are_those_of_a_grid_search(kind):
     X, y = noisy(kind)
     options = FEW | {"tol": 1e-9}
-    model = TATMLCV(GRID, cv=FOLDS, k=5, **options).fit(X, y)
+    model = PreciseCV(GRID, cv=FOLDS, k=5, **options).fit(X, y)
     pipeline = make_pipeline(TATML(**options), KNeighborsClassifier(5))
     grid = GridSearchCV(pipeline, {"tatml__C": GRID}, cv=FOLDS).fit(X, y)
     split = np.stack([grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
@@ -69,20 +69,19 @@ def test_the_scores_are_those_of_a_grid_search(kind, tight):
 
 
 SEARCHES = {
-    "everything": {"threshold_strengths": [2.0, 0.1], "priors": ["within", "scaled"]},
-    "strengths": {"threshold_strengths": [0.05, 1.0, 20.0], "reduction": "sum", "pairs": "all"},
-    "priors": {"priors": ["identity", "auto", "covariance"], "threshold_strength": 0.3},
-    "pairs": {"pair_strategies": ["neighbors", "random"], "priors": ["discriminant"]},
+    "strengths": {"threshold_strengths": [2.0, 0.1], "priors": ["within"], "reduction": "sum"},
+    "priors": {"priors": ["identity", "covariance"], "threshold_strength": 0.3},
+    "pairs": {"pair_strategies": ["neighbors", "all"], "priors": ["discriminant"]},
     "a fixed threshold": {"threshold": 0.8, "margin": (0.7, 1.5)},
     "a fixed strength": {"c0": 3.0, "n_components": 2},
 }
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_every_setting_is_scored_as_if_it_were_alone(name, tight):
+def test_every_setting_is_scored_as_if_it_were_alone(name):
     X, y = noisy()
     options = FEW | {"tol": 1e-9} | SEARCHES[name]
-    model = TATMLCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
+    model = PreciseCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
     strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
     priors = options.pop("priors", ["discriminant"])
     kinds = options.pop("pair_strategies", [options.get("pairs", "random")])
@@ -97,12 +96,11 @@ def test_every_setting_is_scored_as_if_it_were_alone(name, tight):
         assert_allclose(scores, cross_val_score(alone, X, y, cv=FOLDS))
 
 
-@pytest.mark.parametrize("pairs", ["random", "all"])
-@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
-def test_the_area_is_that_of_the_pairs_left_out(kind, pairs, tight):
+@pytest.mark.parametrize(("kind", "pairs"), [("vectors", "all"), ("two blocks", "random")])
+def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
     X, y = noisy(kind)
     options = FEW | {"pairs": pairs, "tol": 1e-9}
-    model = TATMLCV(GRID, scoring="auc", cv=FOLDS, **options).fit(X, y)
+    model = PreciseCV(GRID, scoring="auc", cv=FOLDS, **options).fit(X, y)
     areas = np.empty((3, 3))
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(pairs=pairs, **FEW).fit(X[test], y[test])
@@ -115,35 +113,72 @@ def test_the_area_is_that_of_the_pairs_left_out(kind, pairs, tight):
     assert GRID[np.argmax(areas.mean(axis=1))] == model.C_
 
 
-@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
-def test_what_the_loose_path_chooses_is_as_good(kind, request):
-    X, y = noisy(kind)
-    model = TATMLCV(scoring="auc", cv=FOLDS, pairs="all")
-    loose = model.fit(X, y).cv_results_["mean_test_score"]
-    request.getfixturevalue("tight")
-    exact = model.fit(X, y).cv_results_["mean_test_score"]
+def test_the_choice_of_the_loose_path_is_as_good():
+    X, y = noisy()
+    options = {"scoring": "auc", "cv": FOLDS, "pairs": "all"}
+    loose = TATMLCV(**options).fit(X, y).cv_results_["mean_test_score"]
+    exact = PreciseCV(**options).fit(X, y).cv_results_["mean_test_score"]
     assert not np.array_equal(loose, exact)
     assert_allclose(loose, exact, atol=0.02)
     assert exact[np.argmax(loose)] > exact.max() - 0.01
 
 
-@pytest.mark.parametrize(("n_samples", "share"), [(60, 1), (150, 2), (210, 4)])
-def test_a_path_takes_a_part_of_many_pairs(n_samples, share, monkeypatch):
-    X, y = labelled(n_samples=n_samples)
+def test_a_path_takes_a_part_of_many_pairs(monkeypatch):
+    """At most every fourth, and at least 1,000; neighbours and sums take all."""
     solve, counts = Newton.solve, set()
 
     def spy(solver, problem, *, tol, **options):
-        if tol == tatml_cv.PATH_TOL:
+        if tol == 1e-2:
             counts.add(problem.pairs.sums.n_pairs)
         return solve(solver, problem, tol=tol, **options)
 
     monkeypatch.setattr(Newton, "solve", spy)
-    model = TATMLCV([10.0], cv=2, pairs="all").fit(X, y)
-    half = n_samples // 2
-    for count in counts:
-        assert abs(count - half * (half - 1) / 2 / share) <= 1
-        assert count >= 1000 or share == 1
-    assert len(model.pairs_) == n_samples * (n_samples - 1) / 2
+    for n_samples, share, options in (
+        (60, 1, {}),
+        (150, 2, {}),
+        (210, 4, {}),
+        (150, 1, {"reduction": "sum"}),
+    ):
+        counts.clear()
+        X, y = labelled(n_samples=n_samples)
+        model = TATMLCV([10.0], cv=2, pairs="all", **options).fit(X, y)
+        half = n_samples // 2
+        assert counts
+        for count in counts:
+            assert abs(count - half * (half - 1) / 2 / share) <= 1, n_samples
+            assert count >= 1000 or share == 1
+        assert len(model.pairs_) == n_samples * (n_samples - 1) / 2
+
+
+def test_a_path_takes_all_pairs_of_neighbours(monkeypatch):
+    class ThinCV(TATMLCV):
+        _path = PathSettings(min_pairs=10)
+
+    solve, counts = Newton.solve, []
+
+    def spy(solver, problem, **options):
+        counts.append(problem.pairs.sums.n_pairs)
+        return solve(solver, problem, **options)
+
+    monkeypatch.setattr(Newton, "solve", spy)
+    drawn = spied_pairs(monkeypatch)
+    X, y = labelled()
+    for pairs, thinned in (("neighbors", False), ("random", True)):
+        counts.clear()
+        drawn.clear()
+        ThinCV([10.0], cv=2, pairs=pairs, **FEW).fit(X, y)
+        for count, (listed, _) in zip(counts[:2], drawn[:2], strict=True):
+            assert abs(count - len(listed) / (4 if thinned else 1)) <= 1, pairs
+
+
+def test_the_neighbours_are_those_of_scikit_learn_in_chunks_too():
+    rng = np.random.default_rng(0)
+    known, wanted, y = rng.normal(size=(50, 3)), rng.normal(size=(23, 3)), np.arange(50) % 3
+    for k in (1, 4):
+        expected = KNeighborsClassifier(k).fit(known, y).predict(wanted)
+        for chunk_rows in (1, 10, 1000):
+            found = tatml_cv._predict_knn(known, y, wanted, k, chunk_rows)
+            assert_array_equal(found, expected, err_msg=f"{k} {chunk_rows}")
 
 
 # The choice, and the final fit
@@ -170,17 +205,13 @@ def test_the_best_setting_is_fitted_to_all_samples():
     assert model.result_.tol == 1e-8
 
 
-def test_a_number_of_values_stands_for_a_logarithmic_grid():
-    X, y = labelled()
-    model = TATMLCV(5, cv=2, **FEW).fit(X, y)
-    assert_allclose([p["C"] for p in model.cv_results_["params"]], [1e0, 1e1, 1e2, 1e3, 1e4])
-    default = TATMLCV(cv=2, **FEW).fit(X, y)
-    ratios = np.diff(np.log10([p["C"] for p in default.cv_results_["params"]]))
-    assert_allclose(ratios, np.full(8, 0.5))
+def test_a_number_of_values_gives_a_logarithmic_grid():
+    assert_allclose(TATMLCV(5)._grid(), [1e0, 1e1, 1e2, 1e3, 1e4])
+    assert_allclose(TATMLCV()._grid(), 10 ** np.linspace(0, 4, 9))
 
 
 def test_several_jobs_give_the_same(monkeypatch):
-    """With threads, and with jobs that went to another process and back."""
+    """With threads, and with jobs that are pickled as for another process."""
     X, y = noisy("two blocks")
     model = TATMLCV([10.0, 100.0], threshold_strengths=[0.1, 1.0], cv=3, **FEW)
     one = clone(model).fit(X, y)
@@ -200,7 +231,7 @@ def test_several_jobs_give_the_same(monkeypatch):
 
 
 def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
-    """Whatever the seed is, or none: or the draw decides, and not the setting."""
+    """Whatever the seed: otherwise the draw could decide, and not the setting."""
     X, y = noisy()
     for seed in (0, np.random.RandomState(0), None):
         drawn = spied_pairs(monkeypatch)
@@ -212,23 +243,23 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
 
 
 def spied_pairs(monkeypatch):
-    """Every draw: its pairs, and the samples."""
-    drawn, draw_pairs = [], labels.draw_pairs
+    """Return a list that collects the pairs and the samples of every draw."""
+    drawn, draw_pairs = [], label_mixins.draw_pairs
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((pairs, blocks))
         return pairs
 
-    monkeypatch.setattr(labels, "draw_pairs", spy)
+    monkeypatch.setattr(label_mixins, "draw_pairs", spy)
     return drawn
 
 
-def test_the_area_is_of_random_pairs_whichever_taught_the_metric(tight):
-    """Or neighbours, which are hard to part, would be scored on neighbours."""
+def test_the_area_is_that_of_random_pairs_for_every_strategy():
+    """Otherwise neighbours, which are hard to separate, would be scored on neighbours."""
     X, y = noisy()
     options = {"scoring": "auc", "cv": FOLDS, **FEW}
-    model = TATMLCV([10.0], pair_strategies=["random", "neighbors"], **options).fit(X, y)
+    model = PreciseCV([10.0], pair_strategies=["random", "neighbors"], **options).fit(X, y)
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(**FEW).fit(X[test], y[test])
         for row, pairs in enumerate(("random", "neighbors")):
@@ -248,19 +279,19 @@ def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
             return result
 
         monkeypatch.setattr(Newton, "solve", counted)
-        return TATMLCV(np.logspace(1, 5, 9), cv=FOLDS, prior="auto", **FEW).fit(X, y)
+        return TATMLCV(np.logspace(1, 5, 7), cv=FOLDS, prior="auto", **FEW).fit(X, y)
 
     assert_allclose(
         run("warm").cv_results_["mean_test_score"],
         run("cold").cv_results_["mean_test_score"],
         atol=0.05,
     )
-    assert 27 <= steps["warm"] < 0.7 * steps["cold"]
+    assert 21 <= steps["warm"] < 0.7 * steps["cold"]
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "auc"])
 def test_the_scores_do_not_depend_on_the_origin(scoring):
-    """Differences of numbers that are exact in binary lose nothing, wherever the origin is."""
+    """The numbers are exact in binary, so that their differences are exact everywhere."""
     X, y = noisy()
     X = np.round(X * 2**15) / 2**15
     near, far = (
@@ -272,8 +303,8 @@ def test_the_scores_do_not_depend_on_the_origin(scoring):
     assert far.C_ == near.C_
 
 
-def test_a_handful_of_pairs_will_do():
-    """Both kinds stay, however few the path takes."""
+def test_few_pairs_are_enough():
+    """Pairs of both kinds remain in the path."""
     X, _ = labelled(n_samples=6)
     y = np.array([0, 0, 0, 0, 1, 1])
     for seed in range(6):
@@ -284,8 +315,7 @@ def test_a_handful_of_pairs_will_do():
 # Groups
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "auc"])
-@pytest.mark.parametrize("cv", [3, GroupKFold(3)], ids=["a number", "GroupKFold"])
+@pytest.mark.parametrize(("cv", "scoring"), [(3, "auc"), (GroupKFold(3), "accuracy")])
 def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypatch):
     X, y = noisy()
     number = np.arange(75) // 5
@@ -305,13 +335,13 @@ def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypat
     assert_array_equal(last[0].index, model.pairs_)
 
 
-# Among scikit-learn's own
+# In scikit-learn
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # few samples
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
 def test_the_checks_of_scikit_learn():
-    results = check_estimator(TATMLCV(Cs=3, cv=2, n_pairs_per_class=10), on_fail=None, on_skip=None)
+    results = check_estimator(TATMLCV([9.0], cv=2, n_pairs_per_class=4), on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
 
@@ -326,7 +356,7 @@ def test_it_is_cloned_pickled_and_searched_over():
     assert again.best_params_ == fitted.best_params_
     search = GridSearchCV(
         make_pipeline(model, KNeighborsClassifier(3)),
-        {"tatmlcv__k": [1, 7], "tatmlcv__scoring": ["accuracy", "auc"]},
+        [{"tatmlcv__k": [1]}, {"tatmlcv__scoring": ["auc"]}],
         cv=2,
     ).fit(X, y)
     assert np.all(search.cv_results_["mean_test_score"] > 0.4)
@@ -384,12 +414,13 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])
-def test_a_wrong_parameter_is_named(name, value):
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_parameter_is_named(name):
     X, y = labelled()
-    model = TATMLCV(**{"Cs": [10.0], "cv": 2} | FEW | {name: value})
-    refused(model, X, y, rf"\b{name}\b")
-    refused(copy(once_fitted()).set_params(**{name: value}), X, y, rf"\b{name}\b")
+    for value in WRONG[name]:
+        model = TATMLCV(**{"Cs": [10.0], "cv": 2} | FEW | {name: value})
+        refused(model, X, y, rf"\b{name}\b")
+        refused(copy(once_fitted()).set_params(**{name: value}), X, y, rf"\b{name}\b")
 
 
 @cache
@@ -399,7 +430,7 @@ def once_fitted():
 
 def test_folds_that_cannot_be_scored_are_refused():
     X, y = labelled()
-    order = np.argsort(y, kind="stable")  # then every fold of KFold(3) is one class
+    order = np.argsort(y, kind="stable")  # every fold of KFold(3) is one class
     refused(TATMLCV([10.0], cv=KFold(3), scoring="auc"), X[order], y[order], "y: expected two")
     small = np.where(np.arange(60) < 57, 0, 1)
     with pytest.warns(UserWarning, match="The least populated class"):
@@ -408,7 +439,7 @@ def test_folds_that_cannot_be_scored_are_refused():
 
 
 def test_more_neighbours_than_training_samples_are_refused():
-    X, y = labelled()  # 60 samples: 40 of them in each fold's training part
+    X, y = labelled()  # 60 samples, 40 training samples per fold
     refused(TATMLCV([10.0], cv=3, k=41, **FEW), X, y, "k: expected at most the 40 .*, got 41")
     assert TATMLCV([10.0], cv=3, k=40, **FEW).fit(X, y).best_score_ < 1
-    TATMLCV([10.0], cv=3, k=41, scoring="auc", **FEW).fit(X, y)  # which looks for none
+    TATMLCV([10.0], cv=3, k=41, scoring="auc", **FEW).fit(X, y)  # needs no neighbours

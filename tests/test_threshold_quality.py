@@ -1,4 +1,4 @@
-"""The learnt threshold, untuned, is nearly the best one on pairs of samples that were held out."""
+"""The learnt threshold is nearly the best one on pairs of held-out samples, without tuning."""
 
 import sys
 from pathlib import Path
@@ -19,12 +19,12 @@ def study():
     return threshold_quality
 
 
-@pytest.mark.parametrize("changed", [False, True], ids=["units as they are", "other units"])
-def test_the_balanced_accuracy_is_within_two_points_of_the_best(study, changed):
+def test_the_balanced_accuracy_is_within_two_points_of_the_best(study):
+    """In random units, which do not matter."""
     lost = []
     for X, y in study.load_sets().values():
         units = 10.0 ** np.random.default_rng(0).integers(-3, 4, size=X.shape[1])
-        _, learnt, best = study.evaluate(X * units if changed else X, y, repeats=2)
+        _, learnt, best = study.evaluate(X * units, y, repeats=2)
         assert learnt <= best
         lost.append(best - learnt)
     assert len(lost) >= 6

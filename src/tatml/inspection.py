@@ -1,9 +1,10 @@
-"""How sure is the threshold? Bootstrap intervals for it, and for the error rates at it.
+"""Bootstrap intervals for the learnt threshold, and for the error rates at the threshold.
 
-Pairs that share a sample are not independent: resampling pairs would promise too much. Here the
-*samples* are resampled (n of n with replacement), and a pair counts as often as the product of its
-two samples' counts. This errs on the safe side: for pairs that share no samples the intervals are
-up to √3 times too wide. Pairs given as arrays share nothing that can be seen: they are resampled.
+Pairs that share a sample are not independent, so intervals from resampled pairs would be too
+narrow. These functions resample the *samples* (n of n with replacement); the weight of a pair is
+the product of the counts of its two samples. This is conservative: for pairs that share no samples
+the intervals are up to √3 times too wide. For pairs given as arrays it is unknown which samples
+they share; then the pairs are resampled.
 """
 
 from __future__ import annotations
@@ -39,29 +40,31 @@ def threshold_interval(
     confidence_level: float = 0.95,
     random_state: Any = None,
 ) -> Bunch:
-    """A bootstrap interval for the learnt `threshold_`.
+    """Compute a bootstrap interval for the learnt `threshold_`.
 
-    The estimator is fitted anew, metric and all, to every resample of its training data. A resample
-    without two classes, or without both kinds of pairs, is drawn anew.
+    A clone of the estimator is fitted to every resample of the training data, so the interval
+    includes the uncertainty of the metric. Resamples without similar or without dissimilar pairs
+    are drawn again.
 
     Parameters
     ----------
-    estimator : fitted label estimator or pair estimator with a learnt threshold
-        It is cloned, not changed.
-    X : samples or pairs, as they were given to fit
-        For a label estimator the samples; for a pair estimator the pairs.
+    estimator : fitted estimator with a learnt threshold
+        It is not changed.
+    X : samples or pairs
+        The training data, as given to fit: samples for estimators that learn from labels, pairs for
+        estimators that learn from pairs.
     y : array-like of shape (n_samples,) or (n_pairs,)
-        Labels, as they were given to fit.
+        The labels, as given to fit.
     groups : array-like of shape (n_samples,), optional
-        As they were given to the fit of a label estimator: whole groups are resampled.
+        The groups, as given to fit. Whole groups are resampled.
     sample_weight : array-like of shape (n_pairs,), optional
-        As they were given to the fit of a pair estimator.
+        The weights, as given to the fit of an estimator that learns from pairs.
     n_resamples : int, default=200
-        How many resamples.
+        Number of resamples.
     confidence_level : float, default=0.95
-        Of the interval between two percentiles.
-    random_state : int, RandomState, Generator or None
-        For the resamples.
+        Confidence level of the percentile interval.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the resamples, and the fits if the estimator has ``random_state=None``.
 
     Returns
     -------
@@ -87,15 +90,15 @@ def threshold_interval(
     parameters = model.get_params(deep=False)
     if "warm_start" in parameters:
         model.set_params(warm_start=True)
-    if parameters.get("random_state", 0) is None:  # one seed decides it all
+    if parameters.get("random_state", 0) is None:  # then our random_state determines the fits too
         model.set_params(random_state=int(rng.choice(2**31 - 1)))
     from_pairs = hasattr(estimator, "decision_function")
     if from_pairs:
-        draw = _pair_resamples(estimator, X, y, sample_weight, rng)
+        resamples = _resample_pairs(estimator, X, y, sample_weight, rng)
     else:
-        draw = _sample_resamples(X, y, groups, rng)
-    thresholds = [model.fit(*next(draw)).threshold_ for _ in range(count)]
-    return _interval(estimator.threshold_, np.array(thresholds), confidence_level)
+        resamples = _resample_samples(X, y, groups, rng)
+    thresholds = [model.fit(*next(resamples)).threshold_ for _ in range(count)]
+    return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
 
 
 def error_rates(
@@ -108,26 +111,30 @@ def error_rates(
     confidence_level: float = 0.95,
     random_state: Any = None,
 ) -> Bunch:
-    """The error rates at `threshold_` on given pairs, with bootstrap intervals.
+    """Compute the error rates at `threshold_` on given pairs, with bootstrap intervals.
 
     Parameters
     ----------
-    estimator : fitted estimator
-        With `threshold_`.
+    estimator : fitted estimator with a threshold
+        It predicts which pairs are the same.
     pairs, X
-        As for `pair_distance`; pairs that were held out. For index pairs, with `X` or a
-        preprocessor, samples are resampled; otherwise pairs are.
+        Held-out pairs, as for `pair_distance`. For index pairs (with `X` or a preprocessor) the
+        samples are resampled, otherwise the pairs.
     y : array-like of shape (n_pairs,)
         +1 for the same, −1 for different; both must occur.
-    n_resamples, confidence_level, random_state
-        As for `threshold_interval`.
+    n_resamples : int, default=1000
+        Number of resamples.
+    confidence_level : float, default=0.95
+        Confidence level of the percentile intervals.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the resamples.
 
     Returns
     -------
     Bunch
-        ``false_non_match`` (similar pairs judged different), ``false_match`` (dissimilar pairs
-        judged the same) and ``balanced_accuracy``, each a Bunch of ``value``, ``low``, ``high``
-        and ``distribution``.
+        ``false_non_match`` (share of similar pairs predicted to be different), ``false_match``
+        (share of dissimilar pairs predicted to be the same) and ``balanced_accuracy``, each a
+        Bunch of ``value``, ``low``, ``high`` and ``distribution``.
 
     Examples
     --------
@@ -148,56 +155,63 @@ def error_rates(
     check_share("confidence_level", confidence_level)
     count = check_count("n_resamples", n_resamples, least=2)
     rows = [
-        _rates(same, similar, weights)
-        for weights in _resampled(index, len(similar), similar, count, rng)
+        _compute_rates(same, similar, weights)
+        for weights in _resample_weights(index, len(similar), similar, count, rng)
     ]
-    values = _rates(same, similar, np.ones(len(similar)))
+    values = _compute_rates(same, similar, np.ones(len(similar)))
     columns = zip(values, np.transpose(rows), strict=True)
-    parts = [_interval(value, column, confidence_level) for value, column in columns]
+    parts = [_make_interval(value, column, confidence_level) for value, column in columns]
     return Bunch(false_non_match=parts[0], false_match=parts[1], balanced_accuracy=parts[2])
 
 
-def _rates(same: NDArray, similar: NDArray, weights: Numbers) -> tuple[float, float, float]:
+def _compute_rates(same: NDArray, similar: NDArray, weights: Numbers) -> tuple[float, float, float]:
     missed = float(np.average(~same[similar], weights=weights[similar]))
     passed = float(np.average(same[~similar], weights=weights[~similar]))
     return missed, passed, 1 - (missed + passed) / 2
 
 
-def _resampled(
+def _resample_weights(
     index: NDArray | None, n_pairs: int, similar: NDArray, n_resamples: int, rng: Any
 ) -> Iterator[Numbers]:
-    """Weights of the pairs in each resample; one that lost all pairs of a kind is drawn anew."""
+    """Yield the weights of the pairs in each resample that has pairs of both kinds.
+
+    Without `index`, pairs are resampled. With it, samples are, and the weight of a pair is the
+    product of the counts of its two samples.
+    """
     n_units = n_pairs if index is None else int(index.max()) + 1
     while n_resamples > 0:
-        counts = _counts(n_units, rng)
+        counts = _draw_counts(n_units, rng)
         weights = counts if index is None else counts[index[:, 0]] * counts[index[:, 1]]
         if weights[similar].any() and weights[~similar].any():
             n_resamples -= 1
             yield weights
 
 
-def _counts(n: int, rng: Any) -> Numbers:
+def _draw_counts(n: int, rng: Any) -> Numbers:
     return np.bincount(rng.choice(n, n), minlength=n).astype(float)
 
 
 def _check_learnt(estimator: Any) -> None:
-    """A threshold that was learnt in fit, which is what can be learnt anew."""
+    """Raise an error unless the threshold is the one that fit learnt."""
     check_has(estimator, "margin")
     learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
     fixed = "threshold" in estimator.get_params() and estimator.threshold != "auto"
     if fixed or getattr(estimator, "threshold_", None) != learnt:
         raise ValueError(
             f"estimator: expected a {type(estimator).__name__} whose threshold was learnt in fit, "
-            "got one whose threshold is fixed, calibrated or not there"
+            "got one whose threshold is fixed, calibrated or missing"
         )
 
 
-def _sample_resamples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
-    """Samples, or whole groups, drawn with replacement; copies of one sample make no pair."""
+def _resample_samples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
+    """Yield samples, or whole groups, drawn with replacement, as arguments of fit.
+
+    Copies of a sample form a group, so that no pair is drawn from them.
+    """
     n_samples = _num_samples(X)
     y = np.asarray(y)
     units = group_labels(groups, n_samples)
-    if units is None:  # each sample is a unit of its own
+    if units is None:  # the units are the samples
         units = np.arange(n_samples)
     if not _gives_pairs(y, units):
         raise ValueError("y: expected labels that give similar and dissimilar pairs, got one kind")
@@ -211,29 +225,29 @@ def _sample_resamples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
 
 
 def _gives_pairs(y: NDArray, units: NDArray[np.intp]) -> bool:
-    """Whether a class is in two units, and there is another class."""
+    """Return whether a class is in two units, and there is another class."""
     labels = np.unique(y, return_inverse=True)[1]
     counts = np.bincount(np.unique(np.stack([labels, units]), axis=1)[0])
     return len(counts) > 1 and int(counts.max()) > 1
 
 
-def _pair_resamples(
+def _resample_pairs(
     estimator: Any, pairs: Any, y: Any, sample_weight: Any, rng: Any
 ) -> Iterator[tuple]:
-    """The pairs, weighed by how often they, or their samples, are drawn."""
+    """Yield the pairs with the weights of a resample, as arguments of fit."""
     similar = pair_labels(y, _num_samples(pairs))
     base = np.ones(len(similar))
     if sample_weight is not None:
         base = as_weights(sample_weight, len(similar), "sample_weight")
     index = shared_samples(estimator, pairs, None)
     while True:
-        (weights,) = _resampled(index, len(similar), similar, 1, rng)
+        (weights,) = _resample_weights(index, len(similar), similar, 1, rng)
         weights = weights * base
         if weights[similar].any() and weights[~similar].any():
             yield pairs, y, weights
 
 
-def _interval(value: float, distribution: Numbers, confidence_level: float) -> Bunch:
+def _make_interval(value: float, distribution: Numbers, confidence_level: float) -> Bunch:
     tail = 50 * (1 - check_share("confidence_level", confidence_level))
     low, high = np.percentile(distribution, [tail, 100 - tail])
     return Bunch(value=float(value), low=float(low), high=float(high), distribution=distribution)

@@ -1,9 +1,8 @@
-"""Pictures of what was learnt, in scikit-learn's style; matplotlib is needed only to draw.
+"""Display classes in the style of scikit-learn. Drawing needs matplotlib.
 
-ROC and DET curves need nothing of our own. For pairs, ``RocCurveDisplay.from_estimator(verifier,
-pairs, y)`` works as for any classifier; for a label estimator take
-``RocCurveDisplay.from_predictions(y, metric.pair_score(pairs, X))``, and the same for
-``DetCurveDisplay``.
+For ROC and DET curves use the displays of scikit-learn: ``RocCurveDisplay.from_estimator(verifier,
+pairs, y)`` for estimators fitted to pairs, and ``RocCurveDisplay.from_predictions(y,
+metric.pair_score(pairs, X))`` for estimators fitted to labels.
 """
 
 from __future__ import annotations
@@ -32,9 +31,10 @@ __all__ = [
     "PairDistanceDisplay",
 ]
 
-SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # told apart by all eyes
-FLOOR = 1e-17  # where a logarithmic axis shows a gap of zero
-WINDOW = 3.0  # times the last objective: what is farther away would flatten the rest
+Names = Sequence[Sequence[str]] | None  # the names of the rows of each block
+SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # safe for colour blindness
+FLOOR = 1e-17  # a logarithmic axis shows smaller gaps, such as zero, at this value
+WINDOW = 3.0  # objectives that differ from the last one by more than this factor are cut off
 
 
 def _pyplot() -> ModuleType:
@@ -52,13 +52,13 @@ def _one_axis(ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:
 
 
 def _set_ticks(axis: Axis, **parameters: Any) -> None:
-    """Set parameters of the locator of the ticks; which it has depends on the scale."""
+    """Set parameters of the tick locator; the scale of the axis determines which there are."""
     set_parameters: Callable[..., None] = axis.get_major_locator().set_params
     set_parameters(**parameters)
 
 
 class PairDistanceDisplay:
-    """Histograms of the distances of similar and dissimilar pairs, the threshold and the margins.
+    """Histograms of the distances of similar and dissimilar pairs, with threshold and margins.
 
     Parameters
     ----------
@@ -67,16 +67,15 @@ class PairDistanceDisplay:
     similar : bool array of shape (n_pairs,)
         Which pairs are similar.
     threshold : float
-        In the units of the distances.
+        The threshold, in the units of the distances.
     margin_distances : (float, float) or None
-        √(γ_s b0) and √(γ_d b0): where the loss of either kind begins.
+        √(γ_s b0) and √(γ_d b0): the loss of similar pairs is positive above the first, that of
+        dissimilar pairs below the second.
 
     Attributes
     ----------
-    ax_ : matplotlib axes
-        Where it was drawn.
-    figure_ : matplotlib figure
-        Its figure.
+    ax_, figure_ : matplotlib axes and figure
+        The axes of the plot, and their figure.
 
     Examples
     --------
@@ -103,7 +102,7 @@ class PairDistanceDisplay:
     def from_estimator(
         cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
     ) -> Self:
-        """Draw the distances that a fitted estimator gives to pairs; X as for `pair_distance`."""
+        """Plot the distances of pairs by a fitted estimator; `X` as for `pair_distance`."""
         check_has(estimator, "pair_distance", "threshold_", "b0_", "margin")
         return cls.from_predictions(
             estimator.pair_distance(pairs, X),
@@ -125,28 +124,26 @@ class PairDistanceDisplay:
         margin: tuple[float, float] = (0.5, 2.0),
         **options: Any,
     ) -> Self:
-        """Draw given distances with labels ±1; the margins where b0 is given."""
+        """Plot given distances with labels ±1, and the margins if `b0` is given."""
         values = given_distances(distances, "distances")
-        ends = None
-        if b0 is not None:
-            low, high = (sqrt(max(0.0, gamma * b0)) for gamma in check_margin(margin))
-            ends = low, high
+        low, high = check_margin(margin)
+        ends = None if b0 is None else (sqrt(max(0.0, low * b0)), sqrt(max(0.0, high * b0)))
         return cls(values, pair_labels(y, len(values)), float(threshold), ends).plot(**options)
 
     @property
     def error_rates(self) -> tuple[float, float]:
-        """The share of similar pairs judged different, and of dissimilar ones judged the same."""
+        """The false non-match rate and the false match rate at the threshold."""
         same = self.distances < self.threshold
         return float(np.mean(~same[self.similar])), float(np.mean(same[~self.similar]))
 
     def plot(self, ax: Axes | None = None, *, bins: int = 40, name: str | None = None) -> Self:
-        """Draw on `ax`, or on axes of its own."""
+        """Plot on `ax`, or on a new figure."""
         ax = _one_axis(ax)
         edges = np.histogram_bin_edges(self.distances, bins=bins)
         missed, passed = self.error_rates
         for kind, label, colour in (
             (True, f"similar ({missed:.1%} above the threshold)", SIMILAR),
-            (False, f"dissimilar ({passed:.1%} below)", DISSIMILAR),
+            (False, f"dissimilar ({passed:.1%} below the threshold)", DISSIMILAR),
         ):
             chosen = self.distances[self.similar == kind]
             ax.hist(chosen, edges.tolist(), density=True, alpha=0.55, color=colour, label=label)
@@ -154,9 +151,9 @@ class PairDistanceDisplay:
         ax.axvline(self.threshold, color=THRESHOLD, linewidth=2, label=label)
         if self.margin_distances is not None:
             low, high = self.margin_distances
-            ax.axvline(low, color=SIMILAR, linestyle="--", label="similar pairs cost above")
-            ax.axvline(high, color=DISSIMILAR, linestyle="--", label="dissimilar pairs cost below")
-        ax.set(xlabel="distance", ylabel="density", title=name or "Distances of pairs")
+            ax.axvline(low, color=SIMILAR, linestyle="--", label="margin of similar pairs")
+            ax.axvline(high, color=DISSIMILAR, linestyle="--", label="margin of dissimilar pairs")
+        ax.set(xlabel="distance", ylabel="density", title=name or "Pair distances")
         ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend above the bars
         ax.legend(loc="upper center", ncols=2, fontsize="small", framealpha=1)
         self.ax_, self.figure_ = ax, ax.figure
@@ -164,21 +161,19 @@ class PairDistanceDisplay:
 
 
 class ConvergenceDisplay:
-    """Primal, dual and gap of a solution, against iterations and seconds.
+    """Primal and dual objective and duality gap, by iteration and by seconds.
 
     Parameters
     ----------
     history : dict of str to array
-        That of a `Result`.
+        The history of a `Result`.
     tol : float
-        The tolerance that was asked for.
+        The tolerance that the solver used; in float32 it may be larger than the one asked for.
 
     Attributes
     ----------
-    axes_ : array of 3 matplotlib axes
-        Objective against iterations; gap against iterations; gap against seconds.
-    figure_ : matplotlib figure
-        Their figure.
+    axes_, figure_ : array of 3 matplotlib axes, and their figure
+        The axes show the objective by iteration, the gap by iteration, and the gap by seconds.
 
     Examples
     --------
@@ -195,23 +190,25 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, **options: Any) -> Self:
-        """Draw how a fitted estimator's solution was found."""
+        """Plot the convergence of a fitted estimator."""
         check_has(estimator, "result_")
         return cls.from_result(estimator.result_, **options)
 
     @classmethod
     def from_result(cls, result: Result, **options: Any) -> Self:
-        """Draw how a result of `learn_metric` was found."""
+        """Plot the convergence of a result of `learn_metric`."""
         return cls(result.history, result.tol).plot(**options)
 
     def plot(self, axes: Sequence[Axes] | None = None, *, name: str | None = None) -> Self:
-        """Draw on three axes, or on a figure of its own."""
+        """Plot on three axes, or on a new figure."""
         if axes is None:
             _, axes = _pyplot().subplots(1, 3, figsize=(12, 3.6), layout="constrained")
         steps, primal = self.history["iteration"], self.history["primal"]
         gap = np.maximum(self.history["gap"], FLOOR)
         axes[0].plot(steps, primal, "o-", color=SIMILAR, label="primal")
-        axes[0].plot(steps, self.history["dual"], "s-", color=DISSIMILAR, label="dual (a bound)")
+        axes[0].plot(
+            steps, self.history["dual"], "s-", color=DISSIMILAR, label="dual (lower bound)"
+        )
         axes[0].set(xlabel="iteration", ylabel="objective", title=name or "Objective")
         axes[0].legend(title=self._show_the_end(axes[0]), title_fontsize="small")
         goal = self.tol * np.maximum(1.0, np.abs(primal))
@@ -219,7 +216,7 @@ class ConvergenceDisplay:
             x = self.history[label]
             ax.semilogy(x, gap, "o-", color=THRESHOLD, label="gap")
             ax.semilogy(x, goal, ":", color=DISSIMILAR, label=f"tolerance {self.tol:g}")
-            ax.set(xlabel=label, ylabel="duality gap", title=f"Certificate by {label}")
+            ax.set(xlabel=label, ylabel="duality gap", title=f"Duality gap by {label}")
             ax.legend()
         for ax in axes[:2]:
             _set_ticks(ax.xaxis, integer=True)
@@ -227,7 +224,7 @@ class ConvergenceDisplay:
         return self
 
     def _show_the_end(self, ax: Axes) -> str | None:
-        """Cut the axis where the first values would flatten the last ones, and say so."""
+        """Limit the y-axis to values near the last one; return a note on what is not shown."""
         values = np.concatenate([self.history["primal"], self.history["dual"]])
         end = float(self.history["primal"][-1])
         near = np.abs(values - end) <= WINDOW * (abs(end) or 1.0)
@@ -244,23 +241,21 @@ class ConvergenceDisplay:
 
 
 class MetricDisplay:
-    """The learnt matrices as heat maps, and their spectra.
+    """Heat maps of the learnt matrices, and their spectra.
 
     Parameters
     ----------
     matrices : list of M arrays of shape (n_m, n_m)
         The matrices of the blocks.
     names : list of M lists of str, or None
-        Names of the rows.
+        The names of the rows.
     entry : str
-        What the colours stand for.
+        The label of the colour bar.
 
     Attributes
     ----------
-    axes_ : array of shape (2, M) of matplotlib axes
-        Heat maps above, spectra below.
-    figure_ : matplotlib figure
-        Their figure.
+    axes_, figure_ : array of shape (2, M) of matplotlib axes, and their figure
+        The first row of axes shows the heat maps, the second row the spectra.
 
     Examples
     --------
@@ -270,30 +265,20 @@ class MetricDisplay:
     (2, 1)
     """
 
-    def __init__(
-        self,
-        matrices: Sequence[NDArray],
-        names: Sequence[Sequence[str]] | None = None,
-        entry: str = "entry",
-    ):
+    def __init__(self, matrices: Sequence[NDArray], names: Names = None, entry: str = "entry"):
         self.matrices = list(matrices)
         self.names = names
         self.entry = entry
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        names: Sequence[Sequence[str]] | None = None,
-        *,
-        relative: bool = True,
-        **options: Any,
+        cls, estimator: Any, names: Names = None, *, relative: bool = True, **options: Any
     ) -> Self:
-        """Draw what a fitted estimator has learnt; for a table the columns' names are used.
+        """Plot the matrices of a fitted estimator; the default of `names` are its column names.
 
-        With `relative`, and where there is a prior, rows and columns are in units in which the
-        prior's diagonal is 1: then features of different units can be compared, and a number
-        above 1 on the diagonal means that the feature counts for more than before.
+        With `relative`, and if there is a prior, rows and columns are scaled so that the diagonal
+        of the prior is 1. Then features of different units can be compared: a number above 1 on
+        the diagonal means that learning has increased the weight of the feature.
         """
         check_has(estimator, "components_", "block_shapes_")
         matrices, entry = [A.T @ A for A in estimator._component_list()], "entry"
@@ -307,18 +292,13 @@ class MetricDisplay:
         return cls(matrices, names, entry).plot(**options)
 
     def plot(self, *, name: str | None = None) -> Self:
-        """Draw on a figure of its own."""
+        """Plot on a new figure."""
         n_blocks = len(self.matrices)
-        figure, axes = _pyplot().subplots(
-            2,
-            n_blocks,
-            figsize=(max(4.6 * n_blocks, 5.0), 7.0),
-            layout="constrained",
-            squeeze=False,
-            height_ratios=(3, 1.6),
-        )
+        options = {"layout": "constrained", "squeeze": False, "height_ratios": (3, 1.6)}
+        size = (max(4.6 * n_blocks, 5.0), 7.0)
+        figure, axes = _pyplot().subplots(2, n_blocks, figsize=size, **options)
         for m, matrix in enumerate(self.matrices):
-            title = name or ("The learnt matrix" if n_blocks == 1 else f"Block {m}")
+            title = name or ("Learnt matrix" if n_blocks == 1 else f"Block {m}")
             self._heat_map(axes[0, m], m, matrix, title)
             self._spectrum(axes[1, m], matrix)
         self.axes_, self.figure_ = axes, figure
@@ -326,15 +306,15 @@ class MetricDisplay:
 
     def _spectrum(self, ax: Axes, matrix: NDArray) -> None:
         values = np.linalg.eigvalsh(matrix)[::-1]
-        values = values[values > 1e-15 * values[0]]  # the others are zero
+        values = values[values > 1e-15 * values[0]]  # smaller ones are zero up to rounding
         ax.semilogy(np.arange(1, len(values) + 1), values, "o-", markersize=4, color=SIMILAR)
         _set_ticks(ax.xaxis, integer=True)
         ax.yaxis.set_minor_formatter("")
-        if values[0] < 100 * values[-1]:  # powers of ten alone would be one or none
+        if values[0] < 100 * values[-1]:  # powers of ten would give one tick or none
             _set_ticks(ax.yaxis, subs=(1.0, 2.0, 5.0))
             ax.yaxis.set_major_formatter("{x:g}")
         ax.grid(axis="y", alpha=0.3)
-        ax.set(xlabel="number", ylabel="eigenvalue", title="Spectrum")
+        ax.set(xlabel="index", ylabel="eigenvalue", title="Spectrum")
 
     def _heat_map(self, ax: Axes, m: int, matrix: NDArray, title: str) -> None:
         limit = float(np.max(np.abs(matrix)))
@@ -351,21 +331,21 @@ class MetricDisplay:
 
 
 class BlockShareDisplay:
-    """How much each block matters: its share of the mean squared distance, by kind of pair.
+    """The share of each block in the mean squared distance of similar and of dissimilar pairs.
 
-    A block whose share is larger among dissimilar than among similar pairs tells them apart.
+    A block with a larger share for dissimilar than for similar pairs helps to separate them.
 
     Parameters
     ----------
     shares : array of shape (2, M)
-        Of similar pairs, and of dissimilar ones; each row sums to 1.
+        The shares for similar pairs, and for dissimilar pairs; each row sums to 1.
     names : list of M str, or None
-        Names of the blocks.
+        The names of the blocks.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib axes and figure
-        Where it was drawn.
+        The axes of the plot, and their figure.
 
     Examples
     --------
@@ -391,7 +371,7 @@ class BlockShareDisplay:
         names: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Draw the shares of the blocks in the distances of pairs; X as for `pair_distance`."""
+        """Plot the shares of the blocks in the distances of pairs; `X` as for `pair_distance`."""
         check_has(estimator, "components_", "block_shapes_")
         squared = estimator._block_distances(pairs, X)
         similar = pair_labels(y, squared.shape[1])
@@ -399,7 +379,7 @@ class BlockShareDisplay:
         return cls(totals / totals.sum(axis=1, keepdims=True), names).plot(**options)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw on `ax`, or on axes of its own."""
+        """Plot on `ax`, or on a new figure."""
         n_blocks = self.shares.shape[1]
         ax = _one_axis(ax, (6.4, 1.9 + 0.55 * n_blocks))
         places = np.arange(n_blocks)
@@ -410,8 +390,8 @@ class BlockShareDisplay:
             ax.barh(places + shift, self.shares[row], 0.38, color=colour, label=label)
         names = [f"block {m}" for m in range(n_blocks)] if self.names is None else self.names
         ax.set_yticks(places, names)
-        ax.set_ylim(n_blocks - 0.4, -1.0)  # the first at the top, with room for the legend above
-        ax.set(xlabel="share of the mean squared distance", title=name or "What each block adds")
+        ax.set_ylim(n_blocks - 0.4, -1.0)  # first block at the top; room for the legend
+        ax.set(xlabel="share of the mean squared distance", title=name or "Share of each block")
         ax.legend(loc="upper right", ncols=2, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from sklearn.datasets import load_digits, load_wine
@@ -294,9 +293,13 @@ def estimators() -> Iterator[tuple[str, Problem]]:
 
 
 def all_pairs_in_tiles() -> dict[str, Any]:
-    """Fit TATML as it does where all pairs are too many to be listed."""
-    with patch("tatml._estimators.all_pairs.LISTED", 1_000):
-        return fitted("TATML", "wine", pairs="all", random_state=0)
+    """Fit TATML to more than two million pairs, which it sums in tiles."""
+    rng = np.random.default_rng(5)
+    y = np.arange(2_010) % 3
+    X = rng.normal(size=(len(y), 3)) + y[:, None]
+    model = tatml.TATML(pairs="all", random_state=0).fit(X, y)
+    assert model.pairs_ is None
+    return {"components": model.components_, "threshold": model.threshold_}
 
 
 KINDS = (in_memory, dykstra_vectors, in_parts, on_a_cluster, on_other_arrays, estimators)

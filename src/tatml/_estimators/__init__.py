@@ -1,12 +1,13 @@
-"""The estimators: parameters, validation, fit, fitted attributes."""
+"""The estimators, one per module; `tatml` makes them public."""
 
 from .euclidean import Euclidean
 from .gmml import GMML
 from .itml import ITML
 from .maz import Maz
-from .pairs import PairThreshold, TATMLPairs
+from .pair_threshold import PairThreshold
 from .tatml import PAPER, TATML
 from .tatml_cv import TATMLCV
+from .tatml_pairs import TATMLPairs
 
 __all__ = [
     "GMML",

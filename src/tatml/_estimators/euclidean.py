@@ -1,4 +1,4 @@
-"""Euclidean: the plain distance, with a threshold learnt by TATML's criterion."""
+"""Euclidean: the Euclidean distance, with a threshold learnt by TATML's criterion."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from sklearn.base import BaseEstimator
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelThresholdMixin
+from .label_mixins import LabelThresholdMixin
 from .metric import components_of, one_or_list
 
 __all__ = ["Euclidean"]
 
 
 class Euclidean(LabelThresholdMixin, BaseEstimator):
-    """The Euclidean (Frobenius) distance, W = I: the baseline, with everything else the same.
+    """The Euclidean (Frobenius) distance with a learnt threshold: a baseline for TATML.
 
-    The distance of two samples is √((1/M) Σ_m ‖Φ_m(x) − Φ_m(x')‖²). With labels, the threshold is
-    learnt on pairs drawn as `TATML` draws them; without, there is none.
+    The distance of two samples is √((1/M) Σ_m ‖Φ_m(x) − Φ_m(x')‖²), so W = I. If labels are given,
+    the threshold is learnt from pairs drawn as in `TATML`; otherwise there is none.
 
     Parameters
     ----------
     threshold_prior : float or None, default=None
-        Where the threshold is pulled to, in the units of `pair_distance`. None: the root mean
-        square of the pairs' distances.
+        The value that the threshold is pulled to, in the units of `pair_distance`. None: the root
+        mean squared distance of the pairs.
     threshold_strength : float, default=1.0
-        How strongly (ρ).
+        The strength ρ of this pull, relative to the mean loss of the pairs.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
-    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor, random_state
+    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor
         See `TATML`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draw of pairs.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n), or list of M such arrays
-        The identity over √M, or principal axes.
+        The identity over √M, or `n_components` principal axes of the samples over √M.
     threshold_, b0_ : float
-        The threshold in the units of `pair_distance`, and in squared units; only after a fit with
+        The threshold in the units of `pair_distance`, and in squared units. Only after a fit with
         labels.
     pairs_, similar_ : arrays of shape (n_pairs, 2) and (n_pairs,)
-        The pairs that were used, after a fit with labels.
+        The pairs that the threshold was learnt from. Only after a fit with labels.
     block_shapes_, n_features_in_, feature_names_in_
         See `TATML`.
 
@@ -88,16 +90,20 @@ class Euclidean(LabelThresholdMixin, BaseEstimator):
         y: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Learn the threshold.
+        """Learn the threshold if labels are given.
 
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
             The samples.
         y : array-like of shape (n_samples,), optional
-            Their classes.
+            Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
-            No pair is made of two samples of the same group.
+            Group labels. No pair is drawn from within a group.
+
+        Returns
+        -------
+        self
         """
         with unchanged_on_error(self):
             for name in ("threshold_", "b0_", "pairs_", "similar_", "pair_weights_"):
@@ -106,11 +112,11 @@ class Euclidean(LabelThresholdMixin, BaseEstimator):
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
             if y is not None:
-                self._learn_from(blocks, self._draw(blocks, y, groups)[0])
+                self._learn_from(blocks, self._draw_pairs(blocks, y, groups)[0])
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Does without labels too."""
+        """Return tags that do not require labels."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags

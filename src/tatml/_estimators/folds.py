@@ -1,9 +1,10 @@
-"""Folds of a cross-validation, as a user asks for them."""
+"""Labelled samples, and the folds of a cross-validation of them."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -12,18 +13,33 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
 from .._data.arrays import read_array
+from .._data.blocks import Blocks
 from .._messages import shown
 from .._validation import check_count, check_two
 from .._warnings import warn_user
 
-__all__ = ["Fold", "check_fits_folds", "folds_of"]
+__all__ = ["Fold", "LabelledSamples", "check_fits_folds", "make_folds"]
 
 Index = NDArray[np.intp]
-Fold = tuple[Index, Index]  # the samples to learn from, and those that are left out
+Fold = tuple[Index, Index]  # the rows of the training samples, and of the test samples
 
 
-def folds_of(cv: Any, labels: Index, groups: Index | None) -> list[Fold]:
-    """Splits for a search; with groups, none of them is on both sides."""
+@dataclass(frozen=True)
+class LabelledSamples:
+    """Samples with their class numbers and, if any, their group numbers."""
+
+    blocks: Blocks
+    labels: Index
+    groups: Index | None
+
+    def __getitem__(self, rows: Index) -> LabelledSamples:
+        groups = None if self.groups is None else self.groups[rows]
+        return LabelledSamples(self.blocks[rows], self.labels[rows], groups)
+
+
+def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
+    """Return the folds that `cv` asks for; no group is both in training and in test samples."""
+    labels, groups = samples.labels, samples.groups
     is_count = isinstance(cv, Integral) and not isinstance(cv, bool)
     if is_count:
         cv = check_count("cv", cv, least=2)
@@ -34,7 +50,7 @@ def folds_of(cv: Any, labels: Index, groups: Index | None) -> list[Fold]:
             warnings.simplefilter("always")
             splitter = check_cv(cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros(len(labels)), labels, groups))
-    except Exception as error:  # of scikit-learn, or of a splitter of one's own
+    except Exception as error:  # raised by scikit-learn or by the user's own splitter
         raise ValueError(
             "cv: expected a number of folds, or a splitter, that these samples allow, got "
             f"{shown(cv)}: {error}"
@@ -43,16 +59,16 @@ def folds_of(cv: Any, labels: Index, groups: Index | None) -> list[Fold]:
         warn_user(f"cv: {message}")
     if not folds:
         raise ValueError(f"cv: expected at least one fold, got {shown(cv)}")
-    return [_checked_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
+    return [_check_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
 
 
-def _checked_fold(number: int, fold: Any, n_samples: int) -> Fold:
-    """The samples to learn from and those left out, as a splitter of one's own may give them."""
+def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:
+    """Return the rows of both parts of a fold; the user's own splitter may return anything."""
     train, test = check_two("cv", fold, "folds of two index arrays")
-    return _fold_part(number, train, n_samples), _fold_part(number, test, n_samples)
+    return _check_fold_part(number, train, n_samples), _check_fold_part(number, test, n_samples)
 
 
-def _fold_part(number: int, rows: Any, n_samples: int) -> Index:
+def _check_fold_part(number: int, rows: Any, n_samples: int) -> Index:
     rows = read_array(rows, "cv")
     if rows.dtype.kind == "b" and rows.shape == (n_samples,):
         rows = np.flatnonzero(rows)
@@ -66,7 +82,7 @@ def _fold_part(number: int, rows: Any, n_samples: int) -> Index:
 
 
 def check_fits_folds(name: str, k: Any, folds: Sequence[Fold]) -> None:
-    """As many samples as k neighbours in the training part of every fold."""
+    """Raise an error unless every fold has at least k training samples."""
     fewest = min(len(train) for train, _ in folds)
     if check_count(name, k) > fewest:
         raise ValueError(

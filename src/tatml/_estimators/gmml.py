@@ -15,8 +15,8 @@ from .._data.sampling import Strategy
 from .._optim.problem import build_pair_sums
 from .._validation import check_choice, check_positive, check_share
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelThresholdMixin, within_classes
-from .learning import mean_scatter
+from .label_mixins import LabelThresholdMixin, within_classes
+from .logdet_learner import mean_scatter
 from .metric import components_of, one_or_list
 from .priors import PRIORS, PriorName, make_prior
 
@@ -28,27 +28,33 @@ class GMML(LabelThresholdMixin, BaseEstimator):
 
     The metric of each block is a point on the geodesic from the inverse of the scatter S of similar
     pairs to the scatter D of dissimilar pairs, W = S⁻¹ #_t D (Zadeh, Hosseini, Sra, 2016). For
-    t = 1/2, the geometric mean, it minimises tr(W S) + tr(W⁻¹ D). There is nothing to iterate.
-    The geodesic depends on the coordinates: those in which the prior is the identity are taken.
+    t = 1/2 it is their geometric mean, which minimises tr(W S) + tr(W⁻¹ D). It is computed in
+    closed form, without iterations. The geodesic depends on the coordinates: GMML uses those in
+    which the prior is the identity.
 
     Parameters
     ----------
     t : float, default=0.5
-        Where on the geodesic, from 0 (similar pairs alone) to 1 (dissimilar pairs alone).
+        The position on the geodesic, from 0 (only similar pairs matter) to 1 (only dissimilar pairs
+        matter).
     regularization : float, default=0.01
-        λ of S + λ W0⁻¹/n and D + λ W0⁻¹/n: the prior keeps both invertible, and λ is relative to
-        them.
-    prior : {"auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"}
+        λ in S + λ s W0⁻¹/n and D + λ s W0⁻¹/n, where s is the mean of tr(W0 S) and tr(W0 D). It
+        makes both matrices invertible.
+    prior : {"auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"}, \
+            default="auto"
         W0; see `TATML`.
-    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor, random_state
+    pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor
         See `TATML`.
     threshold_prior, threshold_strength, margin
-        GMML has no threshold. `threshold_` is learnt afterwards; see `Euclidean`.
+        GMML itself has no threshold. `threshold_` is learnt afterwards; see `Euclidean`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draw of pairs.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n), or list of M such arrays
-        Scaled so that the pairs' mean squared distance in each block is 1.
+        The linear maps that `transform` applies, scaled so that the mean squared distance of the
+        pairs is 1 in each block.
     threshold_, b0_, pairs_, similar_, prior_, block_shapes_, n_features_in_
         See `TATML`.
 
@@ -102,16 +108,20 @@ class GMML(LabelThresholdMixin, BaseEstimator):
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
             The samples.
         y : array-like of shape (n_samples,)
-            Their classes, two or more.
+            Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
-            No pair is made of two samples of the same group.
+            Group labels. No pair is drawn from within a group.
+
+        Returns
+        -------
+        self
         """
         with unchanged_on_error(self):
             t = check_share("t", self.t)
             regularization = check_positive("regularization", self.regularization)
             check_choice("prior", self.prior, PRIORS)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
+            pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
             sums = build_pair_sums(blocks, pairs)
             similar, dissimilar = (
                 mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
@@ -119,7 +129,7 @@ class GMML(LabelThresholdMixin, BaseEstimator):
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
             prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
-            L = _factors(similar, dissimilar, prior, t, regularization)
+            L = _compute_factors(similar, dissimilar, prior, t, regularization)
             L = [
                 lower / np.sqrt(np.sum(lower * (S @ lower)))
                 for lower, S in zip(L, both, strict=True)
@@ -139,18 +149,18 @@ def _check_spread(scatter: Sequence[NDArray]) -> None:
             )
 
 
-def _factors(
+def _compute_factors(
     similar: Sequence[NDArray],
     dissimilar: Sequence[NDArray],
     prior: Sequence[NDArray],
     t: float,
     regularization: float,
 ) -> list[NDArray]:
-    """One factor per block."""
+    """Return one factor per block."""
     parts = zip(similar, dissimilar, prior, strict=True)
     try:
-        with np.errstate(all="ignore"):  # what is not finite is refused
-            L = [_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
+        with np.errstate(all="ignore"):  # a result that is not finite is refused below
+            L = [_compute_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
     except np.linalg.LinAlgError:
         L = [np.array(np.nan)]
     if not all(np.all(np.isfinite(factor)) for factor in L):
@@ -161,8 +171,10 @@ def _factors(
     return L
 
 
-def _factor(S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float) -> NDArray:
-    """A triangular factor of S⁻¹ #_t D, regularised, computed where the prior is the identity."""
+def _compute_factor(
+    S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float
+) -> NDArray:
+    """Return a triangular factor of the regularised S⁻¹ #_t D, in coordinates with W0 = I."""
     C = np.linalg.cholesky(W0)
     S, D = C.T @ S @ C, C.T @ D @ C
     ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))

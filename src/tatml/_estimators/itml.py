@@ -1,4 +1,4 @@
-"""ITML: Information-Theoretic Metric Learning, with a certificate."""
+"""ITML: Information-Theoretic Metric Learning, solved to a certificate."""
 
 from __future__ import annotations
 
@@ -18,49 +18,52 @@ from .._optim.problem import LogDetProblem
 from .._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from .._validation import check_bounds, check_percentiles, check_positive
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelThresholdMixin, Prior, within_classes
-from .learning import SolvingMixin, mean_scatter, prior_of
+from .label_mixins import LabelThresholdMixin, Prior, within_classes
+from .logdet_learner import SolvingMixin, mean_scatter, prior_of
 from .metric import check_components, one_or_list
 
 __all__ = ["ITML"]
 
-SIZES = ("gamma", "bounds")  # the parameters that scale the objective
+SCALE_PARAMETERS = ("gamma", "bounds")  # the parameters that scale the objective
 
 
 class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
     """Information-Theoretic Metric Learning from labelled samples.
 
     Keeps the squared distances of similar pairs below an upper bound and those of dissimilar pairs
-    above a lower one, as far as a slack allows, and stays close to the prior in the LogDet
-    divergence (Davis et al., 2007). The problem is that of `TATML` with another loss (the Burg
-    divergence of the slack) and given bounds in the place of a learnt threshold, so that the same
-    Newton method solves it to a certificate; ITML's own cyclic projections are there as well.
+    above a lower bound, with slack, and stays close to the prior in the LogDet divergence (Davis et
+    al., 2007). The problem is that of `TATML` with a different loss, the Burg divergence of the
+    slack, and with given bounds instead of a learnt threshold. Newton's method therefore solves it
+    to a certificate; ITML's original cyclic projections are available as well.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Weight of the slacks, of their sum over the pairs; large values enforce the bounds.
+        Weight of the sum of the slack terms over the pairs. Large values enforce the bounds.
     bounds : (float, float) or None, default=None
-        Upper bound of similar and lower bound of dissimilar pairs, for *squared* distances. None:
-        percentiles of them.
+        The upper bound for similar pairs and the lower bound for dissimilar pairs, for *squared*
+        distances. None: set by `percentiles`.
     percentiles : (float, float), default=(5, 95)
-        Which percentiles of the pairs' squared distances under the prior the bounds are.
+        The bounds are these percentiles of the squared distances of the pairs under the prior.
     prior, pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor
         See `TATML`.
     threshold_prior, threshold_strength, margin
-        ITML has no threshold. `threshold_` is learnt afterwards, by the criterion of `TATML` for
-        distances that stay as they are; see `Euclidean`.
+        ITML itself has no threshold. `threshold_` is learnt afterwards by TATML's criterion for the
+        learnt distances; see `Euclidean`.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
-        See `TATML`. ``Dykstra(order="cyclic")`` is ITML's own algorithm, projections on one pair
-        after the other; "dykstra" visits the pairs in shuffled order. The projections are for
-        vectors in one block.
-    tol, warm_start, random_state, verbose
+        See `TATML`. ``Dykstra(order="cyclic")`` is ITML's original algorithm, which projects on one
+        pair after the other; "dykstra" visits the pairs in shuffled order. Both projections need
+        samples that are vectors in one block.
+    tol, warm_start, verbose
         See `TATML`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draw of pairs, and the random draws of the solver unless it has a `random_state`
+        of its own.
 
     Attributes
     ----------
     bounds_ : (float, float)
-        The bounds that were used, in squared units.
+        The bounds that were used, for squared distances.
     components_, threshold_, b0_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_
         See `TATML`.
 
@@ -121,30 +124,36 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Learn the metric, and then the threshold.
+        """Learn the metric, and afterwards the threshold.
 
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
             The samples.
         y : array-like of shape (n_samples,)
-            Their classes, two or more.
+            Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
-            No pair is made of two samples of the same group.
+            Group labels. No pair is drawn from within a group.
+
+        Returns
+        -------
+        self
         """
         with unchanged_on_error(self):
             solver = as_solver(self.solver)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             _check_solver(solver, blocks)
-            pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
+            pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)
             within = within_classes(blocks, labels)
-            problem, prior = _at_prior(blocks, pairs, within, gamma, self.prior)
+            problem, prior = _build_at_prior(blocks, pairs, within, gamma, self.prior)
             squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)
             self.bounds_ = self._bounds(squared)
-            self._solve(_with_bounds(problem, pairs, gamma, self.bounds_), blocks, SIZES)
+            self._solve(
+                _replace_bounds(problem, pairs, gamma, self.bounds_), blocks, SCALE_PARAMETERS
+            )
             self.prior_ = one_or_list(prior)
             self._learn_from(blocks, pairs)
         warn_unless_converged(self.result_)
@@ -154,50 +163,50 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         if self.bounds is not None:
             return check_bounds(self.bounds)
         low, high = np.percentile(squared, check_percentiles(self.percentiles))
-        if not low > 0:  # of pairs that coincide; a bound must be positive
+        if not low > 0:  # some pairs coincide, but a bound must be positive
             low = np.min(squared[squared > 0])
         return float(low), float(max(high, low))
 
 
-def _at_prior(
+def _build_at_prior(
     blocks: Blocks,
     pairs: Pairs,
     within: Sequence[NDArray[np.float64]],
     gamma: float,
     prior: Prior,
 ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
-    """Build LogDet plus the Burg loss, with bounds of 1; return it and the prior."""
+    """Return the problem with the Burg loss and bounds of 1, and its prior."""
     ones = np.ones(len(pairs))
     plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
     W0 = prior_of(prior, blocks, mean_scatter(plain.pairs.sums, ones / len(pairs)), within)
     return plain.with_prior(W0), W0
 
 
-def _with_bounds(
+def _replace_bounds(
     problem: LogDetProblem, pairs: Pairs, gamma: float, bounds: tuple[float, float]
 ) -> LogDetProblem:
-    """The problem with its bounds of similar and of dissimilar pairs."""
+    """Return the problem with the given bounds of similar and of dissimilar pairs."""
     weights = gamma * np.ones(len(pairs))
     loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *bounds))
     return problem.with_loss(loss, problem.c0)
 
 
 def _check_solver(solver: Newton | Dykstra, blocks: Blocks) -> None:
-    """The projections are for vectors in one block."""
+    """Raise an error if the solver is Dykstra and the samples are not vectors in one block."""
     if not isinstance(solver, Newton) and [width for _, width in blocks.block_shapes] != [1]:
         shapes = ", ".join(f"{n}×{width}" for n, width in blocks.block_shapes)
         raise ValueError(
-            f"solver: ITML's projections are for vectors in one block, got blocks of shapes "
-            f"{shapes} with solver={solver!r}; take 'newton'"
+            "solver: expected 'newton', because ITML's projections need vectors in one block, got "
+            f"solver={solver!r} and blocks of shapes {shapes}"
         )
 
 
 def _check_apart(squared: NDArray[np.float64], pairs: Pairs) -> None:
-    """No dissimilar pair at distance zero, where ITML's loss is infinite."""
+    """Raise an error if a dissimilar pair has distance zero, where ITML's loss is infinite."""
     wrong = np.flatnonzero(~pairs.similar & (squared == 0))
     if len(wrong):
         i, j = pairs.index[wrong[0]]
         raise ValueError(
-            f"X: expected samples of different classes to differ, as ITML's loss needs, got "
-            f"identical samples {i} and {j}"
+            "X: expected samples of different classes to differ, because ITML's loss is infinite "
+            f"otherwise, got identical samples {i} and {j}"
         )

@@ -1,15 +1,15 @@
-"""Maz: the same metric with a threshold that is given, or searched for exhaustively."""
+"""Maz: TATML's metric with a fixed threshold, given or found by an exhaustive search."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -18,57 +18,63 @@ from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
 from .._optim.solvers import SolverLike, as_solver
 from .._validation import check_grid, check_number_or, check_random
-from .folds import Fold, check_fits_folds, folds_of
+from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
 from .given_labels import class_labels, group_labels
-from .held import held_model, take_fitted
+from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelsMixin, Prior
+from .label_mixins import LabelsMixin, Prior
 from .metric import MetricMixin
 from .tatml import TATML
 
-__all__ = ["Maz"]
+__all__ = ["Maz", "search_threshold"]
 
-Index = NDArray[np.intp]
-SIZES = ("C", "threshold")  # the parameters that scale the objective
+SCALE_PARAMETERS = ("C", "threshold")  # the parameters that scale the objective
 
 
 class Maz(LabelsMixin, MetricMixin, BaseEstimator):
-    """Metric learning with a fixed threshold, the method that TATML tunes automatically.
+    """Metric learning with a fixed threshold: the method whose threshold TATML learns.
 
-    TATML's problem with b0 fixed. The paper gives this method its best threshold of four by an
-    exhaustive search, which ``threshold="search"`` repeats: each candidate is scored by the
-    accuracy of a k-NN classifier in cross-validation.
+    It solves the problem of `TATML` with b0 fixed. The paper gives this method the best of four
+    thresholds, found by exhaustive search. ``threshold="search"`` does the same: it scores each
+    candidate by the accuracy of a k-NN classifier in cross-validation.
 
     Parameters
     ----------
     C : float, default=100.0
-        Weight of the pairs; see `TATML`.
+        Weight of the pairs relative to the prior; see `TATML`.
     threshold : float or "search", default=1.0
-        The threshold, in the units of `pair_distance`; with a scale-free prior the root mean
-        squared distance of the pairs is 1 before learning.
+        The threshold, in the units of `pair_distance`, or "search" to choose one of `thresholds`.
+        Every named prior except "identity" scales the data so that the root mean squared distance
+        of the pairs is 1 before learning.
     thresholds : sequence of float, default=(0.5, 0.7071067811865476, 1.0, 1.4142135623730951)
-        The candidates of the search; as default those of the paper, b0 = 1/4, 1/2, 1, 2.
-    cv : int or splitter, default=3
-        Folds of the search.
+        The candidates of the search. The default is that of the paper, b0 = 1/4, 1/2, 1, 2.
+    cv : int, splitter or iterable of (train, test), default=3
+        The folds of the search. An int gives stratified folds without shuffling. With groups, it
+        also keeps each group on one side of every split.
     k : int, default=3
-        Neighbours of the k-NN classifier that scores a candidate.
+        Number of neighbours of the k-NN classifier that scores the candidates.
     margin, prior, pairs, n_pairs_per_class, n_neighbors, reduction, n_components, preprocessor
         See `TATML`.
-    solver, tol, warm_start, random_state, verbose
+    solver, tol, warm_start, verbose
         See `TATML`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draw of pairs and the random draws of the solver, in the search and in the final
+        fit. All candidates are scored on the same pairs if it is not None. It does not seed the
+        folds: `cv` alone determines them.
 
     Attributes
     ----------
     threshold_, b0_ : float
-        The threshold, and its square over √(γ_s γ_d).
+        The threshold in the units of `pair_distance`, and in squared units: b0 = threshold² /
+        √(γ_s γ_d).
     search_scores_ : dict of float to float
-        After a search, the mean accuracy of each candidate.
+        The mean accuracy of each candidate. Only after a search.
     components_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_, n_features_in_
         See `TATML`.
 
     See Also
     --------
-    TATML : learns the threshold with the metric.
+    TATML : Learns the threshold together with the metric.
 
     Examples
     --------
@@ -124,7 +130,21 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Learn the metric, with each candidate threshold if they are searched."""
+        """Choose the threshold if it is to be searched, and learn the metric.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples.
+        y : array-like of shape (n_samples,)
+            Their class labels; at least two classes.
+        groups : array-like of shape (n_samples,), optional
+            Group labels. No pair is drawn from within a group.
+
+        Returns
+        -------
+        self
+        """
         with unchanged_on_error(self):
             self.__dict__.pop("search_scores_", None)
             threshold = check_number_or("threshold", self.threshold, "search")
@@ -132,41 +152,52 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
             if threshold is None:
-                scores = self._search(blocks, labels, group_numbers)
-                self.search_scores_, threshold = scores, max(scores, key=lambda t: scores[t])
-            model = held_model(self, SIZES, threshold=threshold)
+                samples = LabelledSamples(blocks, labels, group_numbers)
+                threshold, self.search_scores_ = self._search(samples)
+            model = make_inner_model(self, SCALE_PARAMETERS, threshold=threshold)
             if hasattr(self, "result_"):
-                model.result_ = self.result_  # where a warm start begins
+                model.result_ = self.result_  # the starting point of a warm start
             model._fit_blocks(blocks, labels, group_numbers, threshold)
-            take_fitted(self, model)
+            copy_fitted(self, model)
         warn_unless_converged(self.result_)
         return self
 
-    def _search(self, blocks: Blocks, labels: Index, groups: Index | None) -> dict[float, float]:
-        """The mean accuracy of each candidate, on the same folds."""
-        folds = folds_of(self.cv, labels, groups)
+    def _search(self, samples: LabelledSamples) -> tuple[float, dict[float, float]]:
+        """Return the threshold with the best mean accuracy over the folds, and all accuracies."""
+        folds = make_folds(self.cv, samples)
         check_fits_folds("k", self.k, folds)
         check_random(self.random_state)
         solver = replace(as_solver(self.solver), on_interrupt="raise")  # Ctrl-C ends the search
-        scores = {}
-        for candidate in check_grid("thresholds", self.thresholds):
+
+        def score(threshold: float) -> float:
             seed = deepcopy(self.random_state)  # all candidates draw the same pairs
-            changes = {"threshold": candidate, "random_state": seed, "solver": solver}
-            model = held_model(self, SIZES, **changes)
-            parts = [_score(model, self.k, blocks, labels, groups, fold) for fold in folds]
-            scores[candidate] = float(np.mean(parts))
-        return scores
+            changes = {"threshold": threshold, "random_state": seed, "solver": solver}
+            model = make_inner_model(self, SCALE_PARAMETERS, **changes)
+            return float(np.mean([_score_fold(model, self.k, samples, fold) for fold in folds]))
+
+        return search_threshold(check_grid("thresholds", self.thresholds), score)
 
 
-def _score(
-    model: TATML, k: int, blocks: Blocks, labels: Index, groups: Index | None, fold: Fold
-) -> float:
-    """Fit on one part of a fold, and return the accuracy of k-NN on the other."""
-    train, test = fold
-    known_groups = None if groups is None else groups[train]
-    with warnings.catch_warnings():  # what there is to say is said once, of all samples
+def search_threshold(
+    candidates: Sequence[float], score: Callable[[float], float]
+) -> tuple[float, dict[float, float]]:
+    """Return the candidate with the highest score, the first of several, and all scores.
+
+    Examples
+    --------
+    >>> from tatml._estimators.maz import search_threshold
+    >>> search_threshold([0.5, 1.0, 2.0], lambda threshold: -abs(threshold - 1.1))[0]
+    1.0
+    """
+    scores = {candidate: score(candidate) for candidate in candidates}
+    return max(scores, key=lambda candidate: scores[candidate]), scores
+
+
+def _score_fold(model: TATML, k: int, samples: LabelledSamples, fold: Fold) -> float:
+    """Fit the model to the training samples, and return the accuracy of k-NN on the others."""
+    known, held_out = (samples[rows] for rows in fold)
+    with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
-        model.fit(blocks[train], labels[train], known_groups)
-    classifier = KNeighborsClassifier(k)
-    classifier.fit(model.transform(blocks[train]), labels[train])
-    return float(classifier.score(model.transform(blocks[test]), labels[test]))
+        model.fit(known.blocks, known.labels, known.groups)
+    classifier = KNeighborsClassifier(k).fit(model.transform(known.blocks), known.labels)
+    return float(classifier.score(model.transform(held_out.blocks), held_out.labels))

@@ -1,6 +1,6 @@
-"""What every fitted metric can do: transform samples, measure pairs, and judge them.
+"""Mixins with the methods of a fitted metric.
 
-Two mixins. `PairJudge` needs a `pair_distance` and says same or different by `threshold_`;
+`PairJudge` needs a method `pair_distance` and predicts same or different by `threshold_`.
 `MetricMixin` is for metrics with `components_`, whose distance is Euclidean after `transform`.
 """
 
@@ -14,9 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics import roc_auc_score
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import as_real_array
@@ -27,18 +25,18 @@ from .._validation import as_list, check_count, check_flag, check_not_negative
 from .given_labels import pair_labels
 from .inputs import index_pairs, pair_samples, samples_of
 from .priors import rows_of
-from .thresholds import Strategy, calibrated_threshold, check_both_count, check_target
+from .thresholds import CalibrationStrategy, calibrated_threshold, check_target
 
-__all__ = ["LearntMetric", "MetricMixin", "PairClassifierMixin", "PairJudge"]
+__all__ = ["LearntMetric", "MetricMixin", "PairJudge"]
 
-CHUNK_NUMBERS = 2**20
+CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
 class LearntMetric:
-    """The distance of two samples, as a function: what `get_metric` returns.
+    """The learnt distance as a function of two samples, returned by `get_metric`.
 
-    It keeps its own copy of the components, so that refitting the estimator does not change it.
-    For many pairs `pair_distance` is far faster, and for neighbours `transform` is.
+    It has its own copy of the components, so refitting the estimator does not change it. For many
+    pairs `pair_distance` is much faster, and for nearest neighbours `transform` is.
     """
 
     def __init__(self, components: Sequence[NDArray[np.float64]], widths: Sequence[int]):
@@ -46,10 +44,10 @@ class LearntMetric:
         self.widths = list(widths)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
-        """The distance of u and v: vectors, matrices, or one matrix for each block."""
+        """Return the distance of two samples: vectors, matrices, or one matrix per block."""
         squared = check_flag("squared", squared)
         members = [self._sample(u), self._sample(v)]
-        with np.errstate(all="ignore"):  # what is not finite is refused below
+        with np.errstate(all="ignore"):  # a total that is not finite is refused below
             total = sum(
                 float(np.sum((component @ (a - b)) ** 2))
                 for component, a, b in zip(self.components, *members, strict=True)
@@ -75,9 +73,10 @@ class LearntMetric:
 
 
 def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """One sample of a block, which may come flat (as scikit-learn has it), and 1×1 as a number."""
+    """Return one sample of a block; it may be given flat, and a 1×1 sample as a number."""
     array = values
-    if type(values) is not np.ndarray or values.dtype != np.float64:  # searches call this often
+    # Neighbour searches call this often: do not convert what is an array already.
+    if type(values) is not np.ndarray or values.dtype != np.float64:
         array = as_real_array(values, "u, v").astype(np.float64, copy=False)
     size = prod(shape)
     if array.shape not in {shape, (size,), (1, size)} and not array.size == size == 1:
@@ -86,18 +85,18 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
 
 
 class PairJudge(ABC):
-    """Same or different, by a distance and its threshold."""
+    """Mixin that predicts whether pairs are the same, by a distance and its threshold."""
 
     @abstractmethod
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """The distance of each pair, shape (n_pairs,)."""
+        """Return the distance of each pair, shape (n_pairs,)."""
 
     def pair_score(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """The similarity of each pair: minus its distance, shape (n_pairs,)."""
+        """Return the similarity of each pair: minus its distance, shape (n_pairs,)."""
         return -self.pair_distance(pairs, X)
 
     def predict_pairs(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """+1 for the pairs whose distance is below `threshold_`, −1 for the others.
+        """Predict which pairs are the same: those whose distance is below `threshold_`.
 
         Parameters
         ----------
@@ -121,28 +120,28 @@ class PairJudge(ABC):
         return self.threshold_ - self.pair_distance(pairs, X)
 
     def set_threshold(self, threshold: float) -> Self:
-        """Change `threshold_`, in the units of `pair_distance`, and nothing else."""
+        """Set `threshold_`, in the units of `pair_distance`, and nothing else."""
         check_is_fitted(self)
         self.threshold_ = check_not_negative("threshold", threshold)
         return self
 
     @staticmethod
     def _validate_calibration_params(
-        strategy: Strategy = "accuracy",
+        strategy: CalibrationStrategy = "accuracy",
         *,
         min_rate: float | None = None,
         beta: float = 1.0,
         max_rate: float | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> None:
-        """Check what `calibrate_threshold` is given, before a long fit."""
+        """Check the arguments of `calibrate_threshold` before a long fit."""
         check_target(strategy, min_rate, beta, max_rate)
 
     def calibrate_threshold(
         self,
         pairs: ArrayLike,
         y: ArrayLike,
-        strategy: Strategy = "accuracy",
+        strategy: CalibrationStrategy = "accuracy",
         min_rate: float | None = None,
         beta: float = 1.0,
         *,
@@ -150,7 +149,7 @@ class PairJudge(ABC):
         sample_weight: ArrayLike | None = None,
         X: Blocks | ArrayLike | None = None,
     ) -> Self:
-        """Set `threshold_` to what serves a target best on pairs that were held out.
+        """Set `threshold_` to the best threshold for a target on held-out pairs.
 
         Parameters
         ----------
@@ -159,16 +158,25 @@ class PairJudge(ABC):
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different; both must occur.
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"}
-            The best accuracy; the best F-score, with `beta`; the highest true positive rate with a
-            true negative rate of at least `min_rate`, or the other way round; the highest true
-            positive rate with a false match rate of at most `max_rate`.
+            What is maximised:
+
+            - "accuracy": the accuracy;
+            - "f_beta": the F-score for `beta`;
+            - "max_tpr": the true positive rate, with a true negative rate of at least `min_rate`;
+            - "max_tnr": the true negative rate, with a true positive rate of at least `min_rate`;
+            - "false_match_rate": the true positive rate, with a false match rate of at most
+              `max_rate`.
         min_rate, beta, max_rate : float
             See `strategy`.
         sample_weight : array-like of shape (n_pairs,), optional
-            How much each pair counts.
+            Weights of the pairs.
+
+        Returns
+        -------
+        self
         """
         check_is_fitted(self)
-        check_target(strategy, min_rate, beta, max_rate)  # before distances, which may take long
+        check_target(strategy, min_rate, beta, max_rate)  # before the distances: they may take long
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances))
         if sample_weight is not None:
@@ -185,45 +193,8 @@ class PairJudge(ABC):
         return self
 
 
-class PairClassifierMixin(PairJudge, ClassifierMixin):
-    """A classifier of pairs: +1 for the same, −1 for different."""
-
-    # Pairs take the place of X: they are no metadata to be routed.
-    __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__decision_function = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
-
-    def predict(self, pairs: ArrayLike) -> NDArray:
-        """+1 for the pairs that are the same, −1 for the others, shape (n_pairs,)."""
-        return self.predict_pairs(pairs)
-
-    def decision_function(self, pairs: ArrayLike) -> NDArray:
-        """`threshold_` minus the distance, shape (n_pairs,): positive for the same."""
-        return self._margin_of(pairs)
-
-    def score(
-        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """The area under the ROC curve of `pair_score`, which no threshold changes."""
-        scores = self.pair_score(pairs)
-        similar = pair_labels(y, len(scores))
-        if sample_weight is not None:
-            sample_weight = as_sample_weight(sample_weight, len(scores))
-            check_both_count(similar, sample_weight)
-        return roc_auc_score(similar, scores, sample_weight=sample_weight)
-
-    def __sklearn_tags__(self) -> Any:
-        """Pairs are no table, and there are two classes."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.two_d_array = self.preprocessor is not None
-        tags.input_tags.three_d_array = True
-        return tags
-
-
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """A metric with `components_`: the Euclidean distance after `transform`."""
+    """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
     def transform(self, X: Blocks | ArrayLike) -> NDArray:
         """Embed samples so that their Euclidean distance is the learnt distance.
@@ -231,36 +202,36 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-            Samples like those of fit.
+            Samples of the same shape as in fit.
 
         Returns
         -------
         array of shape (n_samples, n_features_out)
-            For each block `components_` times the matrix, its entries in a row; the blocks side by
-            side.
+            The product of `components_` and the matrix of each block, flattened, and concatenated
+            over the blocks.
         """
         check_is_fitted(self)
-        return self._embedded(samples_of(self, X, reset=False))
+        return self._embed(samples_of(self, X, reset=False))
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """The learnt distance of each pair.
+        """Compute the learnt distance of each pair.
 
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n) or (n_pairs, 2, n, n')
-            Pairs of samples; or, with `X` or a preprocessor, index pairs of shape (n_pairs, 2).
+            Pairs of samples. With `X` or a preprocessor, index pairs of shape (n_pairs, 2).
         X : Blocks or array-like, optional
-            The samples that index pairs point to.
+            The samples that index pairs refer to.
 
         Returns
         -------
         array of shape (n_pairs,)
-            A true (pseudo-)metric: not squared.
+            Distances, not squared: they satisfy the triangle inequality.
         """
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         with np.errstate(over="ignore"):
-            distances = row_distances(self._embedded(blocks), index)
+            distances = row_distances(self._embed(blocks), index)
         return check_distances(distances, blocks, "pairs" if X is None else "X")
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
@@ -270,29 +241,30 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return blocks, index_pairs(pairs, len(blocks))
 
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
-        """What each block adds to the squared distances, shape (n_blocks, n_pairs)."""
+        """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
         parts = zip(self._component_list(), blocks.arrays, strict=True)
-        return np.stack([row_distances(_applied(A, array), index) ** 2 for A, array in parts])
+        return np.stack([row_distances(_apply(A, array), index) ** 2 for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
-        """A function of two samples that returns their distance, or with squared=True its square.
+        """Return the learnt distance as a function of two samples.
 
-        Refitting the estimator does not change it.
+        With ``squared=True`` the function returns the squared distance. Refitting the estimator
+        does not change it.
         """
         check_is_fitted(self)
         return LearntMetric(self._component_list(), [width for _, width in self.block_shapes_])
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
-        """components_ᵀ components_: an array for one block, a list for several."""
+        """Return components_ᵀ components_: an array for one block, a list for several."""
         check_is_fitted(self)
         return one_or_list([A.T @ A for A in self._component_list()])
 
     def _component_list(self) -> list[NDArray[np.float64]]:
         return [self.components_] if len(self.block_shapes_) == 1 else list(self.components_)
 
-    def _embedded(self, blocks: Blocks) -> NDArray[np.float64]:
-        return embedded(self._component_list(), blocks)
+    def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
+        return embed(self._component_list(), blocks)
 
     @property
     def _n_features_out(self) -> int:
@@ -300,21 +272,23 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def embedded(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
-    """All A_m Φ_m(x) of a sample side by side, one sample a row."""
-    pairs = zip(components, blocks.arrays, strict=True)
-    return np.concatenate([_applied(A, array) for A, array in pairs], axis=1)
+def embed(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
+    """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
+    parts = zip(components, blocks.arrays, strict=True)
+    return np.concatenate([_apply(A, array) for A, array in parts], axis=1)
 
 
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
-    """The matrix itself where there is one."""
+    """Return the only matrix of a list of one, and other lists as they are."""
     return matrices[0] if len(matrices) == 1 else matrices
 
 
-def row_distances(rows: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Euclidean distances of pairs of rows, chunk by chunk."""
+def row_distances(
+    rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
+) -> NDArray[np.float64]:
+    """Return the Euclidean distances of pairs of rows, computed in chunks."""
     distances = np.empty(len(index))
-    step = max(1, CHUNK_NUMBERS // max(1, rows.shape[1]))
+    step = max(1, chunk_numbers // max(1, rows.shape[1]))
     for start in range(0, len(index), step):
         part = index[start : start + step]
         difference = rows[part[:, 0]] - rows[part[:, 1]]
@@ -325,7 +299,7 @@ def row_distances(rows: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray
 def check_distances(
     distances: NDArray[np.float64], blocks: Blocks, name: str
 ) -> NDArray[np.float64]:
-    """Distances whose squares are numbers; entries of another size than in fit have none."""
+    """Return the distances, and raise an error if one of them is not finite."""
     wrong = np.flatnonzero(~np.isfinite(distances))
     if len(wrong):
         largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
@@ -340,7 +314,7 @@ def check_distances(
 def components_of(
     L: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
 ) -> list[NDArray[np.float64]]:
-    """A_m = L_mᵀ/√M; of `n_components` rows, along which the samples vary most."""
+    """Return A_m = L_mᵀ/√M, or its `n_components` leading principal axes."""
     counts = check_components(n_components, [len(factor) for factor in L])
     components = []
     for lower, array, count in zip(L, blocks.arrays, counts, strict=True):
@@ -350,14 +324,14 @@ def components_of(
 
 
 def _principal(factor: NDArray, array: NDArray, count: int) -> NDArray:
-    """The leading principal axes of the embedded samples."""
+    """Project the factor on the leading principal axes of the embedded samples."""
     rows = rows_of(array - array.mean(axis=0)) @ factor.T
     axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :count]
     return axes.T @ factor
 
 
 def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
-    """How many components for each block; None: all."""
+    """Return the number of components of each block; None stands for all."""
     if n_components is None:
         return [None] * len(sizes)
     what = f"a number or one for each of {len(sizes)} blocks"
@@ -373,8 +347,8 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
     return counts
 
 
-def _applied(A: NDArray, array: NDArray) -> NDArray:
-    """A times every matrix of a block, one row a sample."""
+def _apply(A: NDArray, array: NDArray) -> NDArray:
+    """Return A times every matrix of a block, flattened to one row per sample."""
     n_samples, _, width = array.shape
     if width == 1:
         return array[:, :, 0] @ A.T

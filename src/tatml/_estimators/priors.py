@@ -1,7 +1,8 @@
-"""Priors W0 that follow the data: where the metric starts from and is pulled to.
+"""Named priors W0: the metric that the solver starts from, and that the learnt one stays close to.
 
-All but "identity" are scaled so that the mean squared distance of the pairs in every block is 1.
-Then the units of the data do not matter, no block drowns another, and C keeps its meaning.
+Every named prior except "identity" is scaled to the data: the mean squared distance of the pairs is
+1 in every block. Then neither the units of the data nor those of a block matter, and C has the same
+meaning for all data.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ PriorName = Literal[
     "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
 ]
 PRIORS = get_args(PriorName)
-BESIDE = 0.05  # weight that "discriminant" leaves to directions in which the classes agree
+LEAST_WEIGHT = 0.05  # what "discriminant" gives to directions that do not separate the classes
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
-LEAST_VARIANCE = 1e-250  # whose inverse is a number: features that vary less count as constant
-LEAST_WITHIN = 1e-6  # of a feature's variance: what "discriminant" supposes within classes
+LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
+LEAST_WITHIN = 1e-6  # least variance within classes for "discriminant", relative to the total
 
 
 def make_prior(
@@ -37,21 +38,21 @@ def make_prior(
     within: Sequence[Matrix],
     name: str = "X",
 ) -> list[Matrix]:
-    """One W0 for each block.
+    """Return W0, one matrix per block.
 
     Parameters
     ----------
     kind : one of `PRIORS`
-        "auto" is "diagonal" for a block of vectors, whose features have units of their own, and
-        "scaled" for a block of matrices, whose rows share one.
+        "auto" is "diagonal" for a block of vectors, whose features may have different units, and
+        "scaled" for a block of matrices, whose rows have the same unit.
     blocks : Blocks
-        The samples; "covariance" takes their covariance.
+        The samples, for their covariance.
     scatter : list of M arrays of shape (n_m, n_m)
         The mean of ΔΔᵀ over the pairs.
     within : list of M arrays of shape (n_rows, n_m)
-        What varies inside a class: "within" and "discriminant" take its shrunk scatter.
+        Deviations from the class means, for the scatter within classes.
     name : str
-        What to call the samples in an error message.
+        The name of the samples in error messages.
     """
     if kind == "identity":
         if not any(np.trace(S) > 0 for S in scatter):
@@ -78,7 +79,7 @@ def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix
         return np.diag(1 / _positive(np.diagonal(S)))
     around_mean = rows_of(array - array.mean(axis=0))
     if kind in ("within", "discriminant"):
-        varies = np.ptp(rows_of(array), axis=0) > 0  # rounding alone is no variance
+        varies = np.ptp(rows_of(array), axis=0) > 0  # a constant feature has a variance by rounding
         unit = np.sqrt(_positive(np.where(varies, np.mean(around_mean**2, axis=0), 0.0)))
         scatter = ledoit_wolf(deviations / unit, assume_centered=True)[0]
         if kind == "discriminant":
@@ -93,15 +94,15 @@ def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix
 
 
 def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
-    """S⁻¹ − T⁻¹ for the scatter S within classes and T = S + B of all, and a little of S⁻¹.
+    """Return S⁻¹ − T⁻¹ + 0.05 S⁻¹, with S the scatter within classes and T = S + B the total.
 
-    Along an axis with the ratio λ of the scatter between and within classes the weight is
-    λ/(1 + λ), in units of the scatter within: nothing where the classes agree.
+    Along an axis whose ratio of the scatter between and within classes is λ, S⁻¹ − T⁻¹ has the
+    weight λ/(1 + λ) in units of S⁻¹: zero where the class means are equal.
     """
     between = _mean_square(around_mean) - _mean_square(deviations)  # theory (Disc)
     ratio, axes = scipy.linalg.eigh(between, within + LEAST_WITHIN * np.eye(len(within)))
-    ratio = np.maximum(ratio, 0.0)  # from pairs alone, "between" need not be a scatter
-    half = axes * np.sqrt(ratio / (1 + ratio) + BESIDE)
+    ratio = np.maximum(ratio, 0.0)  # for TATMLPairs, `between` may be indefinite
+    half = axes * np.sqrt(ratio / (1 + ratio) + LEAST_WEIGHT)
     return half @ half.T
 
 
@@ -110,19 +111,20 @@ def _mean_square(rows: Matrix) -> Matrix:
 
 
 def rows_of(array: NDArray[np.floating]) -> Matrix:
-    """The columns of all matrices of a block, one a row: shape (n_samples · n'_m, n_m)."""
+    """Return the columns of all matrices of a block as rows, shape (n_samples · n'_m, n_m)."""
     return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
 
 
 def _positive(variances: Matrix) -> Matrix:
-    """The variances, with the mean of the others in the place of zeros: what is constant."""
+    """Return the variances, with the mean of the positive ones in place of zeros."""
     positive = variances > LEAST_VARIANCE
     return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
 
 
 def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
     values, vectors = np.linalg.eigh(matrix)
-    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)  # below: rounding alone
+    # Smaller eigenvalues are rounding errors.
+    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)
     if not values[0] > limit:
         rank = int(np.sum(values > limit))
         raise ValueError(

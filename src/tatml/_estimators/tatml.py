@@ -1,4 +1,4 @@
-"""TATML: a metric and its threshold, learnt from labels."""
+"""TATML: learns a metric and its threshold from labelled samples."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .._learn_metric import warn_unless_converged
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._validation import check_choice, check_margin
-from .all_pairs import has_very_many_pairs, learn_from_all_pairs
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelPairsMixin, Prior, best_b0, within_classes
-from .learning import LogDetLearner
+from .label_mixins import LabelPairsMixin, Prior, learn_b0_from_distances, within_classes
+from .logdet_learner import LogDetLearner
 from .metric import row_distances
+from .tatml_all_pairs import has_very_many_pairs, learn_from_all_pairs
 from .thresholds import threshold_of
 
 __all__ = ["PAPER", "TATML"]
@@ -42,118 +42,128 @@ PAPER = MappingProxyType(
 class TATML(LabelPairsMixin, LogDetLearner):
     """Threshold Auto-Tuning Metric Learning from labelled samples.
 
-    Draws pairs of samples, similar ones from the same class and dissimilar ones from two, and
-    learns one positive definite matrix per block together with the distance that separates the two
-    kinds. The problem is convex and solved to a certificate, `result_.gap`. Then `transform` embeds
-    samples so that their Euclidean distance is the learnt one (for k-NN, clustering, search), and
-    `predict_pairs` says whether two samples are of one kind.
+    Draws similar pairs (two samples of one class) and dissimilar pairs (samples of two classes),
+    and learns one positive definite matrix per block together with the threshold that separates the
+    two kinds. The problem is convex and solved to a certificate, `result_.gap`. `transform` then
+    embeds samples so that their Euclidean distance is the learnt distance, for k-NN, clustering or
+    search. `predict_pairs` predicts whether two samples are of the same class.
 
     Parameters
     ----------
     C : float, default=100.0
-        Weight of the pairs against the prior. It weighs the *mean* loss of the pairs, c = C/K for K
-        pairs, because the pairs are a draw: more of them should make the answer more precise, not
-        the prior weaker. With ``reduction="sum"`` it is the paper's c itself.
+        Weight of the pairs relative to the prior. It multiplies the *mean* loss, c = C/K for K
+        pairs, so the number of pairs does not change the weight of the prior. With
+        ``reduction="sum"`` it is the paper's c.
     threshold : "auto" or float, default="auto"
-        "auto" learns the threshold (b0) with the metric; a number fixes it, in the units of
-        `pair_distance` (as Maz does).
+        "auto" learns the threshold (b0) with the metric. A number fixes it, in the units of
+        `pair_distance`, as in `Maz`.
     threshold_prior : float or None, default=None
-        Where the threshold is pulled to (μ0), in the units of `pair_distance`. None: the root mean
-        square of the pairs' distances under the prior, which is 1 for all but "identity" and given
-        arrays.
+        The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
+        root mean squared distance of the pairs under the prior, which is 1 for every named prior
+        except "identity".
     threshold_strength : float, default=1.0
-        How strongly it is pulled there (ρ): c0 = ρ c K, so that neither the number of pairs nor C
-        changes the balance between the pull and the pairs.
+        The strength ρ of this pull, relative to the weight of the pairs: c0 = ρ c K. Then neither C
+        nor the number of pairs changes the balance between the pull and the pairs.
     c0 : float or None, default=None
-        The strength as an absolute number instead, as in the paper.
+        The strength of the pull as an absolute number, as in the paper. None: set by
+        `threshold_strength`.
     margin : (float, float), default=(0.5, 2.0)
-        (γ_s, γ_d): similar pairs should have a squared distance below γ_s b0, dissimilar ones above
-        γ_d b0.
+        (γ_s, γ_d). The loss of a similar pair is zero if its squared distance is below γ_s b0, that
+        of a dissimilar pair if it is above γ_d b0.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
-        The metric to stay close to (W0).
+        The metric that the learnt one stays close to (W0).
 
-        - "discriminant": S⁻¹ − T⁻¹ with S the (Ledoit-Wolf) shrunk scatter within classes and T
-          that of all samples, and a little of S⁻¹: what linear discriminant analysis keeps, each
-          axis by how well it parts the classes;
-        - "within": S⁻¹ alone, where classes have several modes;
-        - "auto": "diagonal" for vectors, "scaled" for matrices: the units alone;
-        - "diagonal": each feature (row) divided by its own spread;
-        - "scaled": a multiple of the identity;
-        - "identity": the identity, as in the paper; then units matter;
-        - "covariance": the inverse covariance of the samples;
-        - arrays: given matrices (one array when M = 1), taken as they are.
+        - "discriminant": S⁻¹ − T⁻¹ + 0.05 S⁻¹, where S is the scatter within classes with
+          Ledoit-Wolf shrinkage and T the scatter of all samples. It weights the axes of a linear
+          discriminant analysis by how well they separate the classes.
+        - "within": S⁻¹, for classes with several modes.
+        - "auto": "diagonal" for vectors and "scaled" for matrices.
+        - "diagonal": divides each feature (row) by its own spread.
+        - "scaled": a multiple of the identity.
+        - "identity": the identity, as in the paper. Results depend on the units of X.
+        - "covariance": the inverse covariance of the samples.
+        - arrays: the matrices themselves (one array if M = 1).
 
-        All words but "identity" are scaled so that the pairs' mean squared distance in each block
-        is 1: multiplying X by a number changes nothing.
+        Every named prior except "identity" is scaled to the data: the mean squared distance of the
+        pairs is 1 in each block. Then multiplying X by a number changes neither the learnt
+        distances nor the threshold.
     pairs : {"random", "neighbors", "all"}, default="random"
-        How pairs are drawn: at random per class as in the paper; the nearest samples of the same
-        and of other classes, in the metric of the prior; or all. Neighbours teach the metric alone:
-        the threshold is then learnt from random pairs. A class with one sample gives dissimilar
-        pairs only. More than two million pairs are not listed but summed up in tiles (Newton, all
-        components): `pairs_`, `similar_` and `pair_weights_` are then None.
+        How pairs are drawn.
+
+        - "random": at random for each class, as in the paper.
+        - "neighbors": each sample with its nearest samples of the same class and of other classes,
+          in the metric of the prior. These pairs are used only for the metric; the threshold is
+          learnt from random pairs.
+        - "all": all pairs. More than 2,000,000 pairs are summed in tiles without a list of them
+          (only with the solver Newton and without `n_components`); then `pairs_`, `similar_` and
+          `pair_weights_` are None.
+
+        A class with one sample is used for dissimilar pairs only.
     n_pairs_per_class : int or None, default=None
-        For "random": half of them similar, half with one sample in the class and one outside. None:
-        500, and more for few classes, 5,000 in all; at most 50,000 in all. There may be fewer where
-        samples are few.
+        Number of pairs per class for "random". Half of them are similar; the other half have one
+        sample in the class and one outside. Default: 500 per class, raised to 5,000 in total if
+        needed, capped at 50,000 (but at least 10 per class). Classes with few samples give fewer.
     n_neighbors : int, default=3
-        For "neighbors": how many of each kind a sample.
+        Number of neighbours of each kind per sample, for "neighbors".
     reduction : {"mean", "sum"}, default="mean"
-        Whether C weighs the mean or the sum of the pairs' losses. For the mean, similar and
-        dissimilar pairs are given the same total weight.
+        Whether C multiplies the mean or the sum of the losses of the pairs. "mean" gives similar
+        and dissimilar pairs the same total weight: the learnt threshold balances false matches and
+        false non-matches.
     n_components : int, sequence of M int, or None, default=None
-        Rows of `components_` in each block: the principal axes of the embedded samples. None keeps
-        all. A threshold that is learnt is then the best one for the reduced distance.
+        Number of rows of `components_` in each block: the leading principal axes of the embedded
+        samples. None keeps all. A learnt threshold is then fitted to the reduced distances.
     preprocessor : array, Blocks, callable or None, default=None
-        Where to find the samples when X is a list of indices, or pairs are index pairs.
+        Where to find the samples if X contains indices, or pairs are index pairs.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
-        The algorithm. The words stand for `Newton` and `Dykstra` with their defaults; an object
-        has settings, such as ``Newton(max_iter=50)``. Its draws use `random_state` unless it has
-        one of its own.
+        The algorithm. "newton" and "dykstra" stand for `Newton` and `Dykstra` with their default
+        settings; pass an object for other settings, such as ``Newton(max_iter=50)``.
     tol : float, default=1e-6
         Stop when the duality gap is at most ``tol * max(1, |objective|)``.
     warm_start : bool, default=False
-        Start from the last solution, which makes a path over C cheap.
+        Whether to start from the solution of the last fit. This makes a path over C cheap.
     random_state : int, RandomState, Generator or None, default=None
-        For the draw of pairs.
+        Seeds the draw of pairs, and the random draws of the solver unless it has a `random_state`
+        of its own.
     verbose : bool, default=False
-        Print one line per iteration.
+        Whether to print one line per iteration.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n), or list of M such arrays
-        What `transform` applies; the factor 1/√M is inside.
+        The linear maps that `transform` applies, including the factor 1/√M.
     threshold_ : float
-        √(b0 √(γ_s γ_d)): below it two samples are the same. In the units of `pair_distance`.
+        √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to be the same. In the units
+        of `pair_distance`.
     b0_ : float
         The threshold in the paper's squared units.
     result_ : Result
-        The matrices W, the certificate, the history.
+        The matrices W, the certificate and the history of the solver.
     pairs_ : int array of shape (n_pairs, 2), or None
-        The pairs that were used, as indices into X.
+        The training pairs, as row numbers of X.
     similar_ : bool array of shape (n_pairs,), or None
-        Which of them are similar.
+        Which of these pairs are similar.
     pair_weights_ : array of shape (n_pairs,), or None
-        How much each of them counted; None: all the same.
+        Weights of these pairs; None if all are equal.
     prior_ : array of shape (n, n), or list of M arrays
-        W0.
+        The prior W0.
     block_shapes_ : tuple of M pairs
-        Shapes of a sample's matrices.
+        The shape of a sample in each block.
     n_iter_ : int
-        Newton steps, or epochs, at least 1.
+        Number of Newton steps, or of Dykstra's epochs; at least 1.
     n_features_in_ : int
-        Numbers in one sample.
+        Number of entries of a sample, over all blocks.
     feature_names_in_ : array of str
-        Names of the columns, where X has them.
+        Names of the columns. Only if X has string column names.
 
     See Also
     --------
-    TATMLPairs : the same from pairs that are known to be similar or dissimilar.
-    learn_metric : the function behind it, in the paper's units.
+    TATMLPairs : Learns from pairs that are known to be similar or dissimilar.
+    learn_metric : The underlying function, in the paper's notation.
 
     Notes
     -----
-    ``TATML(**PAPER)`` is the paper's setting exactly: c = 1 for the sum of the pairs' losses,
-    c0 = μ0 = 1, W0 = I, 10 pairs a class. The paper chooses c from {0.01, 0.1, 1, 10} by
+    ``TATML(**PAPER)`` is the paper's setting: c = 1 for the sum of the losses of the pairs,
+    c0 = μ0 = 1, W0 = I, and 10 pairs per class. The paper chooses c from {0.01, 0.1, 1, 10} by
     cross-validation: ``TATML(**PAPER | {"C": 0.1})``.
 
     Examples
@@ -170,6 +180,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
     >>> metric.predict_pairs([[0, 2], [0, 170]], X)
     array([ 1, -1])
     """
+
+    _most_listed_pairs = 2_000_000  # more pairs are summed in tiles, without a list of them
 
     def __init__(
         self,
@@ -220,9 +232,13 @@ class TATML(LabelPairsMixin, LogDetLearner):
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
             The samples: vectors, matrices, or tuples of matrices.
         y : array-like of shape (n_samples,)
-            Their classes, two or more.
+            Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
-            No pair is made of two samples of the same group.
+            Group labels. No pair is drawn from within a group.
+
+        Returns
+        -------
+        self
         """
         with unchanged_on_error(self):
             result = self._fit(X, y, groups, self._given_threshold())
@@ -238,12 +254,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self._check_words()
         if has_very_many_pairs(self, len(blocks)):
             return learn_from_all_pairs(self, blocks, y, groups, threshold)
-        pairs, labels = self._draw(blocks, y, groups, prior=self.prior)
+        pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
         if self.reduction == "mean":
             pairs = balanced(pairs)
         result = self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
         if self.pairs == "neighbors" and threshold is None and self.c0 != inf:
-            self._learn_threshold_of(self._random_pairs(blocks, y, groups), blocks)
+            self._learn_threshold_of(self._draw_random_pairs(blocks, y, groups), blocks)
         return result
 
     def _check_words(self) -> None:
@@ -251,8 +267,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         check_choice("pairs", self.pairs, STRATEGIES)
 
     def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
-        """Learn the threshold anew from other pairs, for the metric that is there."""
+        """Learn the threshold of the fitted metric again, from other pairs."""
         margin, strength = check_margin(self.margin), self._relative_strength(pairs)
-        distances = row_distances(self._embedded(blocks), pairs.index)
-        self.b0_ = best_b0(distances, pairs, margin, self.threshold_prior, strength)
+        distances = row_distances(self._embed(blocks), pairs.index)
+        self.b0_ = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
         self.threshold_ = threshold_of(self.b0_, margin)

@@ -1,12 +1,12 @@
-"""TATMLCV: TATML with C, and what else is asked for, chosen by cross-validation."""
+"""TATMLCV: TATML with C, and optionally other parameters, chosen by cross-validation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Integral
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
 
 from .._data.blocks import Blocks
+from .._data.pairs import Pairs
 from .._data.sampling import STRATEGIES, Strategy, balanced
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
@@ -30,58 +31,85 @@ from .._validation import (
     check_random,
     check_words,
 )
-from .folds import check_fits_folds, folds_of
+from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
 from .given_labels import class_labels, group_labels
-from .held import held_model, take_fitted
+from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
-from .labels import LabelsMixin, Prior, within_classes
+from .label_mixins import LabelsMixin, Prior, within_classes
 from .metric import MetricMixin, components_of, one_or_list, row_distances
 from .priors import PRIORS
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
 
-PATH_TOL = 1e-2  # relative to the objective: enough to compare scores
-ENOUGH, LARGEST_STEP = 1000, 4  # pairs of a path: one in four, where so many are left
-ROWS = 1000  # samples whose neighbours are found at a time
+CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 Scoring = Literal["accuracy", "auc"]
 SCORINGS = get_args(Scoring)
-SIZES = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")  # scale the objective
+# The parameters that scale the objective.
+SCALE_PARAMETERS = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")
+
+
+@dataclass(frozen=True)
+class PathSettings:
+    """How precisely, and on how many pairs, the path over C is solved in each fold.
+
+    Parameters
+    ----------
+    tol : float
+        Relative tolerance of the duality gap, unless the estimator's `tol` is larger.
+    min_pairs : int
+        Pairs are left out only if at least this many remain.
+    max_step : int
+        A path takes every pair, every second one, and so on, up to every `max_step`-th.
+    """
+
+    tol: float = 1e-2
+    min_pairs: int = 1000
+    max_step: int = 4
 
 
 class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     """TATML with its weight C chosen by cross-validation along warm-started paths.
 
-    In each fold the pairs are drawn once, down to a quarter of those of the final fit (but not
-    below 1,000; neighbours are all taken), and the solutions for all C are found one from the
-    other, to a gap of 1 % of the objective: C weighs the mean over the pairs, so that the best one
-    holds for all of them. The best setting is then fitted to all samples.
+    Each fold draws its pairs once and solves for all values of C in increasing order, each solution
+    starting from the one before. To save time, a path stops at a duality gap of 1 % of the
+    objective (or `tol`, if larger) and takes only every second to fourth pair if at least 1,000
+    pairs remain; it takes all pairs for ``pairs="neighbors"`` and ``reduction="sum"``. C weights
+    the mean loss of the pairs, so the best C does not depend on their number. The best setting is
+    then fitted to all samples.
 
     Parameters
     ----------
     Cs : int or sequence of float, default=9
-        The values of C; a number stands for so many from 1 to 10⁴ on a logarithmic scale.
+        The values of C to choose from. An int gives that many values from 1 to 10⁴, evenly spaced
+        on a logarithmic scale.
     threshold_strengths : sequence of float or None, default=None
-        Values of ρ to choose from; None: `threshold_strength` alone.
+        Values of `threshold_strength` to choose from. None: only `threshold_strength`.
     priors : sequence of str or None, default=None
-        Priors to choose from; None: `prior` alone. ``["discriminant", "within"]`` with both
-        `pair_strategies` is a thorough search.
+        Priors to choose from. None: only `prior`. For a thorough search, combine
+        ``["discriminant", "within"]`` with both `pair_strategies`.
     pair_strategies : sequence of str or None, default=None
-        Ways to draw the pairs to choose from, such as ``["random", "neighbors"]``; None: `pairs`
-        alone.
+        Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
     scoring : {"accuracy", "auc"}, default="accuracy"
-        Accuracy of a k-NN classifier, or the area under the ROC curve of random pairs of the
-        samples left out.
+        The score of a setting on the test samples of a fold: the accuracy of a k-NN classifier,
+        or the area under the ROC curve for pairs of test samples (random pairs, or all pairs for
+        ``pairs="all"``).
     k : int, default=3
-        Neighbours of the k-NN classifier.
-    cv : int or splitter, default=5
-        Folds; with groups, no group is on both sides of a split.
+        Number of neighbours of the k-NN classifier.
+    cv : int, splitter or iterable of (train, test), default=5
+        The folds. An int gives stratified folds without shuffling. With groups, it also keeps each
+        group on one side of every split.
     n_jobs : int or None, default=None
-        How many folds (times priors, strengths, strategies) at the same time, as in joblib.
+        Number of paths solved in parallel by joblib. There is one path per fold and combination of
+        prior, threshold strength and pair strategy.
     threshold, threshold_prior, threshold_strength, c0, margin, prior, pairs, n_pairs_per_class
         See `TATML`.
-    n_neighbors, reduction, n_components, preprocessor, solver, tol, random_state, verbose
-        See `TATML`.
+    n_neighbors, reduction, n_components, preprocessor, solver, tol, verbose
+        See `TATML`. Only the final fit is verbose.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draw of pairs, in the folds and in the final fit, and the random draws of the
+        solver in the final fit. All settings of a fold are scored on the same pairs. It does not
+        seed the folds: `cv` alone determines them.
 
     Attributes
     ----------
@@ -90,16 +118,16 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     best_params_ : dict
         The chosen C, threshold_strength, prior and pairs.
     best_score_ : float
-        Its mean score.
+        The mean score of the chosen setting.
     cv_results_ : dict
-        ``params`` (list of dict), ``mean_test_score``, ``std_test_score``, ``split_test_score``
-        of shape (n_settings, n_splits).
+        ``params`` (list of dict), ``mean_test_score``, ``std_test_score``, and
+        ``split_test_score`` of shape (n_settings, n_splits).
     components_, threshold_, b0_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_
-        Those of the final fit; see `TATML`.
+        Of the final fit; see `TATML`.
 
     See Also
     --------
-    TATML : with one C.
+    TATML : The estimator with given parameters.
 
     Examples
     --------
@@ -110,6 +138,8 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     >>> model.C_ in (10.0, 1000.0), model.transform(X).shape
     (True, (150, 4))
     """
+
+    _path: ClassVar[PathSettings] = PathSettings()
 
     def __init__(
         self,
@@ -165,45 +195,48 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Choose the parameters by cross-validation, then learn from all samples.
+        """Choose the parameters by cross-validation, and fit them to all samples.
 
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
             The samples.
         y : array-like of shape (n_samples,)
-            Their classes, two or more.
+            Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
-            No pair is made of two samples of the same group, and no group is on both sides of a
+            Group labels. No pair is drawn from within a group, and no group is on both sides of a
             split.
+
+        Returns
+        -------
+        self
         """
         with unchanged_on_error(self):
             self._check_grids()
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
-            self._search(blocks, labels, group_numbers)
+            self._search(LabelledSamples(blocks, labels, group_numbers))
             model = self._model(**self.best_params_)
             result = model._fit_blocks(blocks, labels, group_numbers, model._given_threshold())
-            take_fitted(self, model)
+            copy_fitted(self, model)
         warn_unless_converged(result)
         return self
 
-    def _search(self, blocks: Blocks, labels: NDArray, groups: NDArray | None) -> None:
-        """Score every setting on every fold."""
+    def _search(self, samples: LabelledSamples) -> None:
+        """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
-        folds = folds_of(self.cv, labels, groups)
+        folds = make_folds(self.cv, samples)
         check_count("k", self.k)
-        if self.scoring == "accuracy":  # which looks for neighbours
+        if self.scoring == "accuracy":
             check_fits_folds("k", self.k, folds)
-        seed = self.random_state  # the same pairs for all settings of a fold
+        seed = self.random_state  # one seed: all settings of a fold draw the same pairs
         if not isinstance(seed, Integral):
             seed = int(check_random(seed).choice(2**31 - 1))
         jobs = (
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
-                *(blocks, labels, groups, *fold, Cs),
-                *(self.scoring, self.k),
+                *(samples, fold, Cs, self.scoring, self.k, self._path),
             )
             for setting, fold in product(settings, folds)
         )
@@ -253,83 +286,79 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
             yield {"threshold_strength": strength, "prior": prior, "pairs": strategy}
 
     def _model(self, **changes: Any) -> TATML:
-        return held_model(self, SIZES, **changes)
+        return make_inner_model(self, SCALE_PARAMETERS, **changes)
 
 
 def _score_path(
     model: TATML,
-    blocks: Blocks,
-    labels: NDArray,
-    groups: NDArray | None,
-    train: NDArray,
-    test: NDArray,
+    samples: LabelledSamples,
+    fold: Fold,
     Cs: Sequence[float],
     scoring: str,
     k: int,
+    path: PathSettings,
 ) -> list[float]:
-    """The scores of all C on one fold, each solution started from the one before."""
-    known, margin = blocks[train], check_margin(model.margin)
-    known_groups = None if groups is None else groups[train]
-    pairs, numbers = model._draw(known, labels[train], known_groups, prior=model.prior)
+    """Return the score of every C on one fold; each solution starts from that of the last C."""
+    known, held_out = (samples[rows] for rows in fold)
+    pairs, numbers = model._draw_pairs(known.blocks, known.labels, known.groups, prior=model.prior)
     if model.reduction == "mean":
-        longest = 1 if model.pairs == "neighbors" else LARGEST_STEP
-        step = max(1, min(longest, len(pairs) // ENOUGH))
-        kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
-        pairs = balanced(pairs.take(np.concatenate(kinds)))
+        pairs = balanced(_thin_out(pairs, path, 1 if model.pairs == "neighbors" else path.max_step))
     model._check_words()
-    within = within_classes(known, numbers)
-    problem, _ = model._problem(known, pairs, within, margin, model._given_threshold())
-    score = _scorer(model, scoring, k, blocks, labels, groups, train, test)
-    solver = replace(seeded(as_solver(model.solver), 0), on_interrupt="raise")  # ends the search
-    tol = max(PATH_TOL, check_positive("tol", model.tol))
+    within, margin = within_classes(known.blocks, numbers), check_margin(model.margin)
+    problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
+    score = _make_scorer(model, known, held_out, scoring, k)
+    solver = seeded(as_solver(model.solver), 0)
+    solver = replace(solver, on_interrupt="raise")  # Ctrl-C ends the search
+    tol = max(path.tol, check_positive("tol", model.tol))
     result, scores = None, {}
     for C in sorted(Cs):
-        weighted = model._weighted(problem, pairs, margin, float(C))
-        result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SIZES))
-        model.block_shapes_ = known.block_shapes
-        model.components_ = one_or_list(components_of(result.L, known, model.n_components))
+        weighted = model._reweight(problem, pairs, margin, float(C))
+        result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SCALE_PARAMETERS))
+        model.block_shapes_ = known.blocks.block_shapes
+        model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
         scores[C] = score()
     return [scores[C] for C in Cs]
 
 
-def _scorer(
-    model: TATML,
-    scoring: str,
-    k: int,
-    blocks: Blocks,
-    labels: NDArray[np.intp],
-    groups: NDArray[np.intp] | None,
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
+def _thin_out(pairs: Pairs, path: PathSettings, max_step: int) -> Pairs:
+    """Keep every n-th pair of either kind, with n at most `max_step`."""
+    step = max(1, min(max_step, len(pairs) // path.min_pairs))
+    kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
+    return pairs.take(np.concatenate(kinds))
+
+
+def _make_scorer(
+    model: TATML, known: LabelledSamples, held_out: LabelledSamples, scoring: str, k: int
 ) -> Callable[[], float]:
-    """A function without arguments that scores the model's components on the fold left out."""
-    held_out = blocks[test]
+    """Return a function without arguments that scores the model's current components."""
     if scoring == "accuracy":
 
         def accuracy() -> float:
-            known, wanted = model._embedded(blocks[train]), model._embedded(held_out)
-            found = _nearest_class(known, labels[train], wanted, k)
-            return float(np.mean(found == labels[test]))
+            rows, wanted = model._embed(known.blocks), model._embed(held_out.blocks)
+            found = _predict_knn(rows, known.labels, wanted, k)
+            return float(np.mean(found == held_out.labels))
 
         return accuracy
-    held_out_groups = None if groups is None else groups[test]
-    pairs = model._random_pairs(held_out, labels[test], held_out_groups)
+    pairs = model._draw_random_pairs(held_out.blocks, held_out.labels, held_out.groups)
 
     def area() -> float:
-        distances = row_distances(model._embedded(held_out), pairs.index)
+        distances = row_distances(model._embed(held_out.blocks), pairs.index)
         return float(roc_auc_score(pairs.similar, -distances))
 
     return area
 
 
-def _nearest_class(known: NDArray, labels: NDArray, wanted: NDArray, k: int) -> NDArray:
-    """What k-NN says: KNeighborsClassifier, without what it costs to set one up for each C."""
+def _predict_knn(
+    known: NDArray, labels: NDArray, wanted: NDArray, k: int, chunk_rows: int = CHUNK_ROWS
+) -> NDArray:
+    """Predict like KNeighborsClassifier, without the cost of setting one up for every C."""
     found = np.empty(len(wanted), dtype=labels.dtype)
-    centre = known.mean(axis=0)  # far from the origin, squares would lose all digits
+    centre = known.mean(axis=0)  # squares lose all digits far from the origin
     known, wanted = known - centre, wanted - centre
-    for start in range(0, len(wanted), ROWS):
-        distances = euclidean_distances(wanted[start : start + ROWS], known, squared=True)
+    for start in range(0, len(wanted), chunk_rows):
+        chunk = wanted[start : start + chunk_rows]
+        distances = euclidean_distances(chunk, known, squared=True)
         nearest = labels[np.argpartition(distances, k - 1, axis=1)[:, :k]]
         votes = np.stack([np.sum(nearest == label, axis=1) for label in range(labels.max() + 1)])
-        found[start : start + ROWS] = np.argmax(votes, axis=0)
+        found[start : start + chunk_rows] = np.argmax(votes, axis=0)
     return found

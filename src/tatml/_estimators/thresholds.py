@@ -1,6 +1,6 @@
-"""Where to put the threshold for given distances: by TATML's own criterion, or by a target.
+"""Thresholds for given distances: by TATML's criterion, or calibrated to a target.
 
-A pair counts as the same where its distance is below the threshold.
+A pair is predicted to be the same if its distance is below the threshold.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from .._optim.problem import best_threshold, squared_hinge
 from .._validation import check_choice, check_finite, check_rate
 
 __all__ = [
-    "STRATEGIES",
-    "Strategy",
+    "CALIBRATION_STRATEGIES",
+    "CalibrationStrategy",
     "b0_of",
     "calibrated_threshold",
     "check_both_count",
     "check_target",
     "equal_error_rate",
-    "learnt_b0",
+    "learn_b0",
     "threshold_of",
 ]
 
 Numbers = NDArray[np.float64]
-Strategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"]
+CalibrationStrategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"]
 
-LARGEST_BETA = 1e100  # its square is a number
-STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+LARGEST_BETA = 1e100  # the square of a larger beta could overflow
+CALIBRATION_STRATEGIES: tuple[CalibrationStrategy, ...] = get_args(CalibrationStrategy)
 
 
 def threshold_of(b0: float, margin: tuple[float, float]) -> float:
-    """The distance in the middle (on a logarithmic scale) of the two margins γ_s b0 and γ_d b0."""
+    """Return the geometric mean of the margins √(γ_s b0) and √(γ_d b0)."""
     return sqrt(max(b0, 0.0) * sqrt(margin[0] * margin[1]))  # theory (T)
 
 
 def b0_of(threshold: float, margin: tuple[float, float]) -> float:
-    """The b0 whose threshold this is."""
+    """Return the b0 that belongs to a threshold, the inverse of `threshold_of`."""
     return threshold * threshold / sqrt(margin[0] * margin[1])  # theory (T)
 
 
-def learnt_b0(
+def learn_b0(
     squared: Numbers,
     pairs: Pairs,
     margin: tuple[float, float],
     strength: float,
     mu0: float | None = None,
 ) -> float:
-    """The b0 that TATML's criterion gives to squared distances that stay as they are.
+    """Return the b0 that minimises TATML's criterion for fixed squared distances.
 
-    Minimises Σ_k w_k [y_k (D_k − γ_k b0)]_+² / Σ_k w_k + ρ (b0 − μ0)², with ρ the strength; where
-    μ0 is not given, it is the b0 of the root mean squared distance.
+    The criterion is Σ_k w_k [y_k (D_k − γ_k b0)]_+² / Σ_k w_k + ρ (b0 − μ0)², where ρ is
+    `strength`. The default of μ0 is the b0 of the root mean squared distance.
     """
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
-    unit = float(np.average(squared, weights=weights))  # so that nothing depends on units
+    unit = float(np.average(squared, weights=weights))  # makes the result independent of units
     if unit == 0:
         if mu0 is None:
             return 0.0
@@ -73,34 +73,35 @@ def learnt_b0(
 def calibrated_threshold(
     distances: Numbers,
     similar: NDArray[np.bool_],
-    strategy: Strategy = "accuracy",
+    strategy: CalibrationStrategy = "accuracy",
     *,
     min_rate: float | None = None,
     beta: float = 1.0,
     max_rate: float | None = None,
     sample_weight: Numbers | None = None,
 ) -> float:
-    """The threshold that serves a target best on given pairs.
+    """Return the threshold that is best for a target on given pairs.
 
     Parameters
     ----------
     distances : array of shape (n_pairs,)
-        Of pairs that were not used to learn the metric.
+        Distances of pairs that were not used to learn the metric.
     similar : bool array of shape (n_pairs,)
-        Which of them are similar; both kinds must occur.
+        Which pairs are similar; both kinds must occur.
     strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"}
-        The best accuracy; the best F-score with `beta`; the most similar pairs found while at least
-        `min_rate` of the dissimilar ones are told apart, or the other way round; the most similar
-        pairs found while at most `max_rate` of the dissimilar pairs pass for the same.
+        What is maximised: the accuracy; the F-score for `beta`; the true positive rate with a true
+        negative rate of at least `min_rate`; the true negative rate with a true positive rate of
+        at least `min_rate`; the true positive rate with a false match rate of at most `max_rate`.
     min_rate, beta, max_rate : float
-        See `strategy`; a rate belongs to its strategies only.
+        See `strategy`. A rate may be given only for the strategies that use it.
     sample_weight : array of shape (n_pairs,), optional
-        How much each pair counts.
+        Weights of the pairs.
 
     Returns
     -------
     float
-        Half-way between two of the distances.
+        A number half-way between two neighbouring distances; 0 if no pair should be the same, and
+        the next float above the largest distance if all pairs should be.
     """
     rate = check_target(strategy, min_rate, beta, max_rate)
     beta = float(beta)
@@ -123,14 +124,14 @@ def calibrated_threshold(
         most = 1 - rate if strategy == "max_tpr" else rate
         quality = np.where(fpr <= most + _ROUNDING, tpr, -1.0)
     best = np.flatnonzero(quality == quality.max())
-    # Of equals, that with more similar pairs found; for the others, that with fewer false matches.
+    # Ties: max_tnr takes the largest of the best thresholds, the other strategies the smallest.
     return _between(-scores, int(best[-1] if strategy == "max_tnr" else best[0]))
 
 
 def equal_error_rate(distances: Numbers, similar: NDArray[np.bool_]) -> float:
-    """The share of dissimilar pairs that pass where as many similar ones are refused.
+    """Return the error rate at which false matches are as frequent as false non-matches.
 
-    Between two steps of the curve it is on the line that joins them.
+    Between two points of the ROC curve the rates are interpolated linearly.
 
     Examples
     --------
@@ -139,42 +140,44 @@ def equal_error_rate(distances: Numbers, similar: NDArray[np.bool_]) -> float:
     0.5
     """
     passed, found, _ = roc_curve(similar, -distances, drop_intermediate=False)
-    excess = passed - (1 - found)  # rises from −1 to 1
+    excess = passed - (1 - found)  # increases from −1 to 1
     after = int(np.argmax(excess >= 0))
     share = -excess[after - 1] / (excess[after] - excess[after - 1])
     return float(passed[after - 1] + share * (passed[after] - passed[after - 1]))
 
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # rates that miss their limit by less are taken to reach it
 
 
 def _between(distances: Numbers, last: int) -> float:
-    """A threshold that takes the pairs up to the distance number `last` (0: none of them)."""
+    """Return a threshold above the sorted distances up to number `last`, and below the next."""
     if last == len(distances) - 1:
         return nextafter(float(distances[-1]), np.inf)
-    lower = max(0.0, float(distances[last]))  # of number 0 it is −∞
+    lower = max(0.0, float(distances[last]))  # number 0 is −∞: no pair is below
     upper = float(distances[last + 1])
     middle = lower + (upper - lower) / 2
     return middle if middle > lower else upper
 
 
-def check_both_count(similar: NDArray[np.bool_], weights: Numbers | None) -> None:
-    """Weights that leave pairs of both kinds."""
+def check_both_count(
+    similar: NDArray[np.bool_], weights: Numbers | None, name: str = "sample_weight"
+) -> None:
+    """Raise an error unless pairs of both kinds have a positive weight."""
     if weights is not None and not (weights[similar].any() and weights[~similar].any()):
         raise ValueError(
-            "sample_weight: expected weights that leave similar and dissimilar pairs, got zero "
-            "for all of one kind"
+            f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
+            "pairs of one class"
         )
 
 
 def check_target(
-    strategy: Strategy, min_rate: float | None, beta: float, max_rate: float | None
+    strategy: CalibrationStrategy, min_rate: float | None, beta: float, max_rate: float | None
 ) -> float:
-    """One strategy, with the numbers that belong to it; its rate is returned, 0 if it has none."""
-    check_choice("strategy", strategy, STRATEGIES)
+    """Check a strategy and its numbers; return the rate that it asks for, 0 if it has none."""
+    check_choice("strategy", strategy, CALIBRATION_STRATEGIES)
     needs_min = strategy in ("max_tpr", "max_tnr")
     check_rate("min_rate", min_rate, needs_min, strategy)
     check_rate("max_rate", max_rate, strategy == "false_match_rate", strategy)
-    if abs(check_finite("beta", beta)) > LARGEST_BETA:  # only its square counts
+    if abs(check_finite("beta", beta)) > LARGEST_BETA:  # the sign does not matter
         raise ValueError(f"beta: expected a number of at most {LARGEST_BETA:g}, got {shown(beta)}")
     return next((rate for rate in (min_rate, max_rate) if rate is not None), 0.0)

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 from .._array import linalg_errors
 from .certificate import excess_by_cholesky
-from .hessian import dimension
-from .linear_systems import Direction, NewtonSystem, newton_system
+from .hessian import Direction, dimension
+from .linear_systems import NewtonSystem, newton_system
 from .monitor import FoundPoint
 from .point import Point
 

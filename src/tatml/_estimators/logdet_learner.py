@@ -1,4 +1,7 @@
-"""From samples and pairs to a learnt metric: what TATML, TATMLPairs and ITML share."""
+"""LogDetLearner, the base class of TATML and TATMLPairs, and SolvingMixin, which ITML uses too.
+
+The functions at the end, which prepare the problem, also serve GMML and fits to all pairs.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ from .._validation import (
     check_random,
     check_threshold,
 )
-from .labels import Prior
+from .label_mixins import Prior
 from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
 from .priors import IDENTICAL, PRIORS, make_prior, rows_of
-from .thresholds import b0_of, learnt_b0, threshold_of
+from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
     "LogDetLearner",
@@ -42,11 +45,11 @@ __all__ = [
 ]
 
 Matrices = Sequence[NDArray[np.float64]]
-SIZES = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
+SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
 
 
 class SolvingMixin:
-    """Solves a problem by the parameters that say how."""
+    """Mixin that solves a problem with the solver parameters of the estimator."""
 
     n_components: int | Sequence[int] | None
     solver: SolverLike
@@ -56,9 +59,10 @@ class SolvingMixin:
     verbose: bool
 
     def _solve(self, problem: LogDetProblem, blocks: Blocks, sizes: Sequence[str]) -> None:
-        """Set the result, and the components that follow from it.
+        """Solve the problem; set `result_`, `n_iter_` and `components_`.
 
-        `sizes` are the parameters that can make the objective too large.
+        `sizes` are the names of the parameters that scale the objective: the error message for an
+        objective that overflows names them.
         """
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
         self.result_ = solver.solve(
@@ -80,12 +84,12 @@ class SolvingMixin:
 
 
 class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
-    """Learns a metric, and its threshold, from index pairs: TATML's problem."""
+    """Base class that learns a metric and its threshold from index pairs: TATML's problem."""
 
-    _samples_name = "X"  # what fit calls the samples
-    # What the user calls the parameters that scale the objective; the weight of the pairs is first.
-    # An estimator that holds this one may use other names.
-    _size_names: tuple[str, ...] = SIZES
+    _samples_name = "X"  # the name of the samples in the signature of fit, for error messages
+    # The names of the parameters that scale the objective, for error messages; the weight of the
+    # pairs comes first. `make_inner_model` replaces them by the names of the outer estimator.
+    _scale_parameters: tuple[str, ...] = SCALE_PARAMETERS
 
     pairs_: NDArray[np.intp] | None
     similar_: NDArray[np.bool_] | None
@@ -99,17 +103,17 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         threshold: float | None,
         counted: Blocks | None = None,
     ) -> Result:
-        """Solve the problem that the parameters describe, and set what fit sets.
+        """Solve the problem that the parameters describe, and set the fitted attributes.
 
-        The threshold is learnt where it is None, and fixed otherwise. Where not all samples count,
-        `counted` are those that do.
+        The threshold is learnt if it is None, and fixed otherwise. `counted` are the samples of
+        pairs with a positive weight; None: all samples.
         """
         counted = blocks if counted is None else counted
         self._check_words()
         margin = check_margin(self.margin)
         check_components(self.n_components, [n for n, _ in blocks.block_shapes])
-        problem, prior = self._problem(blocks, pairs, within, margin, threshold, counted)
-        self._solve(problem, counted, self._size_names)
+        problem, prior = self._build_problem(blocks, pairs, within, margin, threshold, counted)
+        self._solve(problem, counted, self._scale_parameters)
         self.prior_ = one_or_list(prior)
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
         self.b0_ = self._final_b0(problem, blocks, pairs, margin)
@@ -117,14 +121,14 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         return self.result_
 
     def _given_threshold(self) -> float | None:
-        """None where it is learnt."""
+        """Return the threshold that the parameters fix, None if it is to be learnt."""
         return check_number_or("threshold", self.threshold, "auto")
 
     def _check_words(self) -> None:
         as_solver(self.solver)
         check_choice("reduction", self.reduction, ("mean", "sum"))
 
-    def _problem(
+    def _build_problem(
         self,
         blocks: Blocks,
         pairs: Pairs,
@@ -133,14 +137,14 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         threshold: float | None,
         counted: Blocks | None = None,
     ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
-        """(P) with the prior W0 and the threshold's own term in the units of the data."""
+        """Return problem (P) and its prior W0, both in the units of the data."""
         weights = pair_weights(pairs)
         plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
         scatter = mean_scatter(plain.pairs.sums, weights / np.sum(weights))
         prior = prior_of(self.prior, counted or blocks, scatter, within, self._samples_name)
         c0, mu0 = self._threshold_term(prior, scatter, margin, threshold)
         problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
-        return self._weighted(problem, pairs, margin, check_positive("C", self.C)), prior
+        return self._reweight(problem, pairs, margin, check_positive("C", self.C)), prior
 
     def _threshold_term(
         self,
@@ -149,36 +153,36 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         margin: tuple[float, float],
         threshold: float | None,
     ) -> tuple[float, float]:
-        """c0 and μ0, before c0 is weighed."""
+        """Return c0 and μ0; c0 is still relative to the weight of the pairs."""
         if threshold is not None:
             return inf, b0_of(check_threshold("threshold", threshold), margin)
         products = zip(prior, scatter, strict=True)
         mean_distance = float(np.mean([np.sum(W0 * S) for W0, S in products]))
         return self._c0(), self._mu0(margin, mean_distance)
 
-    def _weighted(
+    def _reweight(
         self, problem: LogDetProblem, pairs: Pairs, margin: tuple[float, float], C: float
     ) -> LogDetProblem:
-        """The same problem with the pairs' loss weighed by C, and the threshold's pull with it."""
+        """Return the problem with the weights that C gives to the pairs and to the threshold."""
         c, c0 = self._strengths(problem, float(np.sum(pair_weights(pairs))), C)
         return problem.with_loss(squared_hinge(pairs, c, margin), c0)
 
     def _strengths(self, problem: LogDetProblem, total: float, C: float) -> tuple[float, float]:
-        """c and c0 for pairs of a total weight."""
+        """Return c and c0 for pairs of the given total weight."""
         c = C / total if self.reduction == "mean" else C
         if problem.learns_threshold and self.c0 is None:
             c0 = self.threshold_strength * c * total  # theory (Rho)
             if not 0 < c0 < inf:
                 raise ValueError(
-                    f"{self._size_names[0]}, threshold_strength: expected sizes for which c0 is a "
-                    f"positive number, got C={C:g} and threshold_strength="
+                    f"{self._scale_parameters[0]}, threshold_strength: expected sizes for which "
+                    f"c0 is a positive number, got C={C:g} and threshold_strength="
                     f"{self.threshold_strength:g}"
                 )
             return c, c0
         return c, problem.c0
 
     def _relative_strength(self, pairs: Pairs) -> float:
-        """ρ, or c0/(c Σw) of a given c0, for pairs that are no part of the problem."""
+        """Return ρ, or c0/(c Σw) if c0 is given, for pairs that are not part of the problem."""
         if self.c0 is None:
             return check_positive("threshold_strength", self.threshold_strength)
         total = float(np.sum(pair_weights(pairs)))
@@ -199,28 +203,28 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
     def _final_b0(
         self, problem: LogDetProblem, blocks: Blocks, pairs: Pairs, margin: tuple[float, float]
     ) -> float:
-        """The learnt b0; for a reduced embedding, whose distances are smaller, the best anew."""
+        """Return the learnt b0; with `n_components`, the best b0 for the reduced distances."""
         if self.n_components is None or not problem.learns_threshold:
             return self.result_.b0
-        squared = row_distances(self._embedded(blocks), pairs.index) ** 2
+        squared = row_distances(self._embed(blocks), pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
-        return learnt_b0(squared, pairs, margin, strength, problem.mu0)
+        return learn_b0(squared, pairs, margin, strength, problem.mu0)
 
 
 def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
-    """w_k, 1 where none are given."""
+    """Return the weights w_k of the pairs, ones by default."""
     return np.ones(len(pairs)) if pairs.weights is None else pairs.weights
 
 
 def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """The mean of ΔΔᵀ in each block, for shares of the pairs that sum to 1."""
+    """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
     return [sums.n_blocks * S for S in sums.scatter(share)]
 
 
 def prior_of(
     prior: Prior, blocks: Blocks, scatter: Matrices, within: Matrices, samples_name: str = "X"
 ) -> list[NDArray[np.float64]]:
-    """Return W0, one matrix per block: a named prior of the data, or given matrices, checked."""
+    """Return W0, one matrix per block: a named prior, or given matrices after a check."""
     if isinstance(prior, str):
         check_choice("prior", prior, PRIORS)
         return make_prior(prior, blocks, scatter, within, samples_name)
@@ -228,7 +232,7 @@ def prior_of(
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs) -> list[NDArray[np.float64]]:
-    """The differences of similar pairs over √2, which vary as samples of a class do."""
+    """Return the differences of similar pairs over √2, whose scatter is that within classes."""
     chosen = pairs.similar & (pair_weights(pairs) > 0)
     first, second = pairs.first[chosen], pairs.second[chosen]
     return [rows_of((array[first] - array[second]) / np.sqrt(2)) for array in blocks.arrays]

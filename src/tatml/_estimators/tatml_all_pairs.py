@@ -1,4 +1,4 @@
-"""TATML on so many pairs that they are not listed: all pairs of the samples, in tiles."""
+"""TATML fitted to all pairs of the samples without a list of them: they are summed in tiles."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .._sharding.base import Setting
 from .._sharding.chunks import sharded_problem, sharded_term
 from .._validation import check_margin, check_positive
 from .given_labels import class_labels, group_labels
-from .labels import within_classes
-from .learning import prior_of
+from .label_mixins import within_classes
+from .logdet_learner import prior_of
 from .metric import one_or_list
 from .thresholds import threshold_of
 
@@ -26,30 +26,28 @@ if TYPE_CHECKING:
 
 __all__ = ["has_very_many_pairs", "learn_from_all_pairs"]
 
-LISTED = 2_000_000  # pairs: more are not listed
-
 
 def has_very_many_pairs(learner: TATML, n_samples: int) -> bool:
-    """Whether all pairs are asked for, they are many, and nothing needs a list of them."""
+    """Return whether to fit to all pairs in tiles: they are too many, and no list is needed."""
     if learner.pairs != "all" or learner.n_components is not None:
         return False
     solver = as_solver(learner.solver)
     if not isinstance(solver, Newton) or solver.linear_solver == "woodbury":
         return False
-    return n_samples * (n_samples - 1) // 2 > LISTED
+    return n_samples * (n_samples - 1) // 2 > learner._most_listed_pairs
 
 
 def learn_from_all_pairs(
     learner: TATML, blocks: Blocks, y: Any, groups: Any, threshold: float | None
 ) -> Result:
-    """Solve the problem of all pairs, and set what fit sets."""
+    """Solve the problem of all pairs, and set the fitted attributes."""
     learner._check_words()
     margin = check_margin(learner.margin)
     _, labels = class_labels(learner, y, len(blocks))
     groups = group_labels(groups, len(blocks))
-    n_similar, n_dissimilar = _count(labels, groups)
+    n_similar, n_dissimilar = _count_pairs(labels, groups)
     total, weights = n_similar + n_dissimilar, (1.0, 1.0)
-    if learner.reduction == "mean":  # both kinds count the same
+    if learner.reduction == "mean":  # both kinds get the same total weight
         weights = (0.5 * total / n_similar, 0.5 * total / n_dissimilar)
     pairs = AllPairs(labels, groups, weights)
     plain = sharded_term(blocks, pairs, None, None, Setting(1.0, margin))
@@ -59,7 +57,7 @@ def learn_from_all_pairs(
     unweighted = sharded_problem(plain, c0, mu0)
     c, c0 = learner._strengths(unweighted, total, check_positive("C", learner.C))
     problem = sharded_problem(plain.with_setting(Setting(c, margin)), c0, mu0)
-    learner._solve(problem.with_prior(prior), blocks, learner._size_names)
+    learner._solve(problem.with_prior(prior), blocks, learner._scale_parameters)
     learner.prior_ = one_or_list(prior)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
     learner.b0_ = learner.result_.b0
@@ -71,12 +69,12 @@ def _weighted_scatter(term: PairTerm, index: int) -> list[NDArray]:
     return term.sums.scatter(term.loss.weight)
 
 
-def _count(labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> tuple[int, int]:
-    """How many pairs are similar and how many are not, none of them inside a group."""
-    n_pairs, n_similar = _pairs_inside(np.zeros_like(labels)), _pairs_inside(labels)
+def _count_pairs(labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> tuple[int, int]:
+    """Return the numbers of similar and of dissimilar pairs, without pairs inside a group."""
+    n_pairs, n_similar = _count_pairs_inside(np.zeros_like(labels)), _count_pairs_inside(labels)
     if groups is not None:
-        n_pairs -= _pairs_inside(groups)
-        n_similar -= _pairs_inside(np.stack([labels, groups]))
+        n_pairs -= _count_pairs_inside(groups)
+        n_similar -= _count_pairs_inside(np.stack([labels, groups]))
     if n_similar == 0 or n_similar == n_pairs:
         kind = "similar" if n_similar == 0 else "dissimilar"
         raise ValueError(
@@ -85,6 +83,6 @@ def _count(labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> tuple[i
     return n_similar, n_pairs - n_similar
 
 
-def _pairs_inside(keys: NDArray[np.intp]) -> int:
+def _count_pairs_inside(keys: NDArray[np.intp]) -> int:
     counts = np.unique(keys, axis=-1, return_counts=True)[1].astype(np.int64)
     return int(np.sum(counts * (counts - 1) // 2))

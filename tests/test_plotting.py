@@ -1,4 +1,4 @@
-"""Displays: what is drawn is what was given."""
+"""Displays: what they draw, and that it can be read."""
 
 import sys
 from itertools import pairwise
@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import DetCurveDisplay, RocCurveDisplay, roc_curve
 from sklearn.pipeline import make_pipeline
 
-from tatml import GMML, ITML, TATML, Euclidean, Newton, PairThreshold, TATMLPairs, learn_metric
+from tatml import GMML, TATML, Euclidean, Newton, PairThreshold, TATMLPairs, learn_metric
 from tatml.plotting import BlockShareDisplay, ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -31,14 +31,14 @@ def closed_figures():
 
 
 def fitted(make=TATML, kind="vectors", **options):
-    """A fitted estimator, samples, and pairs with labels."""
+    """Return a fitted estimator, samples, and pairs with labels."""
     X, y = labelled(kind)
     return make(**FEW | options).fit(X, y), X, *labelled_pairs(y)
 
 
 def lines_at(ax):
-    """Where the vertical lines stand, by the first word of their label."""
-    return {line.get_label().split()[0]: line.get_xdata() for line in ax.lines}
+    """Return the positions of the vertical lines by their labels, without numbers."""
+    return {line.get_label().rstrip("0123456789.e- "): line.get_xdata() for line in ax.lines}
 
 
 def texts(legend):
@@ -46,7 +46,7 @@ def texts(legend):
 
 
 def assert_nothing_is_cut_off(figure):
-    """All that is drawn lies inside the figure, in inches."""
+    """Everything that is drawn lies inside the figure."""
     figure.canvas.draw()
     drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert -0.01 <= drawn.x0 <= drawn.x1 <= width + 0.01
@@ -56,8 +56,8 @@ def assert_nothing_is_cut_off(figure):
 # Histograms
 
 
-@pytest.mark.parametrize("bins", [40, 12])
-def test_the_histograms_are_densities_of_the_distances(bins):
+def test_the_histograms_are_densities_of_the_distances():
+    bins = 12
     metric, X, pairs, y = fitted()
     display = PairDistanceDisplay.from_estimator(metric, pairs, y, X, bins=bins)
     distances = metric.pair_distance(pairs, X)
@@ -73,16 +73,19 @@ def test_the_histograms_are_densities_of_the_distances(bins):
         assert bars[0].get_label().startswith(word)
 
 
-@pytest.mark.parametrize("make", [TATML, Euclidean, ITML, GMML])
+LOW, HIGH = "margin of similar pairs", "margin of dissimilar pairs"
+
+
+@pytest.mark.parametrize("make", [TATML, GMML])
 def test_the_lines_are_the_threshold_and_the_margins(make):
     metric, X, pairs, y = fitted(make, margin=(0.4, 1.7))
     display = PairDistanceDisplay.from_estimator(metric, pairs, y, X)
     lines = lines_at(display.ax_)
-    assert sorted(lines) == ["dissimilar", "similar", "threshold"]
+    assert set(lines) == {LOW, HIGH, "threshold"}
     assert_allclose(lines["threshold"], metric.threshold_)
-    assert_allclose(lines["similar"], sqrt(0.4 * metric.b0_))
-    assert_allclose(lines["dissimilar"], sqrt(1.7 * metric.b0_))
-    assert lines["similar"][0] < lines["threshold"][0] < lines["dissimilar"][0]
+    assert_allclose(lines[LOW], sqrt(0.4 * metric.b0_))
+    assert_allclose(lines[HIGH], sqrt(1.7 * metric.b0_))
+    assert lines[LOW][0] < lines["threshold"][0] < lines[HIGH][0]
 
 
 def test_given_distances_need_no_estimator():
@@ -96,10 +99,10 @@ def test_given_distances_need_no_estimator():
         distances, y, threshold=0.5, b0=0.36, margin=(0.25, 4.0)
     )
     lines = lines_at(with_margins.ax_)
-    assert_allclose([lines["similar"][0], lines["dissimilar"][0]], [0.3, 1.2])
+    assert_allclose([lines[LOW][0], lines[HIGH][0]], [0.3, 1.2])
 
 
-def test_the_error_rates_are_those_of_the_verdicts():
+def test_the_error_rates_are_those_of_the_predictions():
     metric, X, pairs, y = fitted(threshold=0.7)
     verdict = metric.predict_pairs(pairs, X)
     display = PairDistanceDisplay.from_estimator(metric, pairs, y, X)
@@ -172,7 +175,7 @@ def test_results_of_the_function_are_drawn_too():
     display = ConvergenceDisplay.from_result(result, name="three samples")
     assert display.axes_[0].get_title() == "three samples"
     assert_array_equal(display.axes_[0].lines[0].get_ydata(), result.history["primal"])
-    for make in (GMML, Euclidean):  # nothing was iterated
+    for make in (GMML, Euclidean):  # they have no iterations
         with pytest.raises(AttributeError, match=f"got {make.__name__} without result_"):
             ConvergenceDisplay.from_estimator(fitted(make)[0])
     with pytest.raises(NotFittedError):
@@ -186,36 +189,44 @@ def history_of(primal, dual):
     return {"iteration": steps, "seconds": 0.1 * steps, "primal": primal, "dual": dual, "gap": gap}
 
 
-@pytest.mark.parametrize(
-    ("primal", "dual", "note"),
-    [
-        ([1e8, 1e5, 30.0, 21.0, 20.0], [5.0, 6.0, 12.0, 19.0, 19.9], "2 not shown, up to 1e+08"),
-        ([70.0, 30.0, 20.0], [-7e4, 12.0, 19.9], "1 not shown, up to -7e+04"),
-        ([1e8, 1e8, 20.0], [-1e9, -1e9, 20.0], "4 not shown, up to -1e+09"),
-        ([70.0, 30.0, 20.0], [-30.0, 12.0, 19.9], ""),
-        ([80.1, 79.9, 20.0], [-30.0, 12.0, 19.9], ""),
-    ],
-)
-def test_a_spike_does_not_flatten_the_last_values(primal, dual, note):
+SPIKES = [
+    ([1e8, 1e5, 30.0, 21.0, 20.0], [5.0, 6.0, 12.0, 19.0, 19.9], "2 not shown, up to 1e+08"),
+    ([70.0, 30.0, 20.0], [-7e4, 12.0, 19.9], "1 not shown, up to -7e+04"),
+    ([1e8, 1e8, 20.0], [-1e9, -1e9, 20.0], "4 not shown, up to -1e+09"),
+    ([70.0, 30.0, 20.0], [-30.0, 12.0, 19.9], ""),
+    ([80.1, 79.9, 20.0], [-30.0, 12.0, 19.9], ""),
+]
+
+
+def test_a_spike_does_not_flatten_the_last_values():
     """Values near the last one fill the axis; the others are cut off, and counted."""
-    display = ConvergenceDisplay(history_of(primal, dual), 1e-6).plot()
-    ax = display.axes_[0]
-    low, high = ax.get_ylim()
-    values = np.array([*primal, *dual])
-    shown = (low <= values) & (values <= high)
-    assert ax.get_legend().get_title().get_text() == note
-    assert np.sum(~shown) == (int(note.split()[0]) if note else 0)
-    assert shown[len(primal) - 1]
-    assert np.ptp(values[shown]) > 0.8 * (high - low) or np.ptp(values[shown]) == 0
-    assert_array_equal(ax.lines[0].get_ydata(), primal)  # all of it can still be zoomed to
+    _, axes = plt.subplots(1, 3)
+    for primal, dual, note in SPIKES:
+        for ax in axes:
+            ax.clear()
+        ax = ConvergenceDisplay(history_of(primal, dual), 1e-6).plot(axes).axes_[0]
+        low, high = ax.get_ylim()
+        values = np.array([*primal, *dual])
+        shown = (low <= values) & (values <= high)
+        assert ax.get_legend().get_title().get_text() == note
+        assert np.sum(~shown) == (int(note.split()[0]) if note else 0), note
+        assert shown[len(primal) - 1], note
+        assert np.ptp(values[shown]) > 0.8 * (high - low) or np.ptp(values[shown]) == 0, note
+        assert_array_equal(ax.lines[0].get_ydata(), primal)  # zooming out shows all values
 
 
 # Matrices
 
 
-@pytest.mark.parametrize("relative", [True, False])
-@pytest.mark.parametrize("make", [TATML, Euclidean, GMML])
-@pytest.mark.parametrize("kind", ["vectors", "three blocks"])
+@pytest.mark.parametrize(
+    ("kind", "make", "relative"),
+    [
+        ("vectors", GMML, False),
+        ("vectors", TATML, True),
+        ("three blocks", TATML, True),
+        ("two blocks", Euclidean, True),
+    ],
+)
 def test_heat_maps_are_the_matrices_and_curves_their_spectra(kind, make, relative):
     metric, *_ = fitted(make, kind)
     display = MetricDisplay.from_estimator(metric, relative=relative)
@@ -236,10 +247,9 @@ def test_heat_maps_are_the_matrices_and_curves_their_spectra(kind, make, relativ
         assert display.axes_[1, m].get_yscale() == "log"
 
 
-@pytest.mark.parametrize("prior", ["auto", "covariance", "identity"])
-def test_the_prior_itself_has_ones_on_the_diagonal(prior):
+def test_the_prior_itself_has_ones_on_the_diagonal():
     """With a tiny C nothing is learnt."""
-    for kind in ("vectors", "two blocks"):
+    for kind, prior in (("vectors", "covariance"), ("two blocks", "auto")):
         metric, *_ = fitted(kind=kind, C=1e-9, prior=prior)
         for matrix in MetricDisplay.from_estimator(metric).matrices:
             assert_allclose(np.diagonal(matrix), 1, rtol=1e-6)
@@ -250,11 +260,11 @@ def test_a_matrix_of_low_rank_is_drawn():
     display = MetricDisplay.from_estimator(metric)
     ax = display.axes_[1, 0]
     assert_allclose(ax.lines[0].get_ydata()[:2], np.linalg.eigvalsh(display.matrices[0])[:-3:-1])
-    assert ax.get_ylim()[0] > 1e-20 * ax.get_ylim()[1]  # what is there can be seen
+    assert ax.get_ylim()[0] > 1e-20 * ax.get_ylim()[1]  # the positive eigenvalues can be seen
     assert_nothing_is_cut_off(display.figure_)
 
 
-def test_rows_are_counted_in_whole_numbers():
+def test_ticks_of_rows_are_integers():
     metric, *_ = fitted(kind="three blocks")
     for ax in MetricDisplay.from_estimator(metric).axes_.ravel():
         axes = [ax.xaxis, ax.yaxis] if ax.images else [ax.xaxis]
@@ -265,20 +275,18 @@ def test_rows_are_counted_in_whole_numbers():
             assert_array_equal(seen, np.round(seen))
 
 
-@pytest.mark.parametrize("make", [TATML, Euclidean])
-def test_colours_have_a_scale_with_a_name(make):
-    display = MetricDisplay.from_estimator(fitted(make, "two blocks")[0])
-    own = set(display.axes_.ravel())
-    scales = [ax for ax in display.figure_.axes if ax not in own]
-    relative = make is TATML  # the other has no prior
-    expected = "entry (the prior's diagonal is 1)" if relative else "entry"
-    assert [ax.get_ylabel() for ax in scales] == [expected] * 2
+def test_colour_bars_have_labels():
+    for make, expected in ((TATML, "entry (the prior's diagonal is 1)"), (Euclidean, "entry")):
+        display = MetricDisplay.from_estimator(fitted(make, "two blocks")[0])
+        own = set(display.axes_.ravel())
+        scales = [ax for ax in display.figure_.axes if ax not in own]
+        assert [ax.get_ylabel() for ax in scales] == [expected] * 2
     assert (
         MetricDisplay([np.eye(2)], entry="metres").plot().figure_.axes[2].get_ylabel() == "metres"
     )
 
 
-@pytest.mark.parametrize("values", [[3.0, 1.5], [40.0, 2.0, 0.5], [1e5, 10.0, 0.5, 1e-3]])
+@pytest.mark.parametrize("values", [[3.0, 1.5], [1e5, 10.0, 0.5, 1e-3]])
 def test_the_numbers_of_a_spectrum_can_be_read(values):
     """At least two labelled numbers, and not so many that they touch."""
     display = MetricDisplay([np.diag(values)]).plot()
@@ -308,9 +316,8 @@ def test_names_of_columns_are_names_of_rows():
 # Blocks
 
 
-@pytest.mark.parametrize("kind", ["two blocks", "three blocks"])
-def test_shares_are_those_of_the_mean_squared_distance(kind):
-    metric, X, pairs, y = fitted(kind=kind)
+def test_shares_are_those_of_the_mean_squared_distance():
+    metric, X, pairs, y = fitted(kind="three blocks")
     display = BlockShareDisplay.from_estimator(metric, pairs, y, X)
     M = X.n_blocks
     assert display.shares.shape == (2, M)
@@ -340,7 +347,7 @@ def test_a_block_of_noise_has_the_larger_share_of_similar_pairs():
     assert ax.yaxis_inverted()
 
 
-# All of them
+# All displays
 
 
 def draw_all(**options):
@@ -365,31 +372,26 @@ def test_every_axis_has_a_title_and_names():
         for ax in own:
             assert ax.get_title()
             assert ax.images or ax.get_xlabel()
+            legend = ax.get_legend()
+            if legend is not None:  # covers no bars
+                extent = legend.get_window_extent()
+                assert not any(extent.overlaps(bar.get_window_extent()) for bar in ax.patches)
+
+
+def test_the_title_can_be_given():
     assert {axes_of(display)[0].get_title() for display in draw_all(name="A")} == {"A"}
 
 
-def assert_legend_covers_no_bar(ax):
-    ax.figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    assert not any(legend.overlaps(bar.get_window_extent()) for bar in ax.patches)
-
-
-@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
-def test_legends_cover_no_bars(kind):
-    metric, X, pairs, y = fitted(kind=kind)
-    for make in (PairDistanceDisplay, BlockShareDisplay):
-        assert_legend_covers_no_bar(make.from_estimator(metric, pairs, y, X).ax_)
-
-
-@pytest.mark.parametrize(
-    ("make", "missing"),
-    [(PairDistanceDisplay, "pair_distance"), (BlockShareDisplay, "components_")],
-)
-def test_estimators_that_are_no_metrics_are_named(make, missing):
+def test_estimators_that_are_no_metrics_are_named():
     X, y = labelled()
     pairs, labels = labelled_pairs(y)
-    with pytest.raises(AttributeError, match=f"estimator: .*LogisticRegression without.*{missing}"):
-        make.from_estimator(LogisticRegression().fit(X, y), pairs, labels, X)
+    for make, missing in (
+        (PairDistanceDisplay, "pair_distance"),
+        (BlockShareDisplay, "components_"),
+    ):
+        message = f"estimator: .*LogisticRegression without.*{missing}"
+        with pytest.raises(AttributeError, match=message):
+            make.from_estimator(LogisticRegression().fit(X, y), pairs, labels, X)
     with pytest.raises(AttributeError, match="Pipeline without components_, block_shapes_"):
         MetricDisplay.from_estimator(make_pipeline(TATML(**FEW)).fit(X, y))
 
@@ -424,7 +426,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
             draw()
 
 
-# ROC and DET are scikit-learn's own
+# ROC and DET curves of scikit-learn
 
 
 def test_curves_of_pair_estimators_are_those_of_scikit_learn():

@@ -1,4 +1,4 @@
-"""What estimators that learn from labels share: how pairs are drawn, and thresholds afterwards."""
+"""Mixins that draw pairs from labels, and learn a threshold for a given metric."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .._validation import (
     check_threshold,
 )
 from .given_labels import class_labels, group_labels
-from .metric import MetricMixin, components_of, embedded, row_distances
+from .metric import MetricMixin, components_of, embed, row_distances
 from .priors import PRIORS, PriorName, make_prior, rows_of
-from .thresholds import b0_of, learnt_b0, threshold_of
+from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
     "LabelPairsMixin",
@@ -31,7 +31,7 @@ __all__ = [
     "LabelsMixin",
     "Prior",
     "ThresholdMixin",
-    "best_b0",
+    "learn_b0_from_distances",
     "within_classes",
 ]
 
@@ -40,10 +40,10 @@ Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 
 
 class LabelsMixin:
-    """Tells scikit-learn what a label estimator takes."""
+    """Mixin with the scikit-learn tags of estimators that are fitted to labels."""
 
     def __sklearn_tags__(self) -> Any:
-        """Needs labels, and takes matrices too."""
+        """Return tags that require labels and allow matrices as samples."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]  # of BaseEstimator
         tags.target_tags.required = True
         tags.input_tags.three_d_array = True
@@ -51,14 +51,14 @@ class LabelsMixin:
 
 
 class LabelPairsMixin(LabelsMixin):
-    """Draws pairs from labels by the parameters of a label estimator."""
+    """Mixin that draws pairs from labels, as the parameters of the estimator say."""
 
     pairs: Strategy
     n_pairs_per_class: int | None
     n_neighbors: int
     random_state: Any
 
-    def _draw(
+    def _draw_pairs(
         self,
         blocks: Blocks,
         y: Any,
@@ -67,10 +67,10 @@ class LabelPairsMixin(LabelsMixin):
         strategy: Strategy | None = None,
         prior: Prior = "auto",
     ) -> tuple[Pairs, NDArray[np.intp]]:
-        """Draw pairs, and number the classes of the samples.
+        """Return the drawn pairs and the class numbers of the samples.
 
-        Without a `strategy` it is that of the model. Neighbours are near in the metric of the
-        `prior`; for "auto", in the units of the data.
+        The default of `strategy` is the parameter `pairs`. Neighbours are found in the metric of
+        the `prior`; for "auto", in the units of the data.
         """
         _, labels = class_labels(self, y, len(blocks))
         check_choice("pairs", self.pairs, STRATEGIES)
@@ -90,14 +90,14 @@ class LabelPairsMixin(LabelsMixin):
         )
         return pairs, labels
 
-    def _random_pairs(self, blocks: Blocks, y: Any, groups: Any) -> Pairs:
-        """Draw pairs as they come, for what must not depend on how a metric was taught."""
+    def _draw_random_pairs(self, blocks: Blocks, y: Any, groups: Any) -> Pairs:
+        """Draw random pairs (or all), for results that must not depend on the parameter `pairs`."""
         kind: Strategy = "all" if self.pairs == "all" else "random"
-        return balanced(self._draw(blocks, y, groups, strategy=kind)[0])
+        return balanced(self._draw_pairs(blocks, y, groups, strategy=kind)[0])
 
 
 class ThresholdMixin:
-    """Learns the threshold alone, for distances that stay as they are, by TATML's criterion."""
+    """Mixin that learns the threshold of given distances by TATML's criterion."""
 
     margin: tuple[float, float]
     threshold_prior: float | None
@@ -106,37 +106,37 @@ class ThresholdMixin:
     def _learn_threshold(self, distances: NDArray[np.float64], pairs: Pairs) -> None:
         margin = check_margin(self.margin)
         strength = check_positive("threshold_strength", self.threshold_strength)
-        self.b0_ = best_b0(distances, pairs, margin, self.threshold_prior, strength)
+        self.b0_ = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
         self.threshold_ = threshold_of(self.b0_, margin)
         self.pair_weights_ = pairs.weights
 
 
 class LabelThresholdMixin(ThresholdMixin, LabelPairsMixin, MetricMixin):
-    """Learns the threshold of a metric that is there, from pairs that were drawn from labels."""
+    """Mixin that learns the threshold of a fitted metric, from pairs drawn from labels."""
 
     def _learn_from(self, blocks: Blocks, pairs: Pairs) -> None:
-        """Keep the pairs that were drawn, and learn the threshold of their distances."""
+        """Store the drawn pairs, and learn the threshold of their distances."""
         self.pairs_, self.similar_ = pairs.index, pairs.similar
-        distances = row_distances(self._embedded(blocks), pairs.index)
+        distances = row_distances(self._embed(blocks), pairs.index)
         self._learn_threshold(distances, balanced(pairs))
 
 
-def best_b0(
+def learn_b0_from_distances(
     distances: NDArray[np.float64],
     pairs: Pairs,
     margin: tuple[float, float],
     threshold_prior: float | None,
     strength: float,
 ) -> float:
-    """Learn the b0 of distances that stay as they are, pulled to `threshold_prior` if given."""
+    """Return the b0 of given distances, pulled to `threshold_prior` if it is not None."""
     mu0 = None
     if threshold_prior is not None:
         mu0 = b0_of(check_threshold("threshold_prior", threshold_prior), margin)
-    return learnt_b0(distances**2, pairs, margin, strength, mu0)
+    return learn_b0(distances**2, pairs, margin, strength, mu0)
 
 
 def within_classes(blocks: Blocks, labels: NDArray[np.intp]) -> list[NDArray[np.float64]]:
-    """Subtract the mean of their class from the samples, one array (n_rows, n_m) per block."""
+    """Return the samples minus the mean of their class: one array (n_rows, n_m) per block."""
     counts = np.bincount(labels).astype(float)
     deviations = []
     for array in blocks.arrays:
@@ -149,19 +149,19 @@ def within_classes(blocks: Blocks, labels: NDArray[np.intp]) -> list[NDArray[np.
 def _neighbor_space(
     prior: Prior, blocks: Blocks, labels: NDArray[np.intp]
 ) -> NDArray[np.float64] | None:
-    """Embed the samples by the prior, to seek neighbours; None for "auto"."""
+    """Return the samples in the metric of the prior, to find neighbours; None for "auto"."""
     if not isinstance(prior, str):
-        return _embedded_by(check_prior(prior, blocks), blocks)
+        return _embed_by(check_prior(prior, blocks), blocks)
     check_choice("prior", prior, PRIORS)
     if prior == "auto":
         return None
     around_mean = [rows_of(array - array.mean(axis=0)) for array in blocks.arrays]
     scatter = [rows.T @ rows / len(blocks) for rows in around_mean]
     W0 = make_prior(prior, blocks, scatter, within_classes(blocks, labels))
-    return _embedded_by(W0, blocks)
+    return _embed_by(W0, blocks)
 
 
-def _embedded_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
-    """The samples in the coordinates of given matrices."""
+def _embed_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
+    """Embed the samples so that Euclidean distances are those of the matrices."""
     L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in W]
-    return embedded(components_of(L, blocks, None), blocks)
+    return embed(components_of(L, blocks, None), blocks)

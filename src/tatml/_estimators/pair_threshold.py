@@ -1,0 +1,169 @@
+"""PairThreshold: learns only a threshold, for a given distance of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import paired_distances
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.blocks import Blocks
+from .._messages import named_error
+from .._validation import check_metric
+from .inputs import (
+    forget_samples,
+    given_distances,
+    index_pairs,
+    pair_samples,
+    samples_of,
+    unchanged_on_error,
+)
+from .label_mixins import ThresholdMixin
+from .metric import CHUNK_NUMBERS
+from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
+
+__all__ = ["PairThreshold"]
+
+
+class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
+    """A threshold for a given distance, which separates similar from dissimilar pairs.
+
+    Learns only the threshold, from pairs with labels ±1, by TATML's criterion: a squared hinge
+    loss on both sides of a margin. Use it to verify pairs with any embedding.
+
+    Parameters
+    ----------
+    metric : str or callable, default="euclidean"
+        "precomputed", or a metric of `sklearn.metrics.pairwise.paired_distances`: "euclidean",
+        "cosine" (1 − cosine of the angle), "manhattan", another name, or a function.
+    threshold_prior : float or None, default=None
+        The value that the threshold is pulled to, in the units of the distance. None: the root mean
+        squared distance of the pairs.
+    threshold_strength : float, default=1.0
+        The strength ρ of this pull, relative to the mean loss of the pairs.
+    margin : (float, float), default=(0.5, 2.0)
+        (γ_s, γ_d), for squared distances; see `TATML`.
+    class_weight : dict, "balanced" or None, default="balanced"
+        Weights of the classes −1 and 1; see `TATMLPairs`.
+    preprocessor : array, Blocks, callable or None, default=None
+        Where to find the samples of index pairs; see `TATMLPairs`. Samples of several matrices
+        are treated as one vector of all their entries.
+
+    Attributes
+    ----------
+    classes_ : array([-1, 1])
+        −1 for different, 1 for the same.
+    threshold_ : float
+        The threshold, in the units of the distance.
+    b0_ : float
+        The threshold in squared units: b0 = threshold_² / √(γ_s γ_d).
+    n_features_in_, block_shapes_
+        See `TATML`. Not set for precomputed distances.
+
+    See Also
+    --------
+    TATMLPairs : Learns the metric as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import PairThreshold
+    >>> distances = np.array([0.1, 0.2, 0.3, 0.9, 1.0, 1.4])
+    >>> y = np.array([1, 1, 1, -1, -1, -1])
+    >>> judge = PairThreshold(metric="precomputed").fit(distances, y)
+    >>> judge.predict([0.25, 1.1])
+    array([ 1, -1])
+    >>> bool(0.3 < judge.threshold_ < 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        metric: str | Callable = "euclidean",
+        *,
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        margin: tuple[float, float] = (0.5, 2.0),
+        class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
+        preprocessor: Any = None,
+    ):
+        self.metric = metric
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.margin = margin
+        self.class_weight = class_weight
+        self.preprocessor = preprocessor
+
+    def fit(self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the threshold.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n), (n_pairs, 2) or (n_pairs,)
+            Pairs of samples, index pairs with a preprocessor, or precomputed distances.
+        y : array-like of shape (n_pairs,)
+            +1 for the same, −1 for different.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Weights of the pairs.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self):
+            distances = self._distances(pairs, reset=True)
+            index = np.zeros((len(distances), 2), dtype=np.intp)
+            chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
+            self.classes_ = CLASSES.copy()
+            self._learn_threshold(distances, chosen)
+        return self
+
+    def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Return the distance of each pair by `metric`, shape (n_pairs,).
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n), (n_pairs, 2) or (n_pairs,)
+            Pairs of samples, index pairs with `X` or a preprocessor, or precomputed distances.
+        X : Blocks or array-like, optional
+            The samples that index pairs refer to.
+        """
+        check_is_fitted(self)
+        if X is None:
+            return self._distances(pairs, reset=False)
+        check_metric(self.metric)
+        if self.metric == "precomputed":
+            raise ValueError("X: expected None with precomputed distances, got samples")
+        blocks = samples_of(self, X, reset=False)
+        return self._measure(blocks, index_pairs(pairs, len(blocks)))
+
+    def _distances(self, pairs: Any, *, reset: bool) -> NDArray[np.float64]:
+        check_metric(self.metric)
+        if self.metric == "precomputed":
+            if reset:
+                forget_samples(self)
+            return given_distances(pairs)
+        return self._measure(*pair_samples(self, pairs, reset=reset))
+
+    def _measure(
+        self, blocks: Blocks, index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
+    ) -> NDArray[np.float64]:
+        rows = np.concatenate([a.reshape(len(a), -1) for a in blocks.arrays], axis=1)
+        rows = rows.astype(np.float64, copy=False)
+        distances = [np.empty(0)]
+        step = max(1, chunk_numbers // rows.shape[1])
+        for start in range(0, len(index), step):
+            i, j = index[start : start + step].T
+            distances.append(self._paired(rows[i], rows[j]))
+        return given_distances(np.concatenate(distances), "metric")
+
+    def _paired(self, first: NDArray, second: NDArray) -> NDArray:
+        try:
+            with np.errstate(all="ignore"):  # given_distances refuses what is not finite
+                return paired_distances(first, second, metric=self.metric)
+        except (TypeError, ValueError, OverflowError) as error:  # from the user's function
+            raise named_error("metric", error) from error

@@ -1,0 +1,213 @@
+"""TATMLPairs: learns a metric and its threshold from similar and dissimilar pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn, Self
+
+from numpy.typing import ArrayLike
+
+from .._learn_metric import warn_unless_converged
+from .._messages import shown
+from .._optim.solvers import SolverLike
+from .inputs import pair_samples, unchanged_on_error
+from .label_mixins import Prior
+from .logdet_learner import LogDetLearner, within_pairs
+from .pair_classifier import (
+    CLASSES,
+    PairClassifierMixin,
+    make_labelled_pairs,
+    select_weighted_samples,
+)
+
+__all__ = ["TATMLPairs"]
+
+CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "sample_weight"}
+
+
+class _NotForPairs:
+    """A descriptor that hides `fit_transform`, which TATMLPairs inherits but cannot offer."""
+
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        raise AttributeError(
+            "fit_transform: TATMLPairs is fitted on pairs and transforms samples; call fit(pairs, "
+            "y), then transform(X)"
+        )
+
+
+class TATMLPairs(PairClassifierMixin, LogDetLearner):
+    """Threshold Auto-Tuning Metric Learning from similar and dissimilar pairs.
+
+    Learns a metric and its threshold from pairs of samples that are known to be similar (+1) or
+    dissimilar (−1). The problem is convex and solved to a certificate, `result_.gap`. The fitted
+    estimator classifies new pairs with `predict`, and embeds samples with `transform`.
+
+    Parameters
+    ----------
+    C : float, default=1000.0
+        Weight of the pairs relative to the prior. It multiplies the *mean* loss of the pairs, or
+        the sum with ``reduction="sum"``; see `TATML`.
+    threshold : "auto" or float, default="auto"
+        "auto" learns the threshold (b0). A number fixes it, in the units of `pair_distance`.
+    threshold_prior : float or None, default=None
+        The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
+        root mean squared distance of the pairs under the prior.
+    threshold_strength : float, default=1.0
+        The strength ρ of this pull, relative to the weight of the pairs: c0 = ρ c Σ w.
+    c0 : float or None, default=None
+        The strength of the pull as an absolute number. None: set by `threshold_strength`.
+    margin : (float, float), default=(0.5, 2.0)
+        (γ_s, γ_d); see `TATML`.
+    prior : str, or list of M arrays of shape (n_m, n_m), default="auto"
+        The metric that the learnt one stays close to (W0); see `TATML`. For "within" and
+        "discriminant", the differences of similar pairs give the scatter within classes.
+    class_weight : dict, "balanced" or None, default="balanced"
+        Weights of the classes −1 and 1. "balanced" gives both the same total weight: the learnt
+        threshold balances false matches and false non-matches, however many pairs of each kind
+        are given. None gives every pair the same weight.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether C multiplies the mean or the sum of the losses of the pairs.
+    n_components : int, sequence of M int, or None, default=None
+        Number of rows of `components_` in each block; see `TATML`.
+    preprocessor : array, Blocks, callable or None, default=None
+        Where to find the samples of index pairs: an array or Blocks to index, or a function that
+        takes an array of indicators and returns one of these. Needed for pairs of samples that
+        consist of several matrices.
+    solver, tol, warm_start, verbose
+        See `TATML`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the random draws of the solver, unless it has a `random_state` of its own. No pairs
+        are drawn.
+
+    Attributes
+    ----------
+    classes_ : array([-1, 1])
+        −1 for different, 1 for the same.
+    pairs_ : int array of shape (n_pairs, 2)
+        The pairs as row numbers of the samples, in the given order. With a preprocessor, row i is
+        the i-th of the sorted distinct indicators.
+    similar_ : bool array of shape (n_pairs,)
+        Which of these pairs are similar.
+    components_, threshold_, b0_, result_, prior_, block_shapes_, n_iter_, n_features_in_
+        See `TATML`.
+
+    See Also
+    --------
+    PairThreshold : Keeps a given distance and learns only the threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import TATMLPairs
+    >>> rng = np.random.default_rng(0)
+    >>> same = rng.random(500) < 0.5
+    >>> a = rng.normal(size=(500, 4))
+    >>> b = rng.normal(size=(500, 4))  # only the first feature separates the two kinds
+    >>> b[:, 0] = a[:, 0] + np.where(same, 0.1, 2.0) * rng.normal(size=500)
+    >>> pairs, y = np.stack([a, b], axis=1), np.where(same, 1, -1)
+    >>> verifier = TATMLPairs().fit(pairs[:400], y[:400])
+    >>> bool(verifier.score(pairs[400:], y[400:]) > 0.9)
+    True
+    >>> bool(np.mean(verifier.predict(pairs[400:]) == y[400:]) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        threshold: Literal["auto"] | float = "auto",
+        threshold_prior: float | None = None,
+        threshold_strength: float = 1.0,
+        c0: float | None = None,
+        margin: tuple[float, float] = (0.5, 2.0),
+        prior: Prior = "auto",
+        class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
+        reduction: Literal["mean", "sum"] = "mean",
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        solver: SolverLike = "newton",
+        tol: float = 1e-6,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.C = C
+        self.threshold = threshold
+        self.threshold_prior = threshold_prior
+        self.threshold_strength = threshold_strength
+        self.c0 = c0
+        self.margin = margin
+        self.prior = prior
+        self.class_weight = class_weight
+        self.reduction = reduction
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.solver = solver
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        calibration_params: dict[str, Any] | None = None,
+    ) -> Self:
+        """Learn the metric and the threshold.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n) or (n_pairs, 2, n, n')
+            Pairs of vectors or matrices. With a preprocessor, pairs of indicators of shape
+            (n_pairs, 2).
+        y : array-like of shape (n_pairs,)
+            +1 for the same, −1 for different.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Weights of the pairs.
+        calibration_params : dict, optional
+            If given, `calibrate_threshold` is called with these parameters on the training pairs,
+            and replaces the learnt threshold. Calling it on held-out pairs is better.
+
+        Returns
+        -------
+        self
+        """
+        if calibration_params is not None:
+            calibration_params = self._checked_calibration(calibration_params)
+        with unchanged_on_error(self):
+            threshold = self._given_threshold()
+            blocks, index = pair_samples(self, pairs, reset=True)
+            chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
+            self.classes_ = CLASSES.copy()
+            counted = select_weighted_samples(blocks, chosen)
+            result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold, counted)
+            if calibration_params is not None:
+                options = {"sample_weight": sample_weight} | calibration_params
+                self.calibrate_threshold(pairs, y, **options)
+        warn_unless_converged(result)
+        return self
+
+    def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:
+        try:
+            calibration_params = dict(calibration_params)
+        except Exception as error:
+            raise TypeError(
+                f"calibration_params: expected a dict, got {shown(calibration_params)}"
+            ) from error
+        if not set(calibration_params) <= CALIBRATION_PARAMS:
+            raise ValueError(
+                f"calibration_params: expected some of {', '.join(sorted(CALIBRATION_PARAMS))}, "
+                f"got {shown(calibration_params)}"
+            )
+        try:
+            self._validate_calibration_params(**calibration_params)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"calibration_params: {error}") from error
+        return calibration_params
+
+    _samples_name = "pairs"
+    fit_transform = _NotForPairs()
