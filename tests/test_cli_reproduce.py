@@ -6,7 +6,7 @@ import pytest
 from cli_helpers import run
 
 from tatml import experiments
-from tatml.experiments import _pictures, _report
+from tatml.experiments._report import page, pictures
 from tatml.experiments._settings import QUICK_DATASETS
 
 
@@ -36,8 +36,8 @@ def called(tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "run", stand_in)
     tables = [Path("results/table1.md")]
     monkeypatch.setattr(experiments, "write_tables", remember("tables", tables), raising=False)
-    monkeypatch.setattr(_report, "write_report", remember("report", Path("results/report.html")))
-    monkeypatch.setattr(_pictures, "draw_pictures", remember("pictures", []))
+    monkeypatch.setattr(page, "write_report", remember("report", Path("results/report.html")))
+    monkeypatch.setattr(pictures, "draw_pictures", remember("pictures", []))
     return calls
 
 

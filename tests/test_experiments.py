@@ -8,7 +8,7 @@ import pytest
 
 from tatml import Blocks
 from tatml.experiments import DATASETS, METHODS, run
-from tatml.experiments._data import Samples, data_digest, extract, samples_of
+from tatml.experiments._fitting import MatchedPCA, embed, learner_of, matched_size
 from tatml.experiments._protocol import (
     choose_and_fit,
     describe_fit,
@@ -18,7 +18,7 @@ from tatml.experiments._protocol import (
     seed_of,
     split_in_halves,
 )
-from tatml.experiments._search import MatchedPCA, embed, learner_of, matched_size
+from tatml.experiments._samples import Samples, data_digest, extract, samples_of
 from tatml.experiments._settings import PROTOCOL, QUICK_DATASETS, features_of
 from tatml.experiments._tasks import Task, choose, make_tasks
 

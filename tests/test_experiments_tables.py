@@ -6,13 +6,13 @@ from scipy import stats
 
 from tatml import PAPER
 from tatml.experiments import METHODS, run, write_tables
-from tatml.experiments._comparison import best_printed, printed_number
-from tatml.experiments._markdown import number, signed, spread, table
+from tatml.experiments._markdown.comparison import best_printed, printed_number
+from tatml.experiments._markdown.elements import number, signed, spread, table
+from tatml.experiments._markdown.sensitivity import sensitivity_text
+from tatml.experiments._markdown.table1 import table_text
 from tatml.experiments._sensitivity import sensitivity_method, sensitivity_settings
-from tatml.experiments._sensitivity_table import sensitivity_text
 from tatml.experiments._settings import PRINTED, SCALES
-from tatml.experiments._statistics import not_worse, p_value
-from tatml.experiments._table import table_text
+from tatml.experiments._standings import not_worse, p_value
 from tatml.experiments._tasks import make_tasks
 
 FEATURES = [name for name, _ in SCALES]

@@ -19,23 +19,23 @@ from report_helpers import (
 )
 from scipy import stats
 
-from tatml.experiments._pictures import MANIFEST
-from tatml.experiments._report import (
+from tatml.experiments._report.html import Column, Figure, Table, Value, embed, fill_page, number
+from tatml.experiments._report.page import (
     completeness,
     object_standings,
     ranges,
     summary_html,
     write_report,
 )
-from tatml.experiments._report_data import (
+from tatml.experiments._report.pictures import MANIFEST
+from tatml.experiments._report.results import (
     Cell,
     Results,
     compare_with_method,
     compare_with_printed,
     numbers_of,
 )
-from tatml.experiments._report_html import Column, Figure, Table, Value, embed, fill_page, number
-from tatml.experiments._report_tables import (
+from tatml.experiments._report.tables import (
     all_runs,
     by_object,
     comparison,

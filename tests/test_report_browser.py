@@ -9,8 +9,8 @@ from dataclasses import asdict
 import pytest
 from report_helpers import ATTACK, all_records, make_record, write_records
 
-from tatml.experiments._pictures import MANIFEST, Picture, save
-from tatml.experiments._report import write_report
+from tatml.experiments._report.page import write_report
+from tatml.experiments._report.pictures import MANIFEST, Picture, save
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402

@@ -22,7 +22,7 @@ __all__ = ["reproduce"]
 def reproduce(options: Namespace) -> None:
     """Run experiments, or go on with them, and end by naming what was written."""
     from .. import experiments  # here, because the other commands need nothing of it
-    from ..experiments._report import write_report
+    from ..experiments._report.page import write_report
     from ..experiments._settings import DATASETS, QUICK_DATASETS
 
     if find_spec("matplotlib") is None:  # said now, not after hours
@@ -65,7 +65,7 @@ def reproduce(options: Namespace) -> None:
 
 def _pictures_problem(out: str, datasets: list[Dataset], data: str | None) -> Exception | None:
     """Draw the pictures; what went wrong, or None."""
-    from ..experiments._pictures import draw_pictures
+    from ..experiments._report.pictures import draw_pictures
 
     print("drawing pictures", file=sys.stderr)
     try:

@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from .._estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean
 from ..features import Vectorize
-from ._search import MatchedPCA, ThresholdSearch
+from ._fitting import MatchedPCA, ThresholdSearch
 from ._settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
 
 __all__ = ["METHODS", "Form", "Kind", "Method", "fixed_configuration"]

@@ -22,9 +22,9 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_pairs
 from .._estimators.metric import row_distances
 from .._estimators.thresholds import calibrated_threshold, equal_error_rate
-from ._data import Samples
+from ._fitting import chosen_parameters, embed, fit_in_training_half, learner_of
 from ._methods import Method
-from ._search import chosen_parameters, embed, fit_in_training_half, learner_of
+from ._samples import Samples
 from ._settings import PROTOCOL
 
 __all__ = [

@@ -17,10 +17,10 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from .._validation import check_count
-from ._data import Folder, data_digest, extract, has_folder, samples_of
 from ._methods import METHODS
 from ._progress import Progress
 from ._protocol import run_once
+from ._samples import Folder, data_digest, extract, has_folder, samples_of
 from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, Dataset, features_of
 from ._store import Record, Store, current_records, read_records
 from ._tasks import EXPERIMENTS, Task, choose, make_tasks

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, get_args
 
-from ._data import data_digest, digest_of
 from ._methods import METHODS, QUICK_METHODS, Method
 from ._protocol import seed_of
+from ._samples import data_digest, digest_of
 from ._sensitivity import Setting, sensitivity_method, sensitivity_settings
 from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, SENSITIVITY, Dataset, features_of
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ._comparison import printed_number
-from ._methods import METHODS
-from ._settings import DATASETS, PRINTED, PROTOCOL
-from ._statistics import deviation, mean, on_same_halves, p_value
-from ._store import Record, current_records, failed_records
+from .._markdown.comparison import printed_number
+from .._methods import METHODS
+from .._settings import DATASETS, PRINTED, PROTOCOL
+from .._standings import deviation, mean, on_same_halves, p_value
+from .._store import Record, current_records, failed_records
 
 __all__ = [
     "BASELINE",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ._markdown import number, signed, spread, table
-from ._methods import METHODS
-from ._settings import COMPETITORS, PRINTED, PROTOCOL, SCALES, Dataset
-from ._statistics import Scores, as_cells, deviation, mean, not_worse, on_same_halves, p_value
-from ._store import Record
+from .._methods import METHODS
+from .._settings import COMPETITORS, PRINTED, PROTOCOL, SCALES, Dataset
+from .._standings import Scores, as_cells, deviation, mean, not_worse, on_same_halves, p_value
+from .._store import Record
+from .elements import number, signed, spread, table
 
 __all__ = ["comparison_section", "printed_section", "printed_number"]
 

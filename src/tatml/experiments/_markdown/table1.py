@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from math import isnan
 from pathlib import Path
 
-from ._comparison import comparison_section, printed_section
-from ._markdown import number, spread, table
-from ._methods import METHODS
-from ._sensitivity_table import sensitivity_text
-from ._settings import DATASETS, Dataset, features_of
-from ._statistics import as_cells, deviation, mean, not_worse
-from ._store import Record, current_records, failed_records, read_records
+from .._methods import METHODS
+from .._settings import DATASETS, Dataset, features_of
+from .._standings import as_cells, deviation, mean, not_worse
+from .._store import Record, current_records, failed_records, read_records
+from .comparison import comparison_section, printed_section
+from .elements import number, spread, table
+from .sensitivity import sensitivity_text
 
 __all__ = ["table_text", "write_tables"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isnan
 
-from ._markdown import number, signed, spread, table
-from ._settings import PRINTED_SENSITIVITY, PROTOCOL, SENSITIVITY
-from ._statistics import Scores, deviation, mean, p_value
-from ._store import Record, current_records
+from .._settings import PRINTED_SENSITIVITY, PROTOCOL, SENSITIVITY
+from .._standings import Scores, deviation, mean, p_value
+from .._store import Record, current_records
+from .elements import number, signed, spread, table
 
 __all__ = ["sensitivity_text"]
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plotting import _pyplot
-from ._report_data import (
+from ...plotting import _pyplot
+from .html import Figure, embed, number
+from .results import (
     FIXED_NAME,
     Cell,
     Record,
@@ -23,7 +24,6 @@ from ._report_data import (
     numbers_of,
     text,
 )
-from ._report_html import Figure, embed, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

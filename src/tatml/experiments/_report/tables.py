@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ._report_data import (
+from .._settings import PRINTED_SENSITIVITY
+from .html import Column, Table, Tone, Value, number
+from .results import (
     BASELINE,
     FIXED_NAME,
     LEVEL,
@@ -26,8 +28,6 @@ from ._report_data import (
     score_of,
     text,
 )
-from ._report_html import Column, Table, Tone, Value, number
-from ._settings import PRINTED_SENSITIVITY
 
 __all__ = [
     "all_runs",

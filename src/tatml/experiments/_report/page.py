@@ -10,9 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
-from . import _report_tables as tables
-from ._pictures import MANIFEST, read_pictures
-from ._report_data import (
+from .._markdown.sensitivity import EXPLANATION
+from .._settings import COMPETITORS
+from .._store import read_records
+from . import tables
+from .html import (
+    Column,
+    Figure,
+    Table,
+    Value,
+    bullets,
+    embed,
+    figures,
+    fill_page,
+    fold,
+    number,
+    paragraphs,
+)
+from .pictures import MANIFEST, read_pictures
+from .plots import accuracy_figures, sensitivity_figures
+from .results import (
     BASELINE,
     FIXED_NAME,
     LEVEL,
@@ -28,23 +45,6 @@ from ._report_data import (
     numbers_of,
     text,
 )
-from ._report_html import (
-    Column,
-    Figure,
-    Table,
-    Value,
-    bullets,
-    embed,
-    figures,
-    fill_page,
-    fold,
-    number,
-    paragraphs,
-)
-from ._report_plots import accuracy_figures, sensitivity_figures
-from ._sensitivity_table import EXPLANATION
-from ._settings import COMPETITORS
-from ._store import read_records
 
 __all__ = ["write_report"]
 
@@ -55,7 +55,7 @@ KEPT_VERSIONS = 40  # of a dictionary that should hold some ten
 def write_report(out: str | os.PathLike[str]) -> Path:
     """Write `report.html` beside the records of a run.
 
-    The pictures that `tatml.experiments._pictures.draw_pictures` left there are taken in.
+    The pictures that `tatml.experiments._report.pictures.draw_pictures` left there are taken in.
 
     Parameters
     ----------

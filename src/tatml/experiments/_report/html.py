@@ -234,5 +234,5 @@ def fill_page(title: str, lead: str, sections: dict[str, tuple[str, str]], foote
 
 def asset(name: str) -> str:
     """The text of a file that ships with the package."""
-    folder = resources.files("tatml.experiments") / "assets"
+    folder = resources.files("tatml.experiments._report") / "assets"
     return (folder / name).read_text(encoding="utf-8")

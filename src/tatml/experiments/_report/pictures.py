@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from .._estimators.metric import row_distances
-from ..plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
-from ._data import Folder, Samples, digest_of, extract, has_folder, load_images, samples_of
-from ._methods import METHODS
-from ._protocol import choose_and_fit, held_out_pairs, split_in_halves
-from ._report_data import BASELINE, FIXED_NAME
-from ._search import embed, learner_of
-from ._settings import PROTOCOL, Dataset, features_of
-from ._tasks import Task
+from ..._estimators.metric import row_distances
+from ...plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
+from .._fitting import embed, learner_of
+from .._methods import METHODS
+from .._protocol import choose_and_fit, held_out_pairs, split_in_halves
+from .._samples import Folder, Samples, digest_of, extract, has_folder, load_images, samples_of
+from .._settings import PROTOCOL, Dataset, features_of
+from .._tasks import Task
+from .results import BASELINE, FIXED_NAME
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
