@@ -1,6 +1,6 @@
 """The paper's experiments as declared data: run them, read their records, write their tables."""
 
-from ._markdown.table1 import write_tables
+from ._markdown.write import write_tables
 from ._methods import METHODS
 from ._runner import run
 from ._settings import DATASETS

@@ -2,157 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from .._methods import METHODS
-from .._settings import COMPETITORS, PRINTED, PROTOCOL, SCALES, Dataset
-from .._standings import Scores, as_cells, deviation, mean, not_worse, on_same_halves, p_value
+from .._cells import FIXED, Cell, Scores, method_title, printed_numbers, scores_by_cell
+from .._format import format_number, format_spread
+from .._settings import COMPETITORS, PRINTED, SCALES, Dataset
+from .._standings import (
+    Difference,
+    Mark,
+    Standing,
+    compare,
+    compare_with_method,
+    compare_with_printed,
+    deviation,
+    mark_column,
+    mean,
+)
 from .._store import Record
-from .elements import number, signed, spread, table
+from .elements import make_table, mark_text
 
-__all__ = ["comparison_section", "printed_section", "printed_number"]
+__all__ = ["comparison_section", "printed_section"]
 
 FEATURES = tuple(name for name, _ in SCALES)
-FIXED = next(name for name, method in METHODS.items() if method.kind == "fixed")
-LEVEL = PROTOCOL.significance
-
-
-def printed_number(dataset: str, features: str, method: str) -> float | None:
-    """What Table 1 of the paper says, or None.
-
-    Examples
-    --------
-    >>> printed_number("virus", "M=1;(1)", "euc")
-    58.13
-    """
-    rows = PRINTED.get(dataset, {})
-    if features not in FEATURES or method not in rows:
-        return None
-    return rows[method][FEATURES.index(features)]
-
-
-def best_printed(dataset: str, features: str) -> tuple[str, float]:
-    """The highest printed number of a cell, and whose it is."""
-    index = FEATURES.index(features)
-    method = max(PRINTED[dataset], key=lambda name: PRINTED[dataset][name][index])
-    return method, PRINTED[dataset][method][index]
+CellScores = Mapping[Cell, Mapping[str, Scores]]
 
 
 def printed_section(records: list[Record], datasets: Iterable[Dataset]) -> str:
-    """Ours, the paper's and their difference for the paper's methods, marked as in the paper."""
+    """Return our accuracy, the printed one and their difference for the paper's methods."""
     wanted = [d for d in datasets if d.dataset in PRINTED and d.split == "halves"]
     if not wanted:
         return ""
     head = (
-        "## The paper's methods under its protocol\n\nOurs (printed; difference). Marks as the "
-        "paper has them, among these four: **bold** the highest, ° not significantly different, or "
-        "too few repeats to say."
+        "## The paper's methods under its protocol\n\nOurs (printed; difference). The marks "
+        "compare these four methods only: **bold** the highest, ° not significantly different from "
+        "it, or too few repeats to say."
     )
-    tables = [_printed_table(dataset, records) for dataset in wanted]
-    return "\n\n".join([head, *tables, _not_reached(as_cells(records))])
+    scores = scores_by_cell(records)
+    tables = [_printed_table(dataset, scores) for dataset in wanted]
+    return "\n\n".join([head, *tables, _not_reached(scores)])
 
 
-def _not_reached(cells: dict[tuple, Scores]) -> str:
-    """Which printed numbers ours stay below, and of which of them the t-test says so."""
+def _printed_table(dataset: Dataset, scores: CellScores) -> str:
+    name = dataset.dataset
+    rows = {method: [method_title(method)] for method in PRINTED[name]}
+    for features in FEATURES:
+        cell = Cell(name, "halves", features)
+        column = {m: own for m, own in scores.get(cell, {}).items() if m in rows}
+        marks = mark_column(column)
+        for method, row in rows.items():
+            row.append(
+                _beside(column.get(method), printed_numbers(cell)[method], marks.get(method))
+            )
+    return f"### {dataset.title}\n\n" + make_table(["", *FEATURES], rows.values())
+
+
+def _beside(scores: Scores | None, printed: float, mark: Mark | None) -> str:
+    if scores is None or mark is None:
+        return f"– ({printed:.2f})"
+    text = mark_text(format_spread(mean(scores), deviation(scores)), mark)
+    return f"{text} ({printed:.2f}; {format_number(mean(scores) - printed, signed=True)})"
+
+
+def _not_reached(scores: CellScores) -> str:
+    """List the printed numbers that our runs stay below."""
     below = []
-    for (dataset, split, features, method), scores in cells.items():
-        printed = printed_number(dataset, features, method)
-        if split == "halves" and printed is not None and mean(scores) < printed:
-            mark = "" if p_value(scores, printed) < LEVEL else " °"
-            gap = signed(mean(scores) - printed)
-            below.append(f"{METHODS[method].title} on {dataset} {features} ({gap}{mark})")
+    for cell, column in scores.items():
+        for method, printed in printed_numbers(cell).items():
+            difference = compare(column.get(method, {}), printed)
+            if difference is not None and difference.is_below:
+                place = f"{method_title(method)} on {cell.dataset} {cell.features}"
+                below.append(f"{place} ({_gain(difference)})")
     if not below:
         return "All printed numbers that were run are reached."
     about = (
-        "°: by no more than the repeats vary, one-sample t-test against the printed number, or too "
+        "°: not significantly below, by the one-sample t-test against the printed number, or too "
         "few repeats to say"
     )
     return f"Printed numbers that are not reached ({about}): {'; '.join(below)}."
 
 
-def _printed_table(dataset: Dataset, records: list[Record]) -> str:
-    name = dataset.dataset
-    cells = as_cells(r for r in records if r["dataset"] == name and r["split"] == "halves")
-    rows = {method: [METHODS[method].title] for method in PRINTED[name]}
-    for features in FEATURES:
-        column = {m: cells[key] for m in rows if (key := (name, "halves", features, m)) in cells}
-        best, close = not_worse(column) if column else (None, set())
-        for method, row in rows.items():
-            mark = (method == best) - (method in close)
-            printed = PRINTED[name][method][FEATURES.index(features)]
-            row.append(_beside(column.get(method), printed, mark))
-    return f"### {dataset.title}\n\n" + table(["", *FEATURES], rows.values())
-
-
-def _beside(scores: Scores | None, printed: float, mark: int) -> str:
-    if scores is None:
-        return f"– ({printed:.2f})"
-    text = spread(mean(scores), deviation(scores))
-    text = {1: f"**{text}**", 0: text, -1: f"{text} °"}[mark]
-    return f"{text} ({printed:.2f}; {signed(mean(scores) - printed)})"
+def _gain(difference: Difference) -> str:
+    return f"{format_number(difference.gain, signed=True)} {difference.mark}".rstrip()
 
 
 def comparison_section(records: list[Record]) -> str:
-    """Where the fixed configuration stands against printed numbers and against our own rows."""
-    cells = as_cells(records)
-    fixed = {key[:3]: scores for key, scores in cells.items() if key[3] == FIXED}
-    if not fixed:
+    """Return how the fixed configuration compares with printed numbers and with our own runs."""
+    scores = scores_by_cell(records)
+    if not any(FIXED in column for column in scores.values()):
         return ""
     parts = [
-        f"## The fixed configuration, {METHODS[FIXED].title.replace('*', chr(92) + '*')}",
+        f"## The fixed configuration, {method_title(FIXED).replace('*', chr(92) + '*')}",
         "One configuration for all cells, set before any test half of this table was scored.",
-        _against_printed(fixed),
-        _against_methods(fixed, cells),
+        _against_printed(compare_with_printed(scores)),
+        _against_methods(scores),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _against_printed(fixed: dict[tuple, Scores]) -> str:
-    rows, above = [], 0
-    for (dataset, split, features), scores in fixed.items():
-        if dataset not in PRINTED or split != "halves" or features not in FEATURES:
-            continue
-        method, printed = best_printed(dataset, features)
-        gain = mean(scores) - printed
-        above += gain > 0
-        place = [
-            dataset,
-            features,
-            number(mean(scores)),
-            f"{printed:.2f} ({METHODS[method].title})",
-        ]
-        rows.append([*place, signed(gain), "yes" if gain > 0 else "**no**"])
-    if not rows:
+def _against_printed(standings: list[Standing]) -> str:
+    if not standings:
         return ""
+    rows = []
+    for cell, rival, difference in standings:
+        place = [cell.dataset, cell.features, format_number(difference.ours)]
+        printed = f"{difference.theirs:.2f} ({method_title(rival)})"
+        verdict = "yes" if difference.is_above else "level" if difference.is_level else "**no**"
+        rows.append([*place, printed, format_number(difference.gain, signed=True), verdict])
+    above = sum(standing.difference.is_above for standing in standings)
     header = ["data", "features", "ours", "best printed", "difference", "above"]
-    return f"Above the best printed number in {above} of {len(rows)} cells.\n\n" + table(
-        header, rows
-    )
+    count = f"Above the best printed number in {above} of {len(rows)} cells."
+    return f"{count}\n\n{make_table(header, rows)}"
 
 
-def _against_methods(fixed: dict[tuple, Scores], cells: dict[tuple, Scores]) -> str:
-    """Differences to each competitor, and in how many of the paper's cells all are beaten."""
-    present = [m for m in COMPETITORS if any(key[3] == m for key in cells)]
-    rows, met, beaten = [], dict.fromkeys(present, 0), dict.fromkeys(present, 0)
-    for place, scores in fixed.items():
-        others = {m: cells[(*place, m)] for m in present if (*place, m) in cells}
-        counts = place[0] in PRINTED and place[1] == "halves"
-        row = [f"{place[0]}{' by object' * (place[1] == 'objects')}", place[2]]
-        for method in present:
-            if method not in others:
-                row.append("–")
-                continue
-            ours, theirs = on_same_halves(scores, others[method])
-            gain = mean(ours) - mean(theirs)
-            met[method] += counts and bool(ours)
-            beaten[method] += counts and gain > 0
-            row.append(signed(gain) + " °" * (not p_value(scores, others[method]) < LEVEL))
-        rows.append(row)
-    header = ["data", "features", *(METHODS[m].title for m in present)]
+def _against_methods(scores: CellScores) -> str:
+    """Return the differences to each competitor, and in how many printed cells it is beaten."""
+    cells = [cell for cell in scores if FIXED in scores[cell]]
+    standings = {m: compare_with_method(scores, m, cells) for m in COMPETITORS}
+    found = {m: {s.cell: s.difference for s in own} for m, own in standings.items() if own}
+    if not found:
+        return ""
+    rows = []
+    for cell in cells:
+        differences = (by_cell.get(cell) for by_cell in found.values())
+        gains = ["–" if difference is None else _gain(difference) for difference in differences]
+        rows.append([f"{cell.dataset}{' by object' * cell.by_object}", cell.features, *gains])
+    header = ["data", "features", *(method_title(m) for m in found)]
     text = (
-        "Its lead over our own competitors in points, on the halves that both were run on (°: not "
-        "significant).\n\n"
+        "Its accuracy minus that of our own runs of other methods, in points, on the halves that "
+        "both were run on (°: not significant, or too few repeats to say).\n\n"
     )
-    counted = ", ".join(f"{METHODS[m].title} in {beaten[m]} of {met[m]}" for m in present if met[m])
-    total = f"\n\nOf the cells with printed numbers it is above {counted}." if counted else ""
-    return text + table(header, rows) + total
+    return text + make_table(header, rows) + _tally(found)
+
+
+def _tally(found: Mapping[str, Mapping[Cell, Difference]]) -> str:
+    counted = []
+    for method, by_cell in found.items():
+        met = [difference for cell, difference in by_cell.items() if printed_numbers(cell)]
+        if met:
+            above = sum(difference.is_above for difference in met)
+            counted.append(f"{method_title(method)} in {above} of {len(met)}")
+    if not counted:
+        return ""
+    return f"\n\nOf the cells with printed numbers it is above {', '.join(counted)}."

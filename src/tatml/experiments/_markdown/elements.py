@@ -1,19 +1,20 @@
-"""Small parts of markdown that tables are made of."""
+"""The elements of the Markdown files: tables and marked numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import isnan
 
-__all__ = ["number", "signed", "spread", "table"]
+from .._standings import Mark
+
+__all__ = ["make_table", "mark_text"]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is on the left, and all others on the right.
+def make_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table whose first column is aligned left and all others right.
 
     Examples
     --------
-    >>> print(table(["a", "b"], [["x", "1"]]))
+    >>> print(make_table(["a", "b"], [["x", "1"]]))
     | a | b |
     |---|---:|
     | x | 1 |
@@ -28,16 +29,12 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(escaped) + " |"
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """With so many digits; a dash where there is none."""
-    return "–" if value is None or isnan(value) else f"{value:.{digits}f}"
+def mark_text(text: str, mark: Mark) -> str:
+    """Return the text in bold, followed by °, or as it is.
 
-
-def signed(value: float, digits: int = 2) -> str:
-    """With its sign, a true minus."""
-    return "–" if isnan(value) else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def spread(mean: float, deviation: float, digits: int = 2) -> str:
-    """Mean ± standard deviation, or the mean alone."""
-    return number(mean, digits) + ("" if isnan(deviation) else f" ± {number(deviation, digits)}")
+    Examples
+    --------
+    >>> mark_text("90.00", Mark.HIGHEST), mark_text("89.90", Mark.UNDECIDED)
+    ('**90.00**', '89.90 °')
+    """
+    return {Mark.HIGHEST: f"**{text}**", Mark.UNDECIDED: f"{text} °", Mark.APART: text}[mark]

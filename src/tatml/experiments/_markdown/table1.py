@@ -1,63 +1,35 @@
-"""table1.md and sensitivity.md: what the records say, beside what the paper says."""
+"""table1.md: the accuracies of all methods, beside the paper's Table 1."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from math import isnan
-from pathlib import Path
 
+from .._cells import Cell, Scores, in_order, method_title, scores_by_cell
+from .._format import format_number, format_spread
 from .._methods import METHODS
 from .._settings import DATASETS, Dataset, features_of
-from .._standings import as_cells, deviation, mean, not_worse
-from .._store import Record, current_records, failed_records, read_records
+from .._standings import deviation, mark_column, mean
+from .._store import Record, current_records, failed_records
 from .comparison import comparison_section, printed_section
-from .elements import number, spread, table
-from .sensitivity import sensitivity_text
+from .elements import make_table, mark_text
 
-__all__ = ["table_text", "write_tables"]
+__all__ = ["table1_text"]
 
 TEST = """Accuracy of 3-NN on the test half in per cent, mean ± standard deviation over the repeats.
-**Bold**: the highest of the column; ° : not significantly different from it, or too few repeats to
-say. The test is a
-two-sided one-sample t-test, at 5 %, of the differences between the highest and the other method,
-repeat by repeat (both see the same halves), against zero. The paper names a one-sample t-test at
-5 % and no more: it could also have been one-sided, or of the accuracies themselves against the
-highest mean as a constant."""
+**Bold**: the highest of the column, and all that are shown with the same digits; °: not
+significantly different from it, or too few repeats to say. The test is a two-sided one-sample
+t-test, at 5 %, of the differences between the highest and the other method, repeat by repeat (both
+see the same halves), against zero. The paper names a one-sample t-test at 5 % and no more: it could
+also have been one-sided, or of the accuracies themselves against the highest mean as a constant."""
+
+VERIFICATION = """Pairs of the test half, of one class and of two (by object: never two views of
+one object). Area under the ROC curve / equal error rate in per cent / balanced accuracy in per cent
+at the threshold that was learnt with the metric / at one calibrated afterwards for the best
+accuracy on pairs of the training half. Methods that learn no threshold have the last only."""
 
 
-def write_tables(out: str | os.PathLike[str]) -> list[Path]:
-    """Write `table1.md` and `sensitivity.md` from the records of a folder.
-
-    Parameters
-    ----------
-    out : path
-        The folder with `results.jsonl`.
-
-    Returns
-    -------
-    list of Path
-        The files that were written: those of which there are records.
-
-    Examples
-    --------
-    >>> from tatml.experiments import write_tables
-    >>> write_tables("no-such-folder")
-    []
-    """
-    records = read_records(out)
-    texts = {"table1.md": table_text(records), "sensitivity.md": sensitivity_text(records)}
-    written = []
-    for name, text in texts.items():
-        if text:
-            path = Path(out) / name
-            path.write_text(text, encoding="utf-8")
-            written.append(path)
-    return written
-
-
-def table_text(records: Iterable[Record]) -> str:
-    """All of table1.md; empty where there are no records of it."""
+def table1_text(records: Iterable[Record]) -> str:
+    """Return the text of table1.md; empty if there are no records for it."""
     everything = list(records)
     records = current_records(everything, "table1")
     if not records:
@@ -69,13 +41,13 @@ def table_text(records: Iterable[Record]) -> str:
         printed_section(records, present),
         "## All methods",
         TEST,
-        *(_accuracy_table(d, records) for d in present),
+        *(_accuracy_table(dataset, records) for dataset in present),
         _exploratory(records),
         comparison_section(records),
         "## Same or different?",
         VERIFICATION,
-        *(_verification_table(d, records) for d in present),
-        "## What the time went into",
+        *(_verification_table(dataset, records) for dataset in present),
+        "## Time by method and data set",
         _timing(records),
         "## How each method is built",
         _methods(records),
@@ -88,13 +60,17 @@ def _is_of(record: Record, dataset: Dataset) -> bool:
     return (record["dataset"], record["split"]) == (dataset.dataset, dataset.split)
 
 
-def _title(name: str) -> str:
-    title = METHODS[name].title.replace("*", "\\*")
-    return f"{title} (exploratory)" if METHODS[name].kind == "exploratory" else title
+def _is_exploratory(method: str) -> bool:
+    return method in METHODS and METHODS[method].kind == "exploratory"
+
+
+def _title(method: str) -> str:
+    title = method_title(method).replace("*", "\\*")
+    return f"{title} (exploratory)" if _is_exploratory(method) else title
 
 
 def _exploratory(records: list[Record]) -> str:
-    if not any(METHODS[r["method"]].kind == "exploratory" for r in records):
+    if not any(_is_exploratory(r["method"]) for r in records):
         return ""
     return "Rows marked exploratory were not fixed beforehand: they are there to learn from."
 
@@ -105,73 +81,56 @@ def _provenance(records: list[Record]) -> str:
     known = records[-1]["versions"]
     names = ("tatml", "python", "numpy", "scipy", "scikit-learn")
     versions = ", ".join(f"{name} {known.get(name)}" for name in names)
-    counts = [len(scores) for scores in as_cells(records).values()] or [0]
+    columns = scores_by_cell(records).values()
+    counts = [len(scores) for column in columns for scores in column.values()] or [0]
     repeats = "–".join(str(count) for count in sorted({min(counts), max(counts)}))
     return (
-        f"{len(records)} runs, {repeats} repeats a cell and method. Made by {commits}, with "
+        f"{len(records)} runs, {repeats} repeats per cell and method. Made by {commits}, with "
         f"{versions}."
     )
 
 
-def _columns(dataset: Dataset, records: list[Record]) -> list[str]:
-    present = {r["features"] for r in records if _is_of(r, dataset)}
-    return [name for name in features_of(dataset) if name in present]
-
-
 def _accuracy_table(dataset: Dataset, records: list[Record]) -> str:
-    cells = as_cells(r for r in records if _is_of(r, dataset))
-    columns = _columns(dataset, records)
-    marks = {}
-    for features in columns:
-        column = {key[3]: scores for key, scores in cells.items() if key[2] == features}
-        marks[features] = not_worse(column)
+    scores = scores_by_cell(r for r in records if _is_of(r, dataset))
+    marks = {cell: mark_column(column) for cell, column in scores.items()}
 
-    def cell(features: str, method: str) -> str:
-        scores = cells.get((dataset.dataset, dataset.split, features, method))
-        if scores is None:
+    def show(cell: Cell, method: str) -> str:
+        own = scores[cell].get(method)
+        if own is None:
             return "–"
-        text = spread(mean(scores), deviation(scores))
-        best, close = marks[features]
-        return f"**{text}**" if method == best else text + (" °" if method in close else "")
+        return mark_text(format_spread(mean(own), deviation(own)), marks[cell][method])
 
-    return f"### {dataset.title}\n\n" + _method_table(dataset, records, columns, cell)
+    return _method_table(dataset, scores, show)
 
 
 def _method_table(
     dataset: Dataset,
-    records: list[Record],
-    columns: list[str],
-    cell: Callable[[str, str], str],
+    scores: dict[Cell, dict[str, Scores]],
+    show: Callable[[Cell, str], str],
 ) -> str:
-    present = {r["method"] for r in records if _is_of(r, dataset)}
-    methods = [name for name in METHODS if name in present]
-    rows = [[_title(name), *(cell(column, name) for column in columns)] for name in methods]
-    return table(["", *columns], rows)
-
-
-VERIFICATION = """Pairs of the test half, of one class and of two (by object: never two views of
-one object). Area under the ROC curve / equal error rate in per cent / balanced accuracy in per cent
-at the threshold that was learnt with the metric / at one calibrated afterwards for the best
-accuracy on pairs of the training half. Methods that learn no threshold have the last only."""
+    """Return a table with one row per method and one column per feature type of a data set."""
+    present = {method for column in scores.values() for method in column}
+    methods = in_order(present, METHODS)
+    cells = [cell for cell in scores if cell.features in features_of(dataset)]
+    rows = [[_title(name), *(show(cell, name) for cell in cells)] for name in methods]
+    header = ["", *(cell.features for cell in cells)]
+    return f"### {dataset.title}\n\n{make_table(header, rows)}"
 
 
 def _verification_table(dataset: Dataset, records: list[Record]) -> str:
-    quantities = ("auc", "eer", "balanced_learnt", "balanced_calibrated")
+    digits = {"auc": 3, "eer": 1, "balanced_learnt": 1, "balanced_calibrated": 1}
     own = [r for r in records if _is_of(r, dataset) and r.get("auc") is not None]
     if not own:
         return ""
-    cells = {quantity: as_cells(own, quantity) for quantity in quantities}
+    scores = {quantity: scores_by_cell(own, quantity) for quantity in digits}
 
-    def cell(features: str, method: str) -> str:
-        key = dataset.dataset, dataset.split, features, method
-        values = [mean(cells[quantity].get(key, {})) for quantity in quantities]
-        if all(isnan(value) for value in values):
+    def show(cell: Cell, method: str) -> str:
+        if method not in scores["auc"][cell]:
             return "–"
-        digits = (3, 1, 1, 1)
-        return " / ".join(number(v, d) for v, d in zip(values, digits, strict=True))
+        means = {q: mean(found.get(cell, {}).get(method, {})) for q, found in scores.items()}
+        return " / ".join(format_number(value, digits[q]) for q, value in means.items())
 
-    columns = _columns(dataset, own)
-    return f"### {dataset.title}\n\n" + _method_table(dataset, own, columns, cell)
+    return _method_table(dataset, scores["auc"], show)
 
 
 def _timing(records: list[Record]) -> str:
@@ -186,10 +145,11 @@ def _timing(records: list[Record]) -> str:
     rows = []
     for name, row in ordered:
         total = sum(row.values())
-        parts = [number(row.get(column), 1) for column in columns]
-        rows.append([_title(name), *parts, number(total, 1), f"{100 * total / everything:.0f} %"])
+        parts = [format_number(row.get(column), 1) for column in columns]
+        share = f"{100 * total / everything:.0f} %"
+        rows.append([_title(name), *parts, format_number(total, 1), share])
     text = f"Searching, fitting and scoring took {everything / 60:.1f} minutes of one core.\n\n"
-    return text + table(["seconds", *columns, "all", "share"], rows)
+    return text + make_table(["seconds", *columns, "all", "share"], rows)
 
 
 def _methods(records: list[Record]) -> str:

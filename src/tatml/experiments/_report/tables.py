@@ -1,386 +1,263 @@
-"""The tables of the report, as data: from records to rows of values."""
+"""The tables of the page that compare methods and settings."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .._settings import PRINTED_SENSITIVITY
-from .html import Column, Table, Tone, Value, number
-from .results import (
+from .._cells import (
     BASELINE,
-    FIXED_NAME,
-    LEVEL,
+    FIXED,
     Cell,
-    Record,
-    Results,
-    Score,
-    as_number,
+    Scores,
     cell_of,
-    dataset_title,
-    method_kind,
     method_title,
-    numbers_of,
-    score_of,
-    text,
+    printed_numbers,
+)
+from .._format import format_number
+from .._markdown.sensitivity import STUDY_DIGITS
+from .._settings import PRINTED_SENSITIVITY
+from .._standings import Mark, compare, deviation, mark_column, mean
+from .._store import Record
+from .html import Column, HtmlTable, Value
+from .results import Results, as_number, word_of
+from .values import (
+    PLACE,
+    accuracy_value,
+    compact,
+    difference_value,
+    marked,
+    method_value,
+    place_values,
+    plain_value,
+    rows_of_fixed,
 )
 
 __all__ = [
-    "all_runs",
-    "by_object",
-    "comparison",
-    "failures",
-    "overview",
+    "comparison_table",
+    "object_table",
+    "overview_table",
     "settings_table",
-    "time_shares",
-    "verification",
+    "verification_table",
 ]
 
-SPLITS = {"halves": "random halves", "objects": "by object"}
-WHERE = (
-    Column("Method", choice=True),
-    Column("Data", choice=True),
-    Column("Features", choice=True),
-    Column("Split", choice=True),
+MARKS = (
+    "Bold and underlined: the highest of a column, and all that are shown with the same digits. "
+    "°: not significantly different from it, or too few repeats to say (two-sided t-test of the "
+    "differences by repeat, 5 %)."
 )
 
 
-def where(cell: Cell, method: str) -> list[Value]:
-    """The first four values of a row."""
-    split = SPLITS.get(cell.split, cell.split)
-    words = (dataset_title(cell.dataset), cell.features, split)
-    return [name_of(method), *(Value(word) for word in words)]
-
-
-def name_of(method: str) -> Value:
-    """A method's title, and below it whose it is."""
-    return Value(method_title(method), note=method_kind(method))
-
-
-def is_best(score: Score, scores: dict[str, Score]) -> bool:
-    """Whether no other looks better: what is shown as equal is equally bold."""
-    return round(score.mean, 2) == max(round(other.mean, 2) for other in scores.values())
-
-
-def mark(p: float) -> str:
-    """A star where the difference is significant."""
-    return "*" if p < LEVEL else ""
-
-
-def difference(ours: Score, printed: float) -> Value:
-    """Ours less the printed number, with its sign and its star."""
-    gain = ours.mean - printed
-    star = mark(ours.against_number(printed))
-    tone: Tone = "" if not star else "up" if gain > 0 else "down"
-    return Value(number(gain, signed=True) + star, gain, tone=tone)
-
-
-def overview(results: Results, cells: Sequence[Cell]) -> Table:
-    """Methods by cells: our mean and deviation, below it the printed number and the difference."""
+def overview_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
+    """Return methods by cells: our accuracy, and below it the printed one and the difference."""
     methods = [m for m in results.methods if any(m in results.scores[cell] for cell in cells)]
-    rows = [
-        [name_of(method), *(_entry(results.scores[cell], method, cell) for cell in cells)]
-        for method in methods
-    ]
-    columns = [Column("Method"), *(Column(cell.title, numeric=True) for cell in cells)]
-    return Table(
+    marks = {cell: mark_column(results.scores[cell]) for cell in cells}
+
+    def entry(cell: Cell, method: str) -> Value:
+        if method not in results.scores[cell]:
+            return Value("–")
+        scores, printed = results.scores[cell][method], printed_numbers(cell).get(method)
+        note = ""
+        if printed is not None:
+            gain = difference_value(compare(scores, printed)).text
+            note = f"paper {format_number(printed)}, {gain}"
+        return accuracy_value(scores, marks[cell][method], note)
+
+    return HtmlTable(
         "overview",
         "Table 1: accuracy in per cent of 3 nearest neighbours, by method and cell",
-        columns,
-        rows,
-        "Mean ± standard deviation over the repeats. Bold and underlined: the best of a column. "
-        "Second line: the paper's number where it prints one, and ours less it; * where they "
-        "differ by a one-sample t-test at 5 %. Shaded: the fixed configuration.",
-        frozenset(place for place, method in enumerate(methods) if method == FIXED_NAME),
+        [Column("Method"), *(Column(cell.title, numeric=True) for cell in cells)],
+        [[method_value(method), *(entry(cell, method) for cell in cells)] for method in methods],
+        f"Mean ± standard deviation over the repeats. {MARKS} Second line: the paper's number if "
+        "it prints one, and ours minus the paper's; ° if a one-sample t-test does not separate "
+        "them. Shaded: the fixed configuration. The paper writes M=2;(1,.5) for two scales, "
+        "M=1;(1) and M=1;(.5) for one.",
+        rows_of_fixed(methods),
     )
 
 
-def _entry(scores: dict[str, Score], method: str, cell: Cell) -> Value:
-    if method not in scores:
-        return Value("–")
-    score, note = scores[method], ""
-    paper = numbers_of(cell).get(method)
-    if paper is not None:
-        note = f"paper {number(paper)}, {difference(score, paper).text}"
-    best = is_best(score, scores)
-    return Value(with_deviation(score), score.mean, note, best)
-
-
-def with_deviation(score: Score) -> str:
-    """Mean ± standard deviation."""
-    spread = f" ± {number(score.deviation)}" if np.isfinite(score.deviation) else ""
-    return number(score.mean) + spread
-
-
-def comparison(results: Results, cells: Sequence[Cell]) -> Table:
-    """A row a cell and method: ours, the paper's, and the fixed configuration against it."""
+def comparison_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
+    """Return one row per cell and method: ours, the paper's, and the fixed configuration's lead."""
     rows: list[list[Value]] = []
-    marked: set[int] = set()
+    methods: list[str] = []
     for cell in cells:
-        scores = results.scores[cell]
-        for method, score in scores.items():
-            if method == FIXED_NAME:
-                marked.add(len(rows))
-            paper = numbers_of(cell).get(method, np.nan)
+        column = results.scores[cell]
+        marks, printed = mark_column(column), printed_numbers(cell)
+        for method, scores in column.items():
+            methods.append(method)
+            text = marked(format_number(mean(scores)), marks[method])
+            paper = printed.get(method)
+            lead = None if method == FIXED else compare(column.get(FIXED, {}), scores)
             rows.append(
                 [
-                    *where(cell, method),
-                    Value(number(score.mean), score.mean, best=is_best(score, scores)),
-                    Value(number(score.deviation), score.deviation),
-                    Value(str(len(score.by_repeat)), len(score.by_repeat)),
-                    Value(number(paper), paper),
-                    difference(score, paper) if np.isfinite(paper) else Value("–"),
-                    _behind_fixed(scores, method),
+                    *place_values(cell, method),
+                    Value(text, mean(scores), best=marks[method] is Mark.HIGHEST),
+                    Value(format_number(deviation(scores)), deviation(scores)),
+                    Value(str(len(scores)), len(scores)),
+                    Value(format_number(paper), as_number(paper)),
+                    difference_value(None if paper is None else compare(scores, paper)),
+                    difference_value(lead),
                 ]
             )
-    numeric = ("Accuracy", "Deviation", "Repeats", "Paper", "Ours − paper", "Fixed − this")
-    return Table(
+    numeric = ("Accuracy", "Standard deviation", "Repeats", "Paper", "Ours − paper")
+    titles = (*numeric, "Fixed configuration − this method")
+    return HtmlTable(
         "comparison",
         "Table 1 as a list: ours beside the paper's",
-        [*WHERE, *(Column(title, numeric=True) for title in numeric)],
+        [*PLACE, *(Column(title, numeric=True) for title in titles)],
         rows,
-        "“Fixed − this”: by how much the fixed configuration is better on the same halves; "
-        "* where the differences by repeat have a mean other than 0 (t-test at 5 %).",
-        frozenset(marked),
+        f"{MARKS} Differences with ° are not significant either. The last column compares on the "
+        "halves that both methods were run on.",
+        rows_of_fixed(methods),
     )
 
 
-def _behind_fixed(scores: dict[str, Score], method: str) -> Value:
-    if FIXED_NAME not in scores or method == FIXED_NAME:
-        return Value("–")
-    gain = _gain(scores[FIXED_NAME], scores[method])
-    tone: Tone = "" if "*" not in gain.text else "up" if gain.number > 0 else "down"
-    return replace(gain, tone=tone)
-
-
-def by_object(results: Results) -> Table | None:
-    """Splits by object: how much is left when test objects were never seen."""
+def object_table(results: Results) -> HtmlTable | None:
+    """Return the accuracies of splits by object, beside those of random halves."""
     rows: list[list[Value]] = []
-    marked: set[int] = set()
+    methods: list[str] = []
     for cell in (cell for cell in results.cells if cell.by_object):
-        scores = results.scores[cell]
+        column = results.scores[cell]
         halves = results.scores.get(cell._replace(split="halves"), {})
-        for method, score in scores.items():
-            if method == FIXED_NAME:
-                marked.add(len(rows))
-            seen = halves[method].mean if method in halves else np.nan
-            base = scores[BASELINE].mean if BASELINE in scores else np.nan
-            gain = score.mean - base
-            best = is_best(score, scores)
+        marks = mark_column(column)
+        for method, scores in column.items():
+            methods.append(method)
+            lead = None if method == BASELINE else compare(scores, column.get(BASELINE, {}))
+            seen = mean(halves.get(method, {}))
+            loss = mean(scores) - seen
             rows.append(
                 [
-                    *where(cell, method)[:3],
-                    Value(with_deviation(score), score.mean, best=best),
-                    Value(number(gain, signed=True), gain),
-                    Value(number(seen), seen),
-                    Value(number(score.mean - seen, signed=True), score.mean - seen),
+                    *place_values(cell, method)[:3],
+                    accuracy_value(scores, marks[method]),
+                    difference_value(lead),
+                    Value(format_number(seen), seen),
+                    Value(format_number(loss, signed=True), loss),
                 ]
             )
     if not rows:
         return None
-    numeric = ("Accuracy", f"Above {method_title(BASELINE)}", "In random halves", "Loss")
-    return Table(
+    base = f"Difference from {method_title(BASELINE)}"
+    titles = ("Accuracy", base, "Accuracy in random halves", "Difference from random halves")
+    return HtmlTable(
         "objects",
         "By object: no object on both sides of the split",
-        [*WHERE[:3], *(Column(title, numeric=True) for title in numeric)],
+        [*PLACE[:3], *(Column(title, numeric=True) for title in titles)],
         rows,
-        "In a random half, views of one object stand on both sides; here they do not.",
-        frozenset(marked),
+        f"In a random half, views of one object are on both sides; here they are not. {MARKS}",
+        rows_of_fixed(methods),
     )
 
 
-CHECKS = {"auc": 100, "eer": 1, "balanced_learnt": 1, "balanced_calibrated": 1}  # to per cent
+# Fields of a record that describe the verification of pairs, and their factors to per cent.
+CHECKS = {"auc": 100, "eer": 1, "balanced_learnt": 1, "balanced_calibrated": 1}
 
 
-def verification(results: Results) -> Table | None:
-    """Same or different: how well distances rank pairs, and how good the learnt threshold is."""
+def verification_table(results: Results) -> HtmlTable | None:
+    """Return how well distances rank pairs, and how good the learnt threshold is."""
     groups: dict[tuple[Cell, str], list[list[float]]] = {}
     for record in results.table1:
         values = [as_number(record.get(key)) * unit for key, unit in CHECKS.items()]
         if np.isfinite(values[0]):
-            groups.setdefault((cell_of(record), text(record, "method")), []).append(values)
+            groups.setdefault((cell_of(record), word_of(record, "method")), []).append(values)
     if not groups:
         return None
-    means = {key: np.mean(values, axis=0) for key, values in groups.items()}
-    rows = [[*where(*key), *_checks(key[0], mean, means)] for key, mean in means.items()]
-    marked = frozenset(place for place, (_, method) in enumerate(means) if method == FIXED_NAME)
-    titles = ("AUC", "Equal error", "Balanced, learnt", "Balanced, calibrated", "Cost of learnt")
-    return Table(
+    rows = []
+    for (cell, method), repeats in groups.items():
+        means = [float(number) for number in np.mean(repeats, axis=0)]
+        lost = means[3] - means[2]
+        shown = [Value(format_number(number), number) for number in means]
+        shown.append(Value(format_number(lost, signed=True), lost))
+        rows.append([*place_values(cell, method), *shown])
+    titles = (
+        "Area under the ROC curve",
+        "Equal error rate",
+        "Balanced accuracy, learnt threshold",
+        "Balanced accuracy, calibrated threshold",
+        "Accuracy lost by the learnt threshold",
+    )
+    return HtmlTable(
         "verification",
         "Verification: are two samples of the same class?",
-        [*WHERE, *(Column(title, numeric=True) for title in titles)],
+        [*PLACE, *(Column(title, numeric=True) for title in titles)],
         rows,
-        "Pairs of test samples, in per cent. Balanced accuracy at the threshold that was learnt "
-        "with the metric, and at one calibrated afterwards; last, what the learnt one costs.",
-        marked,
+        "Pairs of test samples, all numbers in per cent. Balanced accuracy at the threshold that "
+        "was learnt with the metric, and at one that was calibrated afterwards on training pairs. "
+        "Methods that learn no threshold have the latter only.",
+        rows_of_fixed([method for _, method in groups]),
     )
 
 
-def _checks(cell: Cell, mean: np.ndarray, means: dict[tuple[Cell, str], np.ndarray]) -> list[Value]:
-    rivals = np.array([other for (where_, _), other in means.items() if where_ == cell])
-    values = []
-    for place, key in enumerate(CHECKS):
-        shown, column = float(mean[place]), np.round(rivals[:, place], 2)
-        bars = column[np.isfinite(column)]
-        bar = np.nan if len(bars) == 0 else bars.min() if key == "eer" else bars.max()
-        values.append(Value(number(shown), shown, best=round(shown, 2) == bar))
-    cost = float(mean[3] - mean[2])
-    return [*values, Value(number(cost, signed=True), cost)]
+STUDIES = {
+    "grid": "the paper's grid",
+    "threshold": "the paper's thresholds",
+    "decades": "one parameter at a time",
+}
+SETTING_TITLES = {"mu0": "μ0", "C": "c", "n_pairs": "pairs per class"}
+Group = tuple[Cell, str, str, str]  # cell, method, study, and its setting as text
+CENTRE = "c0 = 1.0, μ0 = 1.0"
 
 
-STUDIES = {"grid": "the paper's grid", "threshold": "the paper's thresholds", "decades": "decades"}
-
-
-def settings_table(results: Results) -> Table | None:
-    """Each setting of the sensitivity study against the paper's c0 = μ0 = 1."""
-    groups: dict[tuple[Cell, str, str, str], list[Record]] = {}
+def settings_table(results: Results) -> HtmlTable | None:
+    """Return each setting of the sensitivity study beside the paper's c0 = μ0 = 1."""
+    groups: dict[Group, list[Record]] = {}
     for record in results.sensitivity:
-        setting = dict(record.get("setting") or {})
-        study = str(setting.pop("study", ""))
-        setting.pop("moves", None)
-        key = cell_of(record), text(record, "method"), study, compact(setting)
+        setting = record["setting"]
+        shown = {
+            SETTING_TITLES.get(name, name): value
+            for name, value in setting.items()
+            if name not in ("study", "moves")
+        }
+        key = cell_of(record), record["method"], setting["study"], compact(shown)
         groups.setdefault(key, []).append(record)
-    scores = {key: score_of(group) for key, group in groups.items()}
+    if not groups:
+        return None
+    scores = {key: {r["repeat"]: r["accuracy"] for r in group} for key, group in groups.items()}
+    marks = _mark_studies(scores)
     rows = []
-    for (cell, method, study, shown), score in scores.items():
-        centre = scores.get((cell, "tatml", "grid", "c0 = 1.0, mu0 = 1.0"))
-        group = groups[cell, method, study, shown]
+    for key, group in groups.items():
+        cell, method, study, text = key
+        centre = scores.get((cell, "tatml", "grid", CENTRE), {})
         rows.append(
             [
-                Value(shown),
-                Value(STUDIES.get(study, study)),
-                *where(cell, method)[:3],
-                Value(with_deviation(score), score.mean),
-                Value("–") if centre is None else _gain(score, centre),
-                *_thresholds(group),
+                Value(text),
+                Value(STUDIES[study]),
+                *place_values(cell, method)[:3],
+                accuracy_value(scores[key], marks.get(key, Mark.APART), digits=STUDY_DIGITS),
+                difference_value(compare(scores[key], centre, STUDY_DIGITS)),
+                *_threshold_values(group),
             ]
         )
-    numeric = ("Accuracy", "Less c0 = μ0 = 1", "b0", "b0 / median", "Balanced")
-    columns = [Column("Setting"), Column("Study", choice=True), *WHERE[:3]]
+    numeric = ("Accuracy", "Difference from c0 = μ0 = 1", "b0", "b0 / median", "Balanced accuracy")
+    columns = [Column("Setting"), Column("Study", choice=True), *PLACE[:3]]
     columns += [Column(title, numeric=True) for title in numeric]
     remark = (
-        f"The paper prints {PRINTED_SENSITIVITY['grid']} for all twelve points of its grid. "
-        "* where the differences by repeat have a mean other than 0 (t-test at 5 %). Median: of "
-        "the squared distances of the training pairs. Balanced: accuracy for same or different, "
-        "in per cent, at the threshold."
+        f"The paper prints {PRINTED_SENSITIVITY['grid']} for all twelve points of its grid. The "
+        "accuracies of the paper's grid and of the paper's thresholds are marked, each as one "
+        f"column. {MARKS} Median: of the squared distances of the training pairs. Balanced "
+        "accuracy: for same or different at the threshold, in per cent."
     )
-    return Table("settings", "All settings of the study", columns, rows, remark) if rows else None
+    return HtmlTable("settings", "All settings of the study", columns, rows, remark)
 
 
-def _gain(score: Score, centre: Score) -> Value:
-    ours, theirs = score.on_same_halves(centre)
-    gain = ours.mean - theirs.mean
-    return Value(number(gain, signed=True) + mark(score.against(centre)), gain)
+def _mark_studies(scores: Mapping[Group, Scores]) -> dict[Group, Mark]:
+    """Mark the accuracies of the paper's grid, and those of its thresholds."""
+    marks: dict[Group, Mark] = {}
+    columns: dict[tuple[Cell, str, str], dict[Group, Scores]] = {}
+    for key, own in scores.items():
+        if key[2] != "decades":
+            columns.setdefault(key[:3], {})[key] = own
+    for column in columns.values():
+        marks |= mark_column(column, STUDY_DIGITS)
+    return marks
 
 
-def _thresholds(records: Sequence[Record]) -> list[Value]:
-    """Mean b0, its share of the median squared distance, balanced accuracy."""
+def _threshold_values(records: Sequence[Record]) -> list[Value]:
+    """Return the mean b0, its share of the median squared distance, and balanced accuracy."""
     b0, median, balanced = (
         np.array([as_number(record.get(key)) for record in records])
         for key in ("b0", "median_squared", "balanced_learnt")
     )
     means = [float(np.mean(values)) for values in (b0, b0 / median, balanced)]
     forms = (".4g", ".3g", ".2f")
-    return [_plain(value, form) for value, form in zip(means, forms, strict=True)]
-
-
-def all_runs(results: Results) -> Table:
-    """Every run with what it chose and what it took."""
-    rows = [_run(record) for record in results.records]
-    titles = ("Repeat", "Accuracy", "b0", "Threshold", "Gap", "Seconds", "Pairs", "Seed")
-    return Table(
-        "runs",
-        f"All {len(rows)} runs",
-        [
-            *WHERE,
-            *(Column(title, numeric=True) for title in titles),
-            Column("Converged", choice=True),
-            Column("Experiment", choice=True),
-            Column("Chosen and set", code=True),
-        ],
-        rows,
-    )
-
-
-def _run(record: Record) -> list[Value]:
-    words: dict[bool | None, str] = {True: "yes", False: "no"}
-    converged = words.get(record.get("converged"), "–")
-    chosen = {**(record.get("setting") or {}), **(record.get("params") or {})}
-    return [
-        *where(cell_of(record), text(record, "method")),
-        _plain(record.get("repeat"), ".0f"),
-        _plain(record.get("accuracy"), ".2f"),
-        _plain(record.get("b0"), ".4g"),
-        _plain(record.get("threshold"), ".4g"),
-        _plain(record.get("gap"), ".1e"),
-        _plain(record.get("seconds"), ".2f"),
-        _plain(record.get("n_pairs"), ".0f"),
-        _plain(record.get("seed"), ".0f"),
-        Value(converged),
-        Value(text(record, "experiment")),
-        Value(compact(chosen)),
-    ]
-
-
-def _plain(value: Any, form: str) -> Value:
-    amount = as_number(value)
-    return Value(f"{amount:{form}}".replace("-", "−") if np.isfinite(amount) else "–", amount)
-
-
-def compact(values: dict[str, Any]) -> str:
-    """Settings in one line."""
-    return ", ".join(
-        f"{key} = {value if isinstance(value, str) else json.dumps(value, default=str)}"
-        for key, value in values.items()
-    )
-
-
-def failures(results: Results) -> Table | None:
-    """The runs that failed, and what they said."""
-    if not results.failed:
-        return None
-    rows = [
-        [
-            *where(cell_of(record), text(record, "method")),
-            _plain(record.get("repeat"), ".0f"),
-            Value(text(record, "error")),
-        ]
-        for record in results.failed
-    ]
-    columns = [*WHERE, Column("Repeat", numeric=True), Column("Error", code=True)]
-    return Table("failures", f"{count_runs(rows)} that failed", columns, rows)
-
-
-def count_runs(runs: Sequence[object]) -> str:
-    """A number of runs in words.
-
-    Examples
-    --------
-    >>> count_runs([1]), count_runs([1, 2])
-    ('1 run', '2 runs')
-    """
-    return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
-
-
-def time_shares(results: Results, key: str, title: str, show: Callable[[str], str] = str) -> Table:
-    """What the time went into: shares, which hardly depend on the machine."""
-    seconds = results.seconds_by(key)
-    total = sum(seconds.values()) or 1.0
-    runs = {name: sum(text(r, key) == name for r in results.records) for name in seconds}
-    rows = [
-        [
-            Value(show(name)),
-            Value(number(100 * spent / total, 1), 100 * spent / total),
-            Value(number(spent, 1), spent),
-            Value(str(runs[name]), runs[name]),
-            Value(number(spent / runs[name], 2), spent / runs[name]),
-        ]
-        for name, spent in seconds.items()
-    ]
-    numeric = ("Share, %", "Seconds", "Runs", "Seconds a run")
-    columns = [Column(title), *(Column(t, numeric=True) for t in numeric)]
-    return Table(f"time-{key}", f"Time by {title.lower()}", columns, rows, tools=False)
+    return [plain_value(value, form) for value, form in zip(means, forms, strict=True)]
