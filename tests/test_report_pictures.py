@@ -9,11 +9,11 @@ from tatml.experiments._report import pictures
 from tatml.experiments._report.pictures import (
     CASES,
     choose_queries,
-    describe,
+    count_cases,
     draw_pictures,
-    nearest,
+    find_neighbours,
+    majority_vote,
     read_pictures,
-    vote,
 )
 from tatml.experiments._settings import DATASETS, QUICK_DATASETS, Dataset
 
@@ -51,7 +51,7 @@ def test_each_kind_of_picture_is_drawn_and_listed(drawn):
 
 def test_what_is_there_is_not_drawn_again(drawn, monkeypatch):
     out, listed = drawn
-    monkeypatch.setattr(pictures, "fit", None)  # a call would fail
+    monkeypatch.setattr(pictures, "fit_method", None)  # a call would fail
     assert draw_pictures(out, [SMALL]) == listed
 
 
@@ -105,7 +105,7 @@ def test_the_vote_is_that_of_the_classifier():
     known, asked = rng.normal(size=(60, 2)), rng.normal(size=(200, 2))
     labels = rng.integers(4, size=60)
     expected = KNeighborsClassifier(3).fit(known, labels).predict(asked)
-    np.testing.assert_array_equal(vote(labels[nearest(known, asked)]), expected)
+    np.testing.assert_array_equal(majority_vote(labels[find_neighbours(known, asked)]), expected)
 
 
 def test_queries_show_every_case_that_there_is():
@@ -124,7 +124,7 @@ def test_queries_are_no_more_than_there_are():
 
 def test_the_counts_of_the_cases_sum_to_the_samples():
     right = np.array([[False, False, True, True, True], [True, False, False, True, True]])
-    assert describe(right) == (
+    assert count_cases(right) == (
         "of 5 test samples 1 wrong by the plain distance, right by the learnt one, "
         "1 right by the plain distance, wrong by the learnt one, 1 wrong by both, 2 right by both."
     )

@@ -181,7 +181,7 @@ def describe_fit(fitted: Any, training: DatasetSamples) -> dict[str, Any]:
         "converged": None if result is None else bool(result.converged),
         "n_pairs": None if pairs is None else len(pairs),
     }
-    if pairs is not None and hasattr(learner, "components_"):
+    if pairs is not None:
         distances = row_distances(embed(fitted, training.X), pairs)
         described["median_squared"] = float(np.median(distances**2))
     return described
