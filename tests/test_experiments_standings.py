@@ -106,7 +106,12 @@ def test_a_column_without_scores_has_no_highest():
 
 def test_above_level_and_below_are_decided_in_the_digits_shown():
     ours = {0: 51.1, 1: 51.3}
-    for number, expected in ((51.204, "level"), (51.19, "above"), (51.21, "below")):
+    for number, expected in (
+        (51.204, "level"),
+        (51.196, "level"),
+        (51.19, "above"),
+        (51.21, "below"),
+    ):
         difference = compare(ours, number)
         found = {
             "above": difference.is_above,
@@ -125,7 +130,10 @@ def test_a_difference_is_that_of_the_common_halves():
     assert compare({0: 90.0}, {1: 80.0}) is None
     assert compare({}, 3.0) is None
     certain = compare({0: 90.0, 1: 91.0}, {0: 80.0, 1: 81.0})
-    assert (certain.is_significant, certain.mark) == (True, "")
+    assert (certain.is_significant, certain.mark, certain.text) == (True, "", "+10.00")
+    uncertain = compare({0: 90.0, 1: 92.0}, {0: 91.0, 1: 90.0})
+    assert 0.05 < uncertain.p < 1
+    assert (uncertain.is_significant, uncertain.text) == (False, "+0.50 °")
 
 
 def test_cells_without_the_method_or_without_common_halves_are_left_out():

@@ -35,7 +35,7 @@ import numpy as np
 from scipy import stats
 
 from ._cells import FIXED, Cell, Scores, best_printed, printed_numbers
-from ._format import DIGITS
+from ._format import DIGITS, format_number
 from ._settings import PROTOCOL
 
 __all__ = [
@@ -141,6 +141,11 @@ class Difference:
     def mark(self) -> str:
         """° if the test does not separate them, else nothing."""
         return "" if self.is_significant else "°"
+
+    @property
+    def text(self) -> str:
+        """The gain with its sign and its mark."""
+        return f"{format_number(self.gain, signed=True)} {self.mark}".rstrip()
 
     @property
     def is_level(self) -> bool:

@@ -71,7 +71,7 @@ def _not_reached(scores: CellScores) -> str:
             difference = compare(column.get(method, {}), printed)
             if difference is not None and difference.is_below:
                 place = f"{method_title(method)} on {cell.dataset} {cell.features}"
-                below.append(f"{place} ({_gain(difference)})")
+                below.append(f"{place} ({difference.text})")
     if not below:
         return "All printed numbers that were run are reached."
     about = (
@@ -79,10 +79,6 @@ def _not_reached(scores: CellScores) -> str:
         "few repeats to say"
     )
     return f"Printed numbers that are not reached ({about}): {'; '.join(below)}."
-
-
-def _gain(difference: Difference) -> str:
-    return f"{format_number(difference.gain, signed=True)} {difference.mark}".rstrip()
 
 
 def comparison_section(records: list[Record]) -> str:
@@ -124,7 +120,7 @@ def _against_methods(scores: CellScores) -> str:
     rows = []
     for cell in cells:
         differences = (by_cell.get(cell) for by_cell in found.values())
-        gains = ["–" if difference is None else _gain(difference) for difference in differences]
+        gains = ["–" if difference is None else difference.text for difference in differences]
         rows.append([f"{cell.dataset}{' by object' * cell.by_object}", cell.features, *gains])
     header = ["data", "features", *(method_title(m) for m in found)]
     text = (

@@ -59,11 +59,9 @@ def compare_by_object(results: Results) -> list[Standing]:
 def describe_lead(standing: Standing) -> str:
     """Return how far the fixed configuration is above another method in one cell."""
     difference = standing.difference
-    gain = f"{format_number(difference.gain, signed=True)} {difference.mark}".rstrip()
-    return (
-        f"{standing.cell.title}: {format_number(difference.ours)}, {gain} points against "
-        f"{method_title(standing.rival)} ({format_number(difference.theirs)})."
-    )
+    rival = f"{method_title(standing.rival)} ({format_number(difference.theirs)})"
+    ours = f"{standing.cell.title}: {format_number(difference.ours)}"
+    return f"{ours}, {difference.text} points against {rival}."
 
 
 def describe_reached(results: Results) -> str:

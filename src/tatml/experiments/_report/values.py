@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._cells import FIXED, Cell, Scores, dataset_title, method_title
-from .._format import DIGITS, format_number, format_spread
+from .._format import DIGITS, format_spread
 from .._methods import METHODS
 from .._settings import FEATURE_TITLES
 from .._standings import Difference, Mark, deviation, mean
@@ -58,7 +58,7 @@ def accuracy_value(scores: Scores, mark: Mark, note: str = "", digits: int = DIG
 
 
 def marked(text: str, mark: Mark) -> str:
-    """Append ° to a text that has this mark; the highest is bold by other means."""
+    """Append ° to a text that is undecided; `Value.best` makes the highest bold."""
     return f"{text} °" if mark is Mark.UNDECIDED else text
 
 
@@ -66,9 +66,8 @@ def difference_value(difference: Difference | None) -> Value:
     """Return a difference with its sign, its mark, and a colour if it is significant."""
     if difference is None:
         return Value("–")
-    text = f"{format_number(difference.gain, signed=True)} {difference.mark}".rstrip()
     tone: Tone = "up" if difference.gain > 0 else "down"
-    return Value(text, difference.gain, tone=tone if difference.is_significant else "")
+    return Value(difference.text, difference.gain, tone=tone if difference.is_significant else "")
 
 
 def rows_of_fixed(methods: Sequence[str]) -> frozenset[int]:
