@@ -40,7 +40,7 @@ class Cell(NamedTuple):
     def title(self) -> str:
         """The name of the cell in sentences and plots."""
         features = FEATURE_TITLES.get(self.features, self.features)
-        return f"{dataset_title(self.dataset)}, {features}{' by object' * self.by_object}"
+        return f"{dataset_title(self.dataset)}, {features}{', by object' * self.by_object}"
 
     @property
     def by_object(self) -> bool:

@@ -140,7 +140,11 @@ def describe_ranges(results: Results) -> list[str]:
     for record in results.sensitivity:
         setting = record["setting"]
         moves = setting.get("moves")
-        part = f"values of {moves}" if moves else tables.STUDIES[setting["study"]]
+        part = (
+            f"values of {tables.SETTING_TITLES.get(moves, moves)}"
+            if moves
+            else tables.STUDIES[setting["study"]]
+        )
         place = f"{cell_of(record).title}: " if several else ""
         groups[f"{place}{method_title(record['method'])}, {part}"].append(record)
     return [f"{name}: {describe_span(group)}." for name, group in groups.items()]

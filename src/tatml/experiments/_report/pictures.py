@@ -216,7 +216,7 @@ def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
             b0=learner.b0_,
             margin=learner.margin,
             ax=axes[0, 0],
-            name=f"{fit.title}: pairs of the test half",
+            name=f"{fit.title}:\npairs of the test half",
         )
         rates.extend(shown.error_rates)
         axes[0, 0].get_legend().remove()  # replaced by one below the axes

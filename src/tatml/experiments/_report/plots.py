@@ -58,6 +58,11 @@ def new_figure(height: float, n_rows: int = 1) -> tuple[Drawing, NDArray[np.obje
     return figure, figure.subplots(n_rows, 1, sharex=n_rows > 1, squeeze=False)[:, 0]
 
 
+def set_title(figure: Drawing, cell: Cell) -> None:
+    """Write the title of a cell over the whole width, because the labels take part of the axes."""
+    figure.suptitle(shorten(cell.title, 58), x=0.01, ha="left", fontsize=10)
+
+
 def as_svg(figure: Drawing) -> str:
     """Return a plot as a data URI, with the same bytes for the same plot."""
     content = io.BytesIO()
@@ -92,14 +97,14 @@ def _accuracy(scores: dict[str, Scores], cell: Cell) -> HtmlFigure:
     ax.grid(axis="x", color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.set_xlabel("accuracy, %")
-    ax.set_title(shorten(cell.title, 50), fontsize=10, loc="left")
+    set_title(figure, cell)
     listed = "; ".join(
         f"{method_title(method)} {format_number(means[method])}"
         + (f" (paper {format_number(paper[method])})" if method in paper else "")
         for method in reversed(methods)
     )
-    bars = "dots: means over our repeats; bars: one standard deviation"
-    caption = f"{cell.title}: {bars}{'; vertical lines: the paper' if paper else ''}."
+    bars = "Dots: means over our repeats; bars: one standard deviation"
+    caption = f"{cell.title}. {bars}{'; vertical lines: the paper' if paper else ''}."
     return HtmlFigure(as_svg(figure), f"Accuracy in per cent, {cell.title}: {listed}.", caption)
 
 
@@ -158,7 +163,7 @@ def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> HtmlFig
                 ax.fill_between(x, middle - spread, middle + spread, color=colour, alpha=0.12, lw=0)
     name = LABELS.get(parameter, parameter)
     axes[0].set(ylabel="accuracy, %")
-    axes[0].set_title(shorten(cell.title, 50), fontsize=10, loc="left")
+    set_title(figure, cell)
     axes[1].set(ylabel="b0", xlabel=shorten(name, 50), yscale="log", xscale="log")
     for ax in axes:
         ax.grid(color="#dddddd", linewidth=0.7)

@@ -17,7 +17,8 @@ PAPER_CELLS = 9  # three data sets with three feature types each in the paper's 
 def summary_lines(results: Results) -> list[str]:
     """Return what came out and what is missing, one sentence per line."""
     name = method_title(FIXED)
-    lines = [f"{name} is the one configuration that was fixed before any test half was scored."]
+    fixed = f"{name} is the one configuration that was fixed before any test half was scored."
+    lines = [f"{fixed} ° marks differences that are not significant."]
     printed = compare_with_printed(results.scores)
     if printed:
         lines.append(tally(printed, "the best printed number of any method"))
