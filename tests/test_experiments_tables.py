@@ -130,6 +130,21 @@ def test_a_lead_is_that_on_the_halves_of_both():
     assert "1–3 repeats per cell and method" in text
 
 
+def test_ties_are_level_and_missing_methods_are_dashes():
+    """A tie counts as neither above nor below, whichever of the two is compared."""
+    tied = records_of({"tatml_star": [66.7, 66.9], "euc": [66.7, 66.9]})
+    other = records_of({"tatml_star": [70.0], "lda": [60.0]}, features="M=1;(1)")
+    text = table1_text([*tied, *other])
+    assert "Above the best printed number in 1 of 2 cells." in text
+    assert line_of(text, "| virus | M=2", "## The fixed").endswith("66.80 (Maz) | +0.00 | level |")
+    assert line_of(text, "| virus | M=2", "Its accuracy") == "| virus | M=2;(1,.5) | +0.00 ° | – |"
+    assert line_of(text, "| virus | M=1", "Its accuracy") == "| virus | M=1;(1) | – | +10.00 ° |"
+    assert "it is above Euc in 0 of 1, LDA + 3-NN in 1 of 1." in text
+    alone = table1_text(records_of({"tatml_star": [70.0]}, dataset="textures"))
+    assert "Its accuracy minus" not in alone
+    assert "best printed" not in alone
+
+
 def test_classifiers_alone_have_no_verification():
     only = records_of({"svm": [90.0, 91.0]}, auc=None, eer=None)
     text = table1_text(only)
