@@ -249,6 +249,8 @@ def test_the_list_holds_ours_the_papers_and_their_difference():
     assert column(table, "Ours − paper")[0].number == pytest.approx(np.mean(accuracies) - 58.13)
     assert stats.ttest_1samp(accuracies, 58.13).pvalue > 0.05
     assert column(table, "Ours − paper")[0].text.endswith(" °")
+    assert column(table, "Ours − paper")[0].tone == ""
+    assert column(table, LEAD)[0].tone == "up"
     assert column(table, LEAD)[0].text == "+3.10"
     assert [value.best for value in column(table, "Accuracy")] == [False, True]
     assert table.marked == {1}

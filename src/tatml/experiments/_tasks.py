@@ -12,7 +12,15 @@ from ._methods import METHODS, QUICK_METHODS, Method
 from ._protocol import seed_of
 from ._samples import data_digest, digest_of
 from ._sensitivity import Setting, sensitivity_method, sensitivity_settings
-from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, SENSITIVITY, Dataset, features_of
+from ._settings import (
+    DATASETS,
+    PROTOCOL,
+    QUICK_DATASETS,
+    SENSITIVITY,
+    Dataset,
+    Protocol,
+    features_of,
+)
 
 __all__ = ["EXPERIMENTS", "Task", "choose_names", "make_tasks"]
 
@@ -48,9 +56,9 @@ class Task:
         place = self.dataset.dataset, self.dataset.split, self.repeat
         return {use: seed_of(use, *place) for use in ("split", "fit", "score")}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, rules: Protocol = PROTOCOL) -> dict[str, Any]:
         """Return the fields that identify the task; `key` changes with everything declared."""
-        protocol = {name: getattr(PROTOCOL, name) for name in CHANGES_NUMBERS}
+        protocol = {name: getattr(rules, name) for name in CHANGES_NUMBERS}
         digest = digest_of([_declared(self.make_method().build(0)), protocol])
         declared = {
             "experiment": self.experiment,
