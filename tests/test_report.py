@@ -3,8 +3,10 @@
 import base64
 import json
 import re
+import tomllib
 from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,6 +178,16 @@ def test_the_same_records_give_the_same_page(folder, text):
 
     again = write_report(folder).read_text(encoding="utf-8")
     assert without_date(again) == without_date(text)
+
+
+def test_the_wheel_contains_all_files_that_are_not_python():
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["tatml"]
+    package = root / "src" / "tatml"
+    packed = {path for pattern in patterns for path in package.glob(pattern)}
+    found = {path for path in package.rglob("*") if path.is_file()}
+    assert {path for path in found if path.suffix not in (".py", ".pyc")} == packed
 
 
 def test_a_folder_without_records_gives_a_page_that_says_so(tmp_path):
