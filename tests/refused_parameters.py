@@ -176,7 +176,7 @@ COUNTS = {
 SINGLE = {"compute": Compute(dtype="float32")}
 ONE_OF = "expected one of '.*got"
 SOLVER = "expected 'newton', 'dykstra', Newton.*got"
-PROJECTIONS = "ITML's projections are for vectors in one block, got blocks .*; take 'newton'"
+PROJECTIONS = "expected 'newton', because ITML's projections need vectors in one block, got"
 FLAG = "expected True or False, got"
 SOURCE = "expected None, an integer, a RandomState or a Generator, got"
 WORDS = {

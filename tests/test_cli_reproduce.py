@@ -1,12 +1,14 @@
 """`tatml reproduce` hands its options on, and names what was written."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 from cli_helpers import run
 
 from tatml import experiments
-from tatml.experiments import _pictures, _report
+from tatml.experiments import run as run_experiments
+from tatml.experiments._report import page, pictures
 from tatml.experiments._settings import QUICK_DATASETS
 
 
@@ -15,12 +17,15 @@ def called(tmp_path, monkeypatch):
     """The experiments replaced by one that remembers what it was asked for."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TATML_DATA", raising=False)
-    calls = {"records": [{"accuracy": 90.0}]}
+    calls = {"records": [{"key": "a", "accuracy": 90.0}]}
 
     def stand_in(what, **options):
         calls["run"] = {"what": what, **options}
         if "raises" in calls:
             raise calls["raises"]
+        folder = Path(options["out"])
+        folder.mkdir(exist_ok=True)
+        (folder / "results.jsonl").touch()
         return calls["records"]
 
     def remember(name, result):
@@ -36,8 +41,8 @@ def called(tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "run", stand_in)
     tables = [Path("results/table1.md")]
     monkeypatch.setattr(experiments, "write_tables", remember("tables", tables), raising=False)
-    monkeypatch.setattr(_report, "write_report", remember("report", Path("results/report.html")))
-    monkeypatch.setattr(_pictures, "draw_pictures", remember("pictures", []))
+    monkeypatch.setattr(page, "write_report", remember("report", Path("results/report.html")))
+    monkeypatch.setattr(pictures, "draw_pictures", remember("pictures", []))
     return calls
 
 
@@ -59,7 +64,11 @@ def test_options_are_handed_on(called, capsys):
     assert called["report"] == ("there",)
     assert called["tables"] == ("there",)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == ["Table:   results/table1.md", "Report:  results/report.html"]
+    assert lines == [
+        "Records: there/results.jsonl (1 made now, 0 found)",
+        "Table:   results/table1.md",
+        "Report:  results/report.html",
+    ]
 
 
 def test_defaults_leave_the_choice_to_the_experiments(called):
@@ -95,12 +104,22 @@ def test_pictures_that_fail_leave_the_report(called, capsys):
     assert "unexpected" not in printed.err
 
 
-@pytest.mark.parametrize("by_variable", [True, False])
-def test_the_folder_of_the_data(called, tmp_path, monkeypatch, by_variable):
-    options = [] if by_variable else ["--data", tmp_path]
-    monkeypatch.setenv("TATML_DATA", str(tmp_path) if by_variable else "nowhere")
-    assert run("reproduce", "table1", "--datasets", "eth80", *options) == 0
+def test_the_folder_of_the_data_is_an_option_or_a_variable(called, tmp_path, monkeypatch):
+    monkeypatch.setenv("TATML_DATA", "nowhere")
+    assert run("reproduce", "table1", "--datasets", "eth80", "--data", tmp_path) == 0
+    assert called.pop("run")["data"] == str(tmp_path)
+    monkeypatch.setenv("TATML_DATA", str(tmp_path))
+    assert run("reproduce", "table1", "--datasets", "eth80") == 0
     assert called["run"]["data"] == str(tmp_path)
+
+
+def test_the_default_folder_is_not_that_of_the_published_records(called):
+    assert run("reproduce", "table1", "--quick") == 0
+    assert called["run"]["out"] == "tatml-results"
+    default = inspect.signature(run_experiments).parameters["out"].default
+    assert default == "tatml-results"
+    ignored = (Path(__file__).parents[1] / ".gitignore").read_text(encoding="utf-8")
+    assert "tatml-results/" in ignored.split()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +141,7 @@ def test_what_is_wrong_is_said_before_the_runs(called, capsys, options, expected
 
 
 def test_failed_runs_are_an_error_after_the_report(called, capsys):
-    called["records"] = [{"accuracy": 90.0}, {"error": "ValueError: X"}]
+    called["records"] = [{"key": "a", "accuracy": 90.0}, {"key": "b", "error": "ValueError: X"}]
     assert run("reproduce", "table1", "--quick") == 1
     printed = capsys.readouterr()
     assert "Report:  " in printed.out

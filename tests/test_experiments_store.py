@@ -1,22 +1,20 @@
 """The store of records, and runs that are stopped and resumed."""
 
-import dataclasses
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
+import re
 from pathlib import Path
 
 import pytest
 import sklearn
+from cli_helpers import run as run_command
+from report_helpers import make_record
 
 from tatml.experiments import METHODS, read_records, run
 from tatml.experiments._methods import Method
 from tatml.experiments._progress import expected_seconds
 from tatml.experiments._runner import _at_hand
-from tatml.experiments._settings import DATASETS, QUICK_DATASETS
+from tatml.experiments._settings import DATASETS
 from tatml.experiments._store import Store, current_records, failed_records
 from tatml.experiments._tasks import Task
 
@@ -30,35 +28,75 @@ def numbers(records):
 
 
 def test_what_is_appended_is_read(tmp_path):
+    first = make_record("tatml", 0, 1.5, text="μ0\n|", gap=float("nan"))
+    second = make_record("itml", 0, 1.5, params={"bounds": (0.5, 2.0)})
     with Store(tmp_path) as store:
-        store.append({"key": "a", "accuracy": 1.5, "text": "μ0\n|", "gap": float("nan")})
-        store.append({"key": "b", "params": {"bounds": (0.5, 2.0)}})
+        store.append(first)
+        store.append(second)
         assert len(read_records(tmp_path)) == 2  # on the disk before the store is closed
-    first, second = read_records(tmp_path / "results.jsonl")
-    assert first == {"key": "a", "accuracy": 1.5, "text": "μ0\n|", "gap": None}
-    assert second["params"] == {"bounds": [0.5, 2.0]}
+    found = read_records(tmp_path / "results.jsonl")
+    assert found[0] == first | {"gap": None}
+    assert found[1] == second | {"params": {"bounds": [0.5, 2.0]}}
 
 
-@pytest.mark.parametrize("torn", [b'{"key": "c", "acc', b"{", b'{"key": "c"}', b"\xff\xfe"])
-def test_a_torn_line_is_cut_off(torn, tmp_path):
+def test_a_torn_line_is_cut_off(tmp_path):
+    first, second = make_record("euc", 0), make_record("euc", 1)
     with Store(tmp_path) as store:
-        store.append({"key": "a"})
+        store.append(first)
     path = tmp_path / "results.jsonl"
     whole = path.read_bytes()
+    for torn in (b'{"key": "c", "acc', b"{", b'{"key": "c"}', b"\xff\xfe"):
+        path.write_bytes(whole + torn)
+        assert read_records(tmp_path) == [first]
+        with Store(tmp_path):
+            assert path.read_bytes() == whole
     path.write_bytes(whole + torn)
-    assert read_records(tmp_path)[0] == {"key": "a"}
     with Store(tmp_path) as store:
-        assert path.read_bytes() == whole
-        store.append({"key": "b"})
-    assert [r["key"] for r in read_records(tmp_path)] == ["a", "b"]
+        store.append(second)
+    assert read_records(tmp_path) == [first, second]
 
 
-def test_two_processes_do_not_write_to_one_file(tmp_path):
-    busy = pytest.raises(OSError, match="another process")
-    with Store(tmp_path), busy, Store(tmp_path):
-        pass
-    with Store(tmp_path):  # free again
-        pass
+def test_a_line_that_is_no_record_is_named(tmp_path):
+    """Every field that the tables need, JSON that is none, text that is none."""
+    good = json.dumps(make_record("euc"))
+    study = {"study": "decades", "moves": "c0", "c0": 1.0}
+    settings = [study | {"study": "other"}, {"study": "grid", "c0": 1.0}, study | {"c0": "high"}]
+    needed = "key experiment dataset split features method setting repeat data_digest digest"
+    lines = {
+        "a record in JSON": ["{", "[1", '{"accuracy": NaN}', "[" * 100_000],
+        "text in UTF-8": [good.replace("virus", "\\ud800")],
+        "a record with fields": ["3", "[]", '"text"', "null"],
+    }
+    for name in (*needed.split(), "versions", "date", "seconds", "accuracy"):
+        record = make_record("euc")
+        del record[name]
+        lines[f"a field '{name}', got none"] = [json.dumps(record)]
+    lines["'accuracy', got None"] = [json.dumps(make_record("euc", accuracy=None))]
+    lines["an integer in the field 'repeat'"] = [json.dumps(make_record("euc") | {"repeat": "a"})]
+    lines["in the field 'versions', got 3"] = [json.dumps(make_record("euc", versions=3))]
+    lines["setting"] = [
+        json.dumps(make_record("tatml", experiment="sensitivity", setting=setting))
+        for setting in settings
+    ]
+    path = tmp_path / "results.jsonl"
+    for expected, wrong in lines.items():
+        for line in wrong:
+            path.write_text(f"{good}\n\n{line}\n{good}\n", encoding="utf-8")
+            with pytest.raises(ValueError, match=re.escape(expected)) as refusal:
+                read_records(tmp_path)
+            assert str(refusal.value).startswith(f"{path}, line 3"), line[:80]
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(ValueError, match="line 1: expected text in UTF-8, got invalid start byte"):
+        read_records(tmp_path)
+
+
+def test_the_command_names_a_damaged_line_and_runs_nothing(tmp_path, capsys):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"key": "a"}\n', encoding="utf-8")
+    assert run_command("reproduce", "table1", "--quick", "--out", tmp_path) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tatml reproduce: error: {path}, line 1: expected a field 'experiment'")
+    assert os.listdir(tmp_path) == ["results.jsonl"]
 
 
 def record(repeat=0, **changes):
@@ -90,12 +128,11 @@ def test_a_failure_counts_until_the_run_succeeds():
 
 
 def test_the_same_numbers_for_one_job_and_for_two(tmp_path):
-    methods = ["euc", "tatml"]
-    one = run(methods=methods, out=tmp_path / "one", jobs=1, **QUICK)
-    two = run(methods=methods, out=tmp_path / "two", jobs=2, **QUICK)
+    one = run(methods=["tatml_mat"], out=tmp_path / "one", jobs=1, **QUICK)
+    two = run(methods=["tatml_mat"], out=tmp_path / "two", jobs=2, **QUICK)
     assert numbers(one) == numbers(two)
     assert [r["key"] for r in one] == [r["key"] for r in two]
-    assert len(one) == 2 * 3 * 2
+    assert len(one) == 3 * 2
 
 
 def test_what_is_done_is_not_run_again(tmp_path, monkeypatch):
@@ -109,11 +146,8 @@ def test_what_is_done_is_not_run_again(tmp_path, monkeypatch):
 def test_what_is_asked_for_again_is_shown_again(tmp_path, monkeypatch):
     options = QUICK | {"repeats": 1, "features": ["M=1;(1)"], "methods": ["euc"], "out": tmp_path}
     (first,) = run(**options)
-    shorter = dataclasses.replace(QUICK_DATASETS["textures"], most_per_class=10)
-    with monkeypatch.context() as patch:
-        patch.setattr("tatml.experiments._tasks.QUICK_DATASETS", {"textures": shorter})
-        (second,) = run(**options)
-    assert second["n_train"] < first["n_train"]
+    (second,) = run(**options | {"quick": False})  # declares more textures under the same name
+    assert second["n_train"] > first["n_train"]
     assert current_records(read_records(tmp_path), "table1") == [second]
     monkeypatch.setattr("tatml.experiments._runner.run_once", None)
     assert run(**options) == [first]
@@ -156,38 +190,16 @@ def test_a_failed_run_is_recorded_and_tried_again(tmp_path, monkeypatch, capsys)
     assert sum("error" in r for r in read_records(tmp_path)) == 2
 
 
-RUN = """
-import sys
-from tatml.experiments import run
-run(methods={methods}, datasets=["textures"], out=sys.argv[1], repeats=2, quick=True, jobs=1)
-"""
-
-
-def test_killed_in_the_middle_it_resumes_and_loses_one_run_at_most(tmp_path):
-    methods = ["euc", "tatml"]
-    interrupted, undisturbed = tmp_path / "interrupted", tmp_path / "undisturbed"
-    path = interrupted / "results.jsonl"
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN.format(methods=methods), interrupted],
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-    )
-    deadline = time.monotonic() + 120
-    while len(read_records(interrupted)) < 4 and time.monotonic() < deadline:
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    with path.open("ab") as file:
-        file.write(b'{"key": "torn')
-    survived = read_records(interrupted)
-    assert 4 <= len(survived) < 12
-    options = QUICK | {"methods": methods}
-    resumed = run(out=interrupted, **options)
-    assert numbers(resumed) == numbers(run(out=undisturbed, **options))
-    stored = read_records(interrupted)
-    assert stored[: len(survived)] == survived  # kept as they were
-    assert len(stored) == len({r["key"] for r in stored}) == 12
+def test_the_first_line_says_what_is_run_and_what_was_found(tmp_path, capsys):
+    options = QUICK | {"progress": True, "methods": ["euc"], "out": tmp_path}
+    run(**options | {"repeats": 1})
+    path = tmp_path / "results.jsonl"
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == f"{path}: 3 of 3 runs now; none found"
+    run(**options)
+    date = read_records(tmp_path)[0]["date"][:10]
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == f"{path}: 3 of 6 runs now; 3 found there, made {date}, not run again"
 
 
 def test_a_record_says_what_made_it(tmp_path):

@@ -1,109 +1,65 @@
-"""The t-test, the tables, the sensitivity study."""
+"""The Markdown tables and the sensitivity study."""
 
-import numpy as np
 import pytest
-from scipy import stats
+from report_helpers import make_record
 
 from tatml import PAPER
 from tatml.experiments import METHODS, run, write_tables
-from tatml.experiments._comparison import best_printed, printed_number
-from tatml.experiments._markdown import number, signed, spread, table
+from tatml.experiments._cells import Cell, best_printed, printed_numbers
+from tatml.experiments._format import format_number, format_spread
+from tatml.experiments._markdown.elements import make_table
+from tatml.experiments._markdown.sensitivity import sensitivity_text
+from tatml.experiments._markdown.table1 import table1_text
 from tatml.experiments._sensitivity import sensitivity_method, sensitivity_settings
-from tatml.experiments._sensitivity_table import sensitivity_text
 from tatml.experiments._settings import PRINTED, SCALES
-from tatml.experiments._statistics import not_worse, p_value
-from tatml.experiments._table import table_text
 from tatml.experiments._tasks import make_tasks
 
 FEATURES = [name for name, _ in SCALES]
 
 
-# The t-test
-
-
-def test_the_t_test_is_that_of_the_paired_differences():
-    rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(2, 5))
-    ours = p_value(dict(enumerate(first)), dict(enumerate(second)))
-    assert ours == pytest.approx(stats.ttest_rel(first, second).pvalue, rel=1e-12)
-    assert ours == pytest.approx(stats.ttest_1samp(first - second, 0).pvalue, rel=1e-12)
-    against = p_value(dict(enumerate(first)), 0.3)
-    assert against == pytest.approx(stats.ttest_1samp(first, 0.3).pvalue, rel=1e-12)
-
-
-def test_the_t_test_by_hand():
-    # differences 1, 2, 3: mean 2, deviation 1, t = 2√3 with 2 degrees of freedom
-    t = 2 * 3**0.5
-    by_hand = 1 - t / (2 + t**2) ** 0.5  # two sides, in closed form for 2 degrees of freedom
-    assert p_value({0: 1.0, 1: 2.0, 2: 3.0}, dict.fromkeys(range(3), 0.0)) == pytest.approx(by_hand)
-
-
-def test_only_repeats_of_both_count():
-    assert p_value({0: 1.0, 1: 2.0, 9: 50.0}, {0: 0.0, 1: 0.5, 7: 3.0}) == p_value(
-        {0: 1.0, 1: 2.0}, {0: 0.0, 1: 0.5}
-    )
-    assert np.isnan(p_value({0: 1.0}, {0: 2.0}))
-
-
-def test_equal_differences_need_no_test():
-    same = {0: 90.0, 1: 91.0}
-    assert p_value(same, same) == 1.0
-    assert p_value({0: 91.1, 1: 92.1}, {0: 90.1, 1: 91.1}) == 0.0
-
-
-def test_what_differs_from_the_highest_is_not_marked():
-    column = {
-        "low": dict(enumerate([80.0, 80.2, 79.9, 80.1, 80.0])),
-        "high": dict(enumerate([90.0, 90.1, 90.3, 89.9, 90.0])),
-        "close": dict(enumerate([90.1, 89.9, 90.2, 89.8, 90.1])),
-    }
-    assert not_worse(column) == ("high", {"close"})
-
-
-# Markdown
+# Elements
 
 
 def test_tables_are_aligned_and_escaped():
-    lines = table(["a|b", "c"], [["x\ny", "1"], ["z", "2"]]).split("\n")
+    lines = make_table(["a|b", "c"], [["x\ny", "1"], ["z", "2"]]).split("\n")
     assert lines == ["| a\\|b | c |", "|---|---:|", "| x y | 1 |", "| z | 2 |"]
 
 
-def test_numbers():
-    assert (number(1.005, 1), number(None), number(float("nan"))) == ("1.0", "–", "–")
-    assert (signed(-0.5), signed(0.25)) == ("−0.50", "+0.25")
-    assert (spread(90.0, 1.0), spread(90.0, float("nan"))) == ("90.00 ± 1.00", "90.00")
+def test_numbers_have_a_true_minus_and_a_dash_if_there_is_none():
+    nan, infinity = float("nan"), float("inf")
+    assert (format_number(1.005, 1), format_number(-1.5)) == ("1.0", "−1.50")
+    assert (format_number(-0.5, signed=True), format_number(0.25, signed=True)) == (
+        "−0.50",
+        "+0.25",
+    )
+    assert format_number(-0.001, signed=True) == "+0.00"
+    assert {format_number(value) for value in (None, nan, infinity)} == {"–"}
+    assert (format_spread(90.0, 1.0), format_spread(90.0, nan)) == ("90.00 ± 1.00", "90.00")
 
 
 # table1.md
 
-VERSIONS = {"tatml": "0", "commit": "abc", "python": "3", "numpy": "2", "scipy": "1"}
-
 
 def records_of(accuracies, dataset="virus", features="M=2;(1,.5)", split="halves", **more):
-    """Records of made-up accuracies: {method: [one a repeat]}."""
+    """Records of made-up accuracies: {method: [one per repeat]}."""
     return [
-        {
-            "experiment": "table1",
-            "dataset": dataset,
-            "split": split,
-            "features": features,
-            "method": method,
-            "repeat": repeat,
-            "setting": {},
-            "accuracy": accuracy,
-            "auc": 0.75,
-            "eer": 30.0,
-            "balanced_learnt": 70.0 if METHODS[method].own_threshold else None,
-            "balanced_calibrated": 71.0,
-            "seconds": 2.0,
-            "seconds_scoring": 1.0,
-            "data_digest": "d",
-            "digest": "m",
-            "key": f"{dataset}/{split}/{features}/{method}/{repeat}",
-            "versions": VERSIONS,
-            "date": "2026-01-02T03:04:05+00:00",
-        }
-        | more
+        make_record(
+            method,
+            repeat,
+            accuracy,
+            dataset=dataset,
+            features=features,
+            split=split,
+            **{
+                "auc": 0.75,
+                "eer": 30.0,
+                "balanced_learnt": 70.0 if METHODS[method].own_threshold else None,
+                "balanced_calibrated": 71.0,
+                "seconds_scoring": 1.0,
+                "date": "2026-01-02T03:04:05+00:00",
+            }
+            | more,
+        )
         for method, values in accuracies.items()
         for repeat, accuracy in enumerate(values)
     ]
@@ -122,7 +78,7 @@ def text():
         {"euc": [70.0, 71.0], "tatml_star": [80.0, 81.5]}, "eth80", split="objects"
     )
     failed = records_of({"nca": [None]}, error="ValueError: no")
-    return table_text([*records_of(accuracies), *by_object, *failed])
+    return table1_text([*records_of(accuracies), *by_object, *failed])
 
 
 def line_of(text, start, after=""):
@@ -141,9 +97,9 @@ def test_printed_numbers_that_are_not_reached_are_named(text):
     (line,) = [line for line in text.split("\n") if line.startswith("Printed numbers")]
     assert line.endswith("Euc on virus M=2;(1,.5) (−0.13 °).")
     assert "TATML on virus" not in line
-    far = table_text(records_of({"euc": [50.0, 50.1, 49.9]}))
+    far = table1_text(records_of({"euc": [50.0, 50.1, 49.9]}))
     assert "Euc on virus M=2;(1,.5) (−10.53)." in far
-    assert "are reached" in table_text(records_of({"euc": [61.0, 61.1, 61.2]}))
+    assert "are reached" in table1_text(records_of({"euc": [61.0, 61.1, 61.2]}))
 
 
 def test_the_highest_is_bold_and_what_is_close_is_marked(text):
@@ -158,7 +114,7 @@ def test_the_fixed_configuration_is_compared_with_everybody(text):
     section = "## The fixed configuration"
     assert "Above the best printed number in 1 of 1 cells." in text
     assert line_of(text, "| virus", section).endswith("| 67.40 | 66.80 (Maz) | +0.60 | yes |")
-    rivals = text[text.index("Its lead over our own") :]
+    rivals = text[text.index("Its accuracy minus") :]
     assert "+7.00" in line_of(rivals, "| virus")
     assert "+0.02 °" in line_of(rivals, "| virus")
     assert "+10.25" in line_of(rivals, "| eth80 by object")
@@ -168,15 +124,30 @@ def test_the_fixed_configuration_is_compared_with_everybody(text):
 def test_a_lead_is_that_on_the_halves_of_both():
     accuracies = {"tatml_star": [70.0, 60.0, 50.0], "nca": [71.0]}
     other = records_of({"tatml_star": [70.0], "euc": [60.0]}, features="M=1;(1)")
-    text = table_text([*records_of(accuracies), *other])
-    assert "−1.00 °" in line_of(text, "| virus | M=2", "Its lead over")
+    text = table1_text([*records_of(accuracies), *other])
+    assert "−1.00 °" in line_of(text, "| virus | M=2", "Its accuracy minus")
     assert "it is above Euc in 1 of 1, NCA in 0 of 1." in text
-    assert "1–3 repeats a cell and method" in text
+    assert "1–3 repeats per cell and method" in text
+
+
+def test_ties_are_level_and_missing_methods_are_dashes():
+    """A tie counts as neither above nor below, whichever of the two is compared."""
+    tied = records_of({"tatml_star": [66.7, 66.9], "euc": [66.7, 66.9]})
+    other = records_of({"tatml_star": [70.0], "lda": [60.0]}, features="M=1;(1)")
+    text = table1_text([*tied, *other])
+    assert "Above the best printed number in 1 of 2 cells." in text
+    assert line_of(text, "| virus | M=2", "## The fixed").endswith("66.80 (Maz) | +0.00 | level |")
+    assert line_of(text, "| virus | M=2", "Its accuracy") == "| virus | M=2;(1,.5) | +0.00 ° | – |"
+    assert line_of(text, "| virus | M=1", "Its accuracy") == "| virus | M=1;(1) | – | +10.00 ° |"
+    assert "it is above Euc in 0 of 1, LDA + 3-NN in 1 of 1." in text
+    alone = table1_text(records_of({"tatml_star": [70.0]}, dataset="textures"))
+    assert "Its accuracy minus" not in alone
+    assert "best printed" not in alone
 
 
 def test_classifiers_alone_have_no_verification():
     only = records_of({"svm": [90.0, 91.0]}, auc=None, eer=None)
-    text = table_text(only)
+    text = table1_text(only)
     assert "### Virus" not in text[text.index("## Same or different?") :]
 
 
@@ -186,23 +157,29 @@ def test_verification_times_commit_and_failures_are_there(text):
     assert "0.750 / 30.0 / – / 71.0" in line_of(text, "| Euc |", section)
     assert "ETH-80 by object" in text
     assert "took 1.4 minutes of one core" in text  # 29 runs of 3 s
-    assert "commit abc, 2026-01-02" in text
+    assert "commit abc123, 2026-01-02" in text
     assert "ValueError: no" in text[text.index("## Runs that failed") :]
 
 
 def test_without_records_there_is_no_table():
-    assert table_text([]) == ""
+    assert table1_text([]) == ""
     assert sensitivity_text([]) == ""
 
 
 def test_the_printed_table_is_that_of_the_paper():
-    best = {(d, f): best_printed(d, f)[1] for d in PRINTED for f in FEATURES}
+    best = {(d, f): best_printed(Cell(d, "halves", f))[1] for d in PRINTED for f in FEATURES}
     assert [best["eth80", f] for f in FEATURES] == [96.07, 95.36, 95.56]
     assert [best["brodatz", f] for f in FEATURES] == [86.42, 84.90, 79.05]
     assert [best["virus", f] for f in FEATURES] == [66.80, 61.73, 51.20]
-    assert best_printed("virus", "M=2;(1,.5)")[0] == "maz"
-    assert printed_number("virus", "M=1;(.5)", "itml") == 41.20
-    assert printed_number("digits", "vector", "euc") is None
+    assert best_printed(Cell("virus", "halves", "M=2;(1,.5)"))[0] == "maz"
+    cell = Cell("eth80", "halves", "M=1;(1)")
+    assert printed_numbers(cell) == {"tatml": 95.27, "euc": 93.49, "maz": 95.36, "itml": 93.93}
+    for other in (
+        cell._replace(split="objects"),
+        cell._replace(features="vector"),
+        cell._replace(dataset="digits"),
+    ):
+        assert printed_numbers(other) == {}, other
 
 
 # Sensitivity
@@ -221,22 +198,19 @@ def test_the_study_has_the_papers_grid_and_many_decades():
     assert {m for m, s in points if s.get("moves") == "n_pairs"} == {"tatml", "maz"}
 
 
-@pytest.mark.parametrize(
-    ("datasets", "quick", "expected"),
-    [
+def test_the_study_is_on_eth80_or_on_embedded_data():
+    for datasets, quick, expected in (
         (["eth80", "textures"], False, "eth80"),
         (["virus"], False, "eth80"),
         (["digits", "textures"], False, "textures"),
         (["digits"], True, "textures"),
         (["digits"], False, "textures"),
         (["digits", "eth80-objects"], False, "eth80"),
-    ],
-)
-def test_the_study_is_on_eth80_or_on_embedded_data(datasets, quick, expected):
-    tasks = make_tasks(
-        ["sensitivity"], datasets=datasets, methods=None, features=None, repeats=1, quick=quick
-    )
-    assert {task.dataset.name for task in tasks} == {expected}
+    ):
+        tasks = make_tasks(
+            ["sensitivity"], datasets=datasets, methods=None, features=None, repeats=1, quick=quick
+        )
+        assert {task.dataset.name for task in tasks} == {expected}, (datasets, quick)
 
 
 def test_settings_reach_the_estimators():
@@ -282,6 +256,18 @@ def test_a_strong_pull_holds_the_learnt_threshold_and_a_weak_one_does_not(quick_
     assert len({r["key"] for r in grid}) == 12
 
 
+def test_the_ratio_of_the_threshold_to_the_median_is_that_of_the_records(quick_study):
+    """Column "b0 / median" of a value of c0, recomputed from its only record."""
+    records, text = quick_study
+    (record,) = (
+        r for r in records if r["setting"].get("moves") == "c0" and r["setting"]["c0"] == 1
+    )
+    row = line_of(text, "| 1 |", "### TATML: c0").split(" | ")
+    assert row[3] == f"{record['b0'] / record['median_squared']:.3f}"
+    without = [r | {"median_squared": None} for r in records]
+    assert line_of(sensitivity_text(without), "| 1 |", "### TATML: c0").split(" | ")[3] == "–"
+
+
 def test_two_data_sets_of_the_study_are_not_mixed(quick_study):
     records, alone = quick_study
     others = [
@@ -311,7 +297,7 @@ def test_the_study_is_written(quick_study):
 
 def test_the_quick_form_ends_with_tables(tmp_path):
     records = run(
-        "table1", quick=True, repeats=1, methods=["euc", "tatml", "gmml"], out=tmp_path, jobs=1
+        "table1", quick=True, repeats=1, methods=["euc", "tatml_vec"], out=tmp_path, jobs=1
     )
     assert not [r for r in records if r.get("error")]
     assert {r["dataset"] for r in records} == {"digits", "textures"}

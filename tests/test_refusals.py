@@ -38,7 +38,6 @@ OTHER_WORDS = (
     *SKLEARN_MESSAGES,
     "metric: ",
     "X: int too large to convert to float",
-    "solver: ITML's projections are for vectors in one block, got",
     "prior='covariance': the covariance of block 0 has rank 3, expected 4",
 )
 

@@ -3,8 +3,10 @@
 import base64
 import json
 import re
+import tomllib
 from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,31 +21,25 @@ from report_helpers import (
 )
 from scipy import stats
 
-from tatml.experiments._pictures import MANIFEST
-from tatml.experiments._report import (
-    completeness,
-    object_standings,
-    ranges,
-    summary_html,
-    write_report,
+from tatml.experiments._report.html import (
+    Column,
+    HtmlFigure,
+    HtmlTable,
+    Value,
+    data_uri,
+    fill_page,
 )
-from tatml.experiments._report_data import (
-    Cell,
-    Results,
-    compare_with_method,
-    compare_with_printed,
-    numbers_of,
-)
-from tatml.experiments._report_html import Column, Figure, Table, Value, embed, fill_page, number
-from tatml.experiments._report_tables import (
-    all_runs,
-    by_object,
-    comparison,
-    failures,
-    overview,
+from tatml.experiments._report.page import describe_ranges, summary_html, write_report
+from tatml.experiments._report.pictures import MANIFEST
+from tatml.experiments._report.results import Results
+from tatml.experiments._report.run_tables import failure_table, run_table, time_table
+from tatml.experiments._report.summary import compare_by_object, describe_completeness
+from tatml.experiments._report.tables import (
+    comparison_table,
+    object_table,
+    overview_table,
     settings_table,
-    time_shares,
-    verification,
+    verification_table,
 )
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}
@@ -184,6 +180,16 @@ def test_the_same_records_give_the_same_page(folder, text):
     assert without_date(again) == without_date(text)
 
 
+def test_the_wheel_contains_all_files_that_are_not_python():
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["tatml"]
+    package = root / "src" / "tatml"
+    packed = {path for pattern in patterns for path in package.glob(pattern)}
+    found = {path for path in package.rglob("*") if path.is_file()}
+    assert {path for path in found if path.suffix not in (".py", ".pyc")} == packed
+
+
 def test_a_folder_without_records_gives_a_page_that_says_so(tmp_path):
     page = Page(write_report(tmp_path / "new").read_text(encoding="utf-8"))
     assert "There are no results yet." in page.text
@@ -199,34 +205,25 @@ def results_of(records):
 
 def test_cells_won_and_lost_against_the_printed_numbers():
     star = {("virus", "M=2;(1,.5)"): -0.5, ("virus", "M=1;(.5)"): 0.0}
-    results = results_of(table_records(star))
-    standings = compare_with_printed(results)
-    assert len(standings) == 9
-    assert sum(s.won for s in standings) == 7
-    lost = [s for s in standings if not s.won and not s.level]
-    assert [(s.cell.title, s.bar, s.holder) for s in lost] == [("Virus, M=2;(1,.5)", 66.80, "maz")]
-    said = summary_html(results)
-    assert "won 7 of 9 cells; level in 1: Virus, M=1;(.5) (51.20 against 51.20)" in said
-    assert "lost 1: Virus, M=2;(1,.5) (66.30 against 66.80)" in said
+    said = summary_html(results_of(table_records(star)))
+    assert "won 7 of 9 cells; level in 1: Virus, one scale (50 %) (51.20 against 51.20 °)" in said
+    assert "lost 1: Virus, two scales (100 %, 50 %) (66.30 against 66.80 °)" in said
 
 
 def test_competitors_are_compared_on_the_same_cells_only():
     records = [r for r in table_records() if r["method"] != "euc" or r["dataset"] == "virus"]
-    results = results_of(records)
-    assert len(compare_with_method(results, "euc", results.printed_cells)) == 3
-    assert "our own run of Euc: won 3 of 3 cells." in summary_html(results)
+    assert "our own run of Euc: won 3 of 3 cells." in summary_html(results_of(records))
 
 
 def test_methods_are_compared_on_the_same_halves_only():
     ours = [make_record("tatml_star", repeat, 90.0 - 10.0 * repeat) for repeat in range(3)]
     theirs = [make_record("nca", 0, 91.0), make_record("nca", 7, 20.0)]
     results = results_of([*ours, *theirs])
-    (standing,) = compare_with_method(results, "nca", results.cells)
-    assert (standing.ours, standing.bar) == (90.0, 91.0)
-    behind = column(comparison(results, results.cells), "Fixed − this")
-    assert sorted(value.text for value in behind) == ["–", "−1.00"]
-    apart = results_of([make_record("tatml_star", 0, 90.0), make_record("nca", 1, 80.0)])
-    assert compare_with_method(apart, "nca", apart.cells) == []
+    behind = column(comparison_table(results, results.cells), LEAD)
+    assert sorted(value.text for value in behind) == ["–", "−1.00 °"]
+    assert "our own run of NCA: won 0 of 1 cells; lost 1: Virus, one scale (100 %) (90.00" in (
+        summary_html(results)
+    )
 
 
 def test_other_features_of_a_data_set_are_no_more_cells_of_the_paper():
@@ -238,14 +235,10 @@ def test_other_features_of_a_data_set_are_no_more_cells_of_the_paper():
         for r in records
     ]
     said = summary_html(results_of([*records, *again]))
-    assert "nine cells 3 were run" in said
+    assert "3 of the paper&#x27;s nine cells were run" in said
 
 
-def test_printed_numbers_are_those_of_the_cell_and_none_for_another_split():
-    cell = Cell("eth80", "halves", "M=1;(1)")
-    assert numbers_of(cell) == {"tatml": 95.27, "euc": 93.49, "maz": 95.36, "itml": 93.93}
-    assert numbers_of(cell._replace(split="objects")) == {}
-    assert numbers_of(cell._replace(features="vector")) == {}
+LEAD = "Fixed configuration − this method"
 
 
 def column(table, title):
@@ -258,54 +251,57 @@ def test_the_list_holds_ours_the_papers_and_their_difference():
     records = [make_record("euc", r, a) for r, a in enumerate(accuracies)]
     records += [make_record("tatml_star", r, a + 3 + r / 10) for r, a in enumerate(accuracies)]
     results = results_of(records)
-    table = comparison(results, results.cells)
+    table = comparison_table(results, results.cells)
     assert [value.text for value in column(table, "Method")] == ["Euc", "TATML*"]
     assert column(table, "Accuracy")[0].number == pytest.approx(np.mean(accuracies))
-    assert column(table, "Deviation")[0].number == pytest.approx(np.std(accuracies, ddof=1))
+    assert column(table, "Standard deviation")[0].number == pytest.approx(
+        np.std(accuracies, ddof=1)
+    )
     assert column(table, "Paper")[0].number == 58.13
     assert column(table, "Ours − paper")[0].number == pytest.approx(np.mean(accuracies) - 58.13)
     assert stats.ttest_1samp(accuracies, 58.13).pvalue > 0.05
-    assert "*" not in column(table, "Ours − paper")[0].text
-    assert column(table, "Fixed − this")[0].text == "+3.10*"
+    assert column(table, "Ours − paper")[0].text.endswith(" °")
+    assert column(table, "Ours − paper")[0].tone == ""
+    assert column(table, LEAD)[0].tone == "up"
+    assert column(table, LEAD)[0].text == "+3.10"
     assert [value.best for value in column(table, "Accuracy")] == [False, True]
     assert table.marked == {1}
 
 
-def test_a_difference_to_the_paper_that_is_significant_has_a_star_and_its_sign():
+def test_a_difference_to_the_paper_has_its_sign_and_a_colour_if_it_is_significant():
     results = results_of([make_record("euc", r, 50.0 + r / 10) for r in range(5)])
-    (value,) = column(comparison(results, results.cells), "Ours − paper")
-    assert value.text == "−7.93*"
+    (value,) = column(comparison_table(results, results.cells), "Ours − paper")
+    assert value.text == "−7.93"
     assert value.tone == "down"
 
 
-def test_what_is_shown_as_equal_is_equally_bold():
-    records = [make_record("euc", 0, 90.001), make_record("maz", 0, 90.004)]
-    records.append(make_record("itml", 0, 89.9))
+def test_missing_cells_are_dashes():
+    records = [make_record("euc", 0, 90.0), make_record("maz", 0, 80.0, features="M=1;(.5)")]
     results = results_of(records)
-    table = overview(results, results.cells)
-    values = {row[0].text: row[1].best for row in table.rows}
-    assert values == {"Euc": True, "Maz": True, "ITML": False}
+    rows = {row[0].text: row[1:] for row in overview_table(results, results.cells).rows}
+    assert [value.text for value in rows["Euc"]] == ["90.00", "–"]
+    assert [value.best for value in rows["Euc"]] == [True, False]
+    assert [value.text for value in rows["Maz"]] == ["–", "80.00"]
 
 
 def test_by_object_says_what_is_left_and_the_gain():
     halves = {"dataset": "eth80", "features": "M=2;(1,.5)"}
     records = [*object_records(), make_record("euc", accuracy=95.0, **halves)]
     results = results_of(records)
-    table = by_object(results)
-    assert [value.number for value in column(table, "Above Euc")] == [0.0, 10.0]
-    assert column(table, "Loss")[0].number == -24.0
-    assert [s.ours - s.bar for s in object_standings(results)] == [10.0]
-    assert by_object(results_of(table_records())) is None
+    table = object_table(results)
+    assert [value.text for value in column(table, "Difference from Euc")] == ["–", "+10.00 °"]
+    assert column(table, "Difference from random halves")[0].number == -24.0
+    assert [s.difference.gain for s in compare_by_object(results)] == [10.0]
+    assert object_table(results_of(table_records())) is None
 
 
-def test_verification_prefers_low_errors_and_high_areas():
+def test_verification_is_in_per_cent_and_says_what_the_learnt_threshold_loses():
     records = [make_record("euc", auc=0.8, eer=25.0), make_record("maz", auc=0.9, eer=10.0)]
-    table = verification(results_of(records))
-    assert [value.number for value in column(table, "AUC")] == [80.0, 90.0]
-    assert [value.best for value in column(table, "AUC")] == [False, True]
-    assert [value.best for value in column(table, "Equal error")] == [False, True]
-    assert column(table, "Cost of learnt")[1].number == 1.0
-    assert column(table, "Balanced, learnt")[0].text == "–"
+    table = verification_table(results_of(records))
+    assert [value.number for value in column(table, "Area under the ROC curve")] == [80.0, 90.0]
+    assert [value.number for value in column(table, "Equal error rate")] == [25.0, 10.0]
+    assert column(table, "Accuracy lost by the learnt threshold")[1].number == 1.0
+    assert column(table, "Balanced accuracy, learnt threshold")[0].text == "–"
 
 
 def test_settings_are_compared_with_the_papers_point():
@@ -316,12 +312,12 @@ def test_settings_are_compared_with_the_papers_point():
             record["median_squared"] = 2.0
     table = settings_table(results_of(records))
     assert [value.text for value in column(table, "Setting")][:3] == [
-        "c0 = 0.5, mu0 = 1.0",
-        "c0 = 1.0, mu0 = 1.0",
+        "c0 = 0.5, μ0 = 1.0",
+        "c0 = 1.0, μ0 = 1.0",
         "c0 = 0.01",
     ]
-    gains = [value.text for value in column(table, "Less c0 = μ0 = 1")]
-    assert gains == ["+0.00", "+0.00", "−5.00*", *["+0.00"] * 4]
+    gains = [value.text for value in column(table, "Difference from c0 = μ0 = 1")]
+    assert gains == ["+0.00 °", "+0.00 °", "−5.00", *["+0.00 °"] * 4]
     assert column(table, "b0 / median")[2].number == 0.25
     assert column(table, "b0 / median")[0].text == "–"
 
@@ -333,7 +329,7 @@ def test_the_study_says_how_far_accuracy_and_threshold_move():
             record["b0"] = 0.125
         if record["setting"].get("study") == "grid":
             record["b0"] = None
-    said = ranges(results_of(records))
+    said = describe_ranges(results_of(records))
     assert said == [
         "TATML, the paper's grid: accuracy 95.50 %.",
         "TATML, values of c0: accuracy 95.50 %, b0 from 0.125 to 0.5.",
@@ -354,9 +350,15 @@ def test_two_data_sets_of_the_study_are_not_mixed():
         )
         for r in records
     ]
-    said = ranges(results_of([*records, *others]))
-    assert said[0] == "ETH-80, M=2;(1,.5): TATML, the paper's grid: accuracy 95.50 %, b0 0.5."
-    assert "Textures, M=2;(1,.5): TATML, the paper's grid: accuracy 50.00 %, b0 0.5." in said
+    said = describe_ranges(results_of([*records, *others]))
+    assert (
+        said[0]
+        == "ETH-80, two scales (100 %, 50 %): TATML, the paper's grid: accuracy 95.50 %, b0 0.5."
+    )
+    assert (
+        "Textures, two scales (100 %, 50 %): TATML, the paper's grid: accuracy 50.00 %, b0 0.5."
+        in said
+    )
 
 
 def test_the_summary_says_where_a_printed_number_is_not_reached():
@@ -366,31 +368,33 @@ def test_the_summary_says_where_a_printed_number_is_not_reached():
             record["accuracy"] -= 10.0
     said = summary_html(results_of(records))
     assert "reaches its printed number in 6 of 9 cells; it is significantly below in Virus" in said
-    assert "Virus, M=1;(1) (51.73 against 61.73)" in said
+    assert "Virus, one scale (100 %) (51.73 against 61.73)" in said
 
 
 def test_failures_are_listed_until_the_run_goes_well():
     failed = make_record("euc", error="ValueError: no", accuracy=None)
-    table = failures(results_of([failed]))
+    table = failure_table(results_of([failed]))
     assert table.rows[0][-1].text == "ValueError: no"
-    assert failures(results_of([failed, make_record("euc")])) is None
+    assert failure_table(results_of([failed, make_record("euc")])) is None
     anew = make_record("euc") | {"key": "declared anew", "digest": "other"}
-    assert failures(results_of([failed, anew])) is None
-    assert "1 run failed" in completeness(results_of([failed, make_record("maz")]), 0)
+    assert failure_table(results_of([failed, anew])) is None
+    assert "1 run failed" in describe_completeness(results_of([failed, make_record("maz")]), 0)
 
 
 def test_all_runs_show_what_was_chosen_and_the_latest_record_of_a_run():
     results = results_of([make_record(accuracy=1.0), make_record(accuracy=2.0)])
-    table = all_runs(results)
+    table = run_table(results)
     assert [value.text for value in column(table, "Accuracy")] == ["2.00"]
-    assert column(table, "Chosen and set")[0].text == "C = 10.0"
-    assert column(table, "Gap")[0].text == "1.0e−09"
+    assert column(table, "Parameters")[0].text == "C = 10.0"
+    assert column(table, "Duality gap")[0].text == "1.0e−09"
 
 
 def test_shares_of_time_sum_to_one_hundred():
     records = [make_record("euc", seconds=1.0), make_record("maz", seconds=3.0)]
-    table = time_shares(results_of(records), "method", "Method")
+    table = time_table(results_of(records), "method", "Method")
     assert [value.number for value in column(table, "Share, %")] == [75.0, 25.0]
+    assert [value.number for value in column(table, "Seconds")] == [3.0, 1.0]
+    assert [value.number for value in column(table, "Seconds per run")] == [3.0, 1.0]
 
 
 def test_methods_and_cells_are_in_the_declared_order_whatever_the_records():
@@ -403,25 +407,20 @@ def test_methods_and_cells_are_in_the_declared_order_whatever_the_records():
 # Pieces
 
 
-def test_numbers_have_a_true_minus_and_a_dash_where_there_is_none():
-    assert number(-1.5) == "−1.50"
-    assert number(-0.001, signed=True) == "+0.00"
-    assert number(float("nan")) == "–"
-    assert number(float("inf")) == "–"
-
-
 def test_a_row_of_another_length_is_refused():
-    table = Table("t", "T", [Column("a"), Column("b")], [[Value("1")]])
+    table = HtmlTable("t", "T", [Column("a"), Column("b")], [[Value("1")]])
     with pytest.raises(ValueError, match="zip"):
         table.html()
 
 
-@pytest.mark.parametrize("hostile", [ATTACK, '"', "&amp;", "$style", "${title}"])
-def test_pieces_escape_what_they_are_given(hostile):
-    table = Table("t", hostile, [Column(hostile)], [[Value(hostile, note=hostile)]], hostile)
-    figure = Figure(embed(PIXEL, "image/png"), hostile, hostile)
-    section = table.html() + figure.html()
-    page = Page(fill_page(hostile, "", {"s": (hostile, section)}, ""))
-    assert page.attributes("img")[0]["alt"] == hostile
-    assert "".join(page.text).count(hostile) == 11
-    assert len(page.attributes("script")) == 1
+def test_elements_escape_what_they_are_given():
+    for hostile in (ATTACK, '"', "&amp;", "$style", "${title}"):
+        table = HtmlTable(
+            "t", hostile, [Column(hostile)], [[Value(hostile, note=hostile)]], hostile
+        )
+        figure = HtmlFigure(data_uri(PIXEL, "image/png"), hostile, hostile)
+        section = table.html() + figure.html()
+        page = Page(fill_page(hostile, "", {"s": (hostile, section)}, ""))
+        assert page.attributes("img")[0]["alt"] == hostile
+        assert "".join(page.text).count(hostile) == 11, hostile
+        assert len(page.attributes("script")) == 1, hostile

@@ -9,8 +9,8 @@ from dataclasses import asdict
 import pytest
 from report_helpers import ATTACK, all_records, make_record, write_records
 
-from tatml.experiments._pictures import MANIFEST, Picture, save
-from tatml.experiments._report import write_report
+from tatml.experiments._report.page import write_report
+from tatml.experiments._report.pictures import MANIFEST, Picture, save_png
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
@@ -58,7 +58,7 @@ def browser():
 def report(tmp_path_factory):
     folder = write_records(tmp_path_factory.mktemp("report"), all_records())
     (folder / MANIFEST).parent.mkdir()
-    name = save((folder / MANIFEST).parent, "wide.png", draw_something_wide)
+    name = save_png((folder / MANIFEST).parent, "wide.png", draw_something_wide)
     picture = Picture(name, "digits", "Pictures", "A wide picture", "Wide", drawing=False)
     listed = json.dumps([asdict(picture)])
     (folder / MANIFEST).write_text(listed, encoding="utf-8")
@@ -152,7 +152,7 @@ def test_negative_numbers_sort_below_positive_ones_and_missing_ones_go_last(page
         count = sum(text == "–" for text in shown)
         assert 0 < count < len(shown)
         assert set(shown[-count:]) == {"–"}
-        values = [float(text.rstrip("*").replace("−", "-")) for text in shown[:-count]]
+        values = [float(text.rstrip(" °").replace("−", "-")) for text in shown[:-count]]
         assert values == sorted(values, reverse=press == 1)
 
 
@@ -189,8 +189,8 @@ def test_choosing_hides_the_other_rows(page):
     open_all(page)
     everything = rows_of(page, "comparison")
     Select(labelled(page, "comparison", "data")).select_by_visible_text("Virus")
-    Select(labelled(page, "comparison", "features")).select_by_visible_text("M=1;(1)")
-    chosen = [row for row in everything if row[1:3] == ["Virus", "M=1;(1)"]]
+    Select(labelled(page, "comparison", "features")).select_by_visible_text("one scale (100 %)")
+    chosen = [row for row in everything if row[1:3] == ["Virus", "one scale (100 %)"]]
     assert rows_of(page, "comparison") == chosen
     assert len(chosen) == 5
     Select(labelled(page, "comparison", "method")).select_by_visible_text("TATML*")

@@ -5,15 +5,15 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml.datasets import make_textures
-from tatml.experiments import _pictures
-from tatml.experiments._pictures import (
+from tatml.experiments._report import pictures
+from tatml.experiments._report.pictures import (
     CASES,
     choose_queries,
-    describe,
+    count_cases,
     draw_pictures,
-    nearest,
+    find_neighbours,
+    majority_vote,
     read_pictures,
-    vote,
 )
 from tatml.experiments._settings import DATASETS, QUICK_DATASETS, Dataset
 
@@ -51,7 +51,7 @@ def test_each_kind_of_picture_is_drawn_and_listed(drawn):
 
 def test_what_is_there_is_not_drawn_again(drawn, monkeypatch):
     out, listed = drawn
-    monkeypatch.setattr(_pictures, "fit", None)  # a call would fail
+    monkeypatch.setattr(pictures, "fit_method", None)  # a call would fail
     assert draw_pictures(out, [SMALL]) == listed
 
 
@@ -71,7 +71,7 @@ def test_what_was_drawn_is_listed_though_a_later_one_fails(drawn, tmp_path, monk
             (folder / picture.file).touch()
         return listed
 
-    monkeypatch.setattr(_pictures, "_pictures_of", draw)
+    monkeypatch.setattr(pictures, "_pictures_of", draw)
     with pytest.raises(RuntimeError):
         draw_pictures(tmp_path, [SMALL, QUICK_DATASETS["digits"]])
     assert read_pictures(tmp_path) == listed
@@ -80,8 +80,8 @@ def test_what_was_drawn_is_listed_though_a_later_one_fails(drawn, tmp_path, monk
 def test_a_picture_that_was_removed_is_not_listed(drawn, tmp_path):
     out, listed = drawn
     (tmp_path / "pictures").mkdir()
-    listing = (out / _pictures.MANIFEST).read_bytes()
-    (tmp_path / _pictures.MANIFEST).write_bytes(listing)
+    listing = (out / pictures.MANIFEST).read_bytes()
+    (tmp_path / pictures.MANIFEST).write_bytes(listing)
     (tmp_path / "pictures" / listed[0].file).touch()
     assert read_pictures(tmp_path) == [listed[0]]
 
@@ -105,7 +105,7 @@ def test_the_vote_is_that_of_the_classifier():
     known, asked = rng.normal(size=(60, 2)), rng.normal(size=(200, 2))
     labels = rng.integers(4, size=60)
     expected = KNeighborsClassifier(3).fit(known, labels).predict(asked)
-    np.testing.assert_array_equal(vote(labels[nearest(known, asked)]), expected)
+    np.testing.assert_array_equal(majority_vote(labels[find_neighbours(known, asked)]), expected)
 
 
 def test_queries_show_every_case_that_there_is():
@@ -124,7 +124,7 @@ def test_queries_are_no_more_than_there_are():
 
 def test_the_counts_of_the_cases_sum_to_the_samples():
     right = np.array([[False, False, True, True, True], [True, False, False, True, True]])
-    assert describe(right) == (
+    assert count_cases(right) == (
         "of 5 test samples 1 wrong by the plain distance, right by the learnt one, "
         "1 right by the plain distance, wrong by the learnt one, 1 wrong by both, 2 right by both."
     )
@@ -132,5 +132,5 @@ def test_the_counts_of_the_cases_sum_to_the_samples():
 
 def test_the_quick_form_draws_what_it_runs():
     assert all(dataset.embedded for dataset in QUICK_DATASETS.values())
-    assert _pictures.main_features(QUICK_DATASETS["digits"]) == "vector"
-    assert _pictures.main_features(QUICK_DATASETS["textures"]) == "M=2;(1,.5)"
+    assert pictures.main_features(QUICK_DATASETS["digits"]) == "vector"
+    assert pictures.main_features(QUICK_DATASETS["textures"]) == "M=2;(1,.5)"

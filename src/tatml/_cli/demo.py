@@ -1,4 +1,4 @@
-"""Learn a metric and a threshold on a data set that ships with scikit-learn: `make demo`."""
+"""Demonstration on a data set that ships with scikit-learn, run by `make demo`."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .. import TATML, Euclidean
 from .._data.sampling import draw_random_pairs
 from ..plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 
-Samples = NDArray[np.float64]
+Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
-def held_out_pairs(y: Integers, seed: int) -> tuple[Integers, Integers]:
-    """Index pairs of the samples, half of them similar, and their labels ±1."""
+def draw_test_pairs(y: Integers, seed: int) -> tuple[Integers, Integers]:
+    """Return index pairs of the samples, half of them similar, and their labels ±1."""
     random_state = np.random.RandomState(seed)
     pairs = draw_random_pairs(np.asarray(y), n_pairs_per_class=1000, random_state=random_state)
     return pairs.index, np.where(pairs.similar, 1, -1)
 
 
-def report(
+def print_scores(
     name: str,
     metric: TATML | Euclidean,
-    train: Samples,
+    train: Floats,
     y_train: Integers,
-    test: Samples,
+    test: Floats,
     y_test: Integers,
     pairs: Integers,
     labels: Integers,
 ) -> None:
-    """Print how well the neighbours, the distances and the threshold do on the other half."""
+    """Print the scores of neighbours, distances and threshold on the other half."""
     knn = KNeighborsClassifier(3).fit(metric.transform(train), y_train)
     accuracy = knn.score(metric.transform(test), y_test)
     auc = roc_auc_score(labels, metric.pair_score(pairs, test))
@@ -45,15 +45,15 @@ def report(
     print(f"  {name:<18} {accuracy:>8.3f} {auc:>8.3f} {balanced:>20.3f} {metric.threshold_:>12.3g}")
 
 
-def draw(
+def save_pictures(
     metric: TATML,
-    test: Samples,
+    test: Floats,
     pairs: Integers,
     labels: Integers,
     names: list[list[str]],
     folder: Path,
 ) -> list[Path]:
-    """Write the pictures and return where they are."""
+    """Write the pictures and return their paths."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -70,7 +70,7 @@ def draw(
 
 
 def main(folder: str = "build/demo") -> TATML:
-    """Run the demonstration and return what was learnt."""
+    """Run the demonstration and return the fitted estimator."""
     wine = load_wine()
     train, test, y_train, y_test = train_test_split(
         wine.data, wine.target, test_size=0.5, random_state=0, stratify=wine.target
@@ -84,15 +84,15 @@ def main(folder: str = "build/demo") -> TATML:
     print(
         f"than {result.dual:.6f}: the gap is {result.gap:.1e} after {result.n_iter} Newton steps.\n"
     )
-    pairs, labels = held_out_pairs(y_test, seed=1)
+    pairs, labels = draw_test_pairs(y_test, seed=1)
     print(f"  {'On the other half':<18} {'3-NN':>8} {'AUC':>8} {'balanced accuracy':>20} threshold")
     for name, model in (
         ("plain distance", Euclidean(random_state=0).fit(train, y_train)),
         ("TATML", metric),
     ):
-        report(name, model, train, y_train, test, y_test, pairs, labels)
+        print_scores(name, model, train, y_train, test, y_test, pairs, labels)
     names = [wine.feature_names]
-    print("\nPictures:", *draw(metric, test, pairs, labels, names, Path(folder)))
+    print("\nPictures:", *save_pictures(metric, test, pairs, labels, names, Path(folder)))
     return metric
 
 

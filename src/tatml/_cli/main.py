@@ -62,7 +62,7 @@ Every run is appended to OUT/results.jsonl: interrupted, the same command goes o
 Without a folder of data, the data sets that need no download are used.
 
 examples:
-  tatml reproduce table1 --data ~/data --out results
+  tatml reproduce table1 --data ~/data
   tatml reproduce table1 --datasets eth80 virus --methods tatml euc --repeats 5 --jobs 2
   tatml reproduce all --quick
 """
@@ -247,7 +247,9 @@ def _add_reproduce(commands: Commands) -> None:
         help="eth80, brodatz, virus, virus-gabor, eth80-objects (need --data), digits, textures",
     )
     parser.add_argument("--data", metavar="DIR", help="folder of the data (default: $TATML_DATA)")
-    parser.add_argument("--out", metavar="DIR", default="results", help="default: results")
+    parser.add_argument(
+        "--out", metavar="DIR", default="tatml-results", help="default: tatml-results"
+    )
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of the table")
     parser.add_argument("--features", nargs="+", metavar="NAME", help="default: all of the table")
     parser.add_argument(

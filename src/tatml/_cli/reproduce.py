@@ -1,4 +1,4 @@
-"""What `tatml reproduce` does: run the declared experiments, then write tables and the report."""
+"""`tatml reproduce`: run the declared experiments, then write the tables and the report."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["reproduce"]
 
 
 def reproduce(options: Namespace) -> None:
-    """Run experiments, or go on with them, and end by naming what was written."""
-    from .. import experiments  # here, because the other commands need nothing of it
-    from ..experiments._report import write_report
+    """Run experiments, or continue them, and print the names of the files that were written."""
+    from .. import experiments  # imported here because the other commands do not need it
     from ..experiments._settings import DATASETS, QUICK_DATASETS
 
-    if find_spec("matplotlib") is None:  # said now, not after hours
+    if find_spec("matplotlib") is None:  # before the runs, which can take hours
         raise ImportError('the report needs matplotlib: pip install "tatml[plot]"')
     declared = QUICK_DATASETS if options.quick else DATASETS
     data = _data_folder(options.data)
     chosen = _checked_datasets(options.datasets, declared, data, options.quick)
     _check_names("--methods", options.methods, experiments.METHODS)
+    found = {record["key"] for record in experiments.read_records(options.out)}
     records = experiments.run(
         options.what,
         datasets=chosen,
@@ -42,17 +42,50 @@ def reproduce(options: Namespace) -> None:
         jobs=options.jobs,
         quick=options.quick,
     )
-    tables = experiments.write_tables(options.out)
-    report = write_report(options.out)  # before the pictures: nothing that they do can lose it
-    problem = None
-    if options.what != "sensitivity" and not options.no_pictures:
-        drawn = [declared[name] for name in dict.fromkeys(chosen or declared)]
-        problem = _pictures_problem(options.out, drawn, data)
-        report = write_report(options.out)
-    print(f"Records: {Path(options.out) / 'results.jsonl'}")
+    drawn = [declared[name] for name in dict.fromkeys(chosen or declared)]
+    if options.what == "sensitivity" or options.no_pictures:
+        drawn = []
+    tables, report, problem = _write_results(options.out, drawn, data)
+    path = Path(options.out) / "results.jsonl"
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected the records, got removed during the run")
+    made = sum(record["key"] not in found for record in records)
+    print(f"Records: {path} ({made} made now, {len(records) - made} found)")
     for table in tables:
         print(f"Table:   {table}")
     print(f"Report:  {report}")
+    _raise_problems(records, problem)
+
+
+def _write_results(
+    out: str, datasets: list[Dataset], data: str | None
+) -> tuple[list[Path], Path, Exception | None]:
+    """Write tables and report, draw pictures; return the paths and what failed in drawing."""
+    from .. import experiments
+    from ..experiments._report.page import write_report
+
+    tables = experiments.write_tables(out)
+    report = write_report(out)  # before the pictures, so that their failure does not lose it
+    if not datasets:
+        return tables, report, None
+    problem = _draw_pictures(out, datasets, data)
+    return tables, write_report(out), problem
+
+
+def _draw_pictures(out: str, datasets: list[Dataset], data: str | None) -> Exception | None:
+    """Draw the pictures; return the exception if that fails, else None."""
+    from ..experiments._report.pictures import draw_pictures
+
+    print("drawing pictures", file=sys.stderr)
+    try:
+        draw_pictures(out, datasets, data=data)
+    except Exception as error:  # the tables and the report are complete without pictures
+        return error
+    return None
+
+
+def _raise_problems(records: list[dict], problem: Exception | None) -> None:
+    """Raise ValueError if runs failed or pictures are missing."""
     failed = [record for record in records if record.get("error")]
     if failed:
         raise ValueError(f"{len(failed)} of {len(records)} runs failed; the report names them")
@@ -63,20 +96,8 @@ def reproduce(options: Namespace) -> None:
         ) from problem
 
 
-def _pictures_problem(out: str, datasets: list[Dataset], data: str | None) -> Exception | None:
-    """Draw the pictures; what went wrong, or None."""
-    from ..experiments._pictures import draw_pictures
-
-    print("drawing pictures", file=sys.stderr)
-    try:
-        draw_pictures(out, datasets, data=data)
-    except Exception as error:  # whatever it is, the tables and the report stand
-        return error
-    return None
-
-
 def _data_folder(given: str | None) -> str | None:
-    """The folder of the real data sets, None where none is named."""
+    """Return the folder of the real data sets, None if none is named."""
     folder = given or os.environ.get(FOLDER_VARIABLE) or None
     if folder is None or os.path.isdir(os.path.expanduser(folder)):
         return folder
@@ -90,7 +111,7 @@ def _data_folder(given: str | None) -> str | None:
 def _checked_datasets(
     given: Sequence[str] | None, declared: Mapping[str, Dataset], data: str | None, quick: bool
 ) -> Sequence[str] | None:
-    """The names that were given, if there are data for all of them."""
+    """Return the names that were given; raise if the data of one of them are missing."""
     _check_names("--datasets", given, declared, " (with --quick)" if quick else "")
     missing = [name for name in given or () if not declared[name].embedded and data is None]
     if missing:

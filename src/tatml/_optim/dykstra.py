@@ -208,8 +208,8 @@ class _BurgRule:
         sums = problem.pairs.sums
         if projection != "efficient" or sums.widths != (1,):
             raise ValueError(
-                "solver: ITML's projections are for vectors in one block and projection="
-                f"'efficient', got differences of widths {sums.widths} and {projection!r}"
+                "solver: expected projection='efficient' and vectors in one block for ITML's loss, "
+                f"got {projection!r} and differences of widths {sums.widths}"
             )
         weight = np.where(loss.weight > 0, loss.weight, 1.0)
         self.inverse_bound = (1 / loss.bound).tolist()

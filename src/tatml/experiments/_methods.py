@@ -1,7 +1,7 @@
 """The methods: one entry each, an estimator that chooses its own parameters in the training half.
 
-What `build` returns is fitted to the training half alone, search and all. Searches are paths of
-`TATMLCV` where there are such, and scikit-learn's `GridSearchCV` for 3-NN otherwise.
+The estimator that `build` returns is fitted to the training half only, its search included. The
+search is a path of `TATMLCV` if there is one, and otherwise scikit-learn's `GridSearchCV` for 3-NN.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from .._estimators import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean
 from ..features import Vectorize
-from ._search import MatchedPCA, ThresholdSearch
+from ._fitting import MatchedPCA, ThresholdSearch
 from ._settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
 
 __all__ = ["METHODS", "Form", "Kind", "Method", "fixed_configuration"]
@@ -36,10 +36,10 @@ PAPER_WITHOUT_C: dict[str, Any] = {name: PAPER[name] for name in PAPER if name !
 
 
 # ---------------------------------------------------------------------------------------------
-# The one fixed configuration, "TATML*". It is set here, before any test half is scored, and is the
-# same for all data sets and feature types.
+# The one fixed configuration, "TATML*". It was set before any test half was scored, and is the same
+# for all data sets and feature types.
 def fixed_configuration(seed: int) -> Pipeline:
-    """TATML on vectorised descriptors; C, the prior and the kind of pairs by cross-validation."""
+    """Return TATML on vectors, with C, the prior and the kind of pairs by cross-validation."""
     return make_pipeline(
         Vectorize(join=True),
         TATMLCV(
@@ -61,22 +61,22 @@ class Method:
     Parameters
     ----------
     name, title : str
-        In records and on the command line; in tables.
+        The name in records and on the command line, and the title in tables.
     kind : {"paper", "fixed", "beyond", "exploratory"}
-        The paper's own methods; the one fixed configuration; competitors and variants beyond the
-        paper; rows that were looked at only.
+        A method of the paper; the fixed configuration; a competitor or variant beyond the paper; a
+        row that was not fixed beforehand.
     build : callable
-        From a seed to an estimator that has not been fitted.
+        A function from a seed to an unfitted estimator.
     form : {"matrices", "vectors"}
         Whether the metric acts on the left of the matrices or on all their entries as one vector.
     about : str
-        How it is built, in one line.
+        The construction, in one line.
     own_threshold : bool
-        Whether learning gives it a threshold for same or different.
+        Whether it learns a threshold for same or different.
     classifier : bool
         Whether it classifies by itself, without distances and 3-NN.
     slow : bool
-        Whether it is left out unless it is asked for.
+        Whether it runs only if it is named.
     """
 
     name: str
@@ -107,7 +107,7 @@ def _itml(seed: int) -> GridSearchCV:
 
 
 def _tuned(*steps: Any, **grid: Any) -> GridSearchCV:
-    """Steps of which the last is a metric, with what is best for 3-NN in cross-validation."""
+    """Return the steps, of which the last is a metric, with a grid search for 3-NN."""
     named = [(type(step).__name__.lower(), step) for step in steps[:-1]]
     knn = KNeighborsClassifier(NEIGHBOURS)
     pipeline = Pipeline([*named, ("metric", steps[-1]), ("knn", knn)])
@@ -152,7 +152,7 @@ _ENTRIES = (
         "paper",
         _paper_tatml,
         "matrices",
-        "the paper's: c0 = μ0 = 1, W0 = I, 10 pairs a class, c by cross-validation",
+        "the paper's: c0 = μ0 = 1, W0 = I, 10 pairs per class, c by cross-validation",
         own_threshold=True,
     ),
     Method(

@@ -1,28 +1,29 @@
-"""How far it is, and how long it will take: one line on a terminal, else a line now and then."""
+"""Progress of the runs: one line that is rewritten on a terminal, else one line now and then."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any, TextIO
 
 __all__ = ["Progress", "expected_seconds"]
 
-EVERY = 15.0  # seconds between lines where the output is no terminal
+EVERY = 15.0  # seconds between two lines if the output is not a terminal
 
 
 class Progress:
-    """Says it to a stream, or to nobody.
+    """Progress reporter; silent if `stream` is None.
 
     Parameters
     ----------
     n_tasks, jobs : int
-        How many runs there are in all, and how many go on at a time.
+        The number of runs, and how many of them are executed at the same time.
     known : sequence of dict
-        Records that tell how long runs take.
+        Records that show how long runs take.
     stream : text stream or None
-        Where to.
+        The stream to write to.
     """
 
     def __init__(self, n_tasks: int, jobs: int, known: Iterable[dict], stream: TextIO | None):
@@ -31,18 +32,19 @@ class Progress:
         self.begun, self.last = monotonic(), -EVERY
         self.on_terminal = stream is not None and stream.isatty()
 
-    def start(self, n_todo: int) -> None:
-        """How much there is."""
-        earlier = self.n_tasks - n_todo
-        known = f", {earlier} of them done before" if earlier else ""
-        self._line(f"{self.n_tasks} runs{known}")
+    def start(self, path: Path, found: Sequence[dict]) -> None:
+        """Report what is run now, and which of the runs were found in the file of records."""
+        dates = sorted({record["date"][:10] for record in found})
+        span = " to ".join(sorted({dates[0], dates[-1]})) if dates else ""
+        earlier = f"{len(found)} found there, made {span}, not run again" if found else "none found"
+        self._line(f"{path}: {self.n_tasks - len(found)} of {self.n_tasks} runs now; {earlier}")
 
     def note(self, text: str) -> None:
-        """What is under way."""
+        """Report what is being done."""
         self._say(text, force=True)
 
     def finished(self, record: dict, todo: Sequence[dict], done: Mapping[str, dict]) -> None:
-        """One more run is done."""
+        """Report that one more run is done."""
         if record.get("seconds") is not None:
             self.timed.append(record)
         left = [identity for identity in todo if identity["key"] not in done]
@@ -54,7 +56,7 @@ class Progress:
         self._say(f"{n_done}/{self.n_tasks}{about}  {what}{failed}", force=bool(failed))
 
     def end(self, done: Mapping[str, dict]) -> None:
-        """How long it took, and what failed."""
+        """Report how long it took, and what failed."""
         self._line(f"done in {_duration(monotonic() - self.begun)}")
         for record in done.values():
             if record.get("error"):
@@ -76,10 +78,10 @@ class Progress:
 
 
 def expected_seconds(left: Iterable[dict], timed: Iterable[dict]) -> float:
-    """What the runs that are left will take, after those like them that were timed.
+    """Estimate the seconds that runs will take from similar runs that were timed.
 
-    Like them are those of the same method on the same features, else on the same data set, else
-    of the same method, else all.
+    Similar runs have the same method and features; if there are none, the same method and data set;
+    then the same method; then all runs count.
     """
     known: dict[tuple, list[float]] = defaultdict(list)
     for record in timed:

@@ -1,6 +1,6 @@
 """One run: split in two halves, choose and fit in one of them, score on the other.
 
-What chooses never receives more than the training half: `choose_and_fit` has no other argument.
+`choose_and_fit` receives the training half only, so that no choice can depend on the test half.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from .._estimators.metric import row_distances
 from .._estimators.thresholds import calibrated_threshold, equal_error_rate
-from ._data import Samples
+from ._fitting import chosen_parameters, embed, fit_in_training_half, learner_of
 from ._methods import Method
-from ._search import chosen_parameters, embed, fit_in_training_half, learner_of
+from ._samples import DatasetSamples
 from ._settings import PROTOCOL
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def seed_of(*parts: str | int) -> int:
-    """A seed that depends on the declared seed and on the parts, and on nothing else.
+    """Return a seed that depends on the declared seed and on the parts only.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def seed_of(*parts: str | int) -> int:
 def split_in_halves(
     y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows: half of the samples, or of the groups, of each class.
+    """Return training and test rows: half of the samples, or of the groups, of each class.
 
     The rows are in random order, so that folds cut from the training half are random too.
     """
@@ -72,10 +72,10 @@ def split_in_halves(
 
 
 def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: int) -> Pairs:
-    """Pairs drawn class by class, similar and dissimilar ones of the same total weight.
+    """Draw pairs class by class; similar and dissimilar ones have the same total weight.
 
-    Never two views of one object. Small classes have fewer similar pairs than are wanted; the
-    weights make up for it.
+    No pair joins two views of one object. Small classes have fewer similar pairs than are wanted;
+    the weights compensate for it.
     """
     labels = np.unique(y, return_inverse=True)[1]
     objects = None if groups is None else np.unique(groups, return_inverse=True)[1]
@@ -88,8 +88,8 @@ def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: i
     return balanced(pairs)
 
 
-def choose_and_fit(method: Method, training: Samples, seed: int) -> Any:
-    """The method fitted to the training half, with parameters that were chosen there."""
+def choose_and_fit(method: Method, training: DatasetSamples, seed: int) -> Any:
+    """Fit a method to the training half, with parameters that are chosen there."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` is in the record
         return fit_in_training_half(
@@ -98,9 +98,9 @@ def choose_and_fit(method: Method, training: Samples, seed: int) -> Any:
 
 
 def evaluate(
-    method: Method, fitted: Any, training: Samples, test: Samples, seed: int
+    method: Method, fitted: Any, training: DatasetSamples, test: DatasetSamples, seed: int
 ) -> dict[str, float | None]:
-    """Accuracy in per cent on the test half, and verification of pairs of it."""
+    """Return the accuracy in per cent on the test half, and the verification of its pairs."""
     if method.classifier:
         return {"accuracy": 100 * float(np.mean(fitted.predict(test.X) == test.y))}
     known, wanted = embed(fitted, training.X), embed(fitted, test.X)
@@ -136,14 +136,14 @@ def _verification(
     }
 
 
-def run_once(method: Method, samples: Samples, seeds: dict[str, int]) -> dict[str, Any]:
-    """Split, choose and fit, score: what a record says of one run.
+def run_once(method: Method, samples: DatasetSamples, seeds: dict[str, int]) -> dict[str, Any]:
+    """Split, choose and fit, score; return the fields of the record of one run.
 
     Parameters
     ----------
     method : Method
-        What is fitted.
-    samples : Samples
+        The method to fit.
+    samples : DatasetSamples
         All samples of a data set as one feature type.
     seeds : dict of int
         "split", "fit" and "score".
@@ -165,23 +165,23 @@ def run_once(method: Method, samples: Samples, seeds: dict[str, int]) -> dict[st
     }
 
 
-def describe_fit(fitted: Any, training: Samples) -> dict[str, Any]:
-    """The chosen parameters, the threshold and the certificate, where there are such."""
+def describe_fit(fitted: Any, training: DatasetSamples) -> dict[str, Any]:
+    """Return the chosen parameters, the threshold and the certificate; None if there is none."""
     learner = learner_of(fitted)
     result, pairs = getattr(learner, "result_", None), getattr(learner, "pairs_", None)
     described = {
         "params": chosen_parameters(fitted),
-        "b0": _number(getattr(learner, "b0_", None)),
-        "threshold": _number(getattr(learner, "threshold_", None)),
-        "gap": _number(getattr(result, "gap", None)),
+        "b0": _float_or_none(getattr(learner, "b0_", None)),
+        "threshold": _float_or_none(getattr(learner, "threshold_", None)),
+        "gap": _float_or_none(getattr(result, "gap", None)),
         "converged": None if result is None else bool(result.converged),
         "n_pairs": None if pairs is None else len(pairs),
     }
-    if pairs is not None and hasattr(learner, "components_"):
+    if pairs is not None:
         distances = row_distances(embed(fitted, training.X), pairs)
         described["median_squared"] = float(np.median(distances**2))
     return described
 
 
-def _number(value: Any) -> float | None:
+def _float_or_none(value: Any) -> float | None:
     return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""Runs tasks, several at a time, and appends a record for each as soon as it is done."""
+"""Runs tasks, several at the same time, and appends a record when each is done."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from .._validation import check_count
-from ._data import Folder, data_digest, extract, has_folder, samples_of
 from ._methods import METHODS
 from ._progress import Progress
 from ._protocol import run_once
+from ._samples import Folder, data_digest, extract_features, has_folder, read_samples
 from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, Dataset, features_of
 from ._store import Record, Store, current_records, read_records
-from ._tasks import EXPERIMENTS, Task, choose, make_tasks
-from ._versions import versions
+from ._tasks import EXPERIMENTS, Task, choose_names, make_tasks
+from ._versions import collect_versions
 
 __all__ = ["run"]
 
@@ -36,7 +36,7 @@ def run(
     methods: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     data: Folder = None,
-    out: str | os.PathLike[str] = "results",
+    out: str | os.PathLike[str] = "tatml-results",
     repeats: int | None = None,
     jobs: int = 1,
     quick: bool = False,
@@ -44,38 +44,46 @@ def run(
 ) -> list[Record]:
     """Run experiments, and append a record of each run to `results.jsonl` in a folder.
 
-    What has a record there already is not run again, so that a run that was stopped goes on where
-    it was. The same seeds give the same numbers, on any number of jobs.
+    Runs that have a record there are not run again, so that an interrupted call can be continued.
+    The same seeds give the same numbers, with any number of jobs.
 
     Parameters
     ----------
     names : str or sequence of str, default="table1"
         "table1", "sensitivity", or "all" of them.
     datasets : sequence of str, optional
-        Names of `DATASETS`. None: all whose data are at hand. The sensitivity study is on "eth80";
-        on "textures" where that is named and "eth80" is not, or only embedded ones are.
+        Names of `DATASETS`. None: all whose data are available. The sensitivity study uses "eth80",
+        or "textures" if that is named and "eth80" is not, or if only embedded data sets are.
     methods : sequence of str, optional
         Names of `METHODS`. None: all but the slow ones.
     features : sequence of str, optional
-        Feature types of the data sets, "M=2;(1,.5)" for one. None: all.
+        Feature types of the data sets, for example "M=2;(1,.5)". None: all.
     data : path, optional
         The folder of the real data sets; None: that of the environment variable TATML_DATA.
-    out : path, default="results"
-        The folder of the records.
+    out : path, default="tatml-results"
+        The folder of the records; it is created if necessary.
     repeats : int, optional
-        How many random halves; None: 5 (2 if `quick`).
+        The number of random halves; None: 5 (2 if `quick`).
     jobs : int, default=1
-        Runs at a time, each on one thread; −1: one for each processor.
+        The number of runs at the same time, each on one thread; −1: one per processor.
     quick : bool, default=False
-        A small form on embedded data that takes a minute.
+        A small form on embedded data; "all" of it takes about 50 s on one core.
     progress : bool, default=True
-        Say on the standard error output how far it is.
+        Report the progress on the standard error stream.
 
     Returns
     -------
     list of dict
-        The records of all that was asked for, those of earlier runs included, in the order of the
-        tasks. Where a run failed, its record has an "error" and no accuracy.
+        The records of all runs that were asked for, those found in the folder included, in the
+        order of the tasks. The record of a run that failed has an "error" and no accuracy.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or a line of `results.jsonl` is not a record.
+    OSError
+        If records cannot be written: the disk is full, another process writes to the folder, or it
+        was removed meanwhile.
 
     Examples
     --------
@@ -94,16 +102,16 @@ def run(
     (3, 'euc', 0)
     """
     declared = QUICK_DATASETS if quick else DATASETS
-    experiments = choose("names", EXPERIMENTS if names == "all" else names, EXPERIMENTS) or []
-    datasets = choose("datasets", datasets, declared) or _at_hand(declared, data)
+    experiments = choose_names("names", EXPERIMENTS if names == "all" else names, EXPERIMENTS) or []
+    datasets = choose_names("datasets", datasets, declared) or _at_hand(declared, data)
     known_features = dict.fromkeys(f for name in declared for f in features_of(declared[name]))
     if repeats is None:
         repeats = PROTOCOL.quick_repeats if quick else PROTOCOL.repeats
     tasks = make_tasks(
         experiments,
         datasets=datasets,
-        methods=choose("methods", methods, METHODS),
-        features=choose("features", features, known_features),
+        methods=choose_names("methods", methods, METHODS),
+        features=choose_names("features", features, known_features),
         repeats=check_count("repeats", repeats),
         quick=quick,
     )
@@ -116,7 +124,7 @@ def run(
 
 
 def _at_hand(declared: Mapping[str, Dataset], data: Folder) -> list[str]:
-    """Without a folder of data only the embedded ones."""
+    """Return the data sets that can be loaded: without a folder of data only embedded ones."""
     everything = has_folder(data)
     return [name for name, dataset in declared.items() if dataset.embedded or everything]
 
@@ -135,9 +143,9 @@ def _run_tasks(
         ]
         _bring_back(store, known, [done[i["key"]] for i in identities if i["key"] in done])
         say = Progress(len(tasks), jobs, known, sys.stderr if progress else None)
-        say.start(len(todo))
+        say.start(store.path, [done[i["key"]] for i in identities if i["key"] in done])
         paths = _extract_all([task for task, _ in todo], data, out / "features", jobs, say)
-        environment = versions()
+        environment = collect_versions()
         for number, result in _results(todo, paths, jobs):
             record = _record(todo[number][1], result, environment)
             store.append(record)
@@ -148,9 +156,10 @@ def _run_tasks(
 
 
 def _bring_back(store: Store, known: list[Record], asked: list[Record]) -> None:
-    """Append records once more that others have taken the place of: the last ones are shown.
+    """Append records again that later ones have replaced, because the last ones are shown.
 
-    So it is after a quick form in the same folder, or a setting that was changed and changed back.
+    This happens after a quick form in the same folder, or if a setting was changed and then
+    restored.
     """
     shown = {r["key"] for name in EXPERIMENTS for r in current_records(known, name)}
     for record in asked:
@@ -161,19 +170,19 @@ def _bring_back(store: Store, known: list[Record], asked: list[Record]) -> None:
 def _extract_all(
     tasks: list[Task], data: Folder, cache: Path, jobs: int, say: Progress
 ) -> dict[str, Path]:
-    """The files with the samples of all tasks, by the digest of the data set."""
+    """Return the files with the samples of all tasks, by the digest of the data set."""
     needed = {data_digest(task.dataset): task.dataset for task in tasks}
     paths = {}
     for digest, dataset in needed.items():
-        say.note(f"samples of {dataset.dataset}")
-        paths[digest] = extract(dataset, data, cache, jobs)
+        say.note(f"extracting features of {dataset.dataset}")
+        paths[digest] = extract_features(dataset, data, cache, jobs)
     return paths
 
 
 def _results(
     todo: list[tuple[Task, Record]], paths: Mapping[str, Path], jobs: int
 ) -> Iterator[tuple[int, Record]]:
-    """What each task gave, in the order in which they are done; one task at a time to a process."""
+    """Yield the number and result of each task, in the order in which they are done."""
     calls = (
         delayed(_execute)(number, task, paths[data_digest(task.dataset)], os.getpid())
         for number, (task, _) in enumerate(todo)
@@ -184,14 +193,14 @@ def _results(
         for result in results:  # noqa: UP028 - closed below, not by "yield from"
             yield result
     finally:
-        with warnings.catch_warnings():  # that runs under way are given up is no news
+        with warnings.catch_warnings():  # joblib warns of the runs that are given up
             warnings.simplefilter("ignore")
             results.close()
 
 
 @cache
 def _end_with(parent: int) -> None:
-    """In another process than the parent: end when the parent has ended, however it did."""
+    """In a worker process: end when the parent process has ended, even if it was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -203,11 +212,11 @@ def _end_with(parent: int) -> None:
 
 
 def _execute(number: int, task: Task, path: Path, parent: int) -> tuple[int, Record]:
-    """Run one task; a failure is a result as well."""
+    """Run one task; an exception is returned as a result."""
     _end_with(parent)
     with threadpool_limits(1):  # the same rounding, and the same numbers, on any machine's cores
         try:
-            samples = samples_of(task.dataset, task.features, path)
+            samples = read_samples(task.dataset, task.features, path)
             return number, run_once(task.make_method(), samples, task.seeds())
         except Exception as error:
             text = "".join(traceback.format_exception(error, limit=-3))

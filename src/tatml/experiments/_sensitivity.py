@@ -1,8 +1,9 @@
-"""The sensitivity study: the paper's grid and thresholds, then many decades of everything.
+"""The sensitivity study: the paper's grid and thresholds, then many decades of each parameter.
 
-A setting is a small dict: "study" says which part it belongs to ("grid" and "threshold" are the
-paper's, with c by cross-validation; "decades" moves one number at a time, with c = 1 unless it is
-the one that moves), and the rest are numbers of the theory: c0, mu0, b0, C, n_pairs (a class).
+A setting is a small dict. Its "study" is "grid" or "threshold", which are the paper's, with c by
+cross-validation, or "decades", where the number that "moves" names takes many values and the others
+keep the paper's, with c = 1. The rest are numbers of the theory: c0, mu0, b0, C, and n_pairs, the
+number of pairs per class.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Setting = dict[str, Any]
 
 
 def sensitivity_settings(quick: bool = False) -> list[tuple[str, Setting]]:
-    """(method, setting) for all points of the study.
+    """Return (method, setting) for all points of the study.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def _decades(quick: bool) -> Iterator[tuple[str, Setting]]:
 
 
 def sensitivity_method(name: str, setting: Setting) -> Method:
-    """TATML or Maz in a setting, all else as in the paper."""
+    """Return TATML or Maz with a setting; everything else is as in the paper."""
     known = METHODS[name]
 
     def build(seed: int) -> TATML | TATMLCV:

@@ -1,7 +1,7 @@
-"""What is run, as data: data sets, features, the printed table, grids, seeds. Nothing is computed.
+"""The declared data sets, features, grids and seeds, and the printed table. Nothing is computed.
 
-A change here changes the identity of the runs that it concerns, so that their records are made
-anew and never mixed with older ones.
+A change here changes the keys of the runs that it affects, so that they are run again and their
+records are never mixed with older ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal
 __all__ = [
     "COMPETITORS",
     "DATASETS",
+    "FEATURE_TITLES",
     "PRINTED",
     "PROTOCOL",
     "QUICK_DATASETS",
@@ -29,12 +30,24 @@ __all__ = [
 Split = Literal["halves", "objects"]
 
 GREY = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
-GABOR = (*GREY, "gabor:0.25:2")  # and two waves of four pixels, along x and along y
+GABOR = (*GREY, "gabor:0.25:2")  # with two Gabor waves of four pixels, along x and y
 COLOUR = ("red", "green", "blue", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
 
-# A feature type is the choice of some of a data set's blocks.
+# A feature type selects some of the blocks of a data set.
 SCALES = (("M=2;(1,.5)", (0, 1)), ("M=1;(1)", (0,)), ("M=1;(.5)", (1,)))
 TENSORS = (("matrix", (0,)), ("unfoldings", (0, 1)), ("vector", (2,)))
+
+# Feature types as the page names them; records and the Markdown tables use the paper's notation.
+FEATURE_TITLES = MappingProxyType(
+    {
+        "M=2;(1,.5)": "two scales (100 %, 50 %)",
+        "M=1;(1)": "one scale (100 %)",
+        "M=1;(.5)": "one scale (50 %)",
+        "matrix": "matrices",
+        "unfoldings": "both unfoldings",
+        "vector": "vectors",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -44,29 +57,29 @@ class Dataset:
     Parameters
     ----------
     name : str
-        Its name on the command line.
+        The name on the command line.
     title : str
-        Its name in tables.
+        The name in tables.
     dataset : str
-        What records call it.
+        The name in records.
     loader : str
         The function of `tatml.datasets` that reads or makes it.
     split : {"halves", "objects"}
         Whether the images or the objects of each class are halved.
     options : tuple of (str, value)
-        What the loader is given.
+        The arguments of the loader.
     embedded : bool
         Whether it needs no files.
     features : tuple of (str, tuple of int)
-        The feature types, and which blocks each of them takes.
+        The feature types, and the blocks that each of them selects.
     pixel_features : tuple of str, or None
-        What covariance descriptors measure at a pixel; None: the images themselves, as tensors.
+        The features of a pixel in covariance descriptors; None: the images themselves, as tensors.
     scales : tuple of float
-        The scales of the descriptors, a block each.
+        The scales of the descriptors, one block per scale.
     diagonal : float
-        What is added to their diagonals, for pixels from 0 to 1.
+        The constant that is added to their diagonals, for pixels from 0 to 1.
     most_per_class : int or None
-        How many images of a class are used; None: all.
+        The number of images used per class; None: all.
     """
 
     name: str
@@ -113,7 +126,7 @@ DATASETS = _by_name(
     _textures(options=(("random_state", 0),)),
 )
 
-# The quick form: embedded data, and few of them.
+# The quick form uses small embedded data sets.
 QUICK_DATASETS = _by_name(
     _digits(most_per_class=30),
     _textures(options=(("n_classes", 5), ("n_per_class", 20), ("random_state", 0))),
@@ -127,17 +140,17 @@ class Protocol:
     Parameters
     ----------
     repeats, quick_repeats : int
-        How many random halves, and how many in the quick form.
+        The number of random halves, and their number in the quick form.
     neighbours : int
-        Of the classification by nearest neighbours.
+        The number of neighbours of the classifier.
     folds : int
-        Of the cross-validation inside the training half.
+        The number of folds of the cross-validation inside the training half.
     verification_pairs : int
-        How many test pairs are judged, half of them similar; as many are used to calibrate.
+        The number of test pairs, half of them similar; as many training pairs calibrate.
     significance : float
         The level of the t-tests.
     seed : int
-        All seeds are made of it, the data set, the split and the repeat.
+        The seed from which, with data set, split and repeat, all others are made.
     """
 
     repeats: int = 5
@@ -184,7 +197,7 @@ PRINTED: Mapping[str, Mapping[str, tuple[float, float, float]]] = MappingProxyTy
 )
 PRINTED_SENSITIVITY = MappingProxyType({"grid": 95.929, "threshold b0=1": 95.88})
 
-# Which of our own rows the fixed configuration is held against.
+# The methods that the fixed configuration is compared with.
 COMPETITORS = ("euc", "maz", "itml", "itml_full", "gmml", "nca", "lda")
 
 
@@ -195,7 +208,7 @@ class Study:
     Parameters
     ----------
     dataset, embedded_dataset : str
-        The paper's data set, and the one to take where its files are not there.
+        The paper's data set, and the one used if its files are missing.
     features : str
         The feature type.
     c0, mu0, b0 : tuple of float
@@ -222,7 +235,7 @@ SENSITIVITY = Study()
 
 
 def features_of(dataset: Dataset) -> tuple[str, ...]:
-    """The names of its feature types.
+    """Return the names of the feature types of a data set.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""results.jsonl: one record a line, appended when a run is done, whole or not at all.
+"""results.jsonl: one record per line, appended when a run is done, whole or not at all.
 
-Only the process that holds the file's lock writes, one line at a time and through to the disk. If
-it is killed in the middle of a line, the torn line is cut off when the file is opened again.
+Only the process that holds the lock of the file writes to it, one line at a time, and each line is
+on the disk before the next run is counted. If the process is killed within a line, the torn line is
+cut off when the file is opened again.
 """
 
 from __future__ import annotations
@@ -9,29 +10,44 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-__all__ = ["Store", "current_records", "failed_records", "read_records"]
+__all__ = [
+    "FILE_NAME",
+    "Store",
+    "current_records",
+    "failed_records",
+    "read_records",
+    "unfinished_file",
+    "write_whole",
+]
 
 Record = dict[str, Any]
 FILE_NAME = "results.jsonl"
 
 
 def read_records(path: str | os.PathLike[str]) -> list[Record]:
-    """All records of a file, or of the folder that holds it, in the order they were made.
+    """Read all records of a file, in the order in which they were made.
 
-    A torn line, of a process that was killed, is left out. Where there is no file, there are none.
+    A last line without its end, left by a process that was killed, is ignored. A missing file has
+    no records.
 
     Parameters
     ----------
     path : path
-        A file of records, or a folder with `results.jsonl` in it.
+        A file of records, or a folder that contains `results.jsonl`.
 
     Returns
     -------
     list of dict
+
+    Raises
+    ------
+    ValueError
+        If a line is not the record of a run. The message names the file and the line.
 
     Examples
     --------
@@ -42,8 +58,9 @@ def read_records(path: str | os.PathLike[str]) -> list[Record]:
     path = _file_of(path)
     if not path.exists():
         return []
-    records = (_parsed(line) for line in path.read_bytes().split(b"\n"))
-    return [record for record in records if record is not None]
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    lines = enumerate(whole.split(b"\n"), start=1)
+    return [_parse(line, f"{path}, line {number}") for number, line in lines if line.strip()]
 
 
 def _file_of(path: str | os.PathLike[str]) -> Path:
@@ -51,12 +68,123 @@ def _file_of(path: str | os.PathLike[str]) -> Path:
     return path / FILE_NAME if path.is_dir() or not path.suffix else path
 
 
-def _parsed(line: bytes) -> Record | None:
+# Check what was read
+
+
+def _parse(line: bytes, place: str) -> Record:
+    """Return the record of a line; raise ValueError with the place if there is none."""
     try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if hasattr(record, "keys") and "key" in record else None
+        record = json.loads(line, parse_constant=_refuse_constant)
+        if b"\\u" in line:  # an escape can spell half of a surrogate pair, which is no text
+            json.dumps(record, ensure_ascii=False).encode()
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise ValueError(f"{place}: expected text in UTF-8, got {error.reason}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: expected a record in JSON, got {error}") from error
+    if not hasattr(record, "keys"):
+        raise ValueError(f"{place}: expected a record with fields, got {str(record)[:60]!r}")
+    _check_fields(record, place)
+    return record
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name}, which is not JSON")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_count(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_mapping(value: Any) -> bool:
+    return hasattr(value, "items")
+
+
+Check = tuple[Callable[[Any], bool], str]
+TEXT: Check = _is_text, "text"
+NUMBER: Check = _is_number, "a number"
+MAPPING: Check = _is_mapping, "names and values"
+
+# The fields that the tables and the page read from every record.
+FIELDS: dict[str, Check] = {
+    **dict.fromkeys(
+        ("key", "experiment", "dataset", "split", "features", "method", "data_digest", "digest"),
+        TEXT,
+    ),
+    "setting": MAPPING,
+    "repeat": (_is_count, "an integer"),
+    "versions": MAPPING,
+    "date": TEXT,
+}
+# The further fields of a run that failed, and of a run that succeeded.
+FAILED_FIELDS = {"error": TEXT}
+DONE_FIELDS = {"accuracy": NUMBER, "seconds": NUMBER}
+# What the setting of a sensitivity study contains besides the name of the study.
+STUDY_FIELDS: dict[str, dict[str, Check]] = {
+    "grid": {"c0": NUMBER, "mu0": NUMBER},
+    "threshold": {"b0": NUMBER},
+    "decades": {"moves": TEXT},
+}
+
+
+def _check_fields(record: Record, place: str) -> None:
+    """Raise ValueError if a field that the tables need is missing or of another kind."""
+    _check(record, FIELDS, place)
+    _check(record, FAILED_FIELDS if record.get("error") else DONE_FIELDS, place)
+    if record["experiment"] == "sensitivity":
+        setting = record["setting"]
+        if setting.get("study") not in STUDY_FIELDS:
+            studies = ", ".join(STUDY_FIELDS)
+            got = repr(setting.get("study"))
+            raise ValueError(f"{place}: expected a setting with study {studies}, got {got}")
+        _check(setting, STUDY_FIELDS[setting["study"]], f"{place}, setting")
+        if setting["study"] == "decades":
+            _check(setting, {setting["moves"]: NUMBER}, f"{place}, setting")
+
+
+def _check(record: Record, fields: dict[str, Check], place: str) -> None:
+    for name, (is_valid, kind) in fields.items():
+        if name not in record:
+            raise ValueError(f"{place}: expected a field {name!r}, got none")
+        if not is_valid(record[name]):
+            got = f"{record[name]!r}"[:60]
+            raise ValueError(f"{place}: expected {kind} in the field {name!r}, got {got}")
+
+
+# Write
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that readers and crashes see either the old content or the new one."""
+    with unfinished_file(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+def _naming(error: OSError, path: Path) -> OSError:
+    """Return the error of the system with the name of the file that was to be written."""
+    if error.errno is None:  # NumPy raises such errors when the disk is full
+        return OSError(f"{path}: {error}")
+    return OSError(error.errno, error.strerror, str(path))
+
+
+@contextmanager
+def unfinished_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside a file; it becomes the file if the block ends without error."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise _naming(error, path) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 class Store:
@@ -65,7 +193,7 @@ class Store:
     Parameters
     ----------
     folder : path
-        Where `results.jsonl` is; made if need be.
+        The folder of `results.jsonl`; it is created if necessary.
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
@@ -73,7 +201,7 @@ class Store:
 
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "ab+")
+        self._file = open(self.path, "ab+", buffering=0)  # a failed write leaves no buffer behind
         try:
             self._lock()
             self._cut_torn_line()
@@ -86,23 +214,55 @@ class Store:
         self._file.close()
 
     def append(self, record: Record) -> None:
-        """Write one record, through to the disk."""
-        line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False)
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Write one record through to the disk.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written whole; the file is then as before. Also if the file was removed
+            or replaced meanwhile, so that nobody would find the record.
+        """
+        line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        start = self._file.seek(0, os.SEEK_END)
+        try:
+            self._write(line)
+        except BaseException:  # an interrupt as well
+            with suppress(OSError):
+                self._file.truncate(start)
+            raise
+        self._check_still_there()
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise _naming(error, self.path) from error
+
+    def _check_still_there(self) -> None:
+        try:
+            found = os.path.samestat(os.stat(self.path), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            found = False
+        if not found:
+            raise FileNotFoundError(
+                f"{self.path}: expected to stay in place during the run, got removed or replaced; "
+                "the records in it are lost, and the same command runs them again"
+            )
 
     def _lock(self) -> None:
         try:
             import fcntl
-        except ImportError:  # not on Windows: there nothing keeps a second process away
+        except ImportError:  # Windows has no flock: a second process is not kept away
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise BlockingIOError(
-                f"{self.path}: expected to be alone, got another process that writes to it; wait "
-                "for it or choose another folder"
+                f"{self.path}: expected one process that writes to it, got a second one; wait for "
+                "the other one or choose another folder"
             ) from error
 
     def _cut_torn_line(self) -> None:
@@ -114,7 +274,7 @@ class Store:
 
 
 def _finite(value: Any) -> Any:
-    """The same with None in place of NaN and infinity, which JSON does not have."""
+    """Replace NaN and infinity, which JSON does not have, by None, at any depth."""
     if hasattr(value, "items"):
         return {name: _finite(part) for name, part in value.items()}
     if hasattr(value, "__iter__") and not isinstance(value, str):
@@ -124,30 +284,33 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def current_records(records: Iterable[Record], experiment: str) -> list[Record]:
-    """Of each run the last record that succeeded, from one declaration of each cell.
+# Select
 
-    Where a data set was declared anew, the older records of it are left out; where a method was,
-    those of the method in that cell.
+
+def current_records(records: Iterable[Record], experiment: str) -> list[Record]:
+    """Return the last successful record of each run, from one declaration per cell and method.
+
+    If a data set was declared anew, its older records are left out; if a method was, the older
+    records of this method in the cell.
     """
     done = [r for r in records if r["experiment"] == experiment and not r.get("error")]
-    data = {_cell(r): r["data_digest"] for r in done}
-    done = [r for r in done if r["data_digest"] == data[_cell(r)]]
+    data = {_place(r): r["data_digest"] for r in done}
+    done = [r for r in done if r["data_digest"] == data[_place(r)]]
     method = {_row(r): r["digest"] for r in done}
     last = {r["key"]: r for r in done if r["digest"] == method[_row(r)]}
     return sorted(last.values(), key=lambda r: r["repeat"])
 
 
 def failed_records(records: Iterable[Record], experiment: str) -> list[Record]:
-    """The last record of each run that failed and has not succeeded since, however declared."""
+    """Return the last record of each run that failed and has not succeeded since."""
     last = {(*_row(r), r["repeat"]): r for r in records if r["experiment"] == experiment}
     return [record for record in last.values() if record.get("error")]
 
 
-def _cell(record: Record) -> tuple:
+def _place(record: Record) -> tuple:
     return record["dataset"], record["split"]
 
 
 def _row(record: Record) -> tuple:
-    setting = json.dumps(record.get("setting"), sort_keys=True)
-    return *_cell(record), record["features"], record["method"], setting
+    setting = json.dumps(record["setting"], sort_keys=True)
+    return *_place(record), record["features"], record["method"], setting

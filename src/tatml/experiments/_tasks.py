@@ -1,4 +1,4 @@
-"""What there is to run: one task a record, made from the declared settings."""
+"""The runs of an experiment: one task per record, made from the declared settings."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, get_args
 
-from ._data import data_digest, digest_of
 from ._methods import METHODS, QUICK_METHODS, Method
 from ._protocol import seed_of
+from ._samples import data_digest, digest_of
 from ._sensitivity import Setting, sensitivity_method, sensitivity_settings
-from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, SENSITIVITY, Dataset, features_of
+from ._settings import (
+    DATASETS,
+    PROTOCOL,
+    QUICK_DATASETS,
+    SENSITIVITY,
+    Dataset,
+    Protocol,
+    features_of,
+)
 
-__all__ = ["EXPERIMENTS", "Task", "choose", "make_tasks"]
+__all__ = ["EXPERIMENTS", "Task", "choose_names", "make_tasks"]
 
 Experiment = Literal["table1", "sensitivity"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
-CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")  # of the protocol
+CHANGES_NUMBERS = (
+    "neighbours",
+    "folds",
+    "verification_pairs",
+    "seed",
+)  # fields of PROTOCOL on which the results of a run depend
 
 
 @dataclass(frozen=True)
@@ -33,19 +46,19 @@ class Task:
     setting: Setting = field(default_factory=dict, hash=False)
 
     def make_method(self) -> Method:
-        """The method, in its setting where there is one."""
+        """Return the method, with the setting of the task if it has one."""
         if self.experiment == "sensitivity":
             return sensitivity_method(self.method, self.setting)
         return METHODS[self.method]
 
     def seeds(self) -> dict[str, int]:
-        """The same for all methods, so that they see the same halves and the same pairs."""
+        """Return the seeds, which are the same for all methods: same halves, same pairs."""
         place = self.dataset.dataset, self.dataset.split, self.repeat
         return {use: seed_of(use, *place) for use in ("split", "fit", "score")}
 
-    def identity(self) -> dict[str, Any]:
-        """What a record says of the task; `key` changes with all that was declared."""
-        protocol = {name: getattr(PROTOCOL, name) for name in CHANGES_NUMBERS}
+    def identity(self, rules: Protocol = PROTOCOL) -> dict[str, Any]:
+        """Return the fields that identify the task; `key` changes with everything declared."""
+        protocol = {name: getattr(rules, name) for name in CHANGES_NUMBERS}
         digest = digest_of([_declared(self.make_method().build(0)), protocol])
         declared = {
             "experiment": self.experiment,
@@ -67,7 +80,7 @@ def _word(value: Any) -> str:
 
 
 def _declared(value: Any) -> Any:
-    """An estimator as its class and parameters, all the way down."""
+    """Return an estimator as its class and parameters, at any depth."""
     if hasattr(value, "get_params") and not isinstance(value, str):
         parameters = value.get_params(deep=False).items()
         return [type(value).__name__, {name: _declared(part) for name, part in parameters}]
@@ -85,7 +98,7 @@ def make_tasks(
     repeats: int,
     quick: bool,
 ) -> list[Task]:
-    """All tasks of the experiments, the first repeat of everything first."""
+    """Return all tasks of the experiments, sorted by experiment and repeat."""
     declared = QUICK_DATASETS if quick else DATASETS
     tasks: list[Task] = []
     if "table1" in names:
@@ -112,12 +125,12 @@ def _table_tasks(
 
 
 def _makes_sense(dataset: Dataset, features: str, method: Method) -> bool:
-    """As vectors, a matrix and its unfoldings are the same numbers: one of them is enough."""
+    """Return False for a method on vectors with a feature type that has the same vectors."""
     return method.form == "matrices" or dataset.pixel_features is not None or features == "vector"
 
 
 def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
-    """The paper's, unless the embedded one, or embedded ones alone, are asked for or at hand."""
+    """Return the paper's data set, or the embedded one if only embedded ones are asked for."""
     real, embedded = SENSITIVITY.dataset, SENSITIVITY.embedded_dataset
     if real in datasets and not quick:
         return real
@@ -136,12 +149,14 @@ def _sensitivity_tasks(
     ]
 
 
-def choose(name: str, given: Sequence[str] | str | None, known: Iterable[str]) -> list[str] | None:
-    """The names that were given, each known and once; None where none were.
+def choose_names(
+    name: str, given: Sequence[str] | str | None, known: Iterable[str]
+) -> list[str] | None:
+    """Check that names are known, and return each once; None if none are given.
 
     Examples
     --------
-    >>> choose("methods", ["euc", "euc"], METHODS)
+    >>> choose_names("methods", ["euc", "euc"], METHODS)
     ['euc']
     """
     if given is None:

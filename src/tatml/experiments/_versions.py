@@ -1,4 +1,4 @@
-"""What made a record: versions of the libraries, and of this one to the commit."""
+"""The versions that a record was made with: the libraries, and the commit of this one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 import scipy
 import sklearn
 
-__all__ = ["versions"]
+__all__ = ["collect_versions"]
 
 
-def versions() -> dict[str, Any]:
-    """Names and versions; the commit is None where the source is not in a repository of its own.
+def collect_versions() -> dict[str, Any]:
+    """Return names and versions; the commit is None if the source is not in its own repository.
 
     Examples
     --------
-    >>> sorted(versions())
+    >>> sorted(collect_versions())
     ['commit', 'cores', 'machine', 'numpy', 'python', 'scikit-learn', 'scipy', 'tatml']
     """
     from .. import __version__

@@ -1,4 +1,4 @@
-"""Parts that methods are built of, and what can be asked of any of them once it is fitted."""
+"""Parts that methods are built of, and functions that work on every fitted method."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from .._data.blocks import Blocks, as_blocks
+from .._estimators.maz import search_threshold
 from ..features import Vectorize
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
 
 
 def matched_size(row_counts: Sequence[int]) -> int:
-    """The p whose p(p + 1) is nearest to Σ n_m (n_m + 1): as many numbers in W as TATML has.
+    """Return the p whose p(p + 1) is nearest to Σ n_m (n_m + 1).
+
+    A p × p matrix then has about as many free entries as the matrices of TATML together.
 
     Examples
     --------
@@ -40,7 +43,7 @@ def matched_size(row_counts: Sequence[int]) -> int:
 
 
 class MatchedPCA(TransformerMixin, BaseEstimator):
-    """Vectors of all blocks, reduced to the size that `matched_size` says."""
+    """PCA of the vectors of all blocks to the size that `matched_size` returns."""
 
     def fit(self, X: Blocks, y: Any = None) -> Self:
         """Find the principal components of the vectors."""
@@ -51,19 +54,19 @@ class MatchedPCA(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Blocks) -> NDArray[np.float64]:
-        """The leading principal components, shape (n_samples, p)."""
+        """Return the leading principal components, shape (n_samples, p)."""
         return self.pca_.transform(self.vectorize_.transform(X))
 
 
 class ThresholdSearch(TransformerMixin, BaseEstimator):
-    """The best of several fixed thresholds, each with its own search over C on the same folds.
+    """Search over fixed thresholds, each with its own search over C on the same folds.
 
     Parameters
     ----------
     estimator : TATMLCV
-        What searches over C.
+        The search over C.
     thresholds : sequence of float
-        In the units of `pair_distance`.
+        The candidates, in the units of `pair_distance`.
     """
 
     def __init__(self, estimator: Any, thresholds: Sequence[float]):
@@ -71,29 +74,31 @@ class ThresholdSearch(TransformerMixin, BaseEstimator):
         self.thresholds = thresholds
 
     def fit(self, X: Blocks, y: NDArray, groups: NDArray | None = None) -> Self:
-        """Search each threshold, and keep the best."""
-        searches = [
-            clone(self.estimator).set_params(threshold=threshold).fit(X, y, groups)
-            for threshold in self.thresholds
-        ]
-        scores = [search.best_score_ for search in searches]
-        best = int(np.argmax(scores))
+        """Search over C for each threshold, and keep the best."""
+        searches = {}
+
+        def score(threshold: float) -> float:
+            search = clone(self.estimator).set_params(threshold=threshold)
+            searches[threshold] = search.fit(X, y, groups)
+            return search.best_score_
+
+        best, scores = search_threshold(self.thresholds, score)
         self.best_estimator_, self.best_score_ = searches[best], scores[best]
-        self.best_params_ = {
-            "C": self.best_estimator_.best_params_["C"],
-            "threshold": float(self.thresholds[best]),
-        }
+        self.best_params_ = {"C": searches[best].best_params_["C"], "threshold": float(best)}
         return self
 
     def transform(self, X: Blocks) -> NDArray[np.float64]:
-        """Embed samples with the best."""
+        """Embed samples with the best metric."""
         return self.best_estimator_.transform(X)
 
 
 def fit_in_training_half(
     estimator: Any, X: Blocks, y: NDArray, groups: NDArray | None = None, folds: int = 5
 ) -> Any:
-    """Fit an estimator of `METHODS`; with groups, no group is on both sides of a fold or a pair."""
+    """Fit an estimator of `METHODS`.
+
+    With groups, no group is on both sides of a fold, and no pair joins samples of one group.
+    """
     if groups is None:
         return estimator.fit(X, y)
     parameters = {}
@@ -112,14 +117,14 @@ def fit_in_training_half(
 
 
 def embed(fitted: Any, X: Blocks) -> NDArray[np.float64]:
-    """The samples where their Euclidean distance is the one that was learnt."""
+    """Map samples to vectors whose Euclidean distance is the learnt distance."""
     if hasattr(fitted, "param_grid"):
         return fitted.best_estimator_[:-1].transform(X)
     return fitted.transform(X)
 
 
 def learner_of(fitted: Any) -> Any:
-    """The estimator that learnt the metric, inside searches and pipelines."""
+    """Return the estimator that learnt the metric, from inside searches and pipelines."""
     if hasattr(fitted, "param_grid"):
         steps = fitted.best_estimator_.named_steps
         return steps.get("metric", fitted.best_estimator_[-1])
@@ -129,7 +134,7 @@ def learner_of(fitted: Any) -> Any:
 
 
 def chosen_parameters(fitted: Any) -> dict[str, Any]:
-    """What the search chose, by plain names; empty where there was none."""
+    """Return the parameters that a search chose, without prefixes; empty without a search."""
     source = fitted[-1] if hasattr(fitted, "steps") else fitted
     chosen = getattr(source, "best_params_", {})
     return {name.rpartition("__")[2]: _plain(value) for name, value in chosen.items()}

@@ -1,14 +1,14 @@
 "use strict";
 
-// Tables sort by a press on a column's title and filter by value or by words. Text comes into the
-// page through textContent alone, so that nothing in the records can become an element.
+// A click on a column's title sorts the table; selects and a search box filter its rows. Text is
+// inserted by textContent only, so that nothing in the records can become an element.
 
 (() => {
   document.documentElement.classList.add("js");
 
   const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
-  // The typographic minus is read as the plain one; what is no number goes last.
+  // The minus sign is read as a hyphen; missing numbers are sorted last.
   const numberOf = (cell) => Number.parseFloat(textOf(cell).replace("\u2212", "-"));
 
   function compare(a, b, numeric) {

@@ -1,4 +1,4 @@
-"""From a declared data set to samples: load, describe, keep on disk, take a feature type."""
+"""From a declared data set to samples: load, extract features, keep them on disk, select some."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from .._data.blocks import Blocks
 from ..datasets._folder import FOLDER_VARIABLE
 from ..features import CovarianceDescriptor, LogEuclidean, Unfold
 from ._settings import Dataset
+from ._store import unfinished_file
 
 __all__ = [
     "Folder",
-    "Samples",
+    "DatasetSamples",
     "data_digest",
     "digest_of",
-    "extract",
+    "extract_features",
     "has_folder",
     "load_images",
-    "samples_of",
+    "read_samples",
 ]
 
 
@@ -38,25 +39,25 @@ Folder = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Samples with their classes, and the objects they are views of or None."""
+class DatasetSamples:
+    """Samples with their classes, and with the objects they show or None."""
 
     X: Blocks
     y: NDArray[np.intp]
     groups: NDArray[np.intp] | None
 
-    def take(self, rows: NDArray[np.intp]) -> Samples:
-        """Some of them."""
+    def take(self, rows: NDArray[np.intp]) -> DatasetSamples:
+        """Return the samples of some rows."""
         groups = None if self.groups is None else self.groups[rows]
         X = Blocks(*(array[rows] for array in self.X.arrays))
-        return Samples(X, self.y[rows], groups)
+        return DatasetSamples(X, self.y[rows], groups)
 
     def __len__(self) -> int:
         return len(self.y)
 
 
 def digest_of(value: Any) -> str:
-    """Twelve characters that stand for what is declared.
+    """Return twelve characters that identify a declaration.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def digest_of(value: Any) -> str:
 
 
 def data_digest(dataset: Dataset) -> str:
-    """Stands for all that the samples depend on: titles and splits do not count."""
+    """Return the digest of all that the samples depend on, so not of titles and splits."""
     declared = asdict(dataset)
     for name in ("name", "title", "split", "features"):
         declared.pop(name)
@@ -76,12 +77,12 @@ def data_digest(dataset: Dataset) -> str:
 
 
 def has_folder(given: Folder) -> bool:
-    """Whether a folder of data is given, or named by TATML_DATA; an empty name is none."""
+    """Return whether a folder of data is given, or named by TATML_DATA and not empty."""
     return given is not None or bool(os.environ.get(FOLDER_VARIABLE))
 
 
 def load_images(dataset: Dataset, folder: Folder) -> Bunch:
-    """What the loader gives, with at most `most_per_class` images of a class."""
+    """Load a data set, with at most `most_per_class` images per class."""
     options = dict(dataset.options)
     if not dataset.embedded:
         options["folder"] = folder
@@ -97,8 +98,8 @@ def _first_of_each_class(target: NDArray[np.intp], count: int) -> NDArray[np.int
     return np.sort(np.concatenate(members))
 
 
-def extract(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 1) -> Path:
-    """The file with all blocks of the samples; it is made where it is not there yet."""
+def extract_features(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 1) -> Path:
+    """Return the file with all blocks of the samples; it is made if it does not exist."""
     path = cache / f"{dataset.dataset}-{data_digest(dataset)}.npz"
     if path.exists():
         return path
@@ -106,16 +107,14 @@ def extract(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 1) -> Pat
     arrays = {f"block{m}": array for m, array in enumerate(_blocks_of(dataset, data.images, jobs))}
     objects = data.groups if dataset.dataset == "eth80" else np.arange(0)
     cache.mkdir(parents=True, exist_ok=True)
-    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
-    with open(unfinished, "wb") as file:
+    savez: Callable[..., None] = np.savez  # its annotation takes any name for allow_pickle
+    with unfinished_file(path) as unfinished, open(unfinished, "wb") as file:
         savez(file, y=data.target, groups=objects, **arrays)
-    os.replace(unfinished, path)  # a file of that name is always whole
     return path
 
 
 def _blocks_of(dataset: Dataset, images: NDArray, jobs: int) -> list[NDArray[np.floating]]:
-    if dataset.pixel_features is None:  # a matrix, its other unfolding, all entries in a row
+    if dataset.pixel_features is None:  # both unfoldings, then all entries as a vector
         return [*Unfold().fit_transform(images).arrays, images.reshape(len(images), -1)]
     descriptor = CovarianceDescriptor(
         dataset.pixel_features, scales=dataset.scales, diagonal=dataset.diagonal, n_jobs=jobs
@@ -129,12 +128,12 @@ def _read(path: str) -> dict[str, NDArray]:
         return dict(file)
 
 
-def samples_of(dataset: Dataset, features: str, path: str | Path) -> Samples:
-    """The samples of a file of `extract`, as one feature type.
+def read_samples(dataset: Dataset, features: str, path: str | Path) -> DatasetSamples:
+    """Read a file of `extract_features` as one feature type.
 
-    Objects are known to a split by object only: a random half is blind to them, as in the paper.
+    The objects are known to a split by object only: a random half ignores them, as in the paper.
     """
     stored = _read(os.fspath(path))
     blocks = Blocks(*(stored[f"block{m}"] for m in dict(dataset.features)[features]))
     groups = stored["groups"] if dataset.split == "objects" else None
-    return Samples(blocks, stored["y"], groups)
+    return DatasetSamples(blocks, stored["y"], groups)

@@ -1,4 +1,4 @@
-"""Pieces of a page: tables, figures, lists. All text that comes in here is escaped here."""
+"""Elements of the page: tables, figures, lists. They escape all text that they are given."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ from math import isfinite, nan
 from string import Template
 from typing import Literal
 
-__all__ = ["Column", "Figure", "Table", "Value", "embed", "fill_page", "number", "paragraphs"]
+__all__ = [
+    "Column",
+    "HtmlFigure",
+    "HtmlTable",
+    "Tone",
+    "Value",
+    "collapsible",
+    "data_uri",
+    "figure_grid",
+    "fill_page",
+    "item_list",
+    "paragraphs",
+]
 
-MINUS = "\N{MINUS SIGN}"
 Tone = Literal["", "up", "down"]
 
 
@@ -25,15 +36,15 @@ class Value:
     Parameters
     ----------
     text : str
-        What is shown.
+        The text that is shown.
     number : float
-        What it is sorted by in a numeric column; NaN goes last.
+        The sort key in a numeric column; NaN goes last.
     note : str
         A second, smaller line.
     best : bool
-        Whether it is set in bold and underlined.
+        Whether it is bold and underlined.
     tone : {"", "up", "down"}
-        A colour beside what the text says already.
+        A colour that repeats what the text says.
     """
 
     text: str
@@ -45,7 +56,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, whether it holds numbers, whether rows can be chosen by it."""
+    """A column: its title, and whether it has numbers, a filter, or text in a code font."""
 
     title: str
     numeric: bool = False
@@ -54,23 +65,23 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table that sorts and filters.
+class HtmlTable:
+    """A table that can be sorted and filtered.
 
     Parameters
     ----------
     name : str
-        Unique in the page: a short word.
+        A short word, unique on the page.
     title, remark : str
-        What stands above it.
+        The title and a remark below it.
     columns : sequence of Column
-        The first one holds the titles of the rows.
+        The first one contains the titles of the rows.
     rows : sequence of sequences of Value
-        One value a column.
+        One value per column.
     marked : set of int
-        The rows set apart, those of the fixed configuration.
+        The rows that are shaded, those of the fixed configuration.
     tools : bool
-        Whether rows can be chosen; a short table needs no search.
+        Whether the table has filters and a search box; short tables need none.
     """
 
     name: str
@@ -82,7 +93,7 @@ class Table:
     tools: bool = True
 
     def html(self) -> str:
-        """The table with its title, its place for filters and the box that it scrolls in."""
+        """Return the table with its title, room for its filters, and a box to scroll in."""
         title = escape(self.title)
         remark = f"<small>{escape(self.remark)}</small>" if self.remark else ""
         head = "".join(_header(column) for column in self.columns)
@@ -136,17 +147,17 @@ def _cell(value: Value, column: Column, *, first: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture in the page.
+class HtmlFigure:
+    """A picture on the page.
 
     Parameters
     ----------
     source : str
         A data URI.
     alternative, caption : str
-        What it shows, for those who do not see it; what stands below it.
+        The description for readers who do not see it, and the text below it.
     drawing : bool
-        Whether it is drawn on white, so that it may be turned over on a dark page.
+        Whether it is drawn on white, so that a dark page may invert its colours.
     """
 
     source: str
@@ -155,7 +166,7 @@ class Figure:
     drawing: bool = True
 
     def html(self) -> str:
-        """The figure with its caption."""
+        """Return the figure with its caption."""
         kind = ' class="drawing"' if self.drawing else ""
         return (
             f'<figure><img{kind} src="{escape(self.source)}" alt="{escape(self.alternative)}">\n'
@@ -163,42 +174,28 @@ class Figure:
         )
 
 
-def embed(content: bytes, kind: str) -> str:
-    """A data URI of a picture, kind `image/png` or `image/svg+xml`."""
+def data_uri(content: bytes, kind: str) -> str:
+    """Return a picture of kind `image/png` or `image/svg+xml` as a data URI."""
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def number(value: float, digits: int = 2, *, signed: bool = False) -> str:
-    """A number with a true minus sign, or a dash where there is none.
-
-    Examples
-    --------
-    >>> number(-0.25), number(1.0, 1, signed=True), number(float("nan"))
-    ('−0.25', '+1.0', '–')
-    """
-    if not isfinite(value):
-        return "–"
-    value = round(value, digits) + 0.0  # no minus before a zero
-    return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", MINUS)
-
-
 def paragraphs(texts: Iterable[str]) -> str:
-    """Each text in a paragraph."""
+    """Return each text as a paragraph."""
     return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
-def bullets(texts: Iterable[str]) -> str:
-    """The texts as a list."""
+def item_list(texts: Iterable[str]) -> str:
+    """Return the texts as a list."""
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
 
-def figures(many: Iterable[Figure]) -> str:
-    """Figures side by side, as many as there is room for."""
+def figure_grid(many: Iterable[HtmlFigure]) -> str:
+    """Return figures side by side, as many as there is room for."""
     return '<div class="figures">\n' + "\n".join(figure.html() for figure in many) + "\n</div>"
 
 
 def section(name: str, title: str, *parts: str) -> str:
-    """A section with its heading; empty where there is nothing in it."""
+    """Return a section with its heading, or nothing if it is empty."""
     inside = "\n".join(part for part in parts if part)
     if not inside:
         return ""
@@ -208,21 +205,21 @@ def section(name: str, title: str, *parts: str) -> str:
     )
 
 
-def fold(summary: str, *parts: str) -> str:
-    """Something long, closed at first."""
+def collapsible(summary: str, *parts: str) -> str:
+    """Return a long part that is closed until the reader opens it."""
     inside = "\n".join(parts)
     return f"<details>\n<summary>{escape(summary)}</summary>\n{inside}\n</details>"
 
 
 def fill_page(title: str, lead: str, sections: dict[str, tuple[str, str]], footer: str) -> str:
-    """The whole page: sections maps a name to (title, HTML); lead and footer are HTML."""
+    """Return the whole page: `sections` maps a name to (title, HTML); lead and footer are HTML."""
     kept = {name: pair for name, pair in sections.items() if pair[1]}
     links = "".join(f'<li><a href="#{name}">{escape(t)}</a></li>' for name, (t, _) in kept.items())
-    script = asset("script.js").strip()
+    script = read_asset("script.js").strip()
     digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
-    return Template(asset("template.html")).substitute(
+    return Template(read_asset("template.html")).substitute(
         title=escape(title),
-        style=asset("style.css").strip(),
+        style=read_asset("style.css").strip(),
         script=script,
         script_hash="sha256-" + base64.b64encode(digest).decode("ascii"),
         lead=lead,
@@ -232,7 +229,7 @@ def fill_page(title: str, lead: str, sections: dict[str, tuple[str, str]], foote
     )
 
 
-def asset(name: str) -> str:
-    """The text of a file that ships with the package."""
-    folder = resources.files("tatml.experiments") / "assets"
+def read_asset(name: str) -> str:
+    """Return the text of a file that ships with the package."""
+    folder = resources.files("tatml.experiments._report") / "assets"
     return (folder / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The plots of the report: small drawings that stay readable on a phone, as SVG in data URIs."""
+"""The plots of the page: SVG in data URIs, small enough for a phone."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plotting import _pyplot
-from ._report_data import (
-    FIXED_NAME,
-    Cell,
-    Record,
-    Results,
-    Score,
-    as_number,
-    cell_of,
-    method_title,
-    numbers_of,
-    text,
-)
-from ._report_html import Figure, embed, number
+from ...plotting import _pyplot
+from .._cells import FIXED, Cell, Scores, cell_of, method_title, printed_numbers
+from .._format import format_number
+from .._standings import deviation, mean
+from .._store import Record
+from .html import HtmlFigure, data_uri
+from .results import Results, as_number, word_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 __all__ = ["accuracy_figures", "sensitivity_figures"]
 
-WIDTH = 4.6  # inches: on a phone this is about one to one
+WIDTH = 4.6  # width of a plot in inches, about its size on a phone
 STYLE = {
     "font.size": 9,
     "svg.fonttype": "path",
@@ -38,8 +31,8 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-OURS, FIXED, PAPER = "#0072b2", "#d55e00", "#222222"
-# Told apart without colour: marker and line differ from one method to the next.
+OUR_COLOUR, FIXED_COLOUR, PAPER_COLOUR = "#0072b2", "#d55e00", "#222222"
+# Colour, marker and line of each method, so that they can be told apart without colour.
 LOOKS = [
     ("#d55e00", "o", "-"),
     ("#0072b2", "s", "--"),
@@ -51,12 +44,12 @@ LOOKS = [
 
 
 def drawing_style() -> AbstractContextManager[None]:
-    """A context in which drawings look alike."""
+    """Return the context that gives all plots the same style."""
     return _pyplot().rc_context(STYLE)
 
 
 def new_figure(height: float, n_rows: int = 1) -> tuple[Drawing, NDArray[np.object_]]:
-    """A figure without a window, and its axes."""
+    """Return a figure without a window, and its axes."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Drawing
 
@@ -65,67 +58,74 @@ def new_figure(height: float, n_rows: int = 1) -> tuple[Drawing, NDArray[np.obje
     return figure, figure.subplots(n_rows, 1, sharex=n_rows > 1, squeeze=False)[:, 0]
 
 
+def set_title(figure: Drawing, cell: Cell) -> None:
+    """Write the title of a cell over the whole width, because the labels take part of the axes."""
+    figure.suptitle(shorten(cell.title, 58), x=0.01, ha="left", fontsize=10)
+
+
 def as_svg(figure: Drawing) -> str:
-    """The drawing as a data URI, the same bytes for the same drawing."""
+    """Return a plot as a data URI, with the same bytes for the same plot."""
     content = io.BytesIO()
     figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
-    return embed(content.getvalue(), "image/svg+xml")
+    return data_uri(content.getvalue(), "image/svg+xml")
 
 
-def accuracy_figures(results: Results, cells: Iterable[Cell]) -> list[Figure]:
-    """For each cell the methods with their means, error bars and printed numbers."""
+def accuracy_figures(results: Results, cells: Iterable[Cell]) -> list[HtmlFigure]:
+    """Plot the methods of each cell with means, error bars and printed numbers."""
     with drawing_style():
         return [_accuracy(results.scores[cell], cell) for cell in cells]
 
 
-def _accuracy(scores: dict[str, Score], cell: Cell) -> Figure:
-    paper = numbers_of(cell)
-    methods = sorted(scores, key=lambda method: scores[method].mean)
+def _accuracy(scores: dict[str, Scores], cell: Cell) -> HtmlFigure:
+    paper = printed_numbers(cell)
+    means = {method: mean(own) for method, own in scores.items()}
+    methods = sorted(scores, key=means.__getitem__)
     figure, (ax,) = new_figure(0.9 + 0.24 * len(methods))
     for place, method in enumerate(methods):
-        score = scores[method]
-        colour, marker = (FIXED, "D") if method == FIXED_NAME else (OURS, "o")
-        spread = np.nan_to_num(score.deviation)
+        colour, marker = (FIXED_COLOUR, "D") if method == FIXED else (OUR_COLOUR, "o")
+        spread = np.nan_to_num(deviation(scores[method]))
         style = {"color": colour, "markersize": 5, "capsize": 3, "linewidth": 1.4}
-        ax.errorbar(score.mean, place, xerr=spread, fmt=marker, **style)
+        ax.errorbar(means[method], place, xerr=spread, fmt=marker, **style)
         if method in paper:
-            ax.plot(paper[method], place, "|", color=PAPER, markersize=12, markeredgewidth=2.2)
+            ax.plot(
+                paper[method], place, "|", color=PAPER_COLOUR, markersize=12, markeredgewidth=2.2
+            )
     ax.set_yticks(range(len(methods)), [shorten(method_title(method)) for method in methods])
     for label, method in zip(ax.get_yticklabels(), methods, strict=True):
-        label.set_fontweight("bold" if method == FIXED_NAME else "normal")
+        label.set_fontweight("bold" if method == FIXED else "normal")
     ax.set_ylim(-0.7, len(methods) - 0.3)
     ax.grid(axis="x", color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.set_xlabel("accuracy, %")
-    ax.set_title(shorten(cell.title, 50), fontsize=10, loc="left")
+    set_title(figure, cell)
     listed = "; ".join(
-        f"{method_title(method)} {number(scores[method].mean)}"
-        + (f" (paper {number(paper[method])})" if method in paper else "")
+        f"{method_title(method)} {format_number(means[method])}"
+        + (f" (paper {format_number(paper[method])})" if method in paper else "")
         for method in reversed(methods)
     )
-    bars = "dots: means of our repeats, bars: one standard deviation"
-    caption = f"{cell.title}: {bars}{', upright strokes: the paper' if paper else ''}."
-    return Figure(as_svg(figure), f"Accuracy in per cent, {cell.title}: {listed}.", caption)
+    bars = "Dots: means over our repeats; bars: one standard deviation"
+    caption = f"{cell.title}. {bars}{'; vertical lines: the paper' if paper else ''}."
+    return HtmlFigure(as_svg(figure), f"Accuracy in per cent, {cell.title}: {listed}.", caption)
 
 
 def shorten(name: str, most: int = 28) -> str:
-    """A name that leaves room for the plot, without mathematics in it."""
+    """Shorten a name to leave room for the plot, and escape the $ of mathematics."""
     return (name if len(name) <= most else name[: most - 1] + "…").replace("$", r"\$")
 
 
-# Sensitivity: one curve a method over the decades of one parameter
+# Sensitivity: one curve per method over the values of one parameter
 
 LABELS = {
     "c0": "c0, weight of the threshold's prior",
     "mu0": "μ0, prior of the squared threshold",
     "b0": "b0, fixed squared threshold",
     "C": "c, weight of the pairs",
-    "n_pairs": "pairs a class",
+    "n_pairs": "number of pairs per class",
 }
 
 
-def sensitivity_figures(records: Sequence[Record]) -> list[Figure]:
-    """Accuracy and b0 over the values of each parameter that was moved alone."""
+def sensitivity_figures(records: Sequence[Record]) -> list[HtmlFigure]:
+    """Plot accuracy and b0 over the values of each parameter that was moved alone."""
     studies: dict[tuple[Cell, str], list[Record]] = {}
     for record in records:
         moved = (record.get("setting") or {}).get("moves")
@@ -136,12 +136,12 @@ def sensitivity_figures(records: Sequence[Record]) -> list[Figure]:
 
 
 def curves(group: Sequence[Record], parameter: str, key: str) -> dict[str, np.ndarray]:
-    """By method: rows of (value of the parameter, mean, standard deviation) of a key."""
+    """Return rows of (value of the parameter, mean, standard deviation) of a field, by method."""
     found: dict[str, dict[float, list[float]]] = {}
     for record in group:
         value = as_number(record.get(key))
         if np.isfinite(value):
-            by_value = found.setdefault(text(record, "method"), {})
+            by_value = found.setdefault(word_of(record, "method"), {})
             by_value.setdefault(as_number(record["setting"].get(parameter)), []).append(value)
     return {
         method: np.array([[x, np.mean(v), np.std(v)] for x, v in sorted(by_value.items())])
@@ -149,7 +149,7 @@ def curves(group: Sequence[Record], parameter: str, key: str) -> dict[str, np.nd
     }
 
 
-def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> Figure:
+def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> HtmlFigure:
     figure, axes = new_figure(4.6, n_rows=2)
     accuracy, thresholds = (curves(group, parameter, key) for key in ("accuracy", "b0"))
     methods = list(dict.fromkeys([*accuracy, *thresholds]))
@@ -158,22 +158,23 @@ def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> Figure:
         style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4}
         for ax, found in zip(axes, (accuracy, thresholds), strict=True):
             if method in found:
-                x, mean, spread = found[method].T
-                ax.plot(x, mean, label=shorten(method_title(method)), **style)
-                ax.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
+                x, middle, spread = found[method].T
+                ax.plot(x, middle, label=shorten(method_title(method)), **style)
+                ax.fill_between(x, middle - spread, middle + spread, color=colour, alpha=0.12, lw=0)
     name = LABELS.get(parameter, parameter)
     axes[0].set(ylabel="accuracy, %")
-    axes[0].set_title(shorten(cell.title, 50), fontsize=10, loc="left")
+    set_title(figure, cell)
     axes[1].set(ylabel="b0", xlabel=shorten(name, 50), yscale="log", xscale="log")
     for ax in axes:
         ax.grid(color="#dddddd", linewidth=0.7)
     axes[0].legend(fontsize=8, frameon=False)
+    ends = {method: (rows[:, 1].min(), rows[:, 1].max()) for method, rows in accuracy.items()}
     summary = "; ".join(
-        f"{method_title(method)} from {number(rows[:, 1].min())} to {number(rows[:, 1].max())}"
-        for method, rows in accuracy.items()
+        f"{method_title(method)} from {format_number(low)} to {format_number(high)}"
+        for method, (low, high) in ends.items()
     )
     caption = (
         f"{cell.title}: accuracy (above) and b0 (below) over {name}; bands: standard deviations."
     )
     alternative = f"Accuracy over {name}, {cell.title}: {summary} per cent."
-    return Figure(as_svg(figure), alternative, caption)
+    return HtmlFigure(as_svg(figure), alternative, caption)

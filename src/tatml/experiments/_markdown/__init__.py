@@ -1,0 +1,1 @@
+"""table1.md and sensitivity.md: the results as tables in Markdown."""
