@@ -256,7 +256,7 @@ def _add_reproduce(commands: Commands) -> None:
         "--repeats", type=_count, metavar="N", help="random halves (5; 2 with --quick)"
     )
     parser.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (1)")
-    parser.add_argument("--quick", action="store_true", help="a small form, in minutes")
+    parser.add_argument("--quick", action="store_true", help="a small form on embedded data: about one minute on two cores")
     parser.add_argument(
         "--no-pictures", action="store_true", help="tables and the report's plots only"
     )
