@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return OUTPUT_CLOSED
     except KeyboardInterrupt:
-        again = "; the same command continues" if options.name == "reproduce" else ""
+        again = "; the same command goes on where it stopped" if options.name == "reproduce" else ""
         print(f"tatml: interrupted{again}", file=sys.stderr)
         return INTERRUPTED
     except EXPECTED_ERRORS as error:
