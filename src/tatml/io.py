@@ -89,7 +89,7 @@ class Model:
     >>> from tatml import Euclidean
     >>> from tatml.io import Model
     >>> Model(Euclidean().fit([[0.0], [1.0], [3.0]], [0, 0, 1]), {"version": "1.0"})
-    Model(Euclidean, n_features=1, threshold=2.01, version='1.0')
+    Model(Euclidean, n_features=1, threshold=1.7, version='1.0')
     """
 
     estimator: Any
