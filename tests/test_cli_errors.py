@@ -62,7 +62,7 @@ WRONG_TABLES = [
     ('a,b,y\n1,"2,0\n', ", line 2: expected a closing quotation mark, got the end of the file"),
     ('a,b,y\n1,"2"3,0\n', ", line 2: expected comma-separated values, got text that is none"),
     ("a,b,kind\n1,2,0.5\n2,3,1.25\n", ": expected classes in the column 'kind', got 2 different"),
-    ("a,b,y\n1,2,0\n2,3,0\n", ": y: expected"),
+    ("a,b,y\n1,2,0\n2,3,0\n", ", column 'y': expected"),
     (",a,y\n0,2,0\n1,3,1\n", ": expected a name for each column, got none for column 1"),
     # Python reads these as numbers; people and other programs do not.
     ("a,b,y\n1,2,0\n2,1_000,1\n", ", line 3, column 'b': expected a finite number, got '1_000'"),
@@ -143,8 +143,8 @@ def test_wrong_pairs(folder, capsys):
         line = failure(capsys, "fit", "small.csv", "--pairs", "pairs.csv", *FIT)
         assert line.startswith(f"tatml fit: error: pairs.csv{expected}"), text
     for text, expected in (
-        ("first,second\n0,1\n", "small.csv: expected the labels of the pairs"),
-        ("first,second,similar\n0,1,1\n", "got 1 class only"),
+        ("first,second\n0,1\n", "error: pairs.csv: expected the labels of the pairs"),
+        ("first,second,similar\n0,1,1\n", "error: pairs.csv, column 'similar': expected similar"),
     ):
         Path("pairs.csv").write_text(text, encoding="utf-8")
         assert expected in failure(capsys, "fit", "small.csv", "--pairs", "pairs.csv", *FIT)

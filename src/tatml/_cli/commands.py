@@ -81,7 +81,7 @@ def evaluate(options: Namespace) -> None:
     if options.train is not None:
         train = require_labels(read_data(options.train, _columns_for(options, model, True)))
         facts["knn"] = measure_neighbours(model.estimator, train, require_labels(data), options.k)
-    with data_errors(data.path):
+    with data_errors(data.path, data.places):
         pairs = evaluation_pairs(data, options.random_state)
         facts["pairs"] = measure_pairs(model.estimator, *pairs, options.random_state)
     facts["pairs"]["drawn"] = data.pairs is None
@@ -101,7 +101,7 @@ def predict(options: Namespace) -> None:
     out = _table_path(options)
     model, data = _model_and_data(options, guess_target=False)
     if data.pairs is not None:
-        with data_errors(data.path):
+        with data_errors(data.path, data.places):
             table = _judge_pairs(model.estimator, data.pairs, data.X)
     elif options.train is not None:
         train = require_labels(read_data(options.train, _columns_for(options, model, True)))
@@ -212,7 +212,7 @@ def _learn(estimator: Any, data: InputData) -> None:
         _learn_from_labels(estimator, data)
         return
     labels = require_pair_labels(data)
-    with data_errors(data.path):
+    with data_errors(data.path, data.places):
         if data.X is None:
             estimator.fit(data.pairs, labels)
         else:
@@ -222,7 +222,7 @@ def _learn(estimator: Any, data: InputData) -> None:
 def _learn_from_labels(estimator: Any, data: InputData) -> None:
     known = require_labels(data)
     try:
-        with data_errors(data.path):
+        with data_errors(data.path, data.places):
             estimator.fit(known.X, known.y, groups=known.groups)
     except ValueError as error:
         if "label type" not in str(error):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,7 @@ __all__ = [
 TextRow = tuple[str, str, str]  # a name, a number and a note, as printed
 THRESHOLD_NOTE = "distances below it mean: same"
 # Messages of the estimators that are about the data, not about a parameter.
-ABOUT_DATA = re.compile(r"(Input )?(X|y|pairs|groups|preprocessor)\b|.*\b(class|classes) only")
+ABOUT_DATA = re.compile(r"(?:Input )?(X|y|pairs|groups|preprocessor)\b(?:: )?")
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,21 @@ class LabelledSamples:
 
 
 @contextmanager
-def data_errors(path: Path) -> Iterator[None]:
-    """Add the name of the file to errors that estimators raise about the data."""
+def data_errors(path: Path, places: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Add the place in a file to errors that estimators raise about the data.
+
+    `places` are the places of y, groups and pairs; without them, errors name the file only.
+    """
     try:
         yield
     except (ValueError, TypeError) as error:
         text = " ".join(str(error).split())
-        if ABOUT_DATA.match(text):
-            raise ValueError(f"{path}: {text}") from error
-        raise
+        about = ABOUT_DATA.match(text)
+        if about is None:
+            raise
+        place = (places or {}).get(about[1])
+        message = f"{path}: {text}" if place is None else f"{place}: {text[about.end() :]}"
+        raise ValueError(message) from error
 
 
 def require_labels(data: InputData) -> LabelledSamples:
@@ -77,7 +83,8 @@ def require_pair_labels(data: InputData) -> NDArray[np.intp]:
     """Return +1 for similar and −1 for dissimilar pairs, or raise an error if none are given."""
     if data.similar is None:
         raise ValueError(
-            f"{data.path}: expected the labels of the pairs: a column or an array similar (or y)"
+            f"{data.pairs_path or data.path}: expected the labels of the pairs: a column or an "
+            "array similar (or y)"
         )
     return np.where(data.similar, 1, -1)
 

@@ -76,6 +76,8 @@ class InputData:
         The names of the columns of X.
     target, groups_name : str or None
         The names of the columns of y and groups.
+    pairs_path : Path or None
+        The CSV file of the pairs, if there is one.
     """
 
     path: Path
@@ -87,6 +89,20 @@ class InputData:
     feature_names: tuple[str, ...] | None = None
     target: str | None = None
     groups_name: str | None = None
+    pairs_path: Path | None = None
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The places of y, groups and pairs, for messages."""
+        if self.pairs_path is not None:
+            column = f"{self.pairs_path}, column {PAIR_COLUMNS[2]!r}"
+            return {"y": column, "pairs": str(self.pairs_path)}
+        names = {"y": self.target, "groups": self.groups_name}
+        return {
+            what: f"{self.path}, column {name!r}"
+            for what, name in names.items()
+            if name is not None
+        }
 
 
 def read_data(
@@ -160,7 +176,7 @@ def _with_pairs(data: InputData, path: Path) -> InputData:
     similar = None
     if PAIR_COLUMNS[2] in table.names:
         similar = np.array([_same(*cell) for cell in table.cells(PAIR_COLUMNS[2])])
-    return replace(data, pairs=np.stack(index, axis=1), similar=similar)
+    return replace(data, pairs=np.stack(index, axis=1), similar=similar, pairs_path=path)
 
 
 def _sample_numbers(table: CsvTable, name: str, n_samples: int) -> NDArray[np.intp]:
