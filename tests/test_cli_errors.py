@@ -19,6 +19,7 @@ SMALL = "a,b,y\n1,2,0\n2,3,1\n3,4,0\n4,6,1\n"
 ROWS = np.arange(12.0).reshape(4, 3) ** 2
 CLASSES = np.array([0, 1, 0, 1])
 FIT = ["--out", "model.skops"]
+POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, links and permissions of POSIX")
 
 
 @pytest.fixture
@@ -201,6 +202,7 @@ def test_wrong_archives(folder, capsys):
         assert expected in failure(capsys, "fit", "data.npz", *FIT, *options)
 
 
+@POSIX
 def test_wrong_files(folder, capsys):
     Path("folder.csv").mkdir()
     os.mkfifo("pipe.csv")
@@ -233,13 +235,11 @@ def test_wrong_models(folder, capsys):
     assert "got no such file" in failure(capsys, "evaluate", "none.skops", "small.csv")
 
 
-def test_a_model_of_another_version_warns(folder, capsys, monkeypatch):
-    monkeypatch.setattr(io, "__version__", "0.0.9")
-    io.save_model(fitted(), "model.skops")
-    monkeypatch.undo()
-    os.chdir(folder)
+def test_a_model_of_another_version_warns(folder, capsys):
+    content = {"format": io.FORMAT, "metadata": {"version": "0.0.9"}, "estimator": fitted()}
+    skops.dump(content, "model.skops")
     write_wine("test.csv", TEST)
-    assert run("evaluate", "model.skops", "test.csv") == 0
+    assert run("transform", "model.skops", "test.csv", "--out", "out.csv") == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert "tatml: warning: model.skops: saved by tatml 0.0.9, and this is tatml" in line
 
@@ -309,6 +309,7 @@ def test_nothing_is_overwritten_unasked(folder, capsys):
     assert sorted(os.listdir(folder)) == ["fitted.skops", "small.csv", "wine.csv"]
 
 
+@POSIX
 def test_wrong_names_of_outputs(folder, capsys):
     Path("folder.skops").mkdir()
     os.mkfifo("pipe.skops")
@@ -325,6 +326,7 @@ def test_wrong_names_of_outputs(folder, capsys):
     assert os.readlink("dangling.skops") == "missing.skops"
 
 
+@POSIX
 def test_a_link_stays_and_its_target_changes(folder):
     os.mkdir("store")
     Path("store/model.skops").write_text("mine", encoding="utf-8")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
@@ -57,7 +59,8 @@ TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
     for kind in (*ESTIMATORS.values(), Blocks, Result, Newton, Dykstra, *SPLITTERS)
 )
-ARRAY_TYPES = (np.ndarray, np.bool_, np.int32, np.int64, np.uint64, np.float32, np.float64)
+INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+ARRAY_TYPES = (np.ndarray, np.bool_, *INTEGERS, np.float16, np.float32, np.float64, np.str_)
 # The types that each kind of node in a skops file may create.
 NODE_TYPES: dict[str, frozenset[str]] = {
     "DictNode": frozenset({"builtins.dict"}),
@@ -171,8 +174,15 @@ def write_model(
     model = Model(saved, {**(metadata or {}), **facts})
     _check_metadata(model)
     content = {"format": FORMAT, "metadata": model.metadata, "estimator": saved}
+    packed = BytesIO()
+    skops.dump(content, packed, compression=zipfile.ZIP_DEFLATED)
+    problem = _content_problem(packed, max_bytes=sys.maxsize)
+    if problem is not None:
+        raise ValueError(
+            f"estimator: expected one that can be loaded again, got one that {problem}"
+        )
     with written_atomically(path, overwrite) as file:
-        skops.dump(content, file, compression=zipfile.ZIP_DEFLATED)
+        file.write(packed.getbuffer())
     return model
 
 
