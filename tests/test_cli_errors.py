@@ -239,7 +239,8 @@ def test_a_model_of_another_version_warns(folder, capsys):
     content = {"format": io.FORMAT, "metadata": {"version": "0.0.9"}, "estimator": fitted()}
     skops.dump(content, "model.skops")
     write_wine("test.csv", TEST)
-    assert run("transform", "model.skops", "test.csv", "--out", "out.csv") == 0
+    options = ["--target", "cultivar", "--out", "out.csv"]
+    assert run("transform", "model.skops", "test.csv", *options) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert "tatml: warning: model.skops: saved by tatml 0.0.9, and this is tatml" in line
 

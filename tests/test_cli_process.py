@@ -103,8 +103,9 @@ def test_a_reader_that_goes_away_is_no_error(processes, folder):
 
 
 SLOW = """
-import time
+import signal, time
 from tatml._cli import commands
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells switch it off in the background
 def slow(*_):
     print("ready", flush=True)
     time.sleep(60)
@@ -123,10 +124,14 @@ def test_an_interrupted_process(processes):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full of Linux")
-def test_an_output_that_cannot_be_printed(processes):
+def test_an_output_that_cannot_be_printed(processes, folder):
     settings = {"out": "/dev/full", "at_once": False}
-    assert processes.run("transform", "fitted.skops", "many.npz", **settings) == 1
-    assert error_line() == "tatml transform: error: [Errno 28] No space left on device"
+    for arguments in (
+        ["transform", "fitted.skops", "many.npz"],  # fails while it prints
+        ["fit", "wine.csv", "--out", str(folder / "out.skops")],  # fails when it ends
+    ):
+        assert processes.run(*arguments, **settings) == 1
+        assert error_line() == f"tatml {arguments[0]}: error: [Errno 28] No space left on device"
 
 
 # Faults while a file is written

@@ -126,10 +126,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint: str = "") -> int:
     """Print the error as one line and return the exit status."""
-    try:
-        sys.stdout.flush()
-    except OSError:  # the error of the output itself, such as a full disk
-        _discard_output()
     if options.traceback:
         traceback.print_exc()
     text = " ".join(str(error).split()) or type(error).__name__
