@@ -1,26 +1,37 @@
-"""Save a fitted estimator with what is known about it, and load it back without running code.
+"""Save a fitted estimator and load it again without running code from the file.
 
-The format is that of skops, an archive of arrays and plain settings. Unlike a pickle it cannot name
-code to run: on loading, only the types of this package and those that skops knows are made.
+A model is a skops file: an archive of arrays and plain settings. Loading creates only the types
+that a model needs, and checks everything that the file holds. SECURITY.md says what this means.
 """
 
 from __future__ import annotations
 
+import copy
+import json
 import os
-import tempfile
+import sys
 import zipfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
+import sklearn.model_selection
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
+from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
 from ._estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
-from ._optim.result import Result, Status
+from ._estimators.fitted_state import check_fitted_state
+from ._messages import shown
+from ._optim.result import Result
 from ._optim.solvers import Dykstra, Newton
+from ._validation import check_count
 from ._warnings import warn_user
 
 __all__ = ["Model", "load_model", "save_model"]
@@ -31,52 +42,101 @@ ESTIMATORS = {
 }
 EXTENSION = ".skops"
 FORMAT = "tatml model 1"
+# The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
+MAX_BYTES = 2 * 2**30
+# The limit of the description in a skops file; that of a usual model has 50,000 bytes.
+MAX_SCHEMA_BYTES = 2**24
+# Attributes that are not saved: the samples, the pairs, and requests for scikit-learn's routing.
+LEFT_OUT = ("preprocessor", "pairs_", "similar_", "pair_weights_", "_metadata_request")
+
+SPLITTERS = [
+    getattr(sklearn.model_selection, name)
+    for name in sklearn.model_selection.__all__
+    if name.endswith(("Fold", "Split", "Out"))
+]
+# The types of objects that a model may hold.
 TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (*ESTIMATORS.values(), Blocks, Result, Status, Newton, Dykstra)
+    for kind in (*ESTIMATORS.values(), Blocks, Result, Newton, Dykstra, *SPLITTERS)
 )
+INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+ARRAY_TYPES = (np.ndarray, np.bool_, *INTEGERS, np.float16, np.float32, np.float64, np.str_)
+# The types that each kind of node in a skops file may create.
+NODE_TYPES: dict[str, frozenset[str]] = {
+    "DictNode": frozenset({"builtins.dict"}),
+    "ListNode": frozenset({"builtins.list"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "JsonNode": frozenset({"builtins.str"}),
+    "TypeNode": frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.bool"}),
+    "NdArrayNode": frozenset(f"numpy.{kind.__name__}" for kind in ARRAY_TYPES),
+    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
+    "RandomGeneratorNode": frozenset({"numpy.random._generator.Generator"}),
+    "ObjectNode": TRUSTED,
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A fitted estimator and what was saved with it.
 
     Parameters
     ----------
     estimator : fitted estimator
-        One of `ESTIMATORS`.
+        A TATML, TATMLCV, Maz, ITML, GMML, Euclidean, TATMLPairs or PairThreshold.
     metadata : dict
-        What is known about it: plain words, numbers and lists; ``version`` is that of the package
-        that saved it.
+        Words, numbers and lists. `save_model` adds ``version``, the version of this package;
+        ``holds``, the fitted attributes in the file; and ``left_out``, what was not saved.
 
     Examples
     --------
     >>> from tatml import Euclidean
     >>> from tatml.io import Model
-    >>> Model(Euclidean(), {"version": "1.0"}).metadata["version"]
-    '1.0'
+    >>> Model(Euclidean().fit([[0.0], [1.0], [3.0]], [0, 0, 1]), {"version": "1.0"})
+    Model(Euclidean, n_features=1, threshold=1.7, version='1.0')
     """
 
     estimator: Any
     metadata: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        parts = [type(self.estimator).__name__]
+        for name, text in (("n_features_in_", "n_features={}"), ("threshold_", "threshold={:.3g}")):
+            if hasattr(self.estimator, name):
+                parts.append(text.format(getattr(self.estimator, name)))
+        for name in ("version", "holds", "left_out"):
+            if name in self.metadata:
+                parts.append(f"{name}={shown(self.metadata[name])}")
+        return f"Model({', '.join(parts)})"
+
 
 def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = None) -> Path:
-    """Save a fitted estimator; a file that is there is replaced, in one step.
+    """Save a fitted estimator without its training data.
+
+    The file holds the parameters and what was learnt: matrices, the threshold, the history of the
+    solver. It does not hold samples or pairs: `preprocessor`, `pairs_`, `similar_`,
+    `pair_weights_` and the multipliers in `result_` are None in the loaded model. The estimator
+    itself does not change. An existing file is replaced in one step.
 
     Parameters
     ----------
     estimator : fitted estimator
-        One of `ESTIMATORS`.
+        A TATML, TATMLCV, Maz, ITML, GMML, Euclidean, TATMLPairs or PairThreshold.
     path : str or path
-        Where to; usually ``*.skops``.
+        The file, usually ``*.skops``. A link to a file stands for that file.
     metadata : dict, optional
-        What to keep with it: plain words, numbers and lists. The version of this package is added.
+        What to save with the estimator: words, numbers and lists. ``version``, ``holds`` and
+        ``left_out`` are added, see `Model`.
 
     Returns
     -------
     Path
         The file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimator is not fitted, or holds a value that `load_model` would refuse, such as a
+        function as `metric`.
 
     Examples
     --------
@@ -92,43 +152,89 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
     ...     model = load_model(path)
     >>> model.estimator.threshold_ == metric.threshold_, model.metadata["data"]
     (True, 'iris')
+    >>> model.metadata["left_out"]
+    ['pairs_', 'similar_', 'pair_weights_', 'result_.active', 'result_.multipliers']
     """
-    skops = _skops()
-    if type(estimator) not in ESTIMATORS.values():
-        raise TypeError(f"estimator: expected one of {_names()}, got {type(estimator).__name__}")
-    check_is_fitted(estimator)
-    content = {
-        "format": FORMAT,
-        "metadata": {**(metadata or {}), "version": __version__},
-        "estimator": estimator,
-    }
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            skops.dump(content, file, compression=zipfile.ZIP_DEFLATED)
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp keeps others out; a plain file does not
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_model(estimator, path, metadata)
     return path
 
 
-def load_model(path: str | os.PathLike) -> Model:
-    """Load what `save_model` saved, or an estimator saved by ``skops.io.dump`` itself.
+def write_model(
+    estimator: Any, path: Path, metadata: dict | None = None, overwrite: bool = True
+) -> Model:
+    """Save a fitted estimator like `save_model`, and return what was saved."""
+    skops = _import_skops()
+    if type(estimator) not in ESTIMATORS.values():
+        raise TypeError(f"estimator: expected one of {_names()}, got {type(estimator).__name__}")
+    check_is_fitted(estimator)
+    saved, left_out = _without_data(estimator)
+    check_fitted_state(saved)
+    facts = {"version": __version__, "holds": _fitted_names(saved), "left_out": left_out}
+    model = Model(saved, {**(metadata or {}), **facts})
+    _check_metadata(model)
+    content = {"format": FORMAT, "metadata": model.metadata, "estimator": saved}
+    packed = BytesIO()
+    skops.dump(content, packed, compression=zipfile.ZIP_DEFLATED)
+    problem = _content_problem(packed, max_bytes=sys.maxsize)
+    if problem is not None:
+        raise ValueError(
+            f"estimator: expected one that can be loaded again, got one that {problem}"
+        )
+    with written_atomically(path, overwrite) as file:
+        file.write(packed.getbuffer())
+    return model
 
-    It warns where another version of this package saved it.
+
+def _without_data(estimator: Any) -> tuple[Any, list[str]]:
+    """Return a copy of an estimator without its training data, and the names of what is missing."""
+    saved = copy.copy(estimator)
+    state, left_out = vars(saved), []
+    for name in LEFT_OUT:
+        if state.get(name) is not None:
+            state[name] = None
+            left_out.append(name)
+    state.pop("_metadata_request", None)
+    result = state.get("result_")
+    if result is not None and result.active is not None:
+        state["result_"] = replace(result, active=None, multipliers=None)
+        left_out += ["result_.active", "result_.multipliers"]
+    return saved, left_out
+
+
+def _fitted_names(estimator: Any) -> list[str]:
+    return [
+        name
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and not name.startswith("_") and value is not None
+    ]
+
+
+def load_model(path: str | os.PathLike, *, max_bytes: int = MAX_BYTES) -> Model:
+    """Load what `save_model` has saved, or an estimator saved by ``skops.io.dump``.
+
+    A file that names other types than those of a model is refused before anything is created, and
+    so is a file that is too large; then all parameters and fitted attributes are checked. A warning
+    is given if another version of this package has saved the file.
 
     Parameters
     ----------
     path : str or path
         The file.
+    max_bytes : int, default=2 GiB
+        The limit of the size of the model in memory, after decompression.
 
     Returns
     -------
     Model
-        The fitted estimator, and what was saved with it.
+        The fitted estimator and what was saved with it.
+
+    Raises
+    ------
+    OSError
+        If there is no such file.
+    ValueError
+        If the file is not a model, is damaged, or is too large.
 
     Examples
     --------
@@ -138,49 +244,131 @@ def load_model(path: str | os.PathLike) -> Model:
         ...
     FileNotFoundError: nowhere.skops: expected a saved model, got no such file
     """
-    content = _content(Path(path))
+    max_bytes = check_count("max_bytes", max_bytes)
+    content = _read_content(Path(path), max_bytes)
     if type(content) in ESTIMATORS.values():
         content = {"format": FORMAT, "metadata": {}, "estimator": content}
     if type(content) is not dict or content.get("format") != FORMAT:
         raise ValueError(
-            f"{path}: expected a model saved by tatml ({FORMAT!r}), got {_described(content)}"
+            f"{path}: expected a model saved by tatml ({FORMAT!r}), got {_content_text(content)}"
         )
     metadata, kind = content.get("metadata"), type(content.get("estimator"))
     if type(metadata) is not dict or kind not in ESTIMATORS.values():
         raise ValueError(f"{path}: expected an estimator of tatml, got {kind.__name__}")
+    model = Model(content["estimator"], metadata)
+    try:
+        check_fitted_state(model.estimator)
+        _check_metadata(model)
+    except Exception as error:  # checks meet values of any kind
+        raise ValueError(
+            f"{path}: expected a model saved by tatml, got one with a wrong value: "
+            f"{type(model.estimator).__name__}: {error}"
+        ) from error
     if metadata.get("version", __version__) != __version__:
         warn_user(
             f"{path}: saved by tatml {metadata['version']}, and this is tatml {__version__}: "
-            "its answers may differ; fit it again to be sure"
+            "its results may differ; fit the model again to be sure"
         )
-    return Model(content["estimator"], metadata)
+    return model
 
 
-def _content(path: Path) -> Any:
-    """What a skops file holds, if it asks for no type that a model does not need."""
+# Checks of a file
+
+
+def _read_content(path: Path, max_bytes: int) -> Any:
+    """Read a skops file if it is not too large and creates only types that a model needs."""
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
         kind = IsADirectoryError if path.is_dir() else FileNotFoundError
         raise kind(f"{path}: expected a saved model, got {found}")
-    if not zipfile.is_zipfile(path):
+    skops = _import_skops()
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(
+                f"{path}: expected a model saved by tatml, got another kind of file "
+                "(pickles are not read: they can run code)"
+            )
+        try:
+            problem = _content_problem(file, max_bytes)
+            if problem is None:
+                file.seek(0)
+                return skops.load(file, trusted=sorted(TRUSTED))
+        except Exception as error:  # damaged archives raise many kinds of errors
+            raise ValueError(
+                f"{path}: expected a model saved by tatml, got a file that skops cannot read "
+                f"({type(error).__name__}: {error})"
+            ) from error
+    raise ValueError(f"{path}: expected a model saved by tatml, got one that {problem}")
+
+
+def _content_problem(file: BinaryIO, max_bytes: int) -> str | None:
+    """Return why a file must not be loaded; None if it may."""
+    with zipfile.ZipFile(file) as archive:
+        # zipfile never unpacks more of a file than the directory says.
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        total = sum(entry.file_size for entry in archive.infolist())
+        if total > max_bytes:
+            return f"unpacks to {total} bytes; the limit is max_bytes={max_bytes}"
+        if sizes["schema.json"] > MAX_SCHEMA_BYTES:
+            return f"has a description of {sizes['schema.json']} bytes"
+        nodes = list(_nodes(json.loads(archive.read("schema.json"))))
+    for node in nodes:
+        name = f"{node.get('__module__')}.{node.get('__class__')}"
+        if name not in NODE_TYPES.get(node["__loader__"], ()):
+            return f"needs {name} ({node['__loader__']})"
+    # An array can be named several times, and is then read several times.
+    total = sum(sizes.get(node["file"], 0) for node in nodes if "file" in node)
+    if total > max_bytes:
+        return f"unpacks to {total} bytes; the limit is max_bytes={max_bytes}"
+    return None
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Return all nodes of the tree that a skops file describes."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if type(part) is dict:
+            if "__loader__" in part:
+                yield part
+            pending.extend(part.values())
+        elif type(part) is list:
+            pending.extend(part)
+
+
+def _check_metadata(model: Model) -> None:
+    """Raise an error if the metadata are not plain, or do not fit the estimator."""
+    for name, value in model.metadata.items():
+        if type(name) is not str or not _is_plain(value):
+            raise TypeError(
+                f"metadata: expected words, numbers and lists under words, got {shown(name)}: "
+                f"{shown(value)}"
+            )
+    for name in ("version", "target", "groups"):
+        value = model.metadata.get(name)
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"metadata: {name}: expected a word, got {shown(value)}")
+    names = model.metadata.get("feature_names")
+    if names is None:
+        return
+    if type(names) is not list or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"metadata: feature_names: expected a list of words, got {shown(names)}")
+    expected = getattr(model.estimator, "n_features_in_", len(names))
+    if len(names) != expected:
         raise ValueError(
-            f"{path}: expected a model saved by tatml, got another kind of file "
-            "(pickles are not read: they can run code)"
+            f"metadata: feature_names: expected {expected} names, one per feature, got {len(names)}"
         )
-    skops = _skops()
-    try:
-        strange = sorted(set(skops.get_untrusted_types(file=path)) - TRUSTED)
-        if not strange:
-            return skops.load(path, trusted=sorted(TRUSTED))
-    except Exception as error:  # a damaged archive fails in many ways
-        raise ValueError(
-            f"{path}: expected a model saved by tatml, got a file that skops cannot read "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    raise ValueError(f"{path}: expected a model saved by tatml, got one that needs {strange[0]}")
 
 
-def _skops() -> ModuleType:
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(_is_plain(member) for member in value)
+    if type(value) is dict:
+        return all(isinstance(name, str) and _is_plain(part) for name, part in value.items())
+    return value is None or isinstance(value, Real | str)
+
+
+def _import_skops() -> ModuleType:
     try:
         import skops.io
     except ImportError as error:
@@ -190,17 +378,11 @@ def _skops() -> ModuleType:
     return skops.io
 
 
-def _described(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if type(content) is dict and "format" in content:
-        return f"the format {content['format']!r}; a newer tatml may be needed"
+        return f"the format {shown(content['format'])}; a newer tatml may be needed"
     return type(content).__name__
 
 
 def _names() -> str:
     return ", ".join(ESTIMATORS)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,4 +1,4 @@
-"""What `tatml fit`, `evaluate`, `predict` and `transform` do with the options they are given."""
+"""The commands `tatml fit`, `evaluate`, `predict` and `transform`."""
 
 from __future__ import annotations
 
@@ -14,35 +14,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data.atomic_files import checked_output, written_atomically
 from .._messages import quoted, suggestion
 from .._optim.solvers import as_solver
-from ..io import ESTIMATORS, EXTENSION, Model, load_model, save_model
+from ..io import ESTIMATORS, EXTENSION, Model, load_model, write_model
 from .csv_tables import write_csv
 from .evaluation import (
-    embedded,
+    THRESHOLD_NOTE,
+    data_errors,
+    embed,
+    evaluation_pairs,
     evaluation_rows,
-    labelled,
-    neighbour_facts,
-    neighbours,
-    number,
-    pair_facts,
-    pair_labels,
-    pairs_of,
+    fit_neighbours,
+    format_number,
+    measure_neighbours,
+    measure_pairs,
+    require_labels,
+    require_pair_labels,
 )
-from .files import Columns, Data, Samples, read_data
+from .files import Columns, InputData, InputSamples, read_data
 
 __all__ = ["evaluate", "fit", "predict", "transform"]
 
 FROM_PAIRS = ("TATMLPairs", "PairThreshold")
+# Parameters that --set refuses: the data, and what has no effect in a single fit.
 NOT_SETTABLE = ("preprocessor", "warm_start", "verbose")
 
 
 def fit(options: Namespace) -> None:
-    """Learn from a file, and save the model."""
-    out = _free_path(options.out, options.force, (EXTENSION,))
+    """Learn a metric from a file and save the model."""
+    out = _output_path(options.out, options.force, (EXTENSION,))
     columns = Columns(options.target, options.groups, options.drop, guess_target=True)
     data = read_data(options.data, columns, options.pairs)
-    estimator = _made(_estimator_name(options.estimator, data), options)
+    estimator = _make_estimator(_estimator_name(options.estimator, data), options)
     start = time.perf_counter()
     _learn(estimator, data)
     seconds = time.perf_counter() - start
@@ -53,18 +57,20 @@ def fit(options: Namespace) -> None:
         "groups": data.groups_name,
         "command": options.command_line,
     }
-    save_model(estimator, out, metadata)
-    facts = _learnt(estimator, data) | {"seconds": round(seconds, 3), "model": str(out)}
+    model = write_model(estimator, out, metadata, overwrite=options.force)
+    facts = _fit_facts(estimator, data) | {"seconds": round(seconds, 3), "model": str(out)}
+    facts |= {name: model.metadata[name] for name in ("holds", "left_out")}
     if options.json:
         _print_json(facts)
         return
-    print(f"{facts['estimator']} learnt from {_what(data)}")
-    _print_rows(_learnt_rows(facts))
-    print(f"Saved to {out}. Try: {_next_command(out, data)}")
+    print(f"{facts['estimator']} learnt from {_data_text(data)}")
+    _print_rows(_fit_rows(facts))
+    print(f"Saved to {out}: {', '.join(model.metadata['holds'])}")
+    print(f"No samples and no pairs are saved. Next: {_next_command(out, data)}")
 
 
 def evaluate(options: Namespace) -> None:
-    """Say how good a model is on data that it has not seen."""
+    """Evaluate a model on data that it has not seen."""
     model, data = _model_and_data(options, guess_target=True)
     facts: dict[str, Any] = {
         "model": str(options.model),
@@ -73,18 +79,21 @@ def evaluate(options: Namespace) -> None:
         "threshold": _threshold(model),
     }
     if options.train is not None:
-        train = labelled(read_data(options.train, _columns_for(options, model, True)))
-        facts["knn"] = neighbour_facts(model.estimator, train, labelled(data), options.k)
-    pairs = pairs_of(data, options.random_state)
-    facts["pairs"] = pair_facts(model.estimator, *pairs, options.random_state)
+        train = require_labels(read_data(options.train, _columns_for(options, model, True)))
+        facts["knn"] = measure_neighbours(model.estimator, train, require_labels(data), options.k)
+    with data_errors(data.path, data.places):
+        pairs = evaluation_pairs(data, options.random_state)
+        facts["pairs"] = measure_pairs(model.estimator, *pairs, options.random_state)
     facts["pairs"]["drawn"] = data.pairs is None
     if options.json:
         _print_json(facts)
         return
-    print(f"{facts['estimator']} ({options.model}) on {_what(data)}")
+    print(f"{facts['estimator']} ({options.model}) on {_data_text(data)}")
     _print_rows(evaluation_rows(facts))
     if options.train is None and data.pairs is None:
-        print("For the accuracy of nearest neighbours name the training data: --train TRAIN")
+        print(
+            "To measure the accuracy of nearest neighbours, name the training data: --train TRAIN"
+        )
 
 
 def predict(options: Namespace) -> None:
@@ -92,43 +101,42 @@ def predict(options: Namespace) -> None:
     out = _table_path(options)
     model, data = _model_and_data(options, guess_target=False)
     if data.pairs is not None:
-        table = _judged(model.estimator, data.pairs, data.X)
+        with data_errors(data.path, data.places):
+            table = _judge_pairs(model.estimator, data.pairs, data.X)
     elif options.train is not None:
-        train = labelled(read_data(options.train, _columns_for(options, model, True)))
-        knn = neighbours(model.estimator, train, options.k)
-        table = {"y": knn.predict(embedded(model.estimator, data.X))}
+        train = require_labels(read_data(options.train, _columns_for(options, model, True)))
+        knn = fit_neighbours(model.estimator, train, options.k)
+        table = {"y": knn.predict(embed(model.estimator, _samples_in(data), data.path))}
     else:
         raise ValueError(
             f"{data.path}: expected pairs (--pairs PAIRS, or an array pairs), or training data for "
             "the nearest neighbours (--train TRAIN)"
         )
-    _write_columns(out, table)
+    _write_columns(out, table, options.force)
 
 
 def transform(options: Namespace) -> None:
-    """Embed samples so that their Euclidean distance is the learnt one."""
+    """Embed samples so that their Euclidean distance is the learnt distance."""
     out = _table_path(options)
     model, data = _model_and_data(options, guess_target=False)
-    if data.X is None:
-        raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
-    Z = embedded(model.estimator, data.X)
+    Z = embed(model.estimator, _samples_in(data), data.path)
     labels = {
         name: values
         for name, values in (("y", data.y), ("groups", data.groups))
         if values is not None
     }
     if out is not None and out.suffix.lower() == ".npz":
-        _save_arrays(out, {"X": Z, **labels})
+        _write_arrays(out, {"X": Z, **labels}, options.force)
         print(f"Saved to {out}: X of shape {Z.shape}")
         return
     names = model.estimator.get_feature_names_out()
-    _write_columns(out, dict(zip(names, Z.T, strict=True)) | labels)
+    _write_columns(out, dict(zip(names, Z.T, strict=True)) | labels, options.force)
 
 
 # Fitting
 
 
-def _estimator_name(given: str | None, data: Data) -> str:
+def _estimator_name(given: str | None, data: InputData) -> str:
     if given is None:
         return "TATML" if data.pairs is None else "TATMLPairs"
     if data.pairs is None and given in FROM_PAIRS:
@@ -142,15 +150,15 @@ def _estimator_name(given: str | None, data: Data) -> str:
     return given
 
 
-def _made(name: str, options: Namespace) -> Any:
-    """The estimator with the parameters that were given."""
+def _make_estimator(name: str, options: Namespace) -> Any:
+    """Return the estimator with the parameters of the options."""
     kind = ESTIMATORS[name]
     known = [parameter for parameter in kind().get_params() if parameter not in NOT_SETTABLE]
-    given = dict(_setting(text) for text in options.set)
+    given = dict(_parse_setting(text) for text in options.set)
     if options.C is not None:
         given["C"] = options.C
     if "solver" in given:
-        given["solver"] = _solver(given["solver"])
+        given["solver"] = _parse_solver(given["solver"])
     for parameter in given:
         if parameter not in known:
             raise ValueError(
@@ -164,8 +172,8 @@ def _made(name: str, options: Namespace) -> Any:
     return kind(**given)
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """A parameter and its value, written as in Python; what is no Python value is a word."""
+def _parse_setting(text: str) -> tuple[str, Any]:
+    """Return the name and the value of "name=value"; a value that is not Python is a word."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set: expected name=value, got {text!r}")
@@ -177,8 +185,8 @@ def _setting(text: str) -> tuple[str, Any]:
     return name.strip(), value.strip()
 
 
-def _solver(value: Any) -> Any:
-    """Make a solver from text such as "Newton(max_iter=50)"; return what is no such call as is."""
+def _parse_solver(value: Any) -> Any:
+    """Make a solver from text such as "Newton(max_iter=50)"; return other values unchanged."""
     try:
         tree = ast.parse(value, mode="eval").body
         match tree:
@@ -199,76 +207,74 @@ def _solver(value: Any) -> Any:
     return solver(**given)
 
 
-def _learn(estimator: Any, data: Data) -> None:
+def _learn(estimator: Any, data: InputData) -> None:
     if data.pairs is None:
-        known = labelled(data)
-        try:
+        _learn_from_labels(estimator, data)
+        return
+    labels = require_pair_labels(data)
+    with data_errors(data.path, data.places):
+        if data.X is None:
+            estimator.fit(data.pairs, labels)
+        else:
+            estimator.set_params(preprocessor=data.X).fit(data.pairs, labels)
+
+
+def _learn_from_labels(estimator: Any, data: InputData) -> None:
+    known = require_labels(data)
+    try:
+        with data_errors(data.path, data.places):
             estimator.fit(known.X, known.y, groups=known.groups)
-        except ValueError as error:
-            if "label type" in str(error):
-                column = f"the column {data.target!r}" if data.target else "y"
-                raise ValueError(
-                    f"{data.path}: expected classes in {column}, got {len(np.unique(known.y))} "
-                    "different numbers; name the column of the classes with --target"
-                ) from error
+    except ValueError as error:
+        if "label type" not in str(error):
             raise
-        return
-    labels = pair_labels(data)
-    if data.X is None:
-        estimator.fit(data.pairs, labels)
-        return
-    # The samples are needed for fitting only: a model should not carry them along.
-    estimator.set_params(preprocessor=data.X).fit(data.pairs, labels)
-    estimator.set_params(preprocessor=None)
+        column = f"the column {data.target!r}" if data.target else "y"
+        raise ValueError(
+            f"{data.path}: expected classes in {column}, got {len(np.unique(known.y))} different "
+            "numbers; name the column of the classes with --target"
+        ) from error
 
 
-def _learnt(estimator: Any, data: Data) -> dict[str, Any]:
-    """What there is to say about a fit."""
+def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
+    """Return what a fit has learnt and how it ended."""
+    pairs = estimator.pairs_ if data.pairs is None else data.pairs
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "threshold": float(estimator.threshold_),
         "b0": float(estimator.b0_),
         "n_features": estimator.n_features_in_,
-        "n_pairs": _count_of(estimator.pairs_ if data.pairs is None else data.pairs),
+        "n_pairs": None if pairs is None else len(pairs),  # None: all pairs, too many to be listed
     }
     if hasattr(estimator, "best_params_"):
         facts["chosen"] = estimator.best_params_
-        facts["searched"] = _searched(estimator.cv_results_["params"])
+        facts["searched"] = _searched_names(estimator.cv_results_["params"])
     if hasattr(estimator, "result_"):
         result = estimator.result_
         facts |= {"converged": result.converged, "gap": float(result.gap), "n_iter": result.n_iter}
     return facts
 
 
-def _searched(params: Sequence[dict[str, Any]]) -> list[str]:
-    """The parameters of a search that had more than one value to choose from."""
-    return [name for name in params[0] if len({repr(tried[name]) for tried in params}) > 1]
+def _searched_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the parameters for which a search compared several values."""
+    return [name for name in candidates[0] if len({repr(tried[name]) for tried in candidates}) > 1]
 
 
-def _count_of(pairs: NDArray | None) -> int | None:
-    """None where all pairs were taken and they were too many to be listed."""
-    return None if pairs is None else len(pairs)
-
-
-def _or_all(count: int | None) -> str:
-    return "all" if count is None else str(count)
-
-
-def _learnt_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     chosen = facts.get("chosen", {})
     notes = {name: "chosen" for name in facts.get("searched", ())}
-    rows = [(name, number(value), notes.get(name, "")) for name, value in chosen.items()]
+    rows = [(name, format_number(value), notes.get(name, "")) for name, value in chosen.items()]
     rows += [
-        ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
-        ("number of pairs", _or_all(facts["n_pairs"]), ""),
+        ("threshold", format_number(facts["threshold"]), THRESHOLD_NOTE),
+        ("number of pairs", "all" if facts["n_pairs"] is None else str(facts["n_pairs"]), ""),
     ]
     if "gap" in facts:
         word = "converged" if facts["converged"] else "not converged"
-        rows.append(("duality gap", f"{facts['gap']:.1e}", f"{word} in {facts['n_iter']} steps"))
+        rows.append(
+            ("duality gap", f"{facts['gap']:.1e}", f"{word} in {facts['n_iter']} iterations")
+        )
     return [*rows, ("seconds", f"{facts['seconds']:.2f}", "")]
 
 
-def _next_command(out: Path, data: Data) -> str:
+def _next_command(out: Path, data: InputData) -> str:
     if data.pairs is None:
         return f"tatml evaluate {out} TEST --train {data.path}"
     return f"tatml evaluate {out} TEST" + ("" if data.X is None else " --pairs PAIRS")
@@ -277,7 +283,8 @@ def _next_command(out: Path, data: Data) -> str:
 # Predicting
 
 
-def _judged(estimator: Any, pairs: NDArray, X: Samples | None) -> dict[str, NDArray]:
+def _judge_pairs(estimator: Any, pairs: NDArray, X: InputSamples | None) -> dict[str, NDArray]:
+    """Return the columns of a table of distances and decisions."""
     distances = estimator.pair_distance(pairs, X)
     same = estimator.predict_pairs(pairs, X) > 0
     table = {"distance": distances, "similar": np.where(same, "same", "different")}
@@ -295,14 +302,14 @@ def _threshold(model: Model) -> float:
 # Files and output
 
 
-def _model_and_data(options: Namespace, guess_target: bool) -> tuple[Model, Data]:
+def _model_and_data(options: Namespace, guess_target: bool) -> tuple[Model, InputData]:
     model = load_model(options.model)
     columns = _columns_for(options, model, guess_target)
     return model, read_data(options.data, columns, options.pairs)
 
 
 def _columns_for(options: Namespace, model: Model, guess_target: bool) -> Columns:
-    """The columns that the model was fitted on, as far as it knows their names."""
+    """Return the columns that the model was fitted on, as far as it knows their names."""
     known = model.metadata
     return Columns(
         options.target,
@@ -315,51 +322,57 @@ def _columns_for(options: Namespace, model: Model, guess_target: bool) -> Column
     )
 
 
+def _samples_in(data: InputData) -> InputSamples:
+    if data.X is None:
+        raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
+    return data.X
+
+
 def _table_path(options: Namespace) -> Path | None:
-    """Where to write a table; None is the standard output."""
+    """Return the file of a table; None for the standard output."""
     if options.out is None:
         return None
-    return _free_path(options.out, options.force, (".csv", ".npz"))
+    return _output_path(options.out, options.force, (".csv", ".npz"))
 
 
-def _free_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
-    """Where to write: nothing is overwritten unasked, and that is said before the work."""
+def _output_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
+    """Return the path of an output, or raise an error before the work starts.
+
+    A file is overwritten with --force only.
+    """
     out = Path(path)
     if out.suffix.lower() not in extensions:
         raise ValueError(
             f"--out: expected a name that ends in {' or '.join(extensions)}, got {out}"
         )
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"--out: expected a folder {out.parent} for {out.name}, got none")
-    if out.exists() and not force:
+    if checked_output(out, "--out").exists() and not force:
         raise FileExistsError(f"--out: {out} exists; overwrite it with --force")
     return out
 
 
-def _write_columns(out: Path | None, table: dict[str, NDArray]) -> None:
+def _write_columns(out: Path | None, table: dict[str, NDArray], overwrite: bool) -> None:
     if out is not None and out.suffix.lower() == ".npz":
-        _save_arrays(out, table)
+        _write_arrays(out, table, overwrite)
     else:
         columns = [values.tolist() for values in table.values()]
-        write_csv(out, table, zip(*columns, strict=True))
+        write_csv(out, table, zip(*columns, strict=True), overwrite)
     if out is not None:
         count = len(next(iter(table.values())))
         print(f"Saved to {out}: {count} rows of {quoted(table).replace(chr(39), '')}")
 
 
-def _save_arrays(out: Path, arrays: dict[str, NDArray]) -> None:
-    savez: Callable[..., None] = np.savez  # whose annotation takes any name for allow_pickle
-    with open(out, "wb") as file:  # by name, numpy would add another extension to .NPZ
+def _write_arrays(out: Path, arrays: dict[str, NDArray], overwrite: bool) -> None:
+    savez: Callable[..., None] = np.savez  # NumPy annotates the arrays as allow_pickle
+    with written_atomically(out, overwrite) as file:
         savez(file, **arrays)
 
 
-def _what(data: Data) -> str:
-    """The data in words."""
+def _data_text(data: InputData) -> str:
+    """Return what the data are, in words."""
     text = str(data.path)
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"
-    count = 0 if data.X is None else len(data.X)
-    text = f"{count} samples of {text}"
+    text = f"{len(_samples_in(data))} samples of {text}"
     if data.y is None:
         return text
     column = f" (column {data.target!r})" if data.target else ""
@@ -367,7 +380,7 @@ def _what(data: Data) -> str:
 
 
 def _print_rows(rows: Sequence[tuple[str, str, str]]) -> None:
-    """Names, numbers and notes, aligned."""
+    """Print names, numbers and notes as aligned columns."""
     first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
     for name, value, note in rows:
         print(f"  {name:<{first}}  {value:>{second}}  {note}".rstrip())

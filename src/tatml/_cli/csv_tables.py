@@ -1,10 +1,11 @@
-"""Tables of a user, `.csv`: columns of numbers and of words, and where in a table a mistake is."""
+"""CSV files: columns of numbers or words, and the line and column of each mistake."""
 
 from __future__ import annotations
 
 import csv
+import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -12,14 +13,27 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .._messages import quoted, suggestion
+from .._data.atomic_files import written_atomically
+from .._messages import quoted, shown, suggestion
 
-__all__ = ["Table", "check_is_file", "read_table", "write_csv"]
+__all__ = ["CsvTable", "check_is_file", "is_whole_number", "read_csv_table", "write_csv"]
 
 
 @dataclass(frozen=True)
-class Table:
-    """The cells of a table, and the lines of the file that they are on."""
+class CsvTable:
+    """The cells of a CSV file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    names : list of str
+        The names of the columns.
+    rows : list of list of str
+        The cells of each row, without the header.
+    lines : list of int
+        The line of the file on which each row ends, counted from 1.
+    """
 
     path: Path
     names: list[str]
@@ -27,12 +41,17 @@ class Table:
     lines: list[int]
 
     def column(self, name: str, option: str | None = None) -> list[str]:
-        """The cells of one column."""
+        """Return the cells of one column."""
         place = self.place(name, option)
         return [row[place].strip() for row in self.rows]
 
+    def cells(self, name: str, option: str | None = None) -> Iterator[tuple[str, str]]:
+        """Return each cell of one column with its place in the file, for messages."""
+        for line, cell in zip(self.lines, self.column(name, option), strict=True):
+            yield cell, f"{self.path}, line {line}, column {name!r}"
+
     def place(self, name: str, option: str | None = None) -> int:
-        """Which column has a name; `option` is what asked for it."""
+        """Return the index of a column; `option` is the option that asked for it."""
         if name not in self.names:
             asked = f" ({option})" if option else ""
             raise ValueError(
@@ -41,57 +60,81 @@ class Table:
             )
         return self.names.index(name)
 
-    def numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Some columns as finite numbers, shape (n_rows, n_columns)."""
+    def read_numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """Return some columns as finite numbers, shape (n_rows, n_columns)."""
         places = [self.place(name) for name in names]
         try:
-            values = np.array([[float(row[place]) for place in places] for row in self.rows])
-        except ValueError:
-            values = np.array([[np.nan]])
+            values = np.array([[_as_float(row[place]) for place in places] for row in self.rows])
+        except ValueError as error:
+            raise ValueError(self._first_wrong(names)) from error
         if not np.isfinite(values).all():
-            raise ValueError(self._first_wrong(places))
+            raise ValueError(self._first_wrong(names))
         return values
 
-    def labels(self, name: str, option: str) -> NDArray:
-        """A column of labels: whole numbers, numbers or words."""
-        cells = self.column(name, option)
-        for line, cell in zip(self.lines, cells, strict=True):
+    def read_labels(self, name: str, option: str) -> NDArray:
+        """Return a column of labels: whole numbers, numbers or words."""
+        for cell, where in self.cells(name, option):
             if not cell or cell.lower() == "nan":
-                raise ValueError(
-                    f"{self.path}, line {line}, column {name!r}: expected a label, got "
-                    f"{cell or 'an empty cell'}"
-                )
-        for values in (_whole_numbers(cells), _as_floats(cells)):
+                raise ValueError(f"{where}: expected a label, got {cell or 'an empty cell'}")
+        cells = self.column(name)
+        for values in (_as_integers(cells), _as_fractions(cells)):
             if values is not None:
                 return values
         return np.array(cells)
 
-    def groups(self, name: str, option: str) -> NDArray:
-        """A column of groups, as words; what has no group would be one group with all such."""
-        cells = self.column(name, option)
-        for line, cell in zip(self.lines, cells, strict=True):
-            if not cell:
-                raise ValueError(
-                    f"{self.path}, line {line}, column {name!r}: expected a group, got an empty "
-                    "cell"
-                )
-        return np.array(cells)
+    def read_groups(self, name: str, option: str) -> NDArray:
+        """Return a column of groups as words.
 
-    def _first_wrong(self, places: Sequence[int]) -> str:
-        for line, row in zip(self.lines, self.rows, strict=True):
-            for place in places:
-                if not _is_finite(row[place]):
-                    cell, name = row[place].strip(), self.names[place]
-                    found = repr(cell) if cell else "an empty cell"
+        Empty cells are refused: all samples without a group would form one group.
+        """
+        for cell, where in self.cells(name, option):
+            if not cell:
+                raise ValueError(f"{where}: expected a group, got an empty cell")
+        return np.array(self.column(name))
+
+    def _first_wrong(self, names: Sequence[str]) -> str:
+        """Return the message about the first cell, in reading order, that is no finite number."""
+        columns = [list(self.cells(name)) for name in names]
+        for row in zip(*columns, strict=True):
+            for cell, where in row:
+                if not _is_finite(cell):
+                    found = shown(cell) if cell else "an empty cell"
                     return (
-                        f"{self.path}, line {line}, column {name!r}: expected a finite number, "
-                        f"got {found}; leave a column out with --drop"
+                        f"{where}: expected a finite number, got {found}; leave a column out with "
+                        "--drop"
                     )
         return f"{self.path}: expected finite numbers"
 
 
-def _whole_numbers(cells: Sequence[str]) -> NDArray[np.int64] | None:
-    """The cells as whole numbers; None where some are none, or are codes such as 007."""
+# Cells
+
+
+def is_whole_number(cell: str) -> bool:
+    """Return whether a cell consists of the digits 0 to 9 only.
+
+    >>> is_whole_number("12"), is_whole_number("1_2"), is_whole_number("٣")
+    (True, False, False)
+    """
+    return cell.isascii() and cell.isdecimal()
+
+
+def _as_float(cell: str) -> float:
+    """Return the number in a cell; unlike Python, refuse 1_000 and digits other than 0 to 9."""
+    cell = cell.strip()
+    if "_" in cell or not cell.isascii():
+        raise ValueError(f"expected a number, got {shown(cell)}")
+    return float(cell)
+
+
+def _is_finite(cell: str) -> bool:
+    try:
+        return isfinite(_as_float(cell))
+    except ValueError:
+        return False
+
+
+def _as_integers(cells: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the cells as integers; None if some are not, or are codes such as 007."""
     try:
         values = np.array([int(cell) for cell in cells], dtype=np.int64)
     except (ValueError, OverflowError):
@@ -99,80 +142,136 @@ def _whole_numbers(cells: Sequence[str]) -> NDArray[np.int64] | None:
     return values if values.astype(str).tolist() == list(cells) else None
 
 
-def _as_floats(cells: Sequence[str]) -> NDArray[np.float64] | None:
-    """The cells as numbers; None where some are words, or whole numbers that stay words."""
-    if all(cell.lstrip("+-").isdecimal() for cell in cells):
+def _as_fractions(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the cells as numbers; None if some are words, or all are codes such as 007."""
+    if all(is_whole_number(cell.lstrip("+-")) for cell in cells):
         return None
     try:
-        return np.array([float(cell) for cell in cells])
+        return np.array([_as_float(cell) for cell in cells])
     except ValueError:
         return None
 
 
-def _is_finite(cell: str) -> bool:
-    try:
-        return isfinite(float(cell))
-    except ValueError:
-        return False
+# Reading
 
 
-def read_table(path: Path) -> Table:
-    """A table with a header; the delimiter is the one of comma, semicolon and tab it has most."""
+def read_csv_table(path: Path) -> CsvTable:
+    """Read a CSV file with a header.
+
+    The delimiter is a comma, a semicolon or a tab: the most frequent one in the header.
+    """
     check_is_file(path)
+    text = _read_text(path)
+    header = next((line for line in io.StringIO(text, newline="") if line.strip()), "")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(header), strict=True)
     rows, lines = [], []
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            header = next((line for line in file if line.strip()), "")
-            file.seek(0)
-            reader = csv.reader(file, delimiter=_delimiter(header), strict=True)
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    rows.append(row)
-                    lines.append(reader.line_num)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: expected a table in UTF-8, got {error}") from error
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows.append(row)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise ValueError(_reader_message(path, reader.line_num, error)) from error
     if len(rows) < 2:
-        raise ValueError(f"{path}: expected a header and one row or more, got {len(rows)} lines")
-    names = [name.strip() for name in rows[0]]
-    table = Table(path, names, rows[1:], lines[1:])
-    _check_table(table)
-    return table
-
-
-def _delimiter(header: str) -> str:
-    """Names in quotes may hold any of them: those do not count."""
-    return max(",;\t", key="".join(header.split('"')[::2]).count)
-
-
-def _check_table(table: Table) -> None:
-    if all(_is_finite(name) for name in table.names):
         raise ValueError(
-            f"{table.path}: expected a header with the names of the columns, got numbers "
-            f"in the first line"
+            f"{path}: expected a header and at least one row, got {len(rows)} lines with text"
         )
-    twice = [name for name in table.names if table.names.count(name) > 1]
-    if twice:
-        raise ValueError(f"{table.path}: expected different column names, got {twice[0]!r} twice")
+    table = CsvTable(path, [name.strip() for name in rows[0]], rows[1:], lines[1:])
     for line, row in zip(table.lines, table.rows, strict=True):
         if len(row) != len(table.names):
             raise ValueError(
-                f"{table.path}, line {line}: expected {len(table.names)} cells as in the header, "
-                f"got {len(row)}"
+                f"{path}, line {line}: expected {len(table.names)} cells as in the header, got "
+                f"{len(row)}"
+            )
+    _check_header(table, lines[0])
+    return table
+
+
+def _read_text(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        start = content.rfind(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path}, line {line}: expected text in UTF-8, got the byte "
+            f"0x{content[error.start]:02x} at character {error.start - start + 1}"
+        ) from error
+
+
+def _reader_message(path: Path, line: int, error: csv.Error) -> str:
+    """Return a message about what the csv module cannot read."""
+    where, limit = f"{path}, line {line}", csv.field_size_limit()
+    if "field limit" in str(error):
+        return (
+            f"{where}: expected cells of at most {limit} characters, got a longer one; is a "
+            "quotation mark not closed?"
+        )
+    if "end of data" in str(error):
+        return f"{where}: expected a closing quotation mark, got the end of the file"
+    return f"{where}: expected comma-separated values, got text that is none: {error}"
+
+
+def _delimiter(header: str) -> str:
+    """Return the most frequent delimiter of the header; those in quotation marks do not count."""
+    return max(",;\t", key="".join(header.split('"')[::2]).count)
+
+
+def _check_header(table: CsvTable, line: int) -> None:
+    """Raise an error if the first row looks like data, or if two columns have the same name."""
+    numbers = [name for name in table.names if _is_finite(name)]
+    if numbers and not _counts_columns(table, numbers):
+        place = table.names.index(numbers[0]) + 1
+        raise ValueError(
+            f"{table.path}, line {line}, column {place}: expected a header with the names of the "
+            f"columns, got the number {shown(numbers[0])}; add a header, or a letter to the names "
+            "that are numbers"
+        )
+    for place, name in enumerate(table.names):
+        if name in table.names[:place]:
+            raise ValueError(
+                f"{table.path}, line {line}, column {place + 1}: expected different column names, "
+                f"got {shown(name)} twice"
             )
 
 
-def write_csv(path: str | Path | None, names: Iterable[str], rows: Iterable[Sequence]) -> None:
-    """Write a table; without a path to the standard output."""
-    if path is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([list(names), *rows])
-        return
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([list(names), *rows])
+def _counts_columns(table: CsvTable, numbers: Sequence[str]) -> bool:
+    """Return whether the numbers of a header can only be column numbers, as pandas writes them.
+
+    They count up from 0 or 1, and no word of the header is found in its own column, as a class
+    would be.
+    """
+    counts = [str(place) for place in range(len(numbers) + 1)]
+    if len(numbers) == len(table.names) or list(numbers) not in (counts[:-1], counts[1:]):
+        return False
+    return not any(
+        name and name not in numbers and name in table.column(name) for name in table.names
+    )
 
 
 def check_is_file(path: Path) -> None:
-    """A file, said in words where it is not."""
+    """Raise an error if there is no file of this name."""
     if path.is_dir():
         raise IsADirectoryError(f"{path}: expected a file, got a folder")
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, got none of this name")
+    if not path.is_file():
+        raise OSError(f"{path}: expected a file, got a device or a pipe")
+
+
+# Writing
+
+
+def write_csv(
+    path: Path | None, names: Iterable[str], rows: Iterable[Sequence], overwrite: bool = True
+) -> None:
+    """Write a table to a file, or to the standard output if `path` is None."""
+    if path is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([list(names), *rows])
+        return
+    with written_atomically(path, overwrite) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        csv.writer(text, lineterminator="\n").writerows([list(names), *rows])
+        text.flush()
+        text.detach()

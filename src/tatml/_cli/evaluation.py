@@ -1,7 +1,10 @@
-"""How good a fitted metric is on a user's data: nearest neighbours, and pairs at the threshold."""
+"""Evaluate a fitted metric on data: nearest neighbours, and pairs at the threshold."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,68 +19,94 @@ from .._data.sampling import draw_random_pairs
 from .._estimators.thresholds import equal_error_rate
 from .._warnings import warn_user
 from ..inspection import error_rates
-from .files import Data, Samples
+from .files import InputData, InputSamples
 
 __all__ = [
-    "Labelled",
-    "embedded",
+    "LabelledSamples",
+    "data_errors",
+    "embed",
+    "evaluation_pairs",
     "evaluation_rows",
-    "labelled",
-    "neighbour_facts",
-    "neighbours",
-    "number",
-    "pair_facts",
-    "pair_labels",
-    "pairs_of",
+    "fit_neighbours",
+    "format_number",
+    "measure_neighbours",
+    "measure_pairs",
+    "require_labels",
+    "require_pair_labels",
 ]
 
-Row = tuple[str, str, str]
+TextRow = tuple[str, str, str]  # a name, a number and a note, as printed
+THRESHOLD_NOTE = "distances below it mean: same"
+# Messages of the estimators that are about the data, not about a parameter.
+ABOUT_DATA = re.compile(r"(?:Input )?(X|y|pairs|groups|preprocessor)\b(?:: )?")
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """The samples of a file, with a class for each, and perhaps a group."""
+class LabelledSamples:
+    """The samples of a file with their classes and, optionally, their groups."""
 
     path: Path
-    X: Samples
+    X: InputSamples
     y: NDArray
     groups: NDArray | None
 
 
-def labelled(data: Data) -> Labelled:
-    """The samples of the data, which must have classes."""
+@contextmanager
+def data_errors(path: Path, places: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Add the place in a file to errors that estimators raise about the data.
+
+    `places` are the places of y, groups and pairs; without them, errors name the file only.
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        text = " ".join(str(error).split())
+        about = ABOUT_DATA.match(text)
+        if about is None:
+            raise
+        place = (places or {}).get(about[1])
+        message = f"{path}: {text}" if place is None else f"{place}: {text[about.end() :]}"
+        raise ValueError(message) from error
+
+
+def require_labels(data: InputData) -> LabelledSamples:
+    """Return the samples of a file with their classes, or raise an error if it has none."""
     if data.X is None or data.y is None:
         raise ValueError(
             f"{data.path}: expected labels: an array y, or a column named y, target or by --target"
         )
-    return Labelled(data.path, data.X, data.y, data.groups)
+    return LabelledSamples(data.path, data.X, data.y, data.groups)
 
 
-def pair_labels(data: Data) -> NDArray[np.intp]:
-    """+1 for the same and −1 for different, which must be known."""
+def require_pair_labels(data: InputData) -> NDArray[np.intp]:
+    """Return +1 for similar and −1 for dissimilar pairs, or raise an error if none are given."""
     if data.similar is None:
         raise ValueError(
-            f"{data.path}: expected which pairs are similar: a column or an array similar (or y)"
+            f"{data.pairs_path or data.path}: expected the labels of the pairs: a column or an "
+            "array similar (or y)"
         )
     return np.where(data.similar, 1, -1)
 
 
-def embedded(estimator: Any, X: Samples | None) -> NDArray[np.float64]:
-    """The samples where plain distances are the learnt ones."""
+def embed(estimator: Any, X: InputSamples, path: Path) -> NDArray[np.float64]:
+    """Embed the samples of a file so that their Euclidean distance is the learnt distance."""
     if not hasattr(estimator, "transform"):
         raise ValueError(
-            f"{type(estimator).__name__}: learns a threshold for a given distance; it embeds no "
-            "samples, expected a model that learns a metric"
+            f"model: expected one that learns a metric, got {type(estimator).__name__}, which "
+            "learns only a threshold and embeds no samples"
         )
-    return np.asarray(estimator.transform(X))  # a frame, where the model was told so
+    with data_errors(path):
+        return np.asarray(estimator.transform(X))  # a data frame after set_output
 
 
-def neighbour_facts(estimator: Any, train: Labelled, test: Labelled, k: int) -> dict[str, Any]:
-    """The accuracy of the nearest neighbours among the training samples, with a 95 % interval."""
-    train, test = _in_one_kind(train, test)
-    knn = neighbours(estimator, train, k)
+def measure_neighbours(
+    estimator: Any, train: LabelledSamples, test: LabelledSamples, k: int
+) -> dict[str, Any]:
+    """Return the accuracy of the nearest training samples, with a 95 % interval."""
+    train, test = _with_common_labels(train, test)
+    knn = fit_neighbours(estimator, train, k)
     _check_comparable(train, test)
-    correct = int(np.sum(knn.predict(embedded(estimator, test.X)) == test.y))
+    correct = int(np.sum(knn.predict(embed(estimator, test.X, test.path)) == test.y))
     interval = binomtest(correct, len(test.y)).proportion_ci(method="wilson")
     return {
         "k": k,
@@ -89,16 +118,18 @@ def neighbour_facts(estimator: Any, train: Labelled, test: Labelled, k: int) -> 
     }
 
 
-def _in_one_kind(train: Labelled, test: Labelled) -> tuple[Labelled, Labelled]:
-    """The classes of both as words, where one file has words and the other only numbers."""
+def _with_common_labels(
+    train: LabelledSamples, test: LabelledSamples
+) -> tuple[LabelledSamples, LabelledSamples]:
+    """Convert the classes of both to words if one file has words and the other only numbers."""
     kinds = {train.y.dtype.kind, test.y.dtype.kind}
     if len(kinds) < 2 or "U" not in kinds:
         return train, test
     return replace(train, y=train.y.astype(str)), replace(test, y=test.y.astype(str))
 
 
-def _check_comparable(train: Labelled, test: Labelled) -> None:
-    """The two must have classes in common, and should have no groups in common."""
+def _check_comparable(train: LabelledSamples, test: LabelledSamples) -> None:
+    """Raise an error if the two have no class in common, and warn of common groups."""
     known, found = set(train.y.tolist()), set(test.y.tolist())
     unknown = sorted(found - known, key=str)
     if len(unknown) == len(found):
@@ -114,32 +145,34 @@ def _check_comparable(train: Labelled, test: Labelled) -> None:
     if shared:
         warn_user(
             f"{len(shared)} groups are in both {train.path} and {test.path}: the accuracy is "
-            "that of samples whose group is known"
+            "that of samples from known groups"
         )
 
 
-def neighbours(estimator: Any, train: Labelled, k: int) -> KNeighborsClassifier:
-    """The nearest neighbours among the training samples, by the learnt distance."""
+def fit_neighbours(estimator: Any, train: LabelledSamples, k: int) -> KNeighborsClassifier:
+    """Return a classifier by the nearest training samples in the learnt distance."""
     if k > len(train.y):
         raise ValueError(f"--k: expected at most the {len(train.y)} training samples, got {k}")
-    return KNeighborsClassifier(k).fit(embedded(estimator, train.X), train.y)
+    return KNeighborsClassifier(k).fit(embed(estimator, train.X, train.path), train.y)
 
 
-def pairs_of(data: Data, seed: int) -> tuple[NDArray, NDArray[np.intp], Samples | None]:
-    """The pairs of a file, or pairs drawn from its labels, with labels ±1, and their samples."""
+def evaluation_pairs(
+    data: InputData, seed: int
+) -> tuple[NDArray, NDArray[np.intp], InputSamples | None]:
+    """Return the pairs of a file, or draw pairs from its labels; with labels ±1 and samples."""
     if data.pairs is not None:
-        return data.pairs, pair_labels(data), data.X
-    known = labelled(data)
+        return data.pairs, require_pair_labels(data), data.X
+    known = require_labels(data)
     labels = np.unique(known.y, return_inverse=True)[1]
     groups = None if known.groups is None else np.unique(known.groups, return_inverse=True)[1]
     pairs = draw_random_pairs(labels, groups, random_state=np.random.RandomState(seed))
     return pairs.index, np.where(pairs.similar, 1, -1), known.X
 
 
-def pair_facts(
-    estimator: Any, pairs: NDArray, labels: NDArray, X: Samples | None, seed: int
+def measure_pairs(
+    estimator: Any, pairs: NDArray, labels: NDArray, X: InputSamples | None, seed: int
 ) -> dict[str, Any]:
-    """What the distances and the threshold are worth on pairs with labels ±1."""
+    """Evaluate the distances and the threshold on pairs with labels ±1."""
     scores = estimator.pair_score(pairs, X)
     rates = error_rates(estimator, pairs, labels, X, random_state=seed)
     facts: dict[str, Any] = {
@@ -154,8 +187,8 @@ def pair_facts(
     return facts
 
 
-def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
-    """The facts as names, numbers and notes."""
+def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
+    """Return the results as rows of a printed table."""
     rows, pairs = [], facts["pairs"]
     if "knn" in facts:
         knn = facts["knn"]
@@ -163,12 +196,15 @@ def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
         rows.append((f"{knn['k']}-NN accuracy", _rate(knn["accuracy"]), f"{_range(knn)}  {sizes}"))
     kind = "drawn from the labels" if pairs["drawn"] else "as given"
     rows += [
-        ("threshold", number(facts["threshold"]), "as a distance: below it two are the same"),
+        ("threshold", format_number(facts["threshold"]), THRESHOLD_NOTE),
         ("pairs", str(pairs["n_pairs"]), f"{kind}, {pairs['n_similar']} of them similar"),
         ("AUC", _rate(pairs["auc"]), ""),
         ("equal error rate", _rate(pairs["equal_error_rate"]), ""),
     ]
-    notes = {"false_match": "different, judged the same", "false_non_match": "the other way round"}
+    notes = {
+        "false_match": "dissimilar pairs judged similar",
+        "false_non_match": "similar pairs judged dissimilar",
+    }
     for name in ("balanced_accuracy", "false_match", "false_non_match"):
         rate, words = pairs[name], name.replace("non_", "non-").replace("_", " ")
         note = f"{_range(rate)}  {notes.get(name, 'at the threshold')}"
@@ -176,10 +212,10 @@ def evaluation_rows(facts: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def number(value: Any) -> str:
-    """A number to six digits; words stay as they are, and matrices are only named.
+def format_number(value: Any) -> str:
+    """Return a number with six digits, a word as it is, and "as given" for matrices.
 
-    >>> number(0.123456789), number("within"), number([[1.0, 0.0], [0.0, 1.0]])
+    >>> format_number(0.123456789), format_number("within"), format_number([[1.0, 0.0], [0.0, 1.0]])
     ('0.123457', 'within', 'as given')
     """
     if hasattr(value, "__len__"):

@@ -1,13 +1,13 @@
-"""Read samples, labels and pairs from the files of a user, `.npz` or `.csv`, as arrays.
+"""Read samples, labels and pairs from `.npz` or `.csv` files.
 
-Every error is one line that names the file and the place in it.
+Every error is one line that names the file and the line and column (CSV) or the array (npz).
 """
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._data.blocks import Blocks, as_blocks
-from .._messages import quoted, suggestion
-from .csv_tables import Table, check_is_file, read_table
+from .._messages import quoted, shown, suggestion
+from .csv_tables import CsvTable, check_is_file, is_whole_number, read_csv_table
 
-__all__ = ["Columns", "Data", "Samples", "read_data"]
+__all__ = ["Columns", "InputData", "InputSamples", "read_data"]
 
-Samples = Blocks | NDArray
+InputSamples = Blocks | NDArray
 
 TARGET_NAMES = ("y", "target")
 PAIR_COLUMNS = ("first", "second", "similar")
@@ -30,20 +30,21 @@ DIFFERENT = {"0", "-1", "0.0", "-1.0", "false", "no", "different", "dissimilar"}
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table mean what.
+    """The meaning of the columns of a table.
 
     Attributes
     ----------
     target, groups : str or None
-        The columns of labels and of groups. No target: a column named y or target.
+        The columns of the labels and of the groups. If target is None, a column named y or target
+        is used.
     drop : sequence of str
         Columns to leave out.
     features : sequence of str or None
-        The columns of numbers, in this order; None: all others.
+        The columns of numbers, in this order. If None, all other columns are used.
     guess_target : bool
-        Whether the last column is the target where none is named.
+        Whether the last column is the target if no other column is.
     likely_target, likely_groups : str or None
-        The columns to take, where they are there and no others are named.
+        Columns to use if the table has them and no others are named.
     """
 
     target: str | None = None
@@ -56,8 +57,8 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Data:
-    """What a file holds: samples, perhaps with labels and groups; and perhaps pairs.
+class InputData:
+    """The content of a file: samples with optional labels and groups, or pairs, or both.
 
     Attributes
     ----------
@@ -68,17 +69,19 @@ class Data:
     y, groups : arrays of shape (n_samples,), or None
         The class and the group of each sample.
     pairs : array or None
-        Index pairs (n_pairs, 2) into X; without X the pairs themselves, (n_pairs, 2, …).
+        Index pairs (n_pairs, 2) into X; without X, the pairs themselves, (n_pairs, 2, …).
     similar : bool array of shape (n_pairs,), or None
-        Which pairs are of one kind.
+        Which pairs are similar.
     feature_names : tuple of str, or None
         The names of the columns of X.
     target, groups_name : str or None
-        The columns of y and groups.
+        The names of the columns of y and groups.
+    pairs_path : Path or None
+        The CSV file of the pairs, if there is one.
     """
 
     path: Path
-    X: Samples | None = None
+    X: InputSamples | None = None
     y: NDArray | None = None
     groups: NDArray | None = None
     pairs: NDArray | None = None
@@ -86,14 +89,28 @@ class Data:
     feature_names: tuple[str, ...] | None = None
     target: str | None = None
     groups_name: str | None = None
+    pairs_path: Path | None = None
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The places of y, groups and pairs, for messages."""
+        if self.pairs_path is not None:
+            column = f"{self.pairs_path}, column {PAIR_COLUMNS[2]!r}"
+            return {"y": column, "pairs": str(self.pairs_path)}
+        names = {"y": self.target, "groups": self.groups_name}
+        return {
+            what: f"{self.path}, column {name!r}"
+            for what, name in names.items()
+            if name is not None
+        }
 
 
 def read_data(
     path: str | Path,
-    columns: Columns = Columns(),  # noqa: B008 - it is frozen
+    columns: Columns = Columns(),  # noqa: B008 - frozen
     pairs: str | Path | None = None,
-) -> Data:
-    """Read a file of samples or pairs; `pairs` names a table of index pairs into its rows."""
+) -> InputData:
+    """Read a file of samples or pairs; `pairs` is a CSV file of index pairs into the samples."""
     path = Path(path)
     read = {".npz": _read_npz, ".csv": _read_csv}.get(path.suffix.lower())
     if read is None:
@@ -107,8 +124,8 @@ def read_data(
 # Tables
 
 
-def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> Data:
-    table = read_table(path)
+def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> InputData:
+    table = read_csv_table(path)
     target = _target_of(table, columns, guess=columns.guess_target and not with_pairs)
     for name in columns.drop:
         table.place(name, "--drop")
@@ -122,23 +139,23 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> Data:
         names = [n for n in table.names if n not in taken and n.lower() not in kept_out]
         if "" in names:
             raise ValueError(
-                f"{path}: expected a name for each column, got none for number "
+                f"{path}: expected a name for each column, got none for column "
                 f"{table.place('') + 1}; if it holds row numbers, leave it out with --drop ''"
             )
     if not names:
         raise ValueError(f"{path}: expected columns of numbers besides {quoted(table.names)}")
-    return Data(
+    return InputData(
         path,
-        X=table.numbers(names),
-        y=None if target is None else table.labels(target, "--target"),
-        groups=None if groups is None else table.groups(groups, "--groups"),
+        X=table.read_numbers(names),
+        y=None if target is None else table.read_labels(target, "--target"),
+        groups=None if groups is None else table.read_groups(groups, "--groups"),
         feature_names=tuple(names),
         target=target,
         groups_name=groups,
     )
 
 
-def _target_of(table: Table, columns: Columns, guess: bool) -> str | None:
+def _target_of(table: CsvTable, columns: Columns, guess: bool) -> str | None:
     if columns.target is not None:
         return table.names[table.place(columns.target, "--target")]
     if columns.likely_target in table.names:
@@ -150,29 +167,24 @@ def _target_of(table: Table, columns: Columns, guess: bool) -> str | None:
     return left[-1] if guess and left else None
 
 
-def _with_pairs(data: Data, path: Path) -> Data:
-    """The same samples with the index pairs of a table: first, second and perhaps similar."""
+def _with_pairs(data: InputData, path: Path) -> InputData:
+    """Add the index pairs of a CSV file with the columns first, second and, optionally, similar."""
     if data.X is None:
         raise ValueError(f"{data.path}: expected samples, X, for the index pairs of {path}")
-    table = read_table(path)
+    table = read_csv_table(path)
+    index = [_sample_numbers(table, name, len(data.X)) for name in PAIR_COLUMNS[:2]]
     similar = None
-    index = np.stack([_row_numbers(table, name, len(data.X)) for name in PAIR_COLUMNS[:2]], axis=1)
     if PAIR_COLUMNS[2] in table.names:
-        similar = np.array([_same(*cell) for cell in _cells(table, PAIR_COLUMNS[2])])
-    return replace(data, pairs=index, similar=similar)
+        similar = np.array([_same(*cell) for cell in table.cells(PAIR_COLUMNS[2])])
+    return replace(data, pairs=np.stack(index, axis=1), similar=similar, pairs_path=path)
 
 
-def _cells(table: Table, name: str) -> Iterable[tuple[str, str]]:
-    """Each cell of a column, and where it is."""
-    for line, cell in zip(table.lines, table.column(name), strict=True):
-        yield cell, f"{table.path}, line {line}, column {name!r}"
-
-
-def _row_numbers(table: Table, name: str, n_samples: int) -> NDArray[np.intp]:
-    for cell, where in _cells(table, name):
-        if not (cell.isdecimal() and int(cell) < n_samples):
+def _sample_numbers(table: CsvTable, name: str, n_samples: int) -> NDArray[np.intp]:
+    for cell, where in table.cells(name):
+        if not (is_whole_number(cell) and int(cell) < n_samples):
             raise ValueError(
-                f"{where}: expected the number of a sample, from 0 to {n_samples - 1}, got {cell!r}"
+                f"{where}: expected the number of a sample, from 0 to {n_samples - 1}, got "
+                f"{shown(cell)}"
             )
     return np.array([int(cell) for cell in table.column(name)], dtype=np.intp)
 
@@ -180,17 +192,17 @@ def _row_numbers(table: Table, name: str, n_samples: int) -> NDArray[np.intp]:
 def _same(cell: str, where: str) -> bool:
     if cell.lower() in SAME | DIFFERENT:
         return cell.lower() in SAME
-    raise ValueError(f"{where}: expected 1 or same, 0, -1 or different, got {cell!r}")
+    raise ValueError(f"{where}: expected 1, same, 0, -1 or different, got {shown(cell)}")
 
 
 # Archives of arrays
 
 
-def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> Data:
+def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     if columns.drop:
         raise ValueError(f"{path}: expected a table for --drop, got an archive of arrays")
-    arrays = _arrays(path)
-    X = _samples(path, arrays)
+    arrays = _read_arrays(path)
+    X = _find_samples(path, arrays)
     pairs = None if with_pairs else arrays.get("pairs")
     if pairs is None:
         if X is None:
@@ -198,35 +210,38 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> Data:
                 f"{path}: expected an array X (or X0, X1, … or pairs), got {quoted(arrays)}"
                 f"{suggestion('X', list(arrays))}"
             )
-        y = _one_each(path, "y", arrays.get(columns.target or "y"), len(X))
-        if columns.target and y is None:
-            raise ValueError(f"{path}: expected an array {columns.target!r}, got {quoted(arrays)}")
-        groups = _one_each(path, "groups", arrays.get(columns.groups or "groups"), len(X))
-        if columns.groups and groups is None:
-            raise ValueError(f"{path}: expected an array {columns.groups!r}, got {quoted(arrays)}")
-        return Data(path, X, y, groups)
+        for name in (columns.target, columns.groups):
+            if name is not None and name not in arrays:
+                raise ValueError(f"{path}: expected an array {name!r}, got {quoted(arrays)}")
+        names = (columns.target or "y", columns.groups or "groups")
+        y, groups = (_one_each(path, name, arrays.get(name), len(X)) for name in names)
+        return InputData(path, X, y, groups)
     pairs = _checked_pairs(path, pairs, None if X is None else len(X))
     name = "similar" if "similar" in arrays else "y"
     flags = _one_each(path, name, arrays.get(name), len(pairs))
-    return Data(path, X, pairs=pairs, similar=None if flags is None else _flags(path, name, flags))
+    similar = None if flags is None else _flags(path, name, flags)
+    return InputData(path, X, pairs=pairs, similar=similar)
 
 
-def _arrays(path: Path) -> dict[str, NDArray]:
+def _read_arrays(path: Path) -> dict[str, NDArray]:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path}: expected an archive of arrays (numpy.savez), got another file")
-    arrays = {}
+    arrays: dict[str, NDArray] = {}
+    name: str | None = None
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
                 arrays[name] = np.asarray(archive[name])
-    except Exception as error:  # a damaged archive fails in many ways
+    except Exception as error:  # damaged archives raise many kinds of errors
+        where = f"{path}: " if name is None else f"{path}: {name}: "
         raise ValueError(
-            f"{path}: expected arrays of numbers or words (numpy.savez), got {error}"
+            f"{where}expected an array of numbers or words (numpy.savez), got one that cannot be "
+            f"read: {error}"
         ) from error
     return arrays
 
 
-def _samples(path: Path, arrays: dict[str, NDArray]) -> Samples | None:
+def _find_samples(path: Path, arrays: dict[str, NDArray]) -> InputSamples | None:
     numbers = sorted(int(name[1:]) for name in arrays if re.fullmatch(r"X(0|[1-9]\d*)", name))
     several = [f"X{m}" for m in numbers]
     if "X" in arrays and several:
@@ -235,14 +250,14 @@ def _samples(path: Path, arrays: dict[str, NDArray]) -> Samples | None:
         raise ValueError(f"{path}: expected X0, X1, … without gaps, got {quoted(several)}")
     for name in ("X", *several):
         if name in arrays:
-            _checked_samples(path, name, arrays[name])
+            _check_samples(path, name, arrays[name])
     counts = {name: len(arrays[name]) for name in several}
     if len(set(counts.values())) > 1:
         raise ValueError(f"{path}: expected the same number of samples in each block, got {counts}")
     return Blocks(*(arrays[name] for name in several)) if several else arrays.get("X")
 
 
-def _checked_samples(path: Path, name: str, array: NDArray) -> None:
+def _check_samples(path: Path, name: str, array: NDArray) -> None:
     if len(array.shape) not in (2, 3):
         raise ValueError(
             f"{path}: {name}: expected shape (n_samples, n) or (n_samples, n, n'), got "
@@ -260,7 +275,7 @@ def _checked_samples(path: Path, name: str, array: NDArray) -> None:
 def _one_each(path: Path, name: str, values: NDArray | None, count: int) -> NDArray | None:
     if values is not None and values.shape != (count,):
         raise ValueError(
-            f"{path}: {name}: expected shape ({count},), one for each sample or pair, got "
+            f"{path}: {name}: expected shape ({count},), one value per sample or pair, got "
             f"{values.shape}"
         )
     return values
@@ -288,11 +303,11 @@ def _checked_pairs(path: Path, pairs: NDArray, n_samples: int | None) -> NDArray
 
 
 def _flags(path: Path, name: str, values: NDArray) -> NDArray[np.bool_]:
-    """Same or different, from booleans, 0 and 1, or ±1."""
+    """Return which pairs are similar, from booleans, 0 and 1, or ±1."""
     found = set(values.tolist())
     if not (found <= {0, 1} or found <= {-1, 1}):
         raise ValueError(
-            f"{path}: {name}: expected 1 for the same and -1 or 0 for different, got "
+            f"{path}: {name}: expected 1 for similar and -1 or 0 for dissimilar pairs, got "
             f"{sorted(found, key=str)[:5]}"
         )
     return values > 0

@@ -1,7 +1,7 @@
-"""The command `tatml`: reproduce the paper's tables, and learn metrics from files.
+"""The command `tatml`: learn metrics from files, and reproduce the tables of the paper.
 
-Exit status: 0 when all went well, 1 for an error (one line on the standard error), 2 for a wrong
-use, 130 when interrupted, 141 when the reader of the output has gone.
+Exit status: 0 for success, 1 for an error (one line on the standard error), 2 for wrong arguments,
+130 for an interrupt, 141 if the reader of the output has closed the pipe.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
 from .. import __version__
-from .._messages import quoted, suggestion
+from .._messages import quoted, shown, suggestion
 from ..io import ESTIMATORS
 from .commands import evaluate, fit, predict, transform
+from .csv_tables import is_whole_number
 from .reproduce import reproduce
 
 __all__ = ["main"]
 
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)
-UNEXPECTED = " (unexpected: run it with --traceback to see where)"
-INTERRUPTED, OUTPUT_CLOSED = 130, 141  # 128 and the number of the signal, as shells have it
+UNEXPECTED = " (unexpected: --traceback shows where it was raised)"
+LARGEST_COUNT = 1_000_000  # the limit of options that count processes, neighbours or repeats
+INTERRUPTED, OUTPUT_CLOSED = 130, 141  # 128 plus the number of the signal, as in shells
 
 FIT_EXAMPLES = """\
 data:
-  NAME.csv   a header, then one sample a line: numbers, and a column of classes, which is the one
-             named by --target, else y or target, else the last
+  NAME.csv   a header, then one sample per line: numbers and a column of classes, which is the
+             column that --target names, or else y or target, or else the last one
   NAME.npz   X (n_samples, n), or matrices (n_samples, n, n'), or X0, X1, ... for several matrices
-             a sample; with y and perhaps groups; or pairs (n_pairs, 2, n), or index pairs
-             (n_pairs, 2) into X, with similar (or y: 1 for the same, -1 for different)
+             per sample; with y and, optionally, groups; or pairs (n_pairs, 2, n), or index pairs
+             (n_pairs, 2) into X, with similar (or y: 1 for similar, -1 for dissimilar pairs)
   --pairs    a CSV with the columns first, second (sample numbers from 0) and similar (1 or 0)
 
 examples:
@@ -58,7 +60,7 @@ examples:
   tatml transform wine.skops wine.csv | head
 """
 REPRODUCE_EXAMPLES = """\
-Every run is appended to OUT/results.jsonl: interrupted, the same command goes on where it stopped.
+Every run is appended to OUT/results.jsonl. After an interrupt, the same command continues.
 Without a folder of data, the data sets that need no download are used.
 
 examples:
@@ -72,7 +74,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """An argument parser with error messages of one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
@@ -84,12 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments; None: those of the process.
+        The arguments; those of the process by default.
 
     Returns
     -------
     int
-        The exit status. A wrong use and --help leave by SystemExit, as argparse does.
+        The exit status. Wrong arguments and --help raise SystemExit, as in argparse.
 
     Examples
     --------
@@ -100,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(argv)
     options.command_line = shlex.join(["tatml", *argv])
-    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no error
+    if hasattr(sys.stdout, "reconfigure"):  # escape characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
@@ -109,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
+        _discard_output()
         return OUTPUT_CLOSED
     except KeyboardInterrupt:
         again = "; the same command goes on where it stopped" if options.name == "reproduce" else ""
@@ -123,13 +125,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint: str = "") -> int:
-    """Say in one line what went wrong."""
+    """Print the error as one line and return the exit status."""
     if options.traceback:
         traceback.print_exc()
     text = " ".join(str(error).split()) or type(error).__name__
     file, problem = getattr(error, "filename", None), getattr(error, "strerror", None)
     if file and problem:
-        text = f"{file}: {problem}"  # what the system says of a file
+        text = f"{file}: {problem}"  # an error of the operating system
     print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
     return 1
 
@@ -138,8 +140,8 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"tatml: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
-def _forget_output() -> None:
-    """Let the interpreter flush its output into nothing when it ends."""
+def _discard_output() -> None:
+    """Send what is left of the output to the null device, so that the interpreter can flush it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -175,7 +177,7 @@ def _add(
     )
     parser.set_defaults(run=run, name=name)
     parser.add_argument(
-        "--traceback", action="store_true", help="show where an error arose, for reports of bugs"
+        "--traceback", action="store_true", help="show where an error was raised, for bug reports"
     )
     return parser
 
@@ -183,22 +185,22 @@ def _add(
 def _add_fit(commands: Commands) -> None:
     parser = _add(commands, fit, "learn a metric and its threshold", FIT_EXAMPLES)
     parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz (see below)")
-    parser.add_argument("--out", required=True, metavar="MODEL", help="the model to save, *.skops")
+    parser.add_argument("--out", required=True, metavar="MODEL", help="file of the model, *.skops")
     parser.add_argument(
         "--estimator",
         type=_estimator,
         metavar="NAME",
-        help=f"one of {', '.join(ESTIMATORS)} (default: TATML, for pairs TATMLPairs)",
+        help=f"one of {', '.join(ESTIMATORS)} (default: TATML; TATMLPairs for pairs)",
     )
-    parser.add_argument("--C", type=float, help="weight of the pairs against the prior")
+    parser.add_argument("--C", type=_number, help="weight of the pairs relative to the prior")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another parameter of the estimator, as in Python; may be repeated",
+        help="any parameter of the estimator, written as in Python; may be repeated",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes, for TATMLCV")
+    parser.add_argument("--jobs", type=_count, metavar="N", help="number of processes, for TATMLCV")
     _add_columns(parser)
     _add_seed(parser)
     _add_json(parser)
@@ -206,7 +208,7 @@ def _add_fit(commands: Commands) -> None:
 
 
 def _add_evaluate(commands: Commands) -> None:
-    text = "measure a model on data that it has not seen"
+    text = "evaluate a model on data that it has not seen"
     parser = _add(commands, evaluate, text, EVALUATE_EXAMPLES)
     _add_model(parser)
     _add_neighbours(parser)
@@ -216,20 +218,20 @@ def _add_evaluate(commands: Commands) -> None:
 
 
 def _add_predict(commands: Commands) -> None:
-    text = "say which pairs are the same, or the classes of samples"
+    text = "judge which pairs are similar, or classify samples"
     parser = _add(commands, predict, text, PREDICT_EXAMPLES)
     _add_model(parser)
-    parser.add_argument("--out", metavar="FILE", help=".csv or .npz (default: print a CSV)")
+    parser.add_argument("--out", metavar="FILE", help=".csv or .npz file (default: print CSV)")
     _add_neighbours(parser)
     _add_columns(parser)
     _add_force(parser)
 
 
 def _add_transform(commands: Commands) -> None:
-    text = "embed samples so that their plain distance is the learnt one"
+    text = "embed samples so that their Euclidean distance is the learnt distance"
     parser = _add(commands, transform, text, TRANSFORM_EXAMPLES)
     _add_model(parser)
-    parser.add_argument("--out", metavar="FILE", help=".csv or .npz (default: print a CSV)")
+    parser.add_argument("--out", metavar="FILE", help=".csv or .npz file (default: print CSV)")
     _add_columns(parser, pairs=False)
     _add_force(parser)
 
@@ -238,7 +240,9 @@ def _add_reproduce(commands: Commands) -> None:
     text = "run the experiments of the paper and write tables and a report"
     parser = _add(commands, reproduce, text, REPRODUCE_EXAMPLES)
     parser.add_argument(
-        "what", choices=("table1", "sensitivity", "all"), help="the table, the study, or both"
+        "what",
+        choices=("table1", "sensitivity", "all"),
+        help="the table, the sensitivity study, or both",
     )
     parser.add_argument(
         "--datasets",
@@ -248,46 +252,66 @@ def _add_reproduce(commands: Commands) -> None:
     )
     parser.add_argument("--data", metavar="DIR", help="folder of the data (default: $TATML_DATA)")
     parser.add_argument(
-        "--out", metavar="DIR", default="tatml-results", help="default: tatml-results"
+        "--out",
+        metavar="DIR",
+        default="tatml-results",
+        help="folder of the results (default: tatml-results)",
     )
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of the table")
-    parser.add_argument("--features", nargs="+", metavar="NAME", help="default: all of the table")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all in the table")
+    parser.add_argument("--features", nargs="+", metavar="NAME", help="default: all in the table")
     parser.add_argument(
-        "--repeats", type=_count, metavar="N", help="random halves (5; 2 with --quick)"
+        "--repeats",
+        type=_count,
+        metavar="N",
+        help="number of random splits (default: 5; 2 with --quick)",
     )
-    parser.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (1)")
-    parser.add_argument("--quick", action="store_true", help="a small form on embedded data: about one minute on two cores")
     parser.add_argument(
-        "--no-pictures", action="store_true", help="tables and the report's plots only"
+        "--jobs", type=_count, default=1, metavar="N", help="number of processes (default: 1)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a small form on embedded data: about one minute"
+    )
+    parser.add_argument(
+        "--no-pictures",
+        action="store_true",
+        help="write the tables and the plots of the report only",
     )
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="what tatml fit saved")
+    parser.add_argument("model", metavar="MODEL", help="file that tatml fit has saved")
     parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz, as for fit")
 
 
 def _add_neighbours(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train", metavar="TRAIN", help="samples with classes, for neighbours")
-    parser.add_argument("--k", type=_count, default=3, help="number of neighbours (3)")
+    parser.add_argument(
+        "--train", metavar="TRAIN", help="samples with classes, for nearest neighbours"
+    )
+    parser.add_argument("--k", type=_count, default=3, help="number of neighbours (default: 3)")
 
 
 def _add_columns(parser: argparse.ArgumentParser, pairs: bool = True) -> None:
     if pairs:
-        parser.add_argument("--pairs", metavar="PAIRS", help="CSV of pairs of the samples in DATA")
-    parser.add_argument("--target", metavar="COLUMN", help="the column of the classes")
+        parser.add_argument(
+            "--pairs", metavar="PAIRS", help="CSV file of pairs of the samples in DATA"
+        )
+    parser.add_argument("--target", metavar="COLUMN", help="column of the classes")
     parser.add_argument(
-        "--groups", metavar="COLUMN", help="no pair is made of two samples of one group"
+        "--groups", metavar="COLUMN", help="column of groups; samples of one group form no pair"
     )
     parser.add_argument(
-        "--drop", action="append", default=[], metavar="COLUMN", help="leave out; may be repeated"
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="column to leave out; may be repeated",
     )
     if not pairs:
         parser.set_defaults(pairs=None)
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--random-state", type=int, default=0, metavar="SEED", help="default: 0")
+    parser.add_argument("--random-state", type=_seed, default=0, metavar="SEED", help="default: 0")
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -307,6 +331,25 @@ def _estimator(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    if not (is_whole_number(text) and 0 < float(text) <= LARGEST_COUNT):
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 1 to {LARGEST_COUNT}, got {shown(text)}"
+        )
     return int(text)
+
+
+def _seed(text: str) -> int:
+    if not (is_whole_number(text) and float(text) < 2**32):
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 0 to {2**32 - 1}, got {shown(text)}"
+        )
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        if "_" in text or not text.isascii():
+            raise ValueError
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected a number, got {shown(text)}") from error

@@ -1,0 +1,361 @@
+"""Checks of the whole state of a fitted estimator, for estimators that are saved or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import partial
+from math import inf, prod
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._data.blocks import Blocks, as_blocks
+from .._data.checks import check_prior
+from .._data.sampling import STRATEGIES
+from .._messages import shown
+from .._optim.result import Result, Status
+from .._optim.solvers import as_solver
+from .._validation import (
+    as_list,
+    check_bounds,
+    check_choice,
+    check_count,
+    check_finite,
+    check_flag,
+    check_grid,
+    check_jobs,
+    check_margin,
+    check_metric,
+    check_not_negative,
+    check_percentiles,
+    check_positive,
+    check_random,
+    check_share,
+    check_words,
+)
+from .metric import check_components
+from .priors import PRIORS
+from .tatml_cv import SCORINGS
+
+__all__ = ["check_fitted_state"]
+
+# Attributes beside the parameters and the fitted attributes: what set_output has chosen.
+HIDDEN = {"_sklearn_output_config"}
+OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
+
+
+def check_fitted_state(estimator: BaseEstimator) -> None:
+    """Raise an error unless all parameters and fitted attributes are valid and consistent.
+
+    Examples
+    --------
+    >>> from tatml import Euclidean
+    >>> metric = Euclidean().fit([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> metric.threshold_ = float("nan")
+    >>> check_fitted_state(metric)
+    Traceback (most recent call last):
+        ...
+    ValueError: threshold_: expected a finite number, got nan
+    """
+    state, parameters = vars(estimator), type(estimator)._get_param_names()
+    required = [*parameters, *_required(parameters)]
+    missing = [name for name in required if name not in state]
+    if missing:
+        raise ValueError(f"{missing[0]}: expected a value, got none")
+    unknown = sorted(set(state) - {*parameters, *ATTRIBUTES, *HIDDEN})
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]}: expected no such attribute, got {shown(state[unknown[0]])}"
+        )
+    for name, value in state.items():
+        if name in parameters:
+            _check_parameter(name, value)
+        elif name not in HIDDEN:
+            ATTRIBUTES[name](name, value)
+    output = state.get("_sklearn_output_config", {})
+    if type(output) is not dict or not set(output) | set(output.values()) <= OUTPUT_WORDS:
+        raise ValueError(f"set_output: expected the name of a container, got {shown(output)}")
+    if "block_shapes_" in state:
+        _check_shapes(estimator)
+    if "cv_results_" in state:
+        _check_search(estimator)
+
+
+def _required(parameters: Sequence[str]) -> list[str]:
+    """Return the fitted attributes that every fitted estimator of this type has."""
+    names = []
+    if "class_weight" in parameters:  # an estimator that learns from pairs
+        names += ["classes_", "threshold_", "b0_"]
+    if "metric" not in parameters:
+        names += ["n_features_in_", "block_shapes_", "components_"]
+    if "solver" in parameters:
+        names += ["result_", "n_iter_", "prior_", "threshold_", "b0_"]
+    if "Cs" in parameters:
+        names += ["cv_results_", "best_params_", "best_score_", "C_"]
+    return names
+
+
+# Parameters
+
+
+def _check_parameter(name: str, value: Any) -> None:
+    if value is None and name in OPTIONAL:
+        return
+    PARAMETERS[name](name, value)
+
+
+def _check_choices(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise an error unless the value is a word of the choices, or several matrices or words."""
+    if isinstance(value, str):
+        check_choice(name, value, choices)
+    else:
+        as_list(name, value, "a word or a list of matrices")
+
+
+def _check_solver(name: str, value: Any) -> None:
+    solver = as_solver(value)
+    if set(vars(solver)) != {setting.name for setting in fields(solver)}:
+        raise ValueError(f"{name}: expected the settings of a solver, got {shown(vars(solver))}")
+    solver.__post_init__()
+
+
+def _check_counts(name: str, value: Any) -> None:
+    for count in [value] if isinstance(value, Real) else as_list(name, value, "counts"):
+        check_count(name, count)
+
+
+def _check_splitter(name: str, value: Any) -> None:
+    if isinstance(value, Integral):
+        check_count(name, value, least=2)
+    elif not hasattr(value, "split"):
+        as_list(name, value, "a number of folds, a splitter or a list of folds")
+
+
+def _check_candidates(name: str, value: Any) -> None:
+    if isinstance(value, Integral):
+        check_count(name, value)
+    else:
+        check_grid(name, value)
+
+
+def _check_class_weight(name: str, value: Any) -> None:
+    if value == "balanced":
+        return
+    if type(value) is not dict or not set(value) <= {-1, 1}:
+        raise ValueError(f"{name}: expected 'balanced' or weights of -1 and 1, got {shown(value)}")
+    for weight in value.values():
+        check_not_negative(name, weight)
+
+
+def _check_known_distance(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name}: expected the name of a distance, got {shown(value)}; functions are not saved"
+        )
+    check_metric(value)
+
+
+def _ignore_name(check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: check(value)
+
+
+Check = Callable[[str, Any], Any]
+PARAMETERS: dict[str, Check] = {
+    "C": check_positive,
+    "Cs": _check_candidates,
+    "bounds": _ignore_name(check_bounds),
+    "c0": partial(check_positive, or_infinite=True),
+    "class_weight": _check_class_weight,
+    "cv": _check_splitter,
+    "gamma": check_positive,
+    "k": check_count,
+    "margin": _ignore_name(check_margin),
+    "metric": _check_known_distance,
+    "n_components": _check_counts,
+    "n_jobs": check_jobs,
+    "n_neighbors": check_count,
+    "n_pairs_per_class": check_count,
+    "pair_strategies": partial(check_words, choices=STRATEGIES),
+    "pairs": partial(check_choice, choices=STRATEGIES),
+    "percentiles": _ignore_name(check_percentiles),
+    "preprocessor": lambda name, value: as_blocks(value, name),
+    "prior": partial(_check_choices, choices=PRIORS),
+    "priors": partial(check_words, choices=PRIORS),
+    "random_state": _ignore_name(check_random),
+    "reduction": partial(check_choice, choices=("mean", "sum")),
+    "regularization": check_positive,
+    "scoring": partial(check_choice, choices=SCORINGS),
+    "solver": _check_solver,
+    "t": check_share,
+    "threshold": lambda name, value: value in ("auto", "search") or check_positive(name, value),
+    "threshold_prior": check_positive,
+    "threshold_strength": check_positive,
+    "threshold_strengths": check_grid,
+    "thresholds": check_grid,
+    "tol": check_positive,
+    "verbose": check_flag,
+    "warm_start": check_flag,
+}
+# Parameters that may be None.
+OPTIONAL = {
+    *("bounds", "c0", "class_weight", "cv", "n_components", "n_jobs", "n_pairs_per_class"),
+    *("pair_strategies", "preprocessor", "priors", "threshold_prior", "threshold_strengths"),
+}
+
+
+# Fitted attributes
+
+
+def _check_array(name: str, value: Any, kinds: str, n_dims: int) -> None:
+    if type(value) is not np.ndarray or value.dtype.kind not in kinds or len(value.shape) != n_dims:
+        found = (
+            f"{value.dtype} of shape {value.shape}" if type(value) is np.ndarray else shown(value)
+        )
+        raise TypeError(f"{name}: expected an array with {n_dims} dimensions, got {found}")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+
+
+def _check_matrices(name: str, value: Any) -> None:
+    for matrix in value if type(value) is list else [value]:
+        _check_array(name, matrix, "f", 2)
+
+
+def _check_one_per_pair(name: str, value: Any, kinds: str, n_dims: int = 1) -> None:
+    if value is not None:
+        _check_array(name, value, kinds, n_dims)
+
+
+def _check_block_shapes(name: str, value: Any) -> None:
+    for shape in as_list(name, value, "the shapes of the blocks"):
+        if len(as_list(name, shape, "two numbers")) != 2:
+            raise ValueError(f"{name}: expected two numbers per block, got {shown(shape)}")
+        for size in shape:
+            check_count(name, size)
+
+
+def _check_classes(name: str, value: Any) -> None:
+    _check_array(name, value, "i", 1)
+    if value.tolist() != [-1, 1]:
+        raise ValueError(f"{name}: expected -1 and 1, got {shown(value)}")
+
+
+def _check_names(name: str, value: Any) -> None:
+    _check_array(name, value, "OU", 1)
+    for word in value.tolist():
+        if not isinstance(word, str):
+            raise TypeError(f"{name}: expected words, got {shown(word)}")
+
+
+def _check_search_scores(name: str, value: Any) -> None:
+    if type(value) is not dict or not value:
+        raise TypeError(f"{name}: expected scores of thresholds, got {shown(value)}")
+    for threshold, score in value.items():
+        check_positive(name, threshold)
+        check_share(name, score)
+
+
+def _check_dict(name: str, value: Any) -> None:
+    if type(value) is not dict:
+        raise TypeError(f"{name}: expected a dict, got {shown(value)}")
+
+
+def _check_result(name: str, value: Any) -> None:
+    if type(value) is not Result or set(vars(value)) != {part.name for part in fields(Result)}:
+        raise TypeError(f"{name}: expected a Result, got {shown(value)}")
+    if type(value.status) is not Status:
+        raise TypeError(f"{name}.status: expected a Status, got {shown(value.status)}")
+    check_finite(f"{name}.b0", value.b0)
+    check_finite(f"{name}.primal", value.primal)
+    if (value.dual, value.gap) != (-inf, inf):  # no lower bound is known
+        check_finite(f"{name}.dual", value.dual)
+        check_not_negative(f"{name}.gap", value.gap)
+    check_positive(f"{name}.tol", value.tol)
+    check_count(f"{name}.n_iter", value.n_iter, least=0)
+    for factor in as_list(f"{name}.L", value.L, "a list of matrices"):
+        _check_array(f"{name}.L", factor, "f", 2)
+        if np.any(np.triu(factor, 1)) or not np.all(np.diagonal(factor) > 0):
+            raise ValueError(
+                f"{name}.L: expected lower triangular matrices with a positive diagonal, got others"
+            )
+    _check_one_per_pair(f"{name}.active", value.active, "i")
+    _check_one_per_pair(f"{name}.multipliers", value.multipliers, "f")
+    _check_dict(f"{name}.history", value.history)
+    lengths = {len(as_list(f"{name}.history", part, "arrays")) for part in value.history.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"{name}.history: expected arrays of one length, got {sorted(lengths)}")
+
+
+ATTRIBUTES: dict[str, Check] = {
+    "C_": check_positive,
+    "b0_": check_finite,
+    "best_params_": _check_dict,
+    "best_score_": check_share,
+    "block_shapes_": _check_block_shapes,
+    "bounds_": _ignore_name(check_bounds),
+    "classes_": _check_classes,
+    "components_": _check_matrices,
+    "cv_results_": _check_dict,
+    "feature_names_in_": _check_names,
+    "n_features_in_": check_count,
+    "n_iter_": check_count,
+    "pair_weights_": partial(_check_one_per_pair, kinds="f"),
+    "pairs_": partial(_check_one_per_pair, kinds="i", n_dims=2),
+    "prior_": _check_matrices,
+    "result_": _check_result,
+    "search_scores_": _check_search_scores,
+    "similar_": partial(_check_one_per_pair, kinds="b"),
+    "threshold_": check_not_negative,
+}
+
+
+# Consistency
+
+
+def _check_shapes(estimator: Any) -> None:
+    """Raise an error unless all matrices have the sizes of the samples."""
+    shapes = [tuple(shape) for shape in estimator.block_shapes_]
+    n_features = sum(prod(shape) for shape in shapes)
+    _check_equal("n_features_in_", estimator.n_features_in_, n_features)
+    if hasattr(estimator, "feature_names_in_"):
+        _check_equal("feature_names_in_", len(estimator.feature_names_in_), n_features)
+    sizes = [n for n, _ in shapes]
+    square = [(n, n) for n in sizes]
+    if hasattr(estimator, "components_"):
+        counts = check_components(estimator.n_components, sizes)
+        rows = [(n if k is None else k, n) for n, k in zip(sizes, counts, strict=True)]
+        _check_equal("components_", _shapes_of(estimator.components_), rows)
+    if hasattr(estimator, "prior_"):
+        _check_equal("prior_", _shapes_of(estimator.prior_), square)
+    if hasattr(estimator, "result_"):
+        _check_equal("result_.L", _shapes_of(list(estimator.result_.L)), square)
+        _check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
+    if not isinstance(getattr(estimator, "prior", ""), str):
+        check_prior(estimator.prior, Blocks(*(np.zeros((1, *shape)) for shape in shapes)))
+
+
+def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:
+    return [matrix.shape for matrix in (matrices if type(matrices) is list else [matrices])]
+
+
+def _check_search(estimator: Any) -> None:
+    """Raise an error unless the chosen parameters are among those of the search."""
+    results = estimator.cv_results_
+    tried = as_list("cv_results_", results.get("params"), "the parameters of the search")
+    for name in ("mean_test_score", "std_test_score", "split_test_score"):
+        _check_array(f"cv_results_[{name!r}]", results.get(name), "f", 2 if "split" in name else 1)
+        _check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
+    _check_equal("C_", estimator.C_, estimator.best_params_.get("C"))
+    best = int(np.argmax(results["mean_test_score"]))
+    _check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
+    _check_equal("best_params_", repr(estimator.best_params_), repr(tried[best]))
+
+
+def _check_equal(name: str, found: Any, expected: Any) -> None:
+    if found != expected:
+        raise ValueError(
+            f"{name}: expected {shown(expected)} by the other attributes, got {shown(found)}"
+        )

@@ -1,0 +1,506 @@
+"""Models in files: complete, without training data, checked when loaded, and never code."""
+
+import errno
+import io as streams
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import TRAIN, WINE, wine_pairs
+from numpy.testing import assert_array_equal
+from sklearn.model_selection import GroupKFold, RepeatedKFold
+from sklearn.preprocessing import StandardScaler
+
+from tatml import (
+    GMML,
+    ITML,
+    TATML,
+    TATMLCV,
+    Blocks,
+    Dykstra,
+    Euclidean,
+    Maz,
+    Newton,
+    PairThreshold,
+    Status,
+    TATMLPairs,
+    io,
+)
+from tatml._data.atomic_files import written_atomically
+
+skops = pytest.importorskip("skops.io")
+
+X, Y = WINE.data[TRAIN], WINE.target[TRAIN]
+FEW = {"n_pairs_per_class": 20, "random_state": 0}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fitted(**changes):
+    return TATML(**FEW | changes).fit(X, Y)
+
+
+def with_state(model, **changes):
+    """A model with other parameters or attributes, None for one that is missing."""
+    state = {**vars(model), **changes}
+    other = object.__new__(type(model))
+    vars(other).update({name: value for name, value in state.items() if value is not MISSING})
+    return other
+
+
+MISSING = object()
+
+
+# What is saved
+
+
+def lookup(index):
+    return X[index]
+
+
+def distance(u, v):
+    return float(np.abs(u - v).sum())
+
+
+def all_kinds():
+    index, similar = wine_pairs(TRAIN, count=60)
+    labels = np.where(similar, 1, -1)
+    blocks = Blocks(X[:, :12].reshape(-1, 4, 3), X[:, 12:])
+    seeded = Newton(max_iter=100, random_state=np.random.default_rng(0))
+    some = {"n_pairs_per_class": 20, "random_state": np.random.RandomState(0)}
+    folds = [(np.arange(0, 89, 2), np.arange(1, 89, 2))]
+    return [
+        TATML(prior=np.eye(13), n_components=3, solver=seeded, **some).fit(X, Y),
+        TATML(c0=np.inf, margin=[0.5, 2], **FEW).set_output(transform="pandas").fit(X, Y),
+        TATML(**FEW).fit(blocks, Y),
+        TATMLCV(Cs=[1, 10], cv=GroupKFold(2), **FEW).fit(X, Y, groups=np.arange(89)),
+        TATMLCV(Cs=np.array([1, 10]), cv=folds, prior=np.eye(13), **FEW).fit(X, Y),
+        Maz(threshold="search", cv=2, **FEW).fit(X, Y),
+        ITML(solver=Dykstra(), tol=1e-3, **FEW).fit(X, Y),
+        GMML(**FEW).fit(X, Y),
+        Euclidean(**FEW).fit(X, Y),
+        Euclidean().fit(X),
+        TATMLPairs(preprocessor=X, class_weight={-1: 1, 1: 2.0}).fit(index, labels),
+        TATMLPairs(preprocessor=lookup, C=10).fit(index, labels),
+        TATMLPairs(preprocessor=blocks).fit(index, labels),
+        PairThreshold(preprocessor=X).fit(index, labels),
+        PairThreshold(metric="precomputed").fit(index[:, 0] / 89, labels),
+    ]
+
+
+def test_every_kind_of_model_answers_the_same_after_loading(folder):
+    pytest.importorskip("pandas")
+    blocks = Blocks(X[:, :12].reshape(-1, 4, 3), X[:, 12:])
+    for estimator in all_kinds():
+        io.save_model(estimator, "model.skops", {"data": "wine", "sizes": [1, {"a": None}]})
+        model = io.load_model("model.skops")
+        loaded, data = model.estimator, X
+        assert type(loaded) is type(estimator)
+        assert model.metadata["sizes"] == [1, {"a": None}]
+        if getattr(estimator, "block_shapes_", ((13, 1),)) != ((13, 1),):
+            data = blocks
+        if hasattr(estimator, "transform"):
+            assert_array_equal(loaded.transform(data), estimator.transform(data))
+        if hasattr(estimator, "threshold_"):
+            assert loaded.threshold_ == estimator.threshold_
+        if hasattr(estimator, "result_"):
+            assert loaded.result_.status is Status.CONVERGED
+            assert loaded.result_.gap == estimator.result_.gap
+            assert_array_equal(loaded.result_.W[0], estimator.result_.W[0])
+
+
+def test_a_model_holds_no_training_data(folder):
+    """No array of the file is as long as the data, and none of their numbers is in it."""
+    index, similar = wine_pairs(TRAIN, count=70)
+    labels = np.where(similar, 1, -1)
+    for estimator in (
+        TATMLPairs(preprocessor=X).fit(index, labels),
+        PairThreshold(preprocessor=X).fit(index, labels),
+        fitted(preprocessor=X),
+        ITML(preprocessor=X, **FEW).fit(X, Y),
+    ):
+        io.save_model(estimator, "model.skops")
+        data = ("preprocessor", "pairs_", "similar_", "pair_weights_")
+        held = {name for name in data if getattr(estimator, name, None) is not None}
+        assert len(held) >= 2  # the estimator itself is as before
+        with zipfile.ZipFile("model.skops") as archive:
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            arrays = [np.load(streams.BytesIO(archive.read(name))) for name in names]
+        assert max((array.size for array in arrays), default=0) <= 13 * 13
+        assert not any(np.isin(array, X[:, 12]).any() for array in arrays if array.dtype == float)
+        model = io.load_model("model.skops")
+        assert [getattr(model.estimator, name, None) for name in data] == [None] * 4
+        assert {name for name in model.metadata["left_out"] if "result_" not in name} == held
+        assert "threshold_" in model.metadata["holds"]
+        assert "pairs_" not in model.metadata["holds"]
+        if hasattr(estimator, "result_"):
+            assert model.estimator.result_.active is None
+            assert model.estimator.result_.multipliers is None
+    pairs = X[index]
+    assert_array_equal(model.estimator.pair_distance(pairs), estimator.pair_distance(pairs))
+
+
+def test_a_loaded_model_can_be_fitted_again(folder):
+    for solver in ("newton", Dykstra(max_iter=2000)):
+        metric = fitted(warm_start=True, solver=solver, tol=1e-3)
+        io.save_model(metric, "model.skops")
+        again = io.load_model("model.skops").estimator.fit(X, Y)
+        assert abs(again.threshold_ / metric.threshold_ - 1) < 1e-3
+
+
+def test_the_representation_shows_no_arrays(folder):
+    model = io.Model(fitted(prior=np.eye(13), preprocessor=X), {"version": "1.0", "command": "x"})
+    threshold = f"{model.estimator.threshold_:.3g}"
+    assert repr(model) == f"Model(TATML, n_features=13, threshold={threshold}, version='1.0')"
+    io.save_model(model.estimator, "model.skops")
+    text = repr(io.load_model("model.skops"))
+    assert "holds=['n_features_in_', " in text
+    assert "left_out=['preprocessor', " in text
+    assert "array" not in text
+
+
+def test_an_estimator_saved_by_skops_itself_is_a_model(folder):
+    skops.dump(fitted(preprocessor=X), "model.skops")
+    model = io.load_model("model.skops")
+    assert model.metadata == {}
+    assert_array_equal(model.estimator.preprocessor, X)
+
+
+def test_what_is_not_saved(folder):
+    index, similar = wine_pairs(TRAIN, count=30)
+    labels = np.where(similar, 1, -1)
+    good = fitted()
+    for estimator, metadata, expected in (
+        ({}, {}, "expected one of TATML"),
+        (TATML(), {}, "not fitted"),
+        (PairThreshold(metric=distance).fit(X[index], labels), {}, "functions are not saved"),
+        (TATMLCV(Cs=[1], cv=RepeatedKFold(n_splits=2, n_repeats=1), **FEW).fit(X, Y), {}, "KFold"),
+        (with_state(good, C=-1), {}, "C: expected a positive number"),
+        (good, {"data": X}, "metadata: expected words, numbers and lists"),
+        (good, {1: "one"}, "metadata: expected words, numbers and lists under words, got 1"),
+        (good, {"feature_names": ["a"]}, "feature_names: expected 13 names, one per feature"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=expected):
+            io.save_model(estimator, "model.skops", metadata)
+        assert os.listdir(folder) == []
+
+
+# Hostile and damaged files
+
+
+def refused(expected, **options):
+    with pytest.raises(ValueError, match=expected) as caught:
+        io.load_model("model.skops", **options)
+    message = str(caught.value)
+    assert message.startswith("model.skops: expected a")
+    assert "\n" not in message
+    return message
+
+
+class Payload:
+    """Pickled, it runs a command when it is loaded."""
+
+    def __reduce__(self):
+        return os.system, ("touch hacked",)
+
+
+def test_loading_runs_no_code(folder):
+    Path("model.skops").write_bytes(pickle.dumps(Payload()))
+    refused("pickles are not read: they can run code")
+    skops.dump({"format": io.FORMAT, "metadata": {}, "estimator": os.system}, "model.skops")
+    refused(r"needs (posix|nt)\.system")
+    skops.dump(StandardScaler().fit(X), "model.skops")  # a type that skops trusts, but no model
+    refused(r"needs sklearn\.preprocessing\._data\.StandardScaler")
+    call = {"__module__": "os", "__class__": "system", "__id__": 1}
+    text = {"__module__": "builtins", "__class__": "str", "__loader__": "JsonNode"}
+    arguments = {"__module__": "builtins", "__class__": "tuple", "__loader__": "TupleNode"}
+    arguments["content"] = [{**text, "content": '"touch hacked"', "is_json": True, "__id__": 3}]
+    for loader in (
+        *("FunctionNode", "TypeNode", "ObjectNode", "DictNode", "ListNode", "NdArrayNode"),
+        *("ConstructorFromReduceNode", "PartialNode", "MethodNode", "ReduceNode", "Unknown"),
+    ):
+        node = {**call, "__loader__": loader, "content": {**arguments, "__id__": 2}}
+        write_schema({**node, "protocol": 2, "_skops_version": "0.11"})
+        refused(r"needs os\.system")
+    assert os.listdir(folder) == ["model.skops"]
+
+
+def write_schema(schema, **files):
+    with zipfile.ZipFile("model.skops", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", json.dumps(schema))
+        for name, content in files.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def test_what_is_no_model(folder):
+    write_schema({})
+    refused("skops cannot read")
+    skops.dump({"something": "else"}, "model.skops")
+    refused("got dict")
+    skops.dump({"format": "tatml model 2"}, "model.skops")
+    refused("a newer tatml may be needed")
+    skops.dump({"format": io.FORMAT, "metadata": {}, "estimator": [1]}, "model.skops")
+    refused("got list")
+    io.save_model(fitted(), "model.skops")
+    content = Path("model.skops").read_bytes()
+    for size in (10, len(content) // 2, len(content) - 1):
+        Path("model.skops").write_bytes(content[:size])
+        refused("another kind of file|skops cannot read")
+    damaged = bytearray(content)
+    damaged[200] ^= 255
+    Path("model.skops").write_bytes(damaged)
+    refused("skops cannot read")
+    with pytest.raises(FileNotFoundError, match="got no such file"):
+        io.load_model("none.skops")
+    with pytest.raises(IsADirectoryError, match="got a folder"):
+        io.load_model(folder)
+
+
+def test_models_that_unpack_to_too_much_are_refused_before(folder, monkeypatch):
+    metric = fitted()
+    io.save_model(metric, "model.skops")
+    with zipfile.ZipFile("model.skops") as archive:
+        total = sum(entry.file_size for entry in archive.infolist())
+    assert io.load_model("model.skops", max_bytes=total).estimator.threshold_ == metric.threshold_
+    loaded = []
+    monkeypatch.setattr(skops, "load", lambda *_, **__: loaded.append(1))
+    refused(f"unpacks to {total} bytes; the limit is max_bytes={total - 1}", max_bytes=total - 1)
+    write_schema({}, bomb=bytes(10**7))  # ten megabytes of zeros in a file of ten kilobytes
+    assert Path("model.skops").stat().st_size < 20_000
+    refused("unpacks to 100", max_bytes=10**6)
+    node = {"__module__": "numpy", "__class__": "ndarray", "__loader__": "NdArrayNode"}
+    node |= {"type": "numpy", "file": "bomb.npy", "__id__": 1}
+    many = {"__module__": "builtins", "__class__": "list", "__loader__": "ListNode", "__id__": 2}
+    write_schema({**many, "content": 1000 * [node]}, bomb=bytes(10**6))  # one array, many times
+    refused("unpacks to 1000000000 bytes", max_bytes=10**8)
+    write_schema({"x": "0" * io.MAX_SCHEMA_BYTES})
+    refused("has a description of 16777225 bytes")
+    assert loaded == []
+    with pytest.raises(ValueError, match="max_bytes: expected at least 1"):
+        io.load_model("model.skops", max_bytes=0)
+
+
+def wrong_states():
+    """Changes of a model, each of which alone must be refused, and the attribute to be named."""
+    metric, eye = fitted(), np.eye(13)
+    result = metric.result_
+
+    def result_with(**changes):
+        return {"result_": with_state(result, **changes)}
+
+    asymmetric = eye + np.eye(13, k=1)
+    return metric, [
+        ({"C": -1.0}, "C"),
+        ({"C": "100"}, "C"),
+        ({"C": MISSING}, "C"),
+        ({"margin": (2.0, 0.5)}, "margin"),
+        ({"threshold": "search for it"}, "threshold"),
+        ({"threshold_prior": -1.0}, "threshold_prior"),
+        ({"c0": 0.0}, "c0"),
+        ({"prior": "none"}, "prior"),
+        ({"prior": np.eye(3)}, "prior"),
+        ({"prior": -eye}, "prior: block 0"),
+        ({"pairs": "some"}, "pairs"),
+        ({"n_components": 20}, "n_components"),
+        ({"n_components": 3}, "components_"),
+        ({"n_components": [1.5]}, "n_components"),
+        ({"reduction": 1}, "reduction"),
+        ({"solver": with_state(Newton(), max_iter=0)}, "max_iter"),
+        ({"solver": with_state(Newton(), speed=1)}, "solver"),
+        ({"random_state": "seed"}, "random_state"),
+        ({"warm_start": "yes"}, "warm_start"),
+        ({"tol": 0.0}, "tol"),
+        ({"preprocessor": np.array([[np.nan]])}, "preprocessor"),
+        ({"preprocessor": "X"}, "preprocessor"),
+        ({"transform": 1}, "transform"),
+        ({"extra_": eye}, "extra_"),
+        ({"components_": MISSING}, "components_"),
+        ({"components_": np.eye(12)}, "components_"),
+        ({"components_": np.full((13, 13), np.nan)}, "components_"),
+        ({"components_": eye.tolist()}, "components_"),
+        ({"components_": eye.astype(str)}, "components_"),
+        ({"components_": [eye, eye]}, "components_"),
+        ({"prior_": np.eye(14)}, "prior_"),
+        ({"prior_": np.full((13, 13), np.inf)}, "prior_"),
+        ({"threshold_": np.nan}, "threshold_"),
+        ({"threshold_": -1.0}, "threshold_"),
+        ({"threshold_": "1"}, "threshold_"),
+        ({"b0_": np.inf}, "b0_"),
+        ({"n_features_in_": 12}, "n_features_in_"),
+        ({"n_features_in_": 13.0}, "n_features_in_"),
+        ({"block_shapes_": ((12, 1),)}, "n_features_in_"),
+        ({"block_shapes_": ((13,),)}, "block_shapes_"),
+        ({"block_shapes_": ((-13, -1),)}, "block_shapes_"),
+        ({"feature_names_in_": np.array(["a"], dtype=object)}, "feature_names_in_"),
+        ({"feature_names_in_": np.array(13 * [1], dtype=object)}, "feature_names_in_"),
+        ({"n_iter_": 0}, "n_iter_"),
+        ({"n_iter_": result.n_iter + 1}, "n_iter_"),
+        ({"pairs_": eye}, "pairs_"),
+        ({"similar_": np.zeros((2, 2), dtype=bool)}, "similar_"),
+        ({"pair_weights_": np.array([np.nan])}, "pair_weights_"),
+        ({"result_": {"L": [eye]}}, "result_"),
+        (result_with(L=[np.eye(12)]), "result_.L"),
+        (result_with(L=[asymmetric]), "result_.L"),
+        (result_with(L=[-eye]), "result_.L"),
+        (result_with(L=eye[0]), "result_.L"),
+        (result_with(b0=np.nan), "result_.b0"),
+        (result_with(gap=-1.0), "result_.gap"),
+        (result_with(primal="1"), "result_.primal"),
+        (result_with(tol=None), "result_.tol"),
+        (result_with(n_iter=-1), "result_.n_iter"),
+        (result_with(history=[]), "result_.history"),
+        (result_with(history={"gap": np.ones(3), "b0": np.ones(2)}), "result_.history"),
+        (result_with(multipliers=np.array([np.inf])), "result_.multipliers"),
+        (result_with(more=1), "result_"),
+        ({"_sklearn_output_config": {"transform": "posix"}}, "set_output"),
+        ({"_sklearn_output_config": [1]}, "set_output"),
+    ]
+
+
+def test_every_parameter_and_attribute_is_checked(folder):
+    metric, cases = wrong_states()
+    for changes, name in cases:
+        skops.dump(with_state(metric, **changes), "model.skops")
+        message = refused("got one with a wrong value: TATML: ")
+        assert f"TATML: {name}: expected" in message, (changes, message)
+
+
+def test_the_attributes_of_the_other_estimators_are_checked(folder):
+    index, similar = wine_pairs(TRAIN, count=30)
+    labels = np.where(similar, 1, -1)
+    search = TATMLCV(Cs=[1, 10], cv=2, **FEW).fit(X, Y)
+    pairs = TATMLPairs(C=10).fit(X[index], labels)
+    threshold = PairThreshold().fit(X[index], labels)
+    maz, itml = Maz(**FEW).fit(X, Y), ITML(**FEW, tol=1e-3).fit(X, Y)
+    results = search.cv_results_
+    for estimator, changes, name in (
+        (search, {"Cs": [0]}, "Cs"),
+        (search, {"Cs": 0}, "Cs"),
+        (search, {"cv": 1}, "cv"),
+        (search, {"cv": 2.5}, "cv"),
+        (search, {"k": 0}, "k"),
+        (search, {"n_jobs": 0}, "n_jobs"),
+        (search, {"scoring": "best"}, "scoring"),
+        (search, {"priors": ["none"]}, "priors"),
+        (search, {"C_": 5.0}, "C_"),
+        (search, {"best_score_": 0.123}, "best_score_"),
+        (search, {"best_params_": results["params"][0] | {"C": search.C_, "k": 1}}, "best_params_"),
+        (search, {"cv_results_": {}}, "cv_results_"),
+        (search, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
+        (search, {"cv_results_": MISSING}, "cv_results_"),
+        (pairs, {"classes_": np.array([0, 1])}, "classes_"),
+        (pairs, {"class_weight": {2: 1.0}}, "class_weight"),
+        (pairs, {"class_weight": {1: -1.0}}, "class_weight"),
+        (pairs, {"result_": MISSING}, "result_"),
+        (threshold, {"metric": "posix"}, "metric"),
+        (threshold, {"metric": 3}, "metric"),
+        (threshold, {"threshold_": MISSING}, "threshold_"),
+        (maz, {"search_scores_": {"a": 1.0}}, "search_scores_"),
+        (maz, {"search_scores_": {0.5: 2.0}}, "search_scores_"),
+        (itml, {"bounds_": (2.0, 1.0)}, "bounds"),
+        (itml, {"percentiles": (95, 5)}, "percentiles"),
+        (itml, {"gamma": 0}, "gamma"),
+    ):
+        skops.dump(with_state(estimator, **changes), "model.skops")
+        message = refused(f"got one with a wrong value: {type(estimator).__name__}: ")
+        assert f": {name}" in message, (changes, message)
+
+
+def test_metadata_are_checked(folder):
+    metric = fitted()
+    for metadata in (
+        {"feature_names": 5},
+        {"feature_names": ["a"]},
+        {"feature_names": [1] * 13},
+        {"target": 1},
+        {"groups": ["a"]},
+        {"version": 1.0},
+        {"data": X},
+        {1: "one"},
+    ):
+        content = {"format": io.FORMAT, "metadata": metadata, "estimator": metric}
+        skops.dump(content, "model.skops")
+        refused("wrong value: TATML: metadata: ")
+
+
+# Writing
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_new_files_have_the_permissions_of_the_umask(folder):
+    for umask, mode in ((0o022, 0o644), (0o027, 0o640), (0o077, 0o600)):
+        before = os.umask(umask)
+        try:
+            io.save_model(Euclidean().fit(X), f"{mode}.skops")
+        finally:
+            os.umask(before)
+        assert os.stat(f"{mode}.skops").st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_replaced_file_keeps_its_permissions(folder):
+    Path("model.skops").touch(0o600)
+    io.save_model(Euclidean().fit(X), "model.skops")
+    assert os.stat("model.skops").st_mode & 0o777 == 0o600
+
+
+def fails_with(number):
+    def broken(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return broken
+
+
+@pytest.mark.parametrize("step", ["builtins.open", "os.fsync", "os.chmod", "os.replace"])
+def test_a_failing_step_leaves_the_old_model(folder, monkeypatch, step):
+    io.save_model(fitted(), "model.skops")
+    before = Path("model.skops").read_bytes()
+    with monkeypatch.context() as context:
+        context.setattr(step, fails_with(errno.ENOSPC))
+        with pytest.raises(OSError, match="No space left") as caught:
+            io.save_model(fitted(C=1.0), "model.skops")
+    assert caught.value.filename == "model.skops"
+    assert Path("model.skops").read_bytes() == before
+    assert os.listdir(folder) == ["model.skops"]
+
+
+def write_while(other):
+    with written_atomically("out.csv", overwrite=False) as file:
+        file.write(b"mine")
+        other()
+
+
+def test_a_file_created_meanwhile_is_kept(folder, monkeypatch):
+    """Also where the file system has no hard links."""
+    for link in (os.link, fails_with(errno.EPERM)):
+        monkeypatch.setattr(os, "link", link)
+        with pytest.raises(FileExistsError) as caught:
+            write_while(lambda: Path("out.csv").write_text("theirs", encoding="utf-8"))
+        assert caught.value.filename == "out.csv"
+        assert Path("out.csv").read_text(encoding="utf-8") == "theirs"
+        assert os.listdir(folder) == ["out.csv"]
+        os.unlink("out.csv")
+        write_while(lambda: None)
+        assert os.listdir(folder) == ["out.csv"]
+        os.unlink("out.csv")
+    monkeypatch.setattr(os, "link", fails_with(errno.EIO))
+    with pytest.raises(OSError, match="Input/output"):
+        write_while(lambda: None)
+    assert os.listdir(folder) == []
+
+
+def test_an_error_inside_leaves_nothing(folder):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_while(interrupt)
+    assert os.listdir(folder) == []
