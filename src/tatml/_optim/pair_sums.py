@@ -16,10 +16,19 @@ from functools import cached_property
 from math import sqrt
 from typing import Any
 
-from .._array import Array, as_double, free_bytes, namespace, on_gpu, symmetrised, zeros
+from .._array import (
+    Array,
+    as_double,
+    contiguous,
+    free_bytes,
+    namespace,
+    on_gpu,
+    symmetrised,
+    zeros,
+)
 from .._svec import svec_outer, svec_size
 
-__all__ = ["PairSums"]
+__all__ = ["PairSums", "centred", "lay_out"]
 
 CHUNK_BYTES = 2**20  # one chunk of differences: about what a core's cache holds
 GPU_CHUNK_BYTES = 2**29  # on a GPU: so much that starting its kernels costs nothing
@@ -277,6 +286,35 @@ class PairSums:
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """svec(A_{m,k})/M of a chunk, blocks side by side, shape (n_part, Σ n_m(n_m+1)/2)."""
         return self.xp.concat([svec_outer(block) for block in rows], axis=1) / self.n_blocks
+
+
+def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
+    """Return features as `PairSums` needs them: transposed and contiguous.
+
+    Parameters
+    ----------
+    arrays : sequence of M arrays of shape (n_rows, n_m, n'_m)
+        Samples, or differences of samples.
+    centre : bool
+        Whether to subtract the mean of each block. Distances depend on differences only, and those
+        of centred samples are more accurate.
+    double : bool, default=True
+        Whether to convert to float64 first; otherwise the dtype of the arrays is kept.
+
+    Returns
+    -------
+    list of M arrays of shape (n_rows, n'_m, n_m)
+    """
+    if double:
+        arrays = [as_double(block) for block in arrays]
+    if centre:
+        arrays = [centred(block) for block in arrays]
+    return [contiguous(namespace(block).matrix_transpose(block)) for block in arrays]
+
+
+def centred(block: Array) -> Array:
+    """Return the rows of a block minus their mean."""
+    return block - namespace(block).mean(block, axis=0, keepdims=True)
 
 
 def chunk_bytes(array: Array) -> int:
