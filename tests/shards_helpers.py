@@ -9,8 +9,9 @@ import numpy as np
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import Pairs
 from tatml._optim.problem import pair_sums
-from tatml._sharding.base import Layout, Piece, SerialExecutor, Setting, ShardedTerm
+from tatml._sharding.base import Piece, SerialExecutor, Setting
 from tatml._sharding.chunks import sharded_problem
+from tatml._sharding.term import DifferenceShapes, ShardedTerm
 
 
 @dataclass
@@ -20,7 +21,7 @@ class HeldShard:
     blocks: Blocks
     pairs: Pairs
 
-    def load(self, common):
+    def load(self, shared):
         return Piece(pair_sums(self.blocks, self.pairs), self.pairs.similar, self.pairs.weights)
 
 
@@ -34,7 +35,7 @@ def sharded(case, cuts=(5, 6)):
     """The problem of the case, with its pairs cut at these places."""
     executor = SerialExecutor(held_shards(case, cuts))
     sizes, widths = zip(*case.blocks.block_shapes, strict=True)
-    layout = Layout(sizes, widths, len(case.pairs))
-    term = ShardedTerm(executor, layout, Setting(case.C, case.margin))
+    shapes = DifferenceShapes(sizes, widths, len(case.pairs))
+    term = ShardedTerm(executor, shapes, Setting(case.C, case.margin))
     problem = sharded_problem(term, case.c0, case.mu0)
     return problem if case.prior is None else problem.with_prior(case.prior)

@@ -17,7 +17,7 @@ from helpers import (
 from numpy.testing import assert_allclose
 from shards_helpers import held_shards, sharded
 
-import tatml._sharding.base
+import tatml._sharding.term
 from tatml import Newton
 from tatml._optim import newton as newton_module
 from tatml._optim.linear_systems import newton_system
@@ -59,7 +59,7 @@ def test_values_gradient_and_certificate_agree(case):
 @pytest.mark.parametrize("fused", [True, False], ids=["one pass", "two passes"])
 @pytest.mark.parametrize("way", ["dense", "cg"])
 def test_newton_directions_agree(case, way, fused, monkeypatch):
-    monkeypatch.setattr(tatml._sharding.base, "FUSED_DIMENSION", 400 if fused else 0)
+    monkeypatch.setattr(tatml._sharding.term, "FUSED_DIMENSION", 400 if fused else 0)
     whole, parts = both(case)
     factors, V = random_factors(case), random_matrices(case)
     b = 0.0 if case.c0 == inf else 0.7
@@ -138,7 +138,7 @@ def many_pairs():
 
 def test_a_sample_of_the_pairs_rehearses(monkeypatch):
     monkeypatch.setattr(newton_module, "SAMPLE", 300)
-    monkeypatch.setattr(tatml._sharding.base, "PAIRS_PER_DIMENSION", 20)
+    monkeypatch.setattr(tatml._sharding.term, "PAIRS_PER_DIMENSION", 20)
     case = many_pairs()
     expected = case.learn(tol=TIGHT)
     problem = sharded(case, range(100, 3000, 100))
@@ -173,7 +173,7 @@ def test_a_sample_does_not_grow_with_the_number_of_shards():
 
 
 def test_a_sampled_hessian_stands_for_all_pairs(monkeypatch):
-    monkeypatch.setattr(tatml._sharding.base, "PAIRS_PER_DIMENSION", 40)
+    monkeypatch.setattr(tatml._sharding.term, "PAIRS_PER_DIMENSION", 40)
     case = many_pairs()
     point = sharded(case, [1000, 1500]).at(case.eyes, 0.5)
     (part,) = point.parts

@@ -18,7 +18,7 @@ from tatml import TATML, Blocks, Compute, Newton, learn_metric
 from tatml._optim.pair_sums import PairSums
 from tatml._sharding.all_pairs import AllPairs, TileSums
 from tatml._sharding.chunks import PairChunks
-from tatml._sharding.samples import as_samples
+from tatml._sharding.samples import as_shared_samples
 
 TIGHT = 1e-16
 N_SAMPLES = 23
@@ -207,7 +207,7 @@ def test_one_group_has_no_pairs():
 def test_samples_of_one_tile_are_centred_together():
     """Each run of samples around a mean of its own would move them against each other."""
     X = np.arange(12.0).reshape(6, 2)
-    samples = as_samples(Sliceable(X), read_in_parts=True, memory=0)
+    samples = as_shared_samples(Sliceable(X), read_in_parts=True, memory=0)
     rows = samples.runs(slice(0, 2), slice(4, 6))[0][:, 0, :]
     assert_allclose(rows[0] - rows[2], X[0] - X[4])
 

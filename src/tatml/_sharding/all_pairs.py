@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, symmetrised
 from .._data.pairs import as_weights
-from .._optim.pair_sums import PairSums, _apply, _flat
+from .._optim.pair_sums import PairSums, _apply, _flat, centred
 from .base import Piece
 
 __all__ = ["AllPairs", "TileShard", "TileSums"]
@@ -270,11 +270,11 @@ class TileShard:
     groups: tuple[NDArray, NDArray] | None
     weights: tuple[float, float]
 
-    def load(self, common: Any) -> Piece:
+    def load(self, shared: Any) -> Piece:
         """Read the samples."""
-        features = common.runs(self.I) if self.I == self.J else common.runs(self.I, self.J)
+        features = shared.runs(self.I) if self.I == self.J else shared.runs(self.I, self.J)
         # Distances from inner products: around the tile's own mean they cancel less.
-        features = [block - block.mean(axis=0) for block in features]
+        features = [centred(block) for block in features]
         sums = TileSums(features, self.I.stop - self.I.start)
         similar = self._compare(sums, self.labels)
         weights = None

@@ -17,14 +17,15 @@ from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_prior
 from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
 from .._data.storage import is_stored, length_of, parse_bytes, sendable
-from .._optim.pair_sums import PairSums
+from .._optim.pair_sums import PairSums, lay_out
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
 from .._validation import check_count
 from .all_pairs import AllPairs
-from .base import Executor, Layout, Piece, SerialExecutor, Setting, Shard, ShardedTerm
+from .base import Executor, Piece, SerialExecutor, Setting, Shard
 from .gpu import DeviceExecutor, array_on
-from .samples import Samples, as_samples, laid_out
+from .samples import SharedSamples, as_shared_samples
+from .term import DifferenceShapes, ShardedTerm
 
 __all__ = ["PairChunks", "in_parts", "sharded_problem", "sharded_term"]
 
@@ -145,28 +146,28 @@ class ChunkShard:
     name: str = ""
     offset: int = 0
 
-    def load(self, common: Samples | None) -> Piece:
+    def load(self, shared: SharedSamples | None) -> Piece:
         """Check the chunk, and lay it out for sums."""
-        return self.piece(common, self.chunk() if callable(self.chunk) else self.chunk)
+        return self.piece(shared, self.chunk() if callable(self.chunk) else self.chunk)
 
     def without_chunk(self) -> ChunkShard:
         """What is left to send where the chunk itself is on the cluster already."""
         return replace(self, chunk=None)
 
-    def piece(self, common: Samples | None, values: Any) -> Piece:
+    def piece(self, shared: SharedSamples | None, values: Any) -> Piece:
         """The same, given what the chunk holds."""
         try:
-            return self._piece(common, *_four(values))
+            return self._piece(shared, *_four(values))
         except (TypeError, ValueError) as error:
             if not self.name:
                 raise
             raise type(error)(f"{self.name}: {error}") from error
 
     def _piece(
-        self, common: Samples | None, X: Any, pairs: Any, similar: Any, weights: Any
+        self, shared: SharedSamples | None, X: Any, pairs: Any, similar: Any, weights: Any
     ) -> Piece:
-        if X is None and common is not None:
-            sums = common.sums(as_index(pairs, common.n_samples, offset=self.offset))
+        if X is None and shared is not None:
+            sums = shared.sums(as_index(pairs, shared.n_samples, offset=self.offset))
         else:
             blocks = as_blocks(X)
             check_magnitude(blocks, "X")
@@ -187,11 +188,11 @@ def _four(values: Any) -> tuple:
 
 
 def _sums_of(blocks: Blocks, pairs: Any) -> PairSums:
-    if pairs is None:  # differences: not to be centred
-        arrays = [np.asarray(array, dtype=np.float64) for array in blocks.arrays]
-        return PairSums([np.ascontiguousarray(np.matrix_transpose(a)) for a in arrays])
+    """Return the sums over index pairs into the blocks; None: the blocks are differences."""
+    if pairs is None:
+        return PairSums(lay_out(blocks.arrays, centre=False))
     first, second = (np.ascontiguousarray(column) for column in as_index(pairs, len(blocks)).T)
-    return PairSums.from_samples(laid_out(blocks), first, second)
+    return PairSums.from_samples(lay_out(blocks.arrays, centre=True), first, second)
 
 
 def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: Any = None) -> bool:
@@ -220,7 +221,7 @@ def sharded_term(
         shards: Sequence[Shard] = [
             ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)
         ]
-        common = None
+        shared = None
     else:
         if _is_dask(X):
             raise TypeError(
@@ -228,12 +229,12 @@ def sharded_term(
                 "X.compute(), or give both samples of each pair: PairChunks.from_arrays(first, "
                 "second, similar)"
             )
-        common = as_samples(X, read_in_parts=max_memory is not None, memory=memory)
-        shards = _shards(common, pairs, similar, weights, memory, on_cluster=client is not None)
-    executor = _executor(shards, common, client, device)
-    layout = describe(executor, setting)
-    _set_largest_sample(executor, layout, memory)
-    return ShardedTerm(executor, layout, setting)
+        shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
+        shards = _shards(shared, pairs, similar, weights, memory, on_cluster=client is not None)
+    executor = _executor(shards, shared, client, device)
+    shapes = describe(executor, setting)
+    _set_largest_sample(executor, shapes, memory)
+    return ShardedTerm(executor, shapes, setting)
 
 
 def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
@@ -242,7 +243,7 @@ def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None)
     problem = LogDetProblem((term,), c0, mu0, eyes)
     if prior is None:
         return problem
-    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.layout.block_shapes))
+    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.shapes.block_shapes))
     return problem.with_prior(check_prior(prior, one_sample, from_host=True))
 
 
@@ -252,11 +253,11 @@ def _check_none(names: str, kind: str, *values: Any) -> None:
 
 
 def _shards(
-    common: Samples, pairs: Any, similar: Any, weights: Any, memory: int, *, on_cluster: bool
+    shared: SharedSamples, pairs: Any, similar: Any, weights: Any, memory: int, *, on_cluster: bool
 ) -> Sequence[Shard]:
     if isinstance(pairs, AllPairs):
         _check_none("similar, weights", "AllPairs", similar, weights)
-        return pairs.shards(common.n_samples, common.numbers, memory)
+        return pairs.shards(shared.n_samples, shared.numbers, memory)
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     arrays = {"pairs": pairs, "similar": similar}
@@ -271,7 +272,7 @@ def _shards(
         name: array if hasattr(array, "shape") else _to_array(array, name)
         for name, array in arrays.items()
     }
-    n_pairs, step = _common_length(arrays), _pairs_at_a_time(common, memory)
+    n_pairs, step = _common_length(arrays), _pairs_at_a_time(shared, memory)
     if on_cluster:  # enough chunks for some workers, whatever their number
         step = min(step, max(LEAST_SENT, -(-n_pairs // 16)), MOST_SENT)
     parts = _parts(list(arrays.values()), step, n_pairs)
@@ -280,15 +281,15 @@ def _shards(
     ]
 
 
-def _pairs_at_a_time(common: Samples, memory: int) -> int:
+def _pairs_at_a_time(shared: SharedSamples, memory: int) -> int:
     """How many pairs a chunk may have."""
-    if common.in_memory:  # a pass multiplies them by a factor: one more copy
-        step = (memory - (1 + common.counted) * common.n_bytes) // VECTORS
-        if step > common.n_samples:
+    if shared.in_memory:  # a pass multiplies them by a factor: one more copy
+        step = (memory - (1 + shared.counted) * shared.n_bytes) // VECTORS
+        if step > shared.n_samples:
             return step
-    step = memory // (8 * COPIES * common.numbers + VECTORS)
+    step = memory // (8 * COPIES * shared.numbers + VECTORS)
     if step < LEAST_PAIRS:
-        least = WORKSPACE + LEAST_PAIRS * (8 * COPIES * common.numbers + VECTORS)
+        least = WORKSPACE + LEAST_PAIRS * (8 * COPIES * shared.numbers + VECTORS)
         raise ValueError(
             f"max_memory: expected at least {least:,} bytes, got {memory + WORKSPACE:,}"
         )
@@ -330,32 +331,32 @@ def _is_dask(value: Any) -> bool:
 
 
 def _executor(
-    shards: Sequence[Shard], common: Samples | None, client: Any, device: str | None
+    shards: Sequence[Shard], shared: SharedSamples | None, client: Any, device: str | None
 ) -> Executor:
     if device is not None:
         if client is not None or any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
             raise ValueError(f"device: expected None with a dask cluster, got {device!r}")
-        return DeviceExecutor(shards, common, like=array_on(device))
+        return DeviceExecutor(shards, shared, like=array_on(device))
     if client is None and not any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
-        return SerialExecutor(shards, common)
+        return SerialExecutor(shards, shared)
     from .dask import DaskExecutor
 
-    return DaskExecutor(shards, common, client)
+    return DaskExecutor(shards, shared, client)
 
 
-def describe(executor: Executor, setting: Setting) -> Layout:
+def describe(executor: Executor, setting: Setting) -> DifferenceShapes:
     """A first pass: every chunk is checked, and the pairs are counted."""
     found = executor.gather(_look_at, setting)
-    layouts = [sizes for sizes, *_ in found]
-    for k, sizes in enumerate(layouts):
-        if sizes != layouts[0]:
+    shapess = [sizes for sizes, *_ in found]
+    for k, sizes in enumerate(shapess):
+        if sizes != shapess[0]:
             raise ValueError(
-                f"chunk {k}: expected blocks of shapes {layouts[0]}, as in chunk 0, got {sizes}"
+                f"chunk {k}: expected blocks of shapes {shapess[0]}, as in chunk 0, got {sizes}"
             )
     if not any(counts for *_, counts in found):
         raise ValueError("weights: expected at least one positive weight, got zeros only")
-    sizes, widths = zip(*layouts[0], strict=True)
-    return Layout(sizes, widths, sum(n_pairs for _, n_pairs, _ in found))
+    sizes, widths = zip(*shapess[0], strict=True)
+    return DifferenceShapes(sizes, widths, sum(n_pairs for _, n_pairs, _ in found))
 
 
 def _look_at(term: PairTerm, index: int) -> tuple:
@@ -363,7 +364,7 @@ def _look_at(term: PairTerm, index: int) -> tuple:
     return shapes, term.n_pairs, bool(np.any(term.loss.weight > 0))
 
 
-def _set_largest_sample(executor: Executor, layout: Layout, memory: int) -> None:
-    numbers = sum(n * width for n, width in layout.block_shapes)
+def _set_largest_sample(executor: Executor, shapes: DifferenceShapes, memory: int) -> None:
+    numbers = sum(n * width for n, width in shapes.block_shapes)
     fits = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
     executor.largest_sample = min(executor.largest_sample, fits)

@@ -30,7 +30,7 @@ class DaskExecutor:
     ----------
     shards : sequence of shards
         Descriptions; some may be dask `Delayed` values of chunks.
-    common : object
+    shared : object
         What all shards need: it is sent to every worker once.
     client : distributed.Client or None
         None: the one that was made last.
@@ -39,8 +39,8 @@ class DaskExecutor:
     largest_sample = 50_000  # what it rehearses on, while the workers wait
     like = None
 
-    def __init__(self, shards: Sequence[Any], common: Any, client: Any = None):
-        self.shards, self.common = shards, common
+    def __init__(self, shards: Sequence[Any], shared: Any, client: Any = None):
+        self.shards, self.shared = shards, shared
         self.client = _current_client() if client is None else _checked(client)
         self._pieces: list | None = None
 
@@ -92,16 +92,16 @@ class DaskExecutor:
         ]
 
     def _load(self) -> list:
-        common = None
-        if self.common is not None:
-            common = self.client.scatter(self.common, broadcast=True, hash=False)
+        shared = None
+        if self.shared is not None:
+            shared = self.client.scatter(self.shared, broadcast=True, hash=False)
         chunks = [getattr(shard, "chunk", None) for shard in self.shards]
         delayed = [chunk for chunk in chunks if hasattr(chunk, "__dask_graph__")]
         values = iter(self.client.compute(delayed, retries=RETRIES))  # their graph goes out once
         return [
-            self._task(_piece, shard.without_chunk(), common, next(values))
+            self._task(_piece, shard.without_chunk(), shared, next(values))
             if hasattr(chunk, "__dask_graph__")
-            else self._task(_load, shard, common)
+            else self._task(_load, shard, shared)
             for shard, chunk in zip(self.shards, chunks, strict=True)
         ]
 
@@ -185,12 +185,12 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _load(shard: Shard, common: Any) -> Piece:
-    return shard.load(common)
+def _load(shard: Shard, shared: Any) -> Piece:
+    return shard.load(shared)
 
 
-def _piece(shard: Any, common: Any, values: Any) -> Piece:
-    return shard.piece(common, values)
+def _piece(shard: Any, shared: Any, values: Any) -> Piece:
+    return shard.piece(shared, values)
 
 
 def _call(function: Callable, piece: Piece, index: int, message: tuple) -> Any:
