@@ -13,6 +13,7 @@ from ._array import Array, foreign_kind, place_of
 from ._data.blocks import Blocks, as_blocks
 from ._data.checks import check_index_kind, check_init, check_magnitude, check_prior
 from ._data.pairs import as_pairs
+from ._data.storage import check_files
 from ._messages import shown
 from ._optim.problem import LogDetProblem, squared_hinge
 from ._optim.result import Iterate, Result
@@ -142,6 +143,7 @@ def learn_metric(
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be long
     verbose = check_flag("verbose", verbose)
+    check_files(X=X, pairs=pairs, similar=similar, weights=weights)
     if in_parts(X, pairs, similar, weights, **where.parts):
         _check_for_parts(chosen, where)
         term = sharded_term(X, pairs, similar, weights, setting, **where.parts)

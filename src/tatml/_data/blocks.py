@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
 from .._messages import named_error, shown
+from .storage import check_files
 
 __all__ = [
     "Blocks",
@@ -212,6 +213,7 @@ def read_array(values: Any, name: str) -> np.ndarray:
             f"{name}: expected a dense array, got {_describe(values)}; convert with .toarray()"
         )
     check_not_masked(values, name)
+    check_files(**{name: values})
     try:
         array = np.asarray(values)
     except ValueError as error:
