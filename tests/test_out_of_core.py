@@ -167,14 +167,14 @@ def peak_memory(directory, n_samples, n_pairs, max_memory):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("n_samples", [20_000, 40_000], ids=["small samples", "samples in parts"])
+@pytest.mark.parametrize("n_samples", [10_000, 20_000], ids=["small samples", "samples in parts"])
 def test_the_peak_is_set_by_the_argument(tmp_path, n_samples):
-    limit = 2**25
+    limit = WORKSPACE + 2**23
     small = 8 * 12 * n_samples <= SMALL_SHARE * memory_for_shards(limit)
-    assert small == (n_samples == 20_000)
-    peak = peak_memory(tmp_path, n_samples, 150_000, limit)
+    assert small == (n_samples == 10_000)
+    peak = peak_memory(tmp_path, n_samples, 85_000, limit)
     assert 0.3 * limit < peak < limit
-    assert peak_memory(tmp_path, n_samples, 400_000, limit) < 1.1 * peak
+    assert peak_memory(tmp_path, n_samples, 250_000, limit) < 1.1 * peak
 
 
 def test_the_workspace_is_taken_from_the_memory():

@@ -111,7 +111,8 @@ def test_without_active_pairs_the_system_is_the_identity():
 
 @pytest.mark.parametrize("way", ["auto", "dense", "cg"])
 def test_the_solution_is_the_same(way):
-    for name, case in every_case():
+    names = SHAPES if way == "auto" else ("vectors", "three ragged")
+    for name, case in every_case(names):
         expected = case.learn(tol=TIGHT)
         found = Newton(linear_solver=way).solve(sharded(case), tol=TIGHT)
         assert_same(found, expected, name)
@@ -167,10 +168,10 @@ def test_a_sample_stands_for_all_pairs():
 
 
 def test_a_sample_does_not_grow_with_the_number_of_shards():
-    case = many_pairs(1000)
-    problem = sharded(case, range(1, 1000))  # one pair each
-    sample = problem.sample(100, np.random.default_rng(0))
-    assert 80 < sample.n_pairs < 120
+    case = many_pairs(500)
+    problem = sharded(case, range(1, 500))  # one pair each
+    sample = problem.sample(50, np.random.default_rng(0))
+    assert 40 <= sample.n_pairs <= 60
     weight = np.sum(case.problem().pairs.loss.weight)
     assert np.sum(sample.pairs.loss.weight) == pytest.approx(weight, rel=0.2)
     assert problem.sample(1, np.random.default_rng(0)).n_pairs >= 1
