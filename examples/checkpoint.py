@@ -36,9 +36,7 @@ def fit(path: str) -> Result:
     return learn_metric(
         *problem(),
         tol=TOL,
-        callback=Checkpoint(
-            path, every=0.0
-        ),  # every step; the default, a minute, is better for long fits
+        callback=Checkpoint(path, every=0.0),  # every step; for long fits, keep the default
         init=Checkpoint.load(path),
     )
 

@@ -23,7 +23,7 @@ from sharding_helpers import (
     zarr_array,
 )
 
-from tatml import Blocks, Compute, Newton, learn_metric
+from tatml import TATML, Blocks, Compute, Newton, learn_metric
 from tatml._data.storage import parse_bytes, sendable, warn_of_missing_chunks
 from tatml._sharding.base import Setting
 from tatml._sharding.chunks import PairChunks, sharded_term
@@ -376,6 +376,10 @@ def test_a_truncated_memory_map_is_refused_before_the_fit(tmp_path):
         for compute in (None, LEAST):
             with pytest.raises(ValueError, match=message):
                 learn_metric(**given, compute=compute)
+    X = mapped(tmp_path / "X", np.ones((100, 4)))
+    os.truncate(tmp_path / "X", 100)
+    with pytest.raises(ValueError, match=r"^X: expected a file of at least 3,200 bytes"):
+        TATML().fit(X, np.arange(100) % 2)
     pairs = mapped(tmp_path / "p", case.pairs)
     os.truncate(tmp_path / "p", case.pairs[:500].nbytes)
     learn_metric(arrays["X"], pairs[:500], case.similar[:500])  # a view of what is left

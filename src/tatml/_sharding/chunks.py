@@ -56,8 +56,7 @@ class PairChunks:
     Examples
     --------
     >>> import numpy as np
-    >>> from tatml import learn_metric
-    >>> from tatml._sharding.chunks import PairChunks
+    >>> from tatml import PairChunks, learn_metric
     >>> def read(seed):  # in practice, from a file
     ...     rng = np.random.default_rng(seed)
     ...     similar = rng.random(100) < 0.5
