@@ -242,8 +242,8 @@ def test_samples_of_one_tile_are_centred_together():
     samples = as_shared_samples(Sliceable(X), read_in_parts=True, memory=0)
     rows = samples.runs(slice(0, 2), slice(4, 6))[0][:, 0, :]
     assert_allclose(rows[0] - rows[2], X[0] - X[4])
-    for samples in (as_shared_samples(X, read_in_parts=False, memory=0), samples):
-        tile = AllPairs(np.arange(6)).shards(6, 2, 4 * TILE_BYTES)[0].load(samples)
+    for shared in (as_shared_samples(X, read_in_parts=False, memory=0), samples):
+        tile = AllPairs(np.arange(6)).shards(6, 2, 4 * TILE_BYTES)[0].load(shared)
         assert_allclose(tile.sums.features[0].mean(axis=0), 0, atol=1e-15)  # around its own mean
 
 
