@@ -114,11 +114,12 @@ class DaskExecutor:
 
     def _is_loss(self, error: BaseException, futures: Sequence[Any]) -> bool:
         """Return whether an error came from the cluster, and not from a task."""
-        if isinstance(error, _cluster_errors()):
+        kind = type(error)
+        if issubclass(kind, _cluster_errors()):
             return True
         if any(future.status == "error" for future in futures):
             return False
-        return isinstance(error, OSError) or self.client.status != "running"
+        return issubclass(kind, OSError) or self.client.status != "running"
 
     def _describe_loss(self, error: BaseException) -> str:
         what = "workers"
