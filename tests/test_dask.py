@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -312,6 +313,15 @@ def test_every_loss_is_tried_again_and_named():
     with pytest.raises(TypeError, match=r"^cannot pickle$"):
         DaskExecutor([object()], "samples", client).gather(max, Setting(1.0, (0.5, 2.0)))
     assert client.n_rounds == 1
+
+
+def test_errors_of_tasks_are_no_losses():
+    executor = DaskExecutor([], None, FakeClient(None))
+    failed = [SimpleNamespace(status="finished"), SimpleNamespace(status="error")]
+    for error in (FileNotFoundError("pairs.npy"), ValueError("X: expected"), TimeoutError()):
+        assert not executor._is_loss(error, failed), error
+    for error in (distributed.comm.CommClosedError("closed"), asyncio.CancelledError()):
+        assert executor._is_loss(error, failed), error
 
 
 def test_an_interrupt_returns_the_best_point_and_leaves_the_cluster_usable(client):

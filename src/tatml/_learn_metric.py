@@ -136,20 +136,18 @@ def learn_metric(
     """
     chosen, where = as_solver(solver), as_compute(compute)
     setting = Setting(check_positive("C", C), check_margin(margin))
-    threshold = {
-        "c0": check_positive("c0", c0, or_infinite=True),
-        "mu0": check_positive("mu0", mu0),
-    }
+    c0 = check_positive("c0", c0, or_infinite=True)
+    threshold = {"c0": c0, "mu0": check_positive("mu0", mu0)}
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be long
     verbose = check_flag("verbose", verbose)
+    data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights)
-    if in_parts(X, pairs, similar, weights, **where.parts):
+    if in_parts(*data, **where.parts):
         _check_for_parts(chosen, where)
-        term = sharded_term(X, pairs, similar, weights, setting, **where.parts)
+        term = sharded_term(*data, setting, **where.parts)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        data = (X, pairs, similar, weights)
         problem = _problem_in_memory(*data, setting, prior, where.dtype, **threshold)
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
