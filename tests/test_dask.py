@@ -277,6 +277,7 @@ class FakeClient:
 
     def __init__(self, error, status="running"):
         self.error, self.status, self.n_rounds = error, status, 0
+        self.n_waits = 0
 
     def nthreads(self):
         return {"tcp://a": 1}
@@ -286,7 +287,8 @@ class FakeClient:
         raise self.error
 
     def submit(self, *args, **options):
-        raise AssertionError("nothing was sent")
+        self.n_waits += 1
+        return SimpleNamespace(result=lambda: None)
 
 
 def test_every_loss_is_tried_again_and_named():
@@ -309,6 +311,7 @@ def test_every_loss_is_tried_again_and_named():
                 executor.total(max, Setting(1.0, (0.5, 2.0)))
             assert caught.value.__cause__ is error
             assert client.n_rounds == ATTEMPTS == 3
+            assert client.n_waits == 1  # for the first worker, without a limit, and never again
     client = FakeClient(TypeError("cannot pickle"))
     with pytest.raises(TypeError, match=r"^cannot pickle$"):
         DaskExecutor([object()], "samples", client).gather(max, Setting(1.0, (0.5, 2.0)))

@@ -107,8 +107,8 @@ class DaskExecutor:
             with suppress(TimeoutError):
                 wait(futures, timeout=patience / 4)
                 return
-            if self.client.nthreads() or not self._had_workers:
-                last_seen = monotonic()  # a cluster may start with no workers: wait for the first
+            if self.client.nthreads():
+                last_seen = monotonic()
             elif monotonic() - last_seen > patience:
                 raise TimeoutError(f"no worker for {patience:g} seconds")
 
@@ -152,7 +152,9 @@ class DaskExecutor:
 
     def _load(self) -> list:
         """Send the shards to the workers, and return their pieces as futures."""
-        self._had_workers |= bool(self.client.nthreads())
+        if not self._had_workers:  # some clusters start workers when there is a task
+            self._task(_identity, None).result()
+            self._had_workers = True
         shared = None
         if self.shared is not None:
             shared = self.client.scatter(
