@@ -1,9 +1,9 @@
-"""A fit on dask: two worker processes against one, and bytes a step as a function of K.
+"""A fit on dask: two worker processes against one, and bytes per round as a function of K.
 
 n = 9, M = 2 (9×9 matrices), pairs as a dask array. Every fit ends at a relative gap of 1e-6. The
-workers have one thread each, and the client, which rehearses on a sample, one too. Bytes are those
-of the pickled messages: what a round sends (W, b0, the direction of a product) and what it brings
-back. Beside them dask's scheduler sends a task of some hundred bytes for each chunk.
+workers have one thread each, as has the client, which rehearses on a sample. Bytes are those of the
+pickled messages: what a round sends (W, b0, the direction of a product) and what it returns. In
+addition, dask's scheduler sends a task of a few hundred bytes per chunk.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from distributed import Client, LocalCluster, wait
 import tatml._sharding.dask
 from tatml import Newton, learn_metric
 
-# dask has workers give memory back to the system at once, and then every temporary array costs page
-# faults. With these the allocator keeps it.
+# By default, dask's workers return memory to the system at once, and every temporary array costs
+# page faults. With these settings the allocator keeps the memory.
 ALLOCATOR = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
@@ -31,7 +31,7 @@ ALLOCATOR = {
 
 
 class Wire:
-    """Counts the bytes of the rounds of a fit."""
+    """Measures the bytes that each round of a fit sends and receives."""
 
     def __init__(self):
         self.sent, self.received = [], []
@@ -54,7 +54,7 @@ class Wire:
 
 
 def on_workers(pairs, similar, n_chunks: int):
-    """The pairs as dask arrays whose chunks are in the memory of the workers."""
+    """Return the pairs as dask arrays whose chunks are in the memory of the workers."""
     size = -(-len(pairs) // n_chunks)
     arrays = da.from_array(pairs, chunks=(size, 2)), da.from_array(similar, chunks=size)
     with warnings.catch_warnings():
@@ -101,7 +101,7 @@ def main() -> None:
                 flush=True,
             )
             if n_workers == 2:
-                print(f"{'pairs':>12}{'rounds':>8}{'bytes out':>12}{'bytes back':>12}  (a round)")
+                print(f"{'pairs':>12}{'rounds':>8}{'bytes out':>12}{'bytes back':>12}  (per round)")
                 for K in (len(pairs) // 100, len(pairs) // 10, len(pairs)):
                     with Wire() as wire:
                         fit(X, *on_workers(pairs[:K], similar[:K], options.chunks))

@@ -1,9 +1,9 @@
 """Pairs on disk, n = 9, M = 2, in bounded memory: seconds, passes over the data, peak memory.
 
-The samples (9×9 matrices, two a sample) and the pairs are files that are mapped. A plain pass reads
-every pair and its samples in chunks and subtracts them: what any method that looks at each pair
-once must do. Prints the seconds of a fit to a relative gap of 1e-6, their ratio to a plain pass,
-how often the data were read, and the peak memory, which `--memory` sets.
+The samples (two 9×9 matrices each) and the pairs are memory-mapped files. A plain pass reads every
+pair and its samples in chunks and subtracts them, which any method has to do that uses each pair
+once. Prints the seconds of a fit to a relative gap of 1e-6, their ratio to a plain pass, the number
+of passes over the data, and the peak memory, which `--memory` limits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def stored(path: Path, dtype, shape) -> np.memmap:
 
 
 def write_problem(folder: Path, n_pairs: int, n_samples: int) -> tuple:
-    """Samples in 20 classes; pairs of them, half of them similar, written chunk by chunk."""
+    """Write samples of 20 classes, and pairs of them, half similar, chunk by chunk."""
     X, y = make_classes(n_samples, (9, 9), 2, spread=1.0)
     arrays = []
     for m, array in enumerate(X.arrays):
@@ -60,8 +60,8 @@ def plain_pass(X: Blocks, pairs: np.memmap, chunk: int) -> None:
             np.take(array, i, axis=0) - np.take(array, j, axis=0)
 
 
-def counted_passes(fit) -> tuple[int, object]:
-    """How many times the executor went over all shards during a fit, and the result."""
+def count_passes(fit) -> tuple[list[str], object]:
+    """Return the functions that were called for all shards during a fit, and the result."""
     passes, gather, total = [], SerialExecutor.gather, SerialExecutor.total
 
     def counting(method):
@@ -99,7 +99,7 @@ def main() -> None:
             f"{len(pairs):,} pairs of {len(X):,} samples on disk; one plain pass: {one:.2f} s; "
             f"max_memory={options.memory}"
         )
-        columns = ("c K", "seconds", "passes", "reads", "steps", "rel. gap")
+        columns = ("C K", "seconds", "/ plain", "passes", "steps", "rel. gap")
         print("".join(f"{name:>10}" for name in columns))
         for cK in (1e2, 1e4, 1e6):
             fit = partial(
@@ -110,7 +110,7 @@ def main() -> None:
                 solver=Newton(random_state=0),
                 compute=Compute(max_memory=options.memory),
             )
-            spent, (passes, result) = timed(counted_passes, fit, repeats=1)
+            spent, (passes, result) = timed(count_passes, fit, repeats=1)
             gap = result.gap / max(1.0, result.primal)
             print(
                 f"{cK:10.0e}{spent:10.2f}{spent / one:10.1f}{len(passes):10d}{result.n_iter:10d}"

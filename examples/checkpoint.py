@@ -1,7 +1,8 @@
-"""A fit that is killed and goes on: two arguments of learn_metric.
+"""A fit that is killed and resumed, with two arguments of learn_metric.
 
-The fit runs in a process of its own. It is killed without warning in the middle, started anew, and
-does only the steps that were left. An undisturbed fit finds the same.
+The fit runs in a process of its own. The process is killed in the middle of the fit. A second fit
+resumes from the checkpoint, and needs only the steps that were left. Its result is that of a fit
+that was not killed.
 
     python examples/checkpoint.py
 """
@@ -16,14 +17,13 @@ import time
 import numpy as np
 from sklearn.datasets import load_digits
 
-from tatml import Result, learn_metric
-from tatml._optim.checkpoint import Checkpoint
+from tatml import Checkpoint, Result, learn_metric
 
 TOL = 1e-14
 
 
 def problem() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Digits, and pairs of them: two of one class or of two."""
+    """Return digits, random pairs of them, and whether both are of the same class."""
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
     pairs = rng.integers(len(X), size=(20_000, 2))
@@ -32,17 +32,17 @@ def problem() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fit(path: str) -> Result:
-    """What a user writes: it starts from the file where there is one, and keeps it up to date."""
+    """Start from the file if there is one, and keep it up to date."""
     return learn_metric(
         *problem(),
         tol=TOL,
-        callback=Checkpoint(path, every=0.0),  # every step; for a long fit leave the minute
+        callback=Checkpoint(path, every=0.0),  # every step; for long fits, keep the default
         init=Checkpoint.load(path),
     )
 
 
 def killed_fit(path: str, n_steps: int) -> None:
-    """Start a fit and kill it when `n_steps` steps are in the file."""
+    """Start a fit, and kill it when the file has `n_steps` steps."""
     process = multiprocessing.get_context("spawn").Process(target=fit, args=(path,))
     process.start()
     while process.is_alive():

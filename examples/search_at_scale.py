@@ -1,11 +1,11 @@
-"""Search with a learnt metric and its learnt threshold, through libraries made for it.
+"""Search with a learnt metric and its learnt threshold, in scikit-learn, FAISS and hnswlib.
 
-`transform` embeds the samples so that the Euclidean distance is the learnt one. So any index for
-Euclidean distances will do, and the learnt threshold is the radius within which two samples are the
-same. Nothing of tatml is called while distances are measured.
+`transform` embeds the samples so that the Euclidean distance is the learnt distance. Any index for
+Euclidean distances can then be used, with the learnt threshold as the radius within which two
+samples are the same. tatml is not called during the search.
 
-    python examples/search_at_scale.py      (scikit-learn alone, and what is installed of FAISS
-                                             and hnswlib: pip install faiss-cpu hnswlib)
+    python examples/search_at_scale.py      (FAISS and hnswlib are skipped if they are not
+                                             installed: pip install faiss-cpu hnswlib)
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ Found = set[tuple[int, int]]
 
 
 def embed(metric: TATML, X: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
-    """The embedding as float32 around the origin, where float32 is the most accurate."""
+    """Return the embedding in float32, centred, because float32 is most accurate near zero."""
     rows = metric.transform(X)
     centre = rows.mean(axis=0) if centre is None else centre
     return np.ascontiguousarray(rows - centre, dtype=np.float32)
 
 
 def sklearn_pairs(rows: np.ndarray, radius: float) -> Found:
-    """Pairs (i < j) within the radius, by scikit-learn; any dtype."""
+    """Return the pairs (i < j) within the radius by scikit-learn, for any dtype."""
     index = NearestNeighbors(radius=radius).fit(rows)
     near = index.radius_neighbors(rows, return_distance=False)
     return {(i, int(j)) for i, found in enumerate(near) for j in found if i < j}
 
 
 def faiss_pairs(rows: np.ndarray, radius: float) -> Found:
-    """Pairs (i < j) within the radius, by an exact index of FAISS; float32."""
+    """Return the pairs (i < j) within the radius by an exact index of FAISS, for float32."""
     import faiss
 
     index = faiss.IndexFlatL2(rows.shape[1])
     index.add(rows)
-    # FAISS measures squared distances, so the radius is the square of the threshold.
+    # FAISS computes squared distances, so the radius is squared too.
     ends, _, found = index.range_search(rows, radius**2)
     first = np.repeat(np.arange(len(rows)), np.diff(ends.astype(np.int64)))
     return {(int(i), int(j)) for i, j in zip(first, found, strict=True) if i < j}
 
 
 def hnswlib_pairs(rows: np.ndarray, radius: float, n_neighbors: int = 250, ef: int = 300) -> Found:
-    """Most of the pairs within the radius, by a graph; float32.
+    """Return most of the pairs (i < j) within the radius by a graph index, for float32.
 
-    hnswlib has no range search: the nearest `n_neighbors` are asked for, and those beyond the
-    radius dropped. What a sample has within the radius beyond so many is lost.
+    hnswlib has no range search: it returns the nearest `n_neighbors`, of which those outside the
+    radius are dropped. Pairs of a sample with more neighbours within the radius are missed.
     """
     import hnswlib
 
-    index = hnswlib.Index(space="l2", dim=rows.shape[1])  # squared distances here too
+    index = hnswlib.Index(space="l2", dim=rows.shape[1])  # squared distances
     index.init_index(max_elements=len(rows), ef_construction=200, M=16, random_seed=0)
     index.add_items(rows, num_threads=1)
     index.set_ef(max(ef, n_neighbors))
@@ -65,10 +65,10 @@ def hnswlib_pairs(rows: np.ndarray, radius: float, n_neighbors: int = 250, ef: i
 
 
 def brute_force(metric: TATML, X: np.ndarray) -> tuple[Found, Found]:
-    """The pairs that `predict_pairs` calls the same, and those too near the threshold to compare.
+    """Return the pairs that `predict_pairs` accepts, and those too near the threshold to compare.
 
-    In float32 a distance is known to about 1e-6 of its size; closer to the threshold than that,
-    another computation may say the other thing.
+    In float32 a distance has a relative error of about 1e-6, so that two libraries may disagree on
+    pairs that are nearer to the threshold.
     """
     pairs = np.array(list(combinations(range(len(X)), 2)))
     same = pairs[metric.predict_pairs(pairs, X) > 0]
@@ -80,7 +80,7 @@ def brute_force(metric: TATML, X: np.ndarray) -> tuple[Found, Found]:
 def main() -> None:
     X, y = load_digits(return_X_y=True)
     metric = TATML(random_state=0).fit(X[::2], y[::2])
-    X, y = X[1::2], y[1::2]  # digits that were not learnt from
+    X, y = X[1::2], y[1::2]  # digits that were not used to learn
     rows, radius = embed(metric, X), metric.threshold_
     expected, close = brute_force(metric, X)
     right = np.mean([y[i] == y[j] for i, j in expected])

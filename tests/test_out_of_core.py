@@ -1,159 +1,138 @@
 """Pairs and samples that stay on disk: the same answer, in memory that an argument sets."""
 
+import os
 import pickle
+import re
 import sys
 import tracemalloc
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse
-from helpers import SHAPES, largest_difference, random_case
+from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose
+from sharding_helpers import (
+    STORES,
+    TIGHT,
+    Sliceable,
+    assert_same,
+    least_memory,
+    mapped,
+    zarr_array,
+)
 
-import tatml._data.storage
-import tatml._sharding.chunks
-import tatml._sharding.samples
-from tatml import Blocks, Compute, Newton, learn_metric
-from tatml._data.storage import parse_bytes, sendable
-from tatml._sharding.chunks import PairChunks
+from tatml import TATML, Blocks, Compute, Newton, learn_metric
+from tatml._data.storage import parse_bytes, sendable, warn_of_missing_chunks
+from tatml._sharding.base import Setting, on_device
+from tatml._sharding.chunks import PairChunks, sharded_term
+from tatml._sharding.memory import (
+    COPIES,
+    DEFAULT_MEMORY,
+    LEAST_PAIRS,
+    SAMPLE_COPIES,
+    VECTORS,
+    WORKSPACE,
+    memory_for_shards,
+    pairs_per_chunk,
+    pairs_per_sample,
+)
+from tatml._sharding.samples import SMALL_SHARE, SharedSamples, as_shared_samples
 
-TIGHT = 1e-16  # W is as exact as the square root of the gap
-
-
-class Sliceable:
-    """What knows its shape and slices, and nothing else."""
-
-    def __init__(self, array):
-        self._array = np.asarray(array)
-        self.shape, self.dtype = self._array.shape, self._array.dtype
-
-    def __getitem__(self, key):
-        if not isinstance(key, slice):
-            raise TypeError(f"slices only, got {key!r}")
-        return self._array[key]
-
-
-def mapped(path, array):
-    array = np.asarray(array)
-    stored = np.memmap(path, array.dtype, "w+", shape=array.shape)
-    stored[:] = array
-    stored.flush()
-    return np.memmap(path, array.dtype, "r", shape=array.shape)
-
-
-def zarr_array(path, array):
-    zarr = pytest.importorskip("zarr")
-    array = np.asarray(array)
-    stored = zarr.create_array(str(path), shape=array.shape, chunks=array.shape, dtype=array.dtype)
-    stored[:] = array
-    return stored
+LEAST = Compute(max_memory=least_memory(4))  # for vectors of 4 numbers
+N_PAIRS = 600  # more than one chunk in this memory
 
 
-STORES = {
-    "memmap": mapped,
-    "zarr": zarr_array,
-    "sliceable": lambda path, array: Sliceable(array),
-}
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    """A function of a name and an array."""
-    return lambda name, array: STORES[request.param](tmp_path / name, array)
-
-
-@pytest.fixture(autouse=True)
-def _several_parts(monkeypatch):
-    """Chunks of a few pairs for small problems."""
-    monkeypatch.setattr(tatml._sharding.chunks, "LEAST_PAIRS", 2)
-    monkeypatch.setattr(tatml._sharding.chunks, "WORKSPACE", 0)
-
-
-def vectors(**options):
-    return random_case(SHAPES["vectors"], n_pairs=40, n_samples=15, C=3.0, weights=True, **options)
-
-
-def small_memory(numbers, n_pairs=7):
-    return n_pairs * (8 * tatml._sharding.chunks.COPIES * numbers + tatml._sharding.chunks.VECTORS)
-
-
-def assert_same(found, expected):
-    assert found.gap < 1e-14 * max(1, found.primal)
-    assert largest_difference(found.W, expected.W) < 1e-8
-    assert_allclose(found.b0, expected.b0, rtol=1e-8)
-    assert_allclose(found.primal, expected.primal, rtol=1e-10)
-    assert found.active is None
-
-
-@pytest.mark.parametrize("on_disk", ["pairs", "small samples and pairs", "samples and pairs"])
-def test_from_disk_it_is_the_same(store, on_disk, monkeypatch):
-    case = vectors(prior=True)
-    monkeypatch.setattr(
-        tatml._sharding.samples, "SMALL_SHARE", 1.0 if on_disk.startswith("small") else 0.0
+def vectors(n_samples=15, **options):
+    """15 samples on disk are read once in the least memory, 1,000 are read in parts."""
+    return random_case(
+        SHAPES["vectors"], n_pairs=N_PAIRS, n_samples=n_samples, C=0.1, weights=True, **options
     )
-    X = case.arrays[0][:, :, 0]
-    X = store("X", X) if on_disk != "pairs" else X
-    arrays = [store("p", case.pairs), store("s", case.similar)]
-    options = case.options() | {"weights": store("w", case.weights)}
-    memory = small_memory(4)
-    found = learn_metric(X, *arrays, tol=TIGHT, compute=Compute(max_memory=memory), **options)
-    assert_same(found, case.learn(tol=TIGHT))
+
+
+def samples_of(case):
+    return case.arrays[0][:, :, 0]
+
+
+def n_chunks(*data, compute=LEAST):
+    return len(sharded_term(*data, Setting(1.0, (0.5, 2.0)), **compute.parts).executor.shards)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_from_disk_it_is_the_same(kind, tmp_path):
+    for n_samples in (15, 1000):
+        case = vectors(n_samples, prior=True)
+        names = ("X", "pairs", "similar", "weights")
+        arrays = (samples_of(case), case.pairs, case.similar, case.weights)
+        on_disk = [
+            STORES[kind](tmp_path / f"{name}{n_samples}", array)
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        expected = case.learn(tol=TIGHT)
+        for X in (arrays[0], on_disk[0]):
+            assert n_chunks(X, *on_disk[1:]) == (2 if n_samples == 15 else 3)
+            options = case.options() | {"weights": on_disk[3], "tol": TIGHT, "compute": LEAST}
+            assert_same(learn_metric(X, *on_disk[1:3], **options), expected, f"{n_samples}")
 
 
 def test_matrices_and_blocks_from_disk(tmp_path):
-    case = random_case(SHAPES["two ragged"], n_pairs=40, n_samples=15, C=3.0)
+    case = random_case(SHAPES["two ragged"], n_pairs=N_PAIRS, n_samples=15, C=0.1)
     X = Blocks(*(mapped(tmp_path / f"{m}", a) for m, a in enumerate(case.arrays)))
     expected = case.learn(tol=TIGHT)
-    place = Compute(max_memory=small_memory(14))
-    options = {"tol": TIGHT, "compute": place} | case.options()
-    assert_same(learn_metric(X, case.pairs, case.similar, **options), expected)
-    assert_same(learn_metric(case.blocks, case.pairs, case.similar, **options), expected)
+    options = {"tol": TIGHT, "compute": Compute(max_memory=least_memory(14))} | case.options()
+    for blocks in (X, case.blocks):
+        assert_same(learn_metric(blocks, case.pairs, case.similar, **options), expected)
 
 
 def test_stored_arrays_need_no_max_memory():
     case = vectors()
-    X, pairs = case.arrays[0][:, :, 0], Sliceable(case.pairs)
+    X, pairs = samples_of(case), Sliceable(case.pairs)
     found = learn_metric(X, pairs, list(case.similar), tol=TIGHT, **case.options())
     assert_same(found, case.learn(tol=TIGHT))
+    assert found.active is None
 
 
 def chunks_of(case, kind):
     """The pairs in three chunks, with the samples, their differences, or read by functions."""
-    X, chunks = case.arrays[0][:, :, 0], []
-    for part in (slice(0, 5), slice(5, 6), slice(6, 40)):
+    X, chunks = samples_of(case), []
+    for part in (slice(0, 5), slice(5, 6), slice(6, N_PAIRS)):
         pairs, rest = case.pairs[part], (case.similar[part], case.weights[part])
         i, j = pairs.T
         chunks.append((X, pairs, *rest) if kind == "samples" else (X[i] - X[j], None, *rest))
     return [partial(tuple, chunk) for chunk in chunks] if kind == "functions" else chunks
 
 
-@pytest.mark.parametrize("kind", ["samples", "differences", "functions"])
-def test_chunks_of_pairs(kind):
+def test_chunks_of_pairs():
     case = vectors()
-    options = case.options() | {"weights": None}
-    found = learn_metric(PairChunks(chunks_of(case, kind)), tol=TIGHT, **options)
-    assert_same(found, case.learn(tol=TIGHT))
+    expected = case.learn(tol=TIGHT)
+    for kind in ("samples", "differences", "functions"):
+        options = case.options() | {"weights": None}
+        found = learn_metric(PairChunks(chunks_of(case, kind)), tol=TIGHT, **options)
+        assert_same(found, expected, kind)
 
 
-def test_two_aligned_arrays(store):
+def test_two_aligned_arrays(tmp_path):
     case = random_case(SHAPES["two ragged"], n_pairs=40, n_samples=15, C=3.0, weights=True)
-    first, second = (
-        tuple(store(f"{side}{m}", a[case.pairs[:, side]]) for m, a in enumerate(case.arrays))
-        for side in (0, 1)
-    )
-    chunks = PairChunks.from_arrays(
-        first, second, store("s", case.similar), case.weights, chunk_size=7
-    )
-    assert len(chunks) == 6
-    found = learn_metric(chunks, tol=TIGHT, **case.options() | {"weights": None})
-    assert_same(found, case.learn(tol=TIGHT))
+    for kind, store in STORES.items():
+        first, second = (
+            tuple(
+                store(tmp_path / f"{kind}{side}{m}", a[case.pairs[:, side]])
+                for m, a in enumerate(case.arrays)
+            )
+            for side in (0, 1)
+        )
+        similar = store(tmp_path / f"{kind}s", case.similar)
+        chunks = PairChunks.from_arrays(first, second, similar, case.weights, chunk_size=7)
+        assert len(chunks) == 6
+        found = learn_metric(chunks, tol=TIGHT, **case.options() | {"weights": None})
+        assert_same(found, case.learn(tol=TIGHT), kind)
 
 
 def test_a_result_starts_another_and_the_callback_stops():
     case = vectors()
-    X = case.arrays[0][:, :, 0]
-    options = case.options() | {"compute": Compute(max_memory=small_memory(4))}
+    X = samples_of(case)
+    options = case.options() | {"compute": LEAST}
     seen = []
 
     def stop(iterate):
@@ -161,19 +140,22 @@ def test_a_result_starts_another_and_the_callback_stops():
         return len(seen) > 2
 
     with pytest.warns(UserWarning, match="The callback asked to stop"):
-        first = learn_metric(X, case.pairs, case.similar, callback=stop, **options)
+        first = learn_metric(X, case.pairs, case.similar, callback=stop, tol=TIGHT, **options)
     assert str(first.status) == "stopped"
     resumed = learn_metric(X, case.pairs, case.similar, init=seen[-1], tol=TIGHT, **options)
     assert resumed.history["primal"][0] == pytest.approx(seen[-1].primal, rel=1e-12)
     assert_same(resumed, case.learn(tol=TIGHT))
 
 
-def peak_memory(directory, n_pairs, max_memory):
-    """Of a fit with samples and pairs on disk; numpy reports its arrays, not mapped files."""
+# Memory
+
+
+def peak_memory(directory, n_samples, n_pairs, max_memory):
+    """Of a fit with samples and pairs on disk; NumPy reports its arrays, not mapped files."""
     rng = np.random.default_rng(0)
-    X = mapped(directory / "X", rng.normal(size=(20_000, 12)))
-    index = rng.integers(20_000, size=(n_pairs, 2))
-    index[:, 1] = (index[:, 0] + 1 + index[:, 1] % 19_999) % 20_000
+    X = mapped(directory / "X", rng.normal(size=(n_samples, 12)))
+    index = rng.integers(n_samples, size=(n_pairs, 2))
+    index[:, 1] = (index[:, 0] + 1 + index[:, 1] % (n_samples - 1)) % n_samples
     pairs = mapped(directory / "pairs", index)
     similar = mapped(directory / "similar", rng.random(n_pairs) < 0.5)
     tracemalloc.start()
@@ -185,44 +167,108 @@ def peak_memory(directory, n_pairs, max_memory):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2], ids=["samples in parts", "small samples"])
-def test_the_peak_is_set_by_the_argument(tmp_path, monkeypatch, share):
-    monkeypatch.setattr(tatml._sharding.samples, "SMALL_SHARE", share)
-    monkeypatch.setattr(tatml._sharding.chunks, "WORKSPACE", 2**24)
-    limit = 2**25
-    peak = peak_memory(tmp_path, 150_000, limit)
+@pytest.mark.parametrize("n_samples", [10_000, 20_000], ids=["small samples", "samples in parts"])
+def test_the_peak_is_set_by_the_argument(tmp_path, n_samples):
+    limit = WORKSPACE + 2**23
+    small = 8 * 12 * n_samples <= SMALL_SHARE * memory_for_shards(limit)
+    assert small == (n_samples == 10_000)
+    peak = peak_memory(tmp_path, n_samples, 85_000, limit)
     assert 0.3 * limit < peak < limit
-    assert peak_memory(tmp_path, 600_000, limit) < 1.1 * peak
+    assert peak_memory(tmp_path, n_samples, 250_000, limit) < 1.1 * peak
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(1000, 1000), ("500MB", 500_000_000), ("2 GiB", 2**31), ("1.5kb", 1500), ("7", 7)],
-)
-def test_bytes_in_words(value, expected):
-    assert parse_bytes("max_memory", value) == expected
+def test_the_workspace_is_taken_from_the_memory():
+    assert memory_for_shards(None) == DEFAULT_MEMORY - WORKSPACE
+    assert memory_for_shards("20MB") == 20_000_000 - WORKSPACE
+    assert memory_for_shards(100) == 100 - WORKSPACE
 
 
-@pytest.mark.parametrize("value", ["much", "5 iB", "-3MB", 0, -5])
-def test_what_is_no_number_of_bytes(value):
-    with pytest.raises(ValueError, match=r"^max_memory: expected"):
-        parse_bytes("max_memory", value)
+def shared(n_samples, in_memory, counted=False):
+    """Samples of 4 numbers, without the samples."""
+    return SharedSamples((), ((4, 1),), n_samples, in_memory, counted)
 
 
-@pytest.mark.parametrize("value", [1.5, None, True])
-def test_bytes_are_integers_or_words(value):
-    with pytest.raises(TypeError, match=r"^max_memory: expected bytes"):
-        parse_bytes("max_memory", value)
+def test_a_chunk_has_as_many_pairs_as_fit():
+    """With its differences, or with a copy of all samples if these are fewer than the pairs."""
+    difference = 8 * 4 * COPIES + VECTORS
+    least = LEAST_PAIRS * difference
+    assert pairs_per_chunk(shared(10, in_memory=False), least) == LEAST_PAIRS
+    assert pairs_per_chunk(shared(10, in_memory=False), least + 3 * difference) == LEAST_PAIRS + 3
+    for n_samples in (10, 300):
+        size = 8 * 4 * n_samples
+        given = pairs_per_chunk(shared(n_samples, in_memory=True), least)
+        assert given == (least - size) // VECTORS  # the copy that a pass makes
+        read = pairs_per_chunk(shared(n_samples, in_memory=True, counted=True), least)
+        assert read == (least - 2 * size) // VECTORS  # and the samples themselves
+    # 1,000 samples are more than the pairs that would fit beside a copy of them.
+    assert pairs_per_chunk(shared(1000, in_memory=True), least) == LEAST_PAIRS
+    # As many pairs as samples: their differences take no more than the samples.
+    memory = 2 * least
+    n_samples = next(n for n in range(1000) if (memory - 32 * n) // VECTORS <= n)
+    assert (memory - 32 * n_samples) // VECTORS == n_samples
+    assert pairs_per_chunk(shared(n_samples, in_memory=True), memory) == memory // difference
+
+
+def test_too_little_memory_for_a_chunk_is_refused():
+    least = least_memory(4)
+    for samples in (shared(10, in_memory=False), shared(1000, in_memory=True)):
+        for memory in (least - WORKSPACE - 1, 0, -5):
+            message = rf"at least {least:,} bytes, got {WORKSPACE + memory:,}$"
+            with pytest.raises(ValueError, match=rf"^max_memory: expected {message}"):
+                pairs_per_chunk(samples, memory)
+
+
+def test_a_sample_of_the_pairs_fits():
+    per_pair = 8 * 4 * SAMPLE_COPIES + VECTORS
+    assert pairs_per_sample(4, 10 * per_pair) == 10
+    assert pairs_per_sample(4, 10 * per_pair - 1) == 9
+    assert pairs_per_sample(4, 0) == pairs_per_sample(4, -1) == 1  # the solver needs one
+    case = vectors()
+    data = (samples_of(case), case.pairs, case.similar, None, Setting(1.0, (0.5, 2.0)))
+    memory = LEAST.max_memory - WORKSPACE
+    term = sharded_term(*data, **LEAST.parts)
+    assert term.largest_sample == memory // per_pair < N_PAIRS
+    sample = term.sample(10, np.random.RandomState(0))
+    for sums in (sample.sums, on_device(sample, sample.sums.features[0]).sums):
+        assert sums.kept_svec_rows is None  # the limit does not provide for svec(A_k)
+
+
+def test_samples_on_disk_are_read_once_if_they_are_small():
+    stored = Sliceable(np.ones((10, 4)))
+    memory = int(320 / SMALL_SHARE)
+    fits = as_shared_samples(stored, read_in_parts=False, memory=memory)
+    assert fits.in_memory
+    assert fits.counted
+    too_large = as_shared_samples(stored, read_in_parts=False, memory=memory - 1)
+    assert not too_large.in_memory
+    assert not too_large.counted
+    given = as_shared_samples(np.ones((10, 4)), read_in_parts=True, memory=0)
+    assert given.in_memory
+    assert not given.counted  # their memory is the user's
+
+
+def test_bytes_in_words():
+    words = {1000: 1000, "500MB": 500_000_000, "2 GiB": 2**31, "1.5kb": 1500, "7": 7}
+    for value, expected in words.items():
+        assert parse_bytes("max_memory", value) == expected
+    for value in ("much", "5 iB", "-3MB", "9" * 400, 0, -5):
+        with pytest.raises(ValueError, match=r"^max_memory: expected"):
+            parse_bytes("max_memory", value)
+    for value in (1.5, None, True):
+        with pytest.raises(TypeError, match=r"^max_memory: expected bytes"):
+            parse_bytes("max_memory", value)
+
+
+# Errors
 
 
 def refused(error, message, X=None, pairs=None, similar=None, **options):
     case = vectors()
-    X = case.arrays[0][:, :, 0] if X is None else X
+    X = samples_of(case) if X is None else X
     pairs = case.pairs if pairs is None else pairs
     similar = case.similar if similar is None else similar
-    options = {"compute": Compute(max_memory=small_memory(4))} | options
     with pytest.raises(error, match=message):
-        learn_metric(X, pairs, similar, **options)
+        learn_metric(X, pairs, similar, **{"compute": LEAST} | options)
 
 
 def changed(array, row, value):
@@ -231,28 +277,32 @@ def changed(array, row, value):
     return array
 
 
-def test_errors_name_the_row_in_the_whole(monkeypatch):
+def test_errors_name_the_row_in_the_whole():
     case = vectors()
-    X = case.arrays[0][:, :, 0]
     refused(
-        ValueError, r"^pairs: .* got index 15 in row 33", pairs=changed(case.pairs, 33, [0, 15])
+        ValueError, r"^pairs: .* got index 15 in row 533", pairs=changed(case.pairs, 533, [0, 15])
     )
-    refused(ValueError, r"^pairs: .* got 4 twice in row 31", pairs=changed(case.pairs, 31, [4, 4]))
-    weights = changed(case.weights, 38, -1.0)
-    refused(ValueError, r"^weights: .* got -1.0 in row 38", weights=weights)
-    stored = Sliceable(changed(X, (11, 2), np.nan))
-    for share in (0.0, 1.0):
-        monkeypatch.setattr(tatml._sharding.samples, "SMALL_SHARE", share)
-        refused(ValueError, r"^X: .* got nan in block 0, sample 11, entry \(2, 0\)", X=stored)
+    refused(
+        ValueError, r"^pairs: .* got 4 twice in row 531", pairs=changed(case.pairs, 531, [4, 4])
+    )
+    weights = changed(case.weights, 538, -1.0)
+    refused(ValueError, r"^weights: .* got -1.0 in row 538", weights=weights)
+    for n_samples in (15, 1000):
+        case = vectors(n_samples)
+        stored = Sliceable(changed(samples_of(case), (11, 2), np.nan))
+        pairs = changed(case.pairs, 300, [11, 12])
+        message = r"^X: .* got nan in block 0, sample 11, entry \(2, 0\)"
+        refused(ValueError, message, X=stored, pairs=pairs)
 
 
 def test_errors_of_shapes_and_kinds():
     case = vectors()
-    refused(ValueError, r"^pairs: .* pairs has 40, similar has 39", similar=case.similar[:-1])
+    refused(ValueError, r"^pairs: .* pairs has 600, similar has 599", similar=case.similar[:-1])
     refused(TypeError, "^similar: expected booleans", similar=case.similar.astype(int))
-    refused(ValueError, "^weights: .* zeros only", weights=np.zeros(40))
+    refused(ValueError, "^weights: .* zeros only", weights=np.zeros(N_PAIRS))
     refused(ValueError, "^max_memory: expected at least", compute=Compute(max_memory=100))
     refused(ValueError, r"^X: .* got shape \(15,\)", X=Sliceable(np.zeros(15)))
+    refused(ValueError, r"^X: .* got shape \(0, 4\)", X=Sliceable(np.zeros((0, 4))))
     refused(ValueError, "^solver: expected 'newton'", solver="dykstra")
     refused(
         ValueError,
@@ -266,6 +316,10 @@ def test_errors_of_shapes_and_kinds():
         "^client: expected a distributed.Client, got 'here'",
         compute=Compute(client="here"),
     )
+    sparse = scipy.sparse.csr_array(samples_of(case))
+    for compute in (None, LEAST):
+        message = r"^X: expected a dense array, .* \.toarray\(\)"
+        refused(TypeError, message, X=sparse, compute=compute)
 
 
 def test_errors_of_chunks():
@@ -285,22 +339,19 @@ def test_errors_of_chunks():
         learn_metric(PairChunks(chunks), case.pairs, case.similar)
     with pytest.raises(TypeError, match=r"^pairs, similar: expected arrays"):
         learn_metric(case.blocks)
+
+
+def test_errors_of_aligned_arrays():
+    first, similar = np.ones((3, 2)), np.ones(3, dtype=bool)
     with pytest.raises(ValueError, match=r"^second: expected 1 arrays"):
-        PairChunks.from_arrays(np.zeros((3, 2)), (np.zeros((3, 2)),) * 2, np.ones(3, dtype=bool))
-
-
-@pytest.mark.parametrize("shape", [(3, 1), (3, 2, 1), (3, 3)])
-def test_aligned_samples_are_not_broadcast(shape):
-    message = r"^second\[0\]: expected samples of the shape of those of first\[0\], \(2,\), got"
-    with pytest.raises(ValueError, match=message):
-        PairChunks.from_arrays(np.ones((3, 2)), np.zeros(shape), np.ones(3, dtype=bool))
-
-
-@pytest.mark.parametrize("chunk_size", [0, -1, 2.5, "many"])
-def test_a_wrong_size_of_chunks_is_named(chunk_size):
-    arrays = np.ones((3, 2)), np.zeros((3, 2)), np.ones(3, dtype=bool)
-    with pytest.raises((TypeError, ValueError), match=r"^chunk_size: expected"):
-        PairChunks.from_arrays(*arrays, chunk_size=chunk_size)
+        PairChunks.from_arrays(first, (first, first), similar)
+    for shape in ((3, 1), (3, 2, 1), (3, 3)):  # the first could be broadcast
+        message = r"^second\[0\]: expected samples of the shape of those of first\[0\], \(2,\), got"
+        with pytest.raises(ValueError, match=message):
+            PairChunks.from_arrays(first, np.zeros(shape), similar)
+    for chunk_size in (0, -1, 2.5, "many"):
+        with pytest.raises((TypeError, ValueError), match=r"^chunk_size: expected"):
+            PairChunks.from_arrays(first, first, similar, chunk_size=chunk_size)
 
 
 def test_arguments_are_checked_before_the_pairs_are_read():
@@ -313,12 +364,97 @@ def test_arguments_are_checked_before_the_pairs_are_read():
             learn_metric(PairChunks([read]), **{name: value})
 
 
-@pytest.mark.parametrize("options", [{}, {"compute": Compute(max_memory="100MB")}])
-def test_sparse_samples_are_refused_by_name(options):
+# Files
+
+
+def test_a_truncated_memory_map_is_refused_before_the_fit(tmp_path):
+    """Reading it would end the process with SIGBUS."""
     case = vectors()
-    X = scipy.sparse.csr_array(case.arrays[0][:, :, 0])
-    with pytest.raises(TypeError, match=r"^X: expected a dense array, .* \.toarray\(\)"):
-        learn_metric(X, case.pairs, case.similar, **options)
+    arrays = {"X": samples_of(case), "pairs": case.pairs, "similar": case.similar}
+    arrays["weights"] = case.weights
+    for name, array in arrays.items():
+        path = tmp_path / name
+        given = arrays | {name: mapped(path, array)}
+        os.truncate(path, array.nbytes - 1)
+        message = rf"^{name}: expected a file of at least {array.nbytes:,} bytes, got .*{path}"
+        for compute in (None, LEAST):
+            with pytest.raises(ValueError, match=message):
+                learn_metric(**given, compute=compute)
+    X = mapped(tmp_path / "X", np.ones((100, 4)))
+    os.truncate(tmp_path / "X", 100)
+    with pytest.raises(ValueError, match=r"expected a file of at least 3,200 bytes, got 100"):
+        TATML().fit(X, np.arange(100) % 2)
+    pairs = mapped(tmp_path / "p", case.pairs)
+    os.truncate(tmp_path / "p", case.pairs[:500].nbytes)
+    learn_metric(arrays["X"], pairs[:500], case.similar[:500])  # a view of what is left
+    with pytest.raises(ValueError, match=r"^pairs: expected a file of at least"):
+        learn_metric(arrays["X"], pairs[:501], case.similar[:501])
+
+
+def test_truncated_maps_of_blocks_and_aligned_arrays_are_refused(tmp_path):
+    case = random_case(SHAPES["two ragged"], n_pairs=40, n_samples=15)
+    maps = [mapped(tmp_path / f"{m}", a) for m, a in enumerate(case.arrays)]
+    X, similar = Blocks(*maps), np.ones(15, dtype=bool)
+    os.truncate(tmp_path / "1", 100)
+    with pytest.raises(ValueError, match=r"^X: expected a file .* got 100 bytes"):
+        learn_metric(X, case.pairs, case.similar)
+    with pytest.raises(ValueError, match=r"^second\[1\]: expected a file .* got 100 bytes"):
+        PairChunks.from_arrays(tuple(case.arrays), tuple(maps), similar)
+
+
+def test_a_memory_map_that_is_truncated_during_the_fit_ends_it(tmp_path):
+    case = vectors(1000)
+    X, pairs = mapped(tmp_path / "X", samples_of(case)), mapped(tmp_path / "p", case.pairs)
+
+    def truncate(iterate):
+        os.truncate(tmp_path / "p", 4096)
+
+    with pytest.raises(
+        ValueError, match=r"^numpy.memmap: expected a file of at least .* got 4,096"
+    ):
+        learn_metric(X, pairs, case.similar, callback=truncate, compute=LEAST)
+
+
+def test_a_deleted_memory_map_is_read(tmp_path):
+    """The operating system keeps the content as long as it is mapped."""
+    case = vectors()
+    X = mapped(tmp_path / "X", samples_of(case))
+    os.remove(tmp_path / "X")
+    assert learn_metric(X, case.pairs, case.similar).converged
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_missing_chunks_of_zarr_arrays_are_reported_once(tmp_path, version):
+    case = vectors()
+    X = zarr_array(tmp_path / "X", samples_of(case), 5, zarr_format=version)
+    weights = zarr_array(tmp_path / "w", case.weights, 100, zarr_format=version)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learn_metric(X, case.pairs, case.similar, weights=weights)
+    os.remove(tmp_path / "X" / ("1.0" if version == 2 else "c/1/0"))
+    for chunk in ("0", "3"):
+        os.remove(tmp_path / "w" / (chunk if version == 2 else f"c/{chunk}"))
+    with pytest.warns(UserWarning, match="stored chunks") as caught:
+        learn_metric(X, case.pairs, case.similar, weights=weights)
+    assert [str(warning.message) for warning in caught] == [
+        "X: expected 3 stored chunks, got 2; weights: expected 6 stored chunks, got 4. zarr reads "
+        "the missing chunks as the fill value. If they were not lost, write the array with "
+        "write_empty_chunks=True."
+    ]
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"^first\[0\]: expected 3 stored chunks, got 2\."):
+        PairChunks.from_arrays(X, samples_of(case), np.ones(15, dtype=bool))
+
+
+def test_a_store_that_cannot_count_its_chunks_is_read():
+    class Uncountable(Sliceable):
+        nchunks = 3
+
+        @property
+        def nchunks_initialized(self):
+            raise NotImplementedError
+
+    warn_of_missing_chunks(X=Uncountable(np.zeros((3, 2))), weights=None)
 
 
 def test_a_chunk_travels_without_the_others():
@@ -337,12 +473,12 @@ def test_mapped_files_travel_by_name(tmp_path):
     message = pickle.dumps(sendable(array))
     assert len(message) < 1000
     assert_allclose(pickle.loads(message)[5:7], array[5:7])
-    assert sendable(array[3:]) is not None  # a view has another offset: it travels whole
-    assert_allclose(pickle.loads(pickle.dumps(sendable(array[3:])))[0], array[3])
+    assert_allclose(pickle.loads(pickle.dumps(sendable(array[3:])))[0], array[3])  # travels whole
 
 
 def test_a_device_without_pytorch_is_a_missing_extra(monkeypatch):
     case = random_case([(3, 1)], n_pairs=20)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r'device needs PyTorch: pip install "tatml\[torch\]"'):
+    message = re.escape('device needs PyTorch: pip install "tatml[torch]"')
+    with pytest.raises(ImportError, match=message):
         learn_metric(case.blocks, case.pairs, case.similar, compute=Compute(device="cuda"))

@@ -256,9 +256,6 @@ def test_svec_rows_are_kept_within_their_limits():
     assert sums_of(100, 3, 2, svec_bytes=size - 1).kept_svec_rows is None
     assert sums_of(100, 3, 2, svec_width=svec_size(3)).kept_svec_rows is not None
     assert sums_of(100, 3, 2, svec_width=svec_size(3) - 1).kept_svec_rows is None
-    counted = sums_of(100, 3, 2)
-    counted.keeps_svec = False
-    assert counted.kept_svec_rows is None
 
 
 def test_the_default_limits_bound_what_a_problem_keeps():

@@ -13,6 +13,7 @@ from ._array import Array, foreign_kind, place_of
 from ._data.blocks import Blocks, as_blocks
 from ._data.checks import check_index_kind, check_init, check_magnitude, check_prior
 from ._data.pairs import as_pairs
+from ._data.storage import check_files
 from ._messages import shown
 from ._optim.problem import LogDetProblem, squared_hinge
 from ._optim.result import Iterate, Result
@@ -139,20 +140,20 @@ def learn_metric(
     """
     chosen, where = as_solver(solver), as_compute(compute)
     setting = Setting(check_positive("C", C), check_margin(margin))
-    threshold = {
-        "c0": check_positive("c0", c0, or_infinite=True),
-        "mu0": check_positive("mu0", mu0),
-    }
+    c0 = check_positive("c0", c0, or_infinite=True)
+    threshold = {"c0": c0, "mu0": check_positive("mu0", mu0)}
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be slow
     verbose = check_flag("verbose", verbose)
-    if in_parts(X, pairs, similar, weights, **where.parts):
+    data = (X, pairs, similar, weights)
+    check_files(X=X, pairs=pairs, similar=similar, weights=weights)
+    if in_parts(*data, **where.parts):
         _check_for_parts(chosen, where)
-        term = sharded_term(X, pairs, similar, weights, setting, **where.parts)
+        term = sharded_term(*data, setting, **where.parts)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        data = _Data(X, pairs, similar, weights, prior)
-        problem = _problem_in_memory(data, setting, where.dtype, **threshold)
+        given = _Data(*data, prior)
+        problem = _problem_in_memory(given, setting, where.dtype, **threshold)
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
         check_init(init, problem.sizes, problem.prior_factors[0])

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of
 from .._messages import named_error, shown
+from .storage import check_files
 
 __all__ = [
     "BLOCKS_HINT",
@@ -58,6 +59,7 @@ def read_array(values: Any, name: str) -> np.ndarray:
             ".toarray()"
         )
     check_not_masked(values, name)
+    check_files(**{name: values})
     try:
         array = np.asarray(values)
     except ValueError as error:

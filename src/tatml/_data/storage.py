@@ -1,12 +1,13 @@
-"""Samples and pairs that are not all in memory: arrays on disk, read a part at a time.
+"""Arrays on disk that are read in parts: `numpy.memmap`, zarr arrays, HDF5 datasets.
 
-This is an edge: the code here looks at types and shapes. Anything with ``shape``, ``dtype`` and
-slices is an array here: `numpy.memmap`, zarr arrays, HDF5 datasets.
+Anything with ``shape``, ``dtype`` and slices is an array here. This is an edge: the code here looks
+at types and shapes.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,16 +20,18 @@ from numpy.typing import NDArray
 
 from .._messages import shown
 from .._validation import check_count
-from .blocks import Blocks
+from .._warnings import warn_user
 
 __all__ = [
     "MappedFile",
+    "check_files",
     "is_mapped",
     "is_stored",
     "length_of",
     "parse_bytes",
     "read_rows",
     "sendable",
+    "warn_of_missing_chunks",
 ]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -36,7 +39,7 @@ BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_bytes(name: str, value: int | str) -> int:
-    """A number of bytes, from an integer or words like "500MB" and "2 GiB"."""
+    """Return a number of bytes from an integer or words like "500MB" and "2 GiB"."""
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kmgt]?)(i?)b?\s*", value.lower())
         if found is None or (found[3] and not found[2]):
@@ -51,26 +54,82 @@ def parse_bytes(name: str, value: int | str) -> int:
 
 
 def is_stored(values: Any) -> bool:
-    """Whether this is an array that is not in memory, and not a `numpy.memmap`."""
-    if isinstance(values, np.ndarray | Blocks) or hasattr(values, "__dlpack__"):
+    """Return whether this is an array on disk other than a `numpy.memmap`."""
+    if isinstance(values, np.ndarray) or _is_blocks(values) or hasattr(values, "__dlpack__"):
         return False
-    if scipy.sparse.issparse(values):  # in memory, and refused there
+    if scipy.sparse.issparse(values):  # in memory; refused by name where it is read
         return False
     sliceable = all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__"))
     return sliceable and (hasattr(values, "chunks") or not hasattr(values, "__array__"))
 
 
+def _is_blocks(values: Any) -> bool:
+    """Return whether this is a `Blocks`, whose module imports this one."""
+    return hasattr(type(values), "block_shapes")
+
+
 def length_of(values: Any, name: str) -> int:
-    """How many rows an array has, in memory or not."""
+    """Return the number of rows of an array, in memory or not."""
     shape = getattr(values, "shape", None)
     if not shape or not isinstance(shape, tuple):
         raise TypeError(f"{name}: expected an array with a shape, got {type(values).__name__}")
     return int(shape[0])
 
 
+def check_files(**arrays: Any) -> None:
+    """Raise ValueError if the file of a `numpy.memmap` is shorter than the array.
+
+    The operating system would end the process with SIGBUS where such a file is read.
+    """
+    for name, values in arrays.items():
+        for array in values.arrays if _is_blocks(values) else (values,):
+            mapped = _root_map(array)
+            if mapped is not None and mapped.filename is not None:
+                start = np.lib.array_utils.byte_bounds(mapped)[0]
+                stop = np.lib.array_utils.byte_bounds(array)[1]
+                _check_length(name, mapped.filename, mapped.offset + stop - start)
+
+
+def _check_length(name: str, filename: Any, needed: int) -> None:
+    if not os.path.exists(filename):  # a mapped file can be read after it was deleted
+        return
+    length = os.path.getsize(filename)
+    if length < needed:
+        raise ValueError(
+            f"{name}: expected a file of at least {needed:,} bytes, got {length:,} bytes: "
+            f"{filename} was truncated"
+        )
+
+
+def warn_of_missing_chunks(**arrays: Any) -> None:
+    """Warn once if zarr arrays have fewer chunks in their store than their shapes need.
+
+    zarr reads a chunk that is not stored as the fill value, be it lost or never written.
+    """
+    counts = {name: _count_chunks(array) for name, array in arrays.items()}
+    missing = [
+        f"{name}: expected {declared} stored chunks, got {stored}"
+        for name, (stored, declared) in counts.items()
+        if stored < declared
+    ]
+    if missing:
+        warn_user(
+            f"{'; '.join(missing)}. zarr reads the missing chunks as the fill value. If they were "
+            "not lost, write the array with write_empty_chunks=True."
+        )
+
+
+def _count_chunks(array: Any) -> tuple[int, int]:
+    """Return how many chunks a zarr array has in its store, and how many its shape needs."""
+    try:
+        return int(array.nchunks_initialized), int(array.nchunks)
+    except Exception:  # not a zarr array, or a store that cannot list its keys
+        return 0, 0
+
+
 @dataclass(frozen=True)
 class MappedFile:
-    """A `numpy.memmap` that travels as the name of its file, not as its content."""
+    """A `numpy.memmap` that is pickled as the name of its file, without its content."""
 
     filename: str
     dtype: np.dtype
@@ -83,6 +142,8 @@ class MappedFile:
         return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)
 
     def __getitem__(self, key: Any) -> NDArray:
+        # Other processes may shorten the file while it is in use.
+        _check_length("numpy.memmap", self.filename, self.offset + self._array.nbytes)
         return self._array[key]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -93,7 +154,7 @@ class MappedFile:
 
 
 def sendable(values: Any) -> Any:
-    """The same array in a form that is small when pickled, where there is one."""
+    """Return the array in a form that is small when pickled, if it has one."""
     if isinstance(values, np.memmap) and isinstance(values.base, mmap.mmap) and values.filename:
         order: Literal["C", "F"] = "C" if values.flags.c_contiguous else "F"
         return MappedFile(str(values.filename), values.dtype, values.offset, values.shape, order)
@@ -101,14 +162,24 @@ def sendable(values: Any) -> Any:
 
 
 def is_mapped(array: Any) -> bool:
-    """Whether an array is a `numpy.memmap`, or a view of one."""
-    while array is not None and not isinstance(array, np.memmap):
-        array = getattr(array, "base", None)
-    return array is not None
+    """Return whether an array is a `numpy.memmap` or a view of one."""
+    return _root_map(array) is not None
+
+
+def _root_map(array: Any) -> np.memmap | None:
+    """Return the `numpy.memmap` that an array is or is a view of, or None.
+
+    The one that was made from the file is returned, because views keep its offset.
+    """
+    found = None
+    while isinstance(array, np.ndarray):
+        found = array if isinstance(array, np.memmap) else found
+        array = array.base
+    return found
 
 
 def read_rows(array: Any, rows: NDArray[np.intp]) -> NDArray:
-    """Rows in ascending order, of an array that may know slices only."""
+    """Return some rows, given in ascending order, of an array that may support slices only."""
     if rows[-1] - rows[0] + 1 == len(rows):
         return np.asarray(array[int(rows[0]) : int(rows[-1]) + 1])
     try:

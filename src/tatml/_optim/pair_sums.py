@@ -17,10 +17,19 @@ from functools import cached_property
 from math import sqrt
 from typing import Any
 
-from .._array import Array, as_double, free_bytes, namespace, on_gpu, symmetrised, zeros
+from .._array import (
+    Array,
+    as_double,
+    contiguous,
+    free_bytes,
+    namespace,
+    on_gpu,
+    symmetrised,
+    zeros,
+)
 from .._svec import svec_outer, svec_size
 
-__all__ = ["Limits", "PairSums"]
+__all__ = ["Limits", "PairSums", "centred", "lay_out"]
 
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
@@ -74,7 +83,6 @@ class PairSums:
         Memory limits.
     """
 
-    keeps_svec = True  # whether svec(A_k) may be kept, within the limits
     whole_is_cheap = False  # whether a sum over all pairs costs less than one over most of them
     limits = DEFAULT_LIMITS
 
@@ -320,7 +328,7 @@ class PairSums:
         """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2); None above the limits."""
         width = sum(svec_size(n) for n in self.sizes)
         size = 8 * width * self.n_pairs
-        if not self.keeps_svec or width > self.limits.svec_width or size > self.limits.svec_bytes:
+        if width > self.limits.svec_width or size > self.limits.svec_bytes:
             return None
         chunks = self.chunks(numbers_per_pair=width)
         return self.xp.concat([self.svec_rows(rows) for _, rows in chunks])
@@ -328,6 +336,35 @@ class PairSums:
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """Compute svec(A_{m,k})/M of a chunk, shape (n_part, Σ n_m(n_m+1)/2)."""
         return self.xp.concat([svec_outer(block) for block in rows], axis=1) / self.n_blocks
+
+
+def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
+    """Return features as `PairSums` needs them: transposed and contiguous.
+
+    Parameters
+    ----------
+    arrays : sequence of M arrays of shape (n_rows, n_m, n'_m)
+        Samples, or differences of samples.
+    centre : bool
+        Whether to subtract the mean of each block. Distances depend on differences only, and those
+        of centred samples are more accurate.
+    double : bool, default=True
+        Whether to convert to float64 first; otherwise the dtype of the arrays is kept.
+
+    Returns
+    -------
+    list of M arrays of shape (n_rows, n'_m, n_m)
+    """
+    if double:
+        arrays = [as_double(block) for block in arrays]
+    if centre:
+        arrays = [centred(block) for block in arrays]
+    return [contiguous(namespace(block).matrix_transpose(block)) for block in arrays]
+
+
+def centred(block: Array) -> Array:
+    """Return the rows of a block minus their mean."""
+    return block - namespace(block).mean(block, axis=0, keepdims=True)
 
 
 def _apply(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:

@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from .._array import Array, as_double, asarray, contiguous, eye, lower_triangular, namespace, placed
+from .._array import Array, as_double, asarray, eye, lower_triangular, namespace, placed
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .certificate import PairTotals, accumulated, unit_roundoff
 from .losses import PairLoss, SquaredHinge
-from .pair_sums import PairSums
+from .pair_sums import PairSums, lay_out
 from .pair_term import PairTerm
 from .point import Point
 from .terms import Term, added
@@ -298,15 +298,10 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
 def build_pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
     """Arrange the features for sums over pairs."""
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
-    arrays: Sequence[Array] = blocks.arrays
-    if precision == xp.float64:
-        arrays = [xp.astype(block, precision, copy=False) for block in arrays]
-    if len(pairs) > len(blocks):
-        # Distances depend on differences only, which are more accurate if features are centred.
-        # If there are few pairs, their differences are formed at once, which needs no centring.
-        # In both cases features are rounded to float32 afterwards.
-        arrays = [block - xp.mean(block, axis=0, keepdims=True) for block in arrays]
-    features = [contiguous(xp.matrix_transpose(block)) for block in arrays]
+    # If there are few pairs, their differences are formed at once, which needs no centring.
+    # In both cases features are rounded to float32 afterwards.
+    many = len(pairs) > len(blocks)
+    features = lay_out(blocks.arrays, centre=many, double=precision == xp.float64)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
     sums = PairSums.from_samples(features, first, second)
     rounded = [xp.astype(block, precision, copy=False) for block in sums.features]

@@ -1,1 +1,1 @@
-"""The sums over pairs where the pairs are not all in memory."""
+"""Sums over pairs that are not all in memory: on disk, on a GPU, on a cluster, or all pairs."""

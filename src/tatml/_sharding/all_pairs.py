@@ -1,9 +1,9 @@
-"""All pairs of labelled samples, without a list of them: tiles of rows I × rows J.
+"""All pairs of labelled samples, without a list of them: tiles of samples I × samples J.
 
-With s the matrix of the weights of the pairs of a tile, the sum of s_ij (x_i − x_j)(x_i − x_j)ᵀ is
+With s the matrix of the multipliers of a tile, the sum of s_ij (x_i − x_j)(x_i − x_j)ᵀ is
 X_Iᵀ diag(s 1) X_I + X_Jᵀ diag(sᵀ 1) X_J − X_Iᵀ s X_J − (X_Iᵀ s X_J)ᵀ, a product with the Laplacian
-of the graph s, and distances come from inner products. Both cost |I| |J| n n' instead of
-|I| |J| n² n'. Everything else of a tile is done as for any pairs.
+of the graph s, and distances are computed from inner products. Both cost |I| |J| n n' instead of
+|I| |J| n² n'. All other sums over a tile are computed as for any pairs.
 """
 
 from __future__ import annotations
@@ -18,29 +18,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, symmetrised
 from .._data.pairs import as_weights
-from .._optim.pair_sums import PairSums, _apply, _flat
+from .._optim.pair_sums import PairSums, _apply, _flat, centred
 from .base import Piece
+from .memory import samples_per_tile
 
 __all__ = ["AllPairs", "TileShard", "TileSums"]
 
-TILE_BYTES = 200  # a pair of a tile: what was measured
-DEFAULT_SIDE = 512
-TINY = 1e-5  # of the squared norms: pairs with smaller distances are summed by their differences
+TINY = 1e-5  # Distances below this share of the squared norms are computed from differences.
 
 
 class TileSums(PairSums):
-    """Sums over the pairs of some samples with some others, or of some with each other (i < j).
+    """Sums over the pairs of the samples I with the samples J, or of I with each other (i < j).
 
     Parameters
     ----------
     features : sequence of M arrays of shape (n_rows, n'_m, n_m)
         The transposed samples of I, then those of J; those of I alone for a tile on the diagonal.
     n_first : int
-        How many are in I.
+        The number of samples in I.
     """
 
     whole_is_cheap = True
-    factors = None  # they are applied at once: a tile has few samples
+    factors = None  # `transformed` applies them at once, because a tile has few samples
 
     def __init__(self, features: Sequence[Array], n_first: int):
         self.features, self.n_first = tuple(features), n_first
@@ -56,7 +55,7 @@ class TileSums(PairSums):
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Row and column of each pair in the matrix of the tile."""
+        """The row and the column of each pair in the matrix of the tile."""
         if self._on_diagonal:
             return np.triu_indices(self.n_first, 1)
         rows, columns = np.indices(self._shape)
@@ -64,12 +63,12 @@ class TileSums(PairSums):
 
     @property
     def first(self) -> NDArray[np.intp]:
-        """The rows of the first samples of the pairs."""
+        """The row of the first sample of each pair."""
         return self._places[0]
 
     @cached_property
     def second(self) -> NDArray[np.intp]:
-        """The rows of the second samples."""
+        """The row of the second sample of each pair."""
         return self._places[1] if self._on_diagonal else self._places[1] + self.n_first
 
     @property
@@ -79,15 +78,15 @@ class TileSums(PairSums):
         return n * (n - 1) // 2 if self._on_diagonal else n * m
 
     def transformed(self, factors: Sequence[Array]) -> TileSums:
-        """The same pairs of the features GᵀΦ."""
+        """Return the sums over the pairs of the features GᵀΦ."""
         return TileSums(_apply(self.features, factors), self.n_first)
 
     def in_double(self) -> TileSums:
-        """Itself: tiles are computed in float64."""
+        """Return the tile itself, which is in float64."""
         return self
 
     def reach(self, distances: Array) -> Array:
-        """The size of what distances are computed from: the norms of both samples, unless near."""
+        """Return the size of what each distance is computed from: both norms, unless it is tiny."""
         squares = sum(np.einsum("kij,kij->k", block, block) for block in self.features)
         norms = np.sqrt(squares / self.n_blocks)
         size, near = norms[self.first] + norms[self.second], self._distances_and_near[1]
@@ -95,12 +94,12 @@ class TileSums(PairSums):
         return size
 
     def distances(self) -> Array:
-        """D_k, shape (n_pairs,)."""
+        """Return D_k, shape (n_pairs,)."""
         return self._distances_and_near[0]
 
     @cached_property
     def _distances_and_near(self) -> tuple[Array, NDArray[np.intp]]:
-        """D, and the pairs that are so near that a difference of inner products would cancel."""
+        """D, and the near pairs, for which a difference of inner products would cancel."""
         squares = [np.einsum("kij,kij->k", block, block) for block in self.features]
         total, norms = self._inner_form(self.features, squares)
         near = np.flatnonzero(total <= TINY * norms)
@@ -109,7 +108,7 @@ class TileSums(PairSums):
         return total, near
 
     def quadratic(self, V: Sequence[Array]) -> Array:
-        """⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
+        """Return ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
         images = _apply(self.features, V)
         squares = [
             np.einsum("kij,kij->k", a, b) for a, b in zip(self.features, images, strict=True)
@@ -120,7 +119,7 @@ class TileSums(PairSums):
         return total
 
     def _inner_form(self, images: Sequence[Array], squares: Sequence[Array]) -> tuple:
-        """(1/M) Σ (x_i V x_i + x_j V x_j − 2 x_i V x_j), and the first two terms alone."""
+        """Return (1/M) Σ (x_i V x_i + x_j V x_j − 2 x_i V x_j), and the first two terms alone."""
         total = norms = 0.0
         for block, image, square in zip(self.features, images, squares, strict=True):
             A, _ = self._two(block.reshape(len(block), -1))
@@ -132,7 +131,7 @@ class TileSums(PairSums):
         return self._vector(total) / self.n_blocks, self._vector(norms) / self.n_blocks
 
     def scatter(self, s: Array) -> list[Array]:
-        """S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) a block."""
+        """Return S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
         near = self._distances_and_near[1]
         near = near[s[near] != 0]
         if not len(near):
@@ -143,7 +142,7 @@ class TileSums(PairSums):
         return [a + b for a, b in zip(self._laplacian(others), direct, strict=True)]
 
     def _laplacian(self, s: Array) -> list[Array]:
-        """The same by inner products, for pairs whose distance these know well."""
+        """Return S_m by inner products, which are accurate for pairs that are not near."""
         matrix = self._matrix(s)
         rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
         total = []
@@ -157,25 +156,27 @@ class TileSums(PairSums):
         return total
 
     def product(self, V: Sequence[Array], weights: Array, shift: Array) -> tuple:
-        """q_k = w_k (⟨A_k, V⟩ + shift_k), and S for these q."""
+        """Return q_k = w_k (⟨A_k, V⟩ + shift_k), and S for these q."""
         q = weights * (self.quadratic(V) + shift)
         return q, self.scatter(q)
 
     def distances_and_scatter(
         self, slope: Callable[[slice, Array], Array]
     ) -> tuple[Array, list[Array]]:
-        """D, and S for the s that `slope(pairs, D of the pairs)` gives."""
+        """Return D, and S for the s that `slope(pairs, D of the pairs)` returns."""
         distances = self.distances()
         return distances, self.scatter(slope(slice(0, self.n_pairs), distances))
 
     def _two(self, rows: Array) -> tuple[Array, Array]:
-        """Those of I and those of J."""
+        """Return the rows of I and those of J."""
         return (rows, rows) if self._on_diagonal else (rows[: self.n_first], rows[self.n_first :])
 
     def _vector(self, matrix: Array) -> Array:
+        """Return one number per pair from a matrix of the tile."""
         return matrix[self._places] if self._on_diagonal else matrix.reshape(-1)
 
     def _matrix(self, values: Array) -> Array:
+        """Return a matrix of the tile from one number per pair."""
         if not self._on_diagonal:
             return values.reshape(self._shape)
         matrix = np.zeros(self._shape)
@@ -187,16 +188,15 @@ class TileSums(PairSums):
 class AllPairs:
     """All pairs of labelled samples: similar where the labels agree.
 
-    Give it to `learn_metric` in the place of `pairs`, with ``similar=None``. The ℓ(ℓ − 1)/2 pairs
-    are never listed: memory does not grow with their number, and they cost less than as many pairs
-    from a list.
+    Give it to `learn_metric` as `pairs`, with ``similar=None``. The ℓ(ℓ − 1)/2 pairs are never
+    listed: memory does not grow with their number, and they cost less than a list of as many pairs.
 
     Parameters
     ----------
     labels : array-like of shape (n_samples,)
         The classes.
     groups : array-like of shape (n_samples,), optional
-        Pairs of two samples of the same group do not count.
+        Pairs of two samples of the same group are left out.
     weights : (float, float), default=(1.0, 1.0)
         How much a similar and a dissimilar pair count.
 
@@ -215,7 +215,7 @@ class AllPairs:
     weights: tuple[float, float] = (1.0, 1.0)
 
     def shards(self, n_samples: int, numbers: int, memory: int) -> list[TileShard]:
-        """Tiles that cover all pairs, each of which fits into the memory."""
+        """Return tiles that cover all pairs, each of which fits into the memory."""
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None
         if self.groups is not None:
@@ -223,12 +223,7 @@ class AllPairs:
             if not groups.any():
                 raise ValueError("AllPairs: groups: expected at least two groups, got one")
         similar, dissimilar = as_weights(self.weights, 2, "AllPairs: weights").tolist()
-        room = max(memory, 0)
-        side = min(DEFAULT_SIDE, int((room / (2 * TILE_BYTES)) ** 0.5), room // (128 * numbers))
-        if side < 2:
-            raise ValueError(
-                f"max_memory: expected room for a few samples of {numbers} numbers, got too little"
-            )
+        side = samples_per_tile(numbers, memory)
         parts = [slice(i, min(i + side, n_samples)) for i in range(0, n_samples, side)]
         return [
             TileShard(
@@ -245,13 +240,14 @@ class AllPairs:
 
 
 def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
+    """Return labels as integers from 0 on."""
     values = np.asarray(values)
     if values.shape != (n_samples,):
         raise ValueError(f"{name}: expected shape ({n_samples},), got shape {values.shape}")
     if n_samples < 2:
         raise ValueError(f"{name}: expected at least two samples, got {n_samples}")
     try:
-        different = np.any(values != values)  # so is NaN, whatever the type
+        different = np.any(values != values)  # true for NaN of any type
         codes = np.unique(values, return_inverse=True)[1]
     except TypeError as error:
         raise TypeError(f"{name}: expected values of one kind, got a mixture") from error
@@ -262,7 +258,7 @@ def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False)
 class TileShard:
-    """The pairs of the samples I with the samples J."""
+    """The pairs of the samples I with the samples J, with the labels and groups of both."""
 
     I: slice
     J: slice
@@ -270,11 +266,11 @@ class TileShard:
     groups: tuple[NDArray, NDArray] | None
     weights: tuple[float, float]
 
-    def load(self, common: Any) -> Piece:
-        """Read the samples."""
-        features = common.runs(self.I) if self.I == self.J else common.runs(self.I, self.J)
-        # Distances from inner products: around the tile's own mean they cancel less.
-        features = [block - block.mean(axis=0) for block in features]
+    def load(self, shared: Any) -> Piece:
+        """Read the samples, and compare their labels."""
+        features = shared.runs(self.I) if self.I == self.J else shared.runs(self.I, self.J)
+        # Inner products of samples centred around the mean of the tile cancel less.
+        features = [centred(block) for block in features]
         sums = TileSums(features, self.I.stop - self.I.start)
         similar = self._compare(sums, self.labels)
         weights = None
@@ -286,4 +282,5 @@ class TileShard:
 
     @staticmethod
     def _compare(sums: TileSums, values: tuple[NDArray, NDArray]) -> NDArray[np.bool_]:
+        """Return whether the two values of each pair are equal."""
         return sums._vector(values[0][:, None] == values[1])

@@ -1,4 +1,4 @@
-"""From what a user gives to a problem in shards: pairs on disk, in chunks, on a cluster, all pairs.
+"""From what a user gives to a problem in shards: pairs in memory, on disk, in chunks, all pairs.
 
 This is an edge: the code here looks at types and shapes.
 """
@@ -16,47 +16,48 @@ from .._array import to_numpy
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_prior
 from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
-from .._data.storage import is_stored, length_of, parse_bytes, sendable
-from .._optim.pair_sums import PairSums
+from .._data.storage import (
+    check_files,
+    is_stored,
+    length_of,
+    sendable,
+    warn_of_missing_chunks,
+)
+from .._optim.pair_sums import PairSums, lay_out
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
 from .._validation import check_count
 from .all_pairs import AllPairs
-from .base import Executor, Layout, Piece, SerialExecutor, Setting, Shard, ShardedTerm
+from .base import Executor, Piece, SerialExecutor, Setting, Shard
 from .gpu import DeviceExecutor, array_on
-from .samples import Samples, as_samples, laid_out
+from .memory import memory_for_shards, pairs_per_chunk, pairs_per_sample
+from .samples import SharedSamples, as_shared_samples
+from .term import DifferenceShapes, ShardedTerm
 
 __all__ = ["PairChunks", "in_parts", "sharded_problem", "sharded_term"]
 
-DEFAULT_MEMORY = 2**28
-WORKSPACE = 2**24  # bytes that the solver needs whatever the chunks are
-LEAST_PAIRS = 256  # of a chunk
-LEAST_SENT, MOST_SENT = 10_000, 200_000  # of one that goes to a worker
-VECTORS = 300  # bytes a pair: indices, flags, and the vectors that a pass computes
-COPIES = 9  # of the two samples of a pair while a chunk is laid out: what was measured
-SAMPLE_COPIES = 6
+LEAST_SENT, MOST_SENT = 10_000, 200_000  # Limits of the pairs of a chunk that a worker holds.
 
 
 class PairChunks:
     """Pairs in chunks, of which only one is in memory at a time.
 
-    Give it to `learn_metric` in the place of X. The chunks are read again in every step of the
-    solver, about a dozen times in all.
+    Give it to `learn_metric` as X. The chunks are read again in every step of the solver, about a
+    dozen times in total.
 
     Parameters
     ----------
     chunks : iterable of chunks
         A chunk is a tuple ``(X, pairs, similar)`` or ``(X, pairs, similar, weights)``, as
-        `learn_metric` takes them, with pairs that are indices into the X of the chunk; or
-        ``(differences, None, similar)``, with the two samples of each pair already subtracted; or
-        a function without arguments that returns such a tuple; or a dask `Delayed` of one.
+        `learn_metric` takes them, with pairs that are indices into the X of the chunk; or a tuple
+        ``(differences, None, similar)``, with the differences of the two samples of each pair; or a
+        function without arguments that returns such a tuple; or a dask `Delayed` of such a tuple.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tatml import learn_metric
-    >>> from tatml._sharding.chunks import PairChunks
-    >>> def read(seed):  # say, from a file
+    >>> from tatml import PairChunks, learn_metric
+    >>> def read(seed):  # in practice, from a file
     ...     rng = np.random.default_rng(seed)
     ...     similar = rng.random(100) < 0.5
     ...     return rng.normal(size=(100, 2)) * np.where(similar, 0.1, 2.0)[:, None], None, similar
@@ -75,18 +76,18 @@ class PairChunks:
     def from_arrays(
         cls, first: Any, second: Any, similar: Any, weights: Any = None, *, chunk_size: int = 10_000
     ) -> Self:
-        """Pairs given as two aligned arrays: row k of the one belongs to row k of the other.
+        """Return the chunks of two aligned arrays: row k of both arrays is pair k.
 
         Parameters
         ----------
         first, second : array of shape (n_pairs, n) or (n_pairs, n, n'), or tuple of M of them
             The two samples of each pair: in memory, on disk, or dask arrays with the same chunks.
         similar : array of bool of shape (n_pairs,)
-            Whether they are alike.
+            Whether the two samples of a pair are alike.
         weights : array of shape (n_pairs,), optional
             How much each pair counts.
         chunk_size : int, default=10_000
-            Pairs in a chunk; dask arrays keep their own chunks.
+            Pairs per chunk; dask arrays keep their own chunks.
         """
         first = first if isinstance(first, tuple) else (first,)
         second = second if isinstance(second, tuple) else (second,)
@@ -99,6 +100,8 @@ class PairChunks:
         arrays = dict(zip(names, (*first, *second), strict=True)) | {"similar": similar}
         if weights is not None:
             arrays["weights"] = weights
+        check_files(**arrays)
+        warn_of_missing_chunks(**arrays)
         combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
         if any(_is_dask(array) for array in arrays.values()):
             from .dask import aligned_chunks
@@ -118,7 +121,7 @@ class PairChunks:
 
 
 def _check_same_shapes(first: tuple, second: tuple) -> None:
-    """A shape that merely can be broadcast is a mistake."""
+    """Raise ValueError if the shapes differ, also where NumPy could broadcast them."""
     for m, (a, b) in enumerate(zip(first, second, strict=True)):
         if np.shape(a)[1:] != np.shape(b)[1:]:
             raise ValueError(
@@ -128,7 +131,7 @@ def _check_same_shapes(first: tuple, second: tuple) -> None:
 
 
 def _differences(n_blocks: int, *arrays: Any) -> tuple:
-    """(differences, None, similar[, weights]) from first…, second…, similar[, weights]."""
+    """Return (differences, None, similar[, weights]) of first…, second…, similar[, weights]."""
     first, second = (
         [np.asarray(a, dtype=np.float64) for a in arrays[start : start + n_blocks]]
         for start in (0, n_blocks)
@@ -139,34 +142,44 @@ def _differences(n_blocks: int, *arrays: Any) -> tuple:
 
 @dataclass(frozen=True)
 class ChunkShard:
-    """One chunk: a tuple or a function that returns one, and how errors should call it."""
+    """One chunk of pairs.
+
+    Parameters
+    ----------
+    chunk : tuple, callable or Delayed
+        A chunk of `PairChunks`, or one without X whose pairs refer to the shared samples.
+    name : str
+        The name of the chunk in errors; empty for a part of one array of pairs.
+    offset : int
+        The row of the array of pairs where the chunk begins.
+    """
 
     chunk: Any
     name: str = ""
     offset: int = 0
 
-    def load(self, common: Samples | None) -> Piece:
-        """Check the chunk, and lay it out for sums."""
-        return self.piece(common, self.chunk() if callable(self.chunk) else self.chunk)
+    def load(self, shared: SharedSamples | None) -> Piece:
+        """Read the chunk, check it, and prepare it for sums."""
+        return self.piece(shared, self.chunk() if callable(self.chunk) else self.chunk)
 
     def without_chunk(self) -> ChunkShard:
-        """What is left to send where the chunk itself is on the cluster already."""
+        """Return the description alone, for a chunk that is already on the cluster."""
         return replace(self, chunk=None)
 
-    def piece(self, common: Samples | None, values: Any) -> Piece:
-        """The same, given what the chunk holds."""
+    def piece(self, shared: SharedSamples | None, values: Any) -> Piece:
+        """Check the tuple of a chunk, and prepare it for sums."""
         try:
-            return self._piece(common, *_four(values))
+            return self._piece(shared, *_with_weights(values))
         except (TypeError, ValueError) as error:
             if not self.name:
                 raise
             raise type(error)(f"{self.name}: {error}") from error
 
     def _piece(
-        self, common: Samples | None, X: Any, pairs: Any, similar: Any, weights: Any
+        self, shared: SharedSamples | None, X: Any, pairs: Any, similar: Any, weights: Any
     ) -> Piece:
-        if X is None and common is not None:
-            sums = common.sums(as_index(pairs, common.n_samples, offset=self.offset))
+        if X is None and shared is not None:
+            sums = shared.sums(as_index(pairs, shared.n_samples, offset=self.offset))
         else:
             blocks = as_blocks(X)
             check_magnitude(blocks, "X")
@@ -177,7 +190,8 @@ class ChunkShard:
         return Piece(sums, similar, weights)
 
 
-def _four(values: Any) -> tuple:
+def _with_weights(values: Any) -> tuple:
+    """Return (X, pairs, similar, weights), with None for weights that are not given."""
     if not isinstance(values, tuple | list) or len(values) not in (3, 4):
         raise TypeError(
             "expected a tuple (X, pairs, similar) or (X, pairs, similar, weights), got "
@@ -187,15 +201,15 @@ def _four(values: Any) -> tuple:
 
 
 def _sums_of(blocks: Blocks, pairs: Any) -> PairSums:
-    if pairs is None:  # differences: not to be centred
-        arrays = [np.asarray(array, dtype=np.float64) for array in blocks.arrays]
-        return PairSums([np.ascontiguousarray(np.matrix_transpose(a)) for a in arrays])
+    """Return the sums over index pairs into the blocks; None: the blocks are differences."""
+    if pairs is None:
+        return PairSums(lay_out(blocks.arrays, centre=False))
     first, second = (np.ascontiguousarray(column) for column in as_index(pairs, len(blocks)).T)
-    return PairSums.from_samples(laid_out(blocks), first, second)
+    return PairSums.from_samples(lay_out(blocks.arrays, centre=True), first, second)
 
 
 def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: Any = None) -> bool:
-    """Whether these arguments ask for a problem in shards."""
+    """Return whether these arguments ask for a problem in shards."""
     if max_memory is not None or client is not None or device is not None:
         return True
     return any(isinstance(value, PairChunks | AllPairs) or is_stored(value) for value in values)
@@ -212,15 +226,14 @@ def sharded_term(
     client: Any = None,
     device: str | None = None,
 ) -> ShardedTerm:
-    """Check the pairs in a first pass, and make a term of them."""
-    memory = DEFAULT_MEMORY if max_memory is None else parse_bytes("max_memory", max_memory)
-    memory -= WORKSPACE
+    """Divide the pairs into shards, check them in a first pass, and return their term."""
+    memory = memory_for_shards(max_memory)
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
         shards: Sequence[Shard] = [
             ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)
         ]
-        common = None
+        shared = None
     else:
         if _is_dask(X):
             raise TypeError(
@@ -228,21 +241,23 @@ def sharded_term(
                 "X.compute(), or give both samples of each pair: PairChunks.from_arrays(first, "
                 "second, similar)"
             )
-        common = as_samples(X, read_in_parts=max_memory is not None, memory=memory)
-        shards = _shards(common, pairs, similar, weights, memory, on_cluster=client is not None)
-    executor = _executor(shards, common, client, device)
-    layout = describe(executor, setting)
-    _set_largest_sample(executor, layout, memory)
-    return ShardedTerm(executor, layout, setting)
+        warn_of_missing_chunks(X=X, pairs=pairs, similar=similar, weights=weights)
+        shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
+        shards = _shards(shared, pairs, similar, weights, memory, on_cluster=client is not None)
+    executor = _executor(shards, shared, client, device)
+    shapes = _check_shards(executor, setting)
+    numbers = sum(n * width for n, width in shapes.block_shapes)
+    executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
+    return ShardedTerm(executor, shapes, setting)
 
 
 def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
-    """The problem of pairs in shards; a prior is checked here."""
+    """Return the problem of pairs in shards, for a prior that is checked here."""
     eyes = tuple(np.eye(n) for n in term.sizes)
     problem = LogDetProblem((term,), c0, mu0, eyes)
     if prior is None:
         return problem
-    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.layout.block_shapes))
+    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.shapes.block_shapes))
     return problem.with_prior(check_prior(prior, one_sample, from_host=True))
 
 
@@ -252,11 +267,12 @@ def _check_none(names: str, kind: str, *values: Any) -> None:
 
 
 def _shards(
-    common: Samples, pairs: Any, similar: Any, weights: Any, memory: int, *, on_cluster: bool
+    shared: SharedSamples, pairs: Any, similar: Any, weights: Any, memory: int, *, on_cluster: bool
 ) -> Sequence[Shard]:
+    """Divide pairs of shared samples into shards that fit into the memory."""
     if isinstance(pairs, AllPairs):
         _check_none("similar, weights", "AllPairs", similar, weights)
-        return pairs.shards(common.n_samples, common.numbers, memory)
+        return pairs.shards(shared.n_samples, shared.numbers, memory)
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     arrays = {"pairs": pairs, "similar": similar}
@@ -271,8 +287,8 @@ def _shards(
         name: array if hasattr(array, "shape") else _to_array(array, name)
         for name, array in arrays.items()
     }
-    n_pairs, step = _common_length(arrays), _pairs_at_a_time(common, memory)
-    if on_cluster:  # enough chunks for some workers, whatever their number
+    n_pairs, step = _common_length(arrays), pairs_per_chunk(shared, memory)
+    if on_cluster:  # enough chunks for several workers, whose number may change
         step = min(step, max(LEAST_SENT, -(-n_pairs // 16)), MOST_SENT)
     parts = _parts(list(arrays.values()), step, n_pairs)
     return [
@@ -280,23 +296,8 @@ def _shards(
     ]
 
 
-def _pairs_at_a_time(common: Samples, memory: int) -> int:
-    """How many pairs a chunk may have."""
-    if common.in_memory:  # a pass multiplies them by a factor: one more copy
-        step = (memory - (1 + common.counted) * common.n_bytes) // VECTORS
-        if step > common.n_samples:
-            return step
-    step = memory // (8 * COPIES * common.numbers + VECTORS)
-    if step < LEAST_PAIRS:
-        least = WORKSPACE + LEAST_PAIRS * (8 * COPIES * common.numbers + VECTORS)
-        raise ValueError(
-            f"max_memory: expected at least {least:,} bytes, got {memory + WORKSPACE:,}"
-        )
-    return step
-
-
 def _parts(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
-    """For each chunk a list of (array, slice); of what is in memory, only the rows of the chunk."""
+    """Yield a list of (array, slice) per chunk; of arrays in memory, only the rows of the chunk."""
     arrays = [sendable(array) for array in arrays]
     for start in range(0, n_pairs, step):
         part = slice(start, min(start + step, n_pairs))
@@ -307,14 +308,17 @@ def _parts(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
 
 
 def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
+    """Read the parts of a chunk, and combine them to its tuple."""
     return combine(*(to_numpy(array[part]) for array, part in parts))
 
 
 def _indexed(*arrays: Any) -> tuple:
+    """Return a chunk without X: its pairs refer to the shared samples."""
     return None, *arrays
 
 
 def _common_length(arrays: dict[str, Any]) -> int:
+    """Return the number of rows of all arrays; raise ValueError if it differs."""
     lengths = {name: length_of(array, name) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -330,40 +334,36 @@ def _is_dask(value: Any) -> bool:
 
 
 def _executor(
-    shards: Sequence[Shard], common: Samples | None, client: Any, device: str | None
+    shards: Sequence[Shard], shared: SharedSamples | None, client: Any, device: str | None
 ) -> Executor:
     if device is not None:
         if client is not None or any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
             raise ValueError(f"device: expected None with a dask cluster, got {device!r}")
-        return DeviceExecutor(shards, common, like=array_on(device))
+        return DeviceExecutor(shards, shared, like=array_on(device))
     if client is None and not any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
-        return SerialExecutor(shards, common)
+        return SerialExecutor(shards, shared)
     from .dask import DaskExecutor
 
-    return DaskExecutor(shards, common, client)
+    return DaskExecutor(shards, shared, client)
 
 
-def describe(executor: Executor, setting: Setting) -> Layout:
-    """A first pass: every chunk is checked, and the pairs are counted."""
+def _check_shards(executor: Executor, setting: Setting) -> DifferenceShapes:
+    """Load every shard once, which checks its values, and count the pairs."""
     found = executor.gather(_look_at, setting)
-    layouts = [sizes for sizes, *_ in found]
-    for k, sizes in enumerate(layouts):
-        if sizes != layouts[0]:
+    block_shapes = [shapes for shapes, *_ in found]
+    expected = block_shapes[0]
+    for k, shapes in enumerate(block_shapes):
+        if shapes != expected:
             raise ValueError(
-                f"chunk {k}: expected blocks of shapes {layouts[0]}, as in chunk 0, got {sizes}"
+                f"chunk {k}: expected blocks of shapes {expected}, as in chunk 0, got {shapes}"
             )
     if not any(counts for *_, counts in found):
         raise ValueError("weights: expected at least one positive weight, got zeros only")
-    sizes, widths = zip(*layouts[0], strict=True)
-    return Layout(sizes, widths, sum(n_pairs for _, n_pairs, _ in found))
+    sizes, widths = zip(*expected, strict=True)
+    return DifferenceShapes(sizes, widths, sum(n_pairs for _, n_pairs, _ in found))
 
 
 def _look_at(term: PairTerm, index: int) -> tuple:
+    """Return the block shapes of a shard, its number of pairs, and whether any has a weight."""
     shapes = tuple(zip(term.sizes, term.sums.widths, strict=True))
     return shapes, term.n_pairs, bool(np.any(term.loss.weight > 0))
-
-
-def _set_largest_sample(executor: Executor, layout: Layout, memory: int) -> None:
-    numbers = sum(n * width for n, width in layout.block_shapes)
-    fits = max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
-    executor.largest_sample = min(executor.largest_sample, fits)

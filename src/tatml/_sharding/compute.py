@@ -17,22 +17,22 @@ Precision = Literal["float64", "float32"]
 class Compute:
     """Where `learn_metric` computes, and in which precision.
 
-    With `max_memory`, `client` or `device` the pairs are read in parts (docs/scale.md). This needs
+    With `max_memory`, `client` or `device` the pairs are read in parts (docs/scale.md), which needs
     float64 and the solver `Newton`.
 
     Parameters
     ----------
     dtype : {"float64", "float32"}, default="float64"
-        The precision of the whole computation, whatever that of X is. In float32 a `tol` below
-        1e-5 cannot be certified: it is raised to 1e-5, and ``result.tol`` says so.
+        The precision of the whole computation, whatever the dtype of X. In float32, a `tol` below
+        1e-5 cannot be certified and is raised to 1e-5, which ``result.tol`` then shows.
     max_memory : int, str or None, default=None
-        Bytes, or words like "500MB". The pairs are then read in parts that fit, again in each
-        step; the peak does not depend on their number. X counts only where it is on disk as well.
+        Bytes, or words like "500MB". The pairs are read in parts that fit, once per step; the peak
+        does not depend on their number. X is part of it only if X is on disk.
     client : distributed.Client or None, default=None
         A dask cluster that computes the sums over pairs.
     device : str or None, default=None
-        A device of PyTorch, such as "cuda", through which pairs of the host or of a disk pass, in
-        parts of `max_memory`, when they do not fit there; ``W`` is a NumPy array.
+        A device of PyTorch, such as "cuda", for pairs that do not fit there: they stay on the host
+        or on disk, and are sent in parts of `max_memory`; ``W`` is a NumPy array.
 
     Examples
     --------

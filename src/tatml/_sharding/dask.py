@@ -1,13 +1,17 @@
 """Shards on a dask cluster: each stays on a worker, W and b0 go out, small sums come back.
 
-Every future here is the result of a task that dask can run again: a worker that dies costs its
-shards, which others load, and not the fit.
+Every future here is the result of a task that dask can run again. If a worker dies, other workers
+load its shards again. If data were lost that dask cannot compute again, the round is repeated. If
+that fails too, `ConnectionError` says what was lost.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -18,95 +22,176 @@ from .base import Piece, Setting, Shard
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
-FAN_IN = 8  # results that one task adds up
-RETRIES = 2  # of a task that failed
-ATTEMPTS = 3  # of a round whose shards were lost
+FAN_IN = 8  # Number of results that one task adds up.
+RETRIES = 2  # How often dask runs a failed task again.
+ATTEMPTS = 3  # How often a round is tried if the cluster loses workers or the scheduler.
+LARGEST_SAMPLE = 50_000  # Most pairs of a sample, which the client solves while the workers wait.
+SHOWN_CHUNKS = 4  # Number of chunk lengths in a message.
 
 
 class DaskExecutor:
-    """Calls a function for each shard, on the workers that hold them.
+    """Calls a function for each shard, on the workers that hold the shards.
 
     Parameters
     ----------
     shards : sequence of shards
-        Descriptions; some may be dask `Delayed` values of chunks.
-    common : object
-        What all shards need: it is sent to every worker once.
+        Descriptions of the shards; the chunk of a `ChunkShard` may be a dask `Delayed`.
+    shared : object
+        What all shards need; it is sent to every worker once.
     client : distributed.Client or None
-        None: the one that was made last.
+        None: the client that was made last.
+
+    Notes
+    -----
+    A round that fails because the cluster lost workers or the scheduler is tried three times. Each
+    time, it waits for a worker as long as dask waits for a connection (its configuration
+    `distributed.comm.timeouts.connect`).
     """
 
-    largest_sample = 50_000  # what it rehearses on, while the workers wait
+    largest_sample = LARGEST_SAMPLE
     like = None
 
-    def __init__(self, shards: Sequence[Any], common: Any, client: Any = None):
-        self.shards, self.common = shards, common
+    def __init__(self, shards: Sequence[Any], shared: Any, client: Any = None):
+        self.shards, self.shared = shards, shared
         self.client = _current_client() if client is None else _checked(client)
         self._pieces: list | None = None
+        self._had_workers = False
 
     def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
-        """The results, in the order of the shards."""
+        """Return the results, in the order of the shards."""
         return self._attempt(self._gather, function, setting, args)
 
     def total(self, function: Callable, setting: Setting, *args: Any) -> Any:
-        """Their sum, in an order that depends on the number of shards alone."""
+        """Return the sum of the results; the order depends on the number of shards only."""
         return self._attempt(self._total, function, setting, args)
 
-    def _attempt(self, round_: Callable, *what: Any) -> Any:
-        from distributed import KilledWorker
-
-        for _ in range(ATTEMPTS - 1):
+    def _attempt(self, compute_round: Callable, *what: Any) -> Any:
+        """Compute a round; if the cluster lost something, send the shards and compute it again."""
+        left = ATTEMPTS
+        while True:
+            futures: list = []
             try:
-                return round_(*what)
-            except (CancelledError, KilledWorker):
-                self._pieces = None  # what was sent, not computed, was lost: send it again
-        return round_(*what)
+                return compute_round(futures, *what)
+            except (Exception, asyncio.CancelledError) as error:
+                if not self._is_loss(error, futures):
+                    raise
+                left -= 1
+                if left == 0:
+                    raise ConnectionError(self._describe_loss(error)) from error
+                self._pieces = None
+            finally:
+                self._cancel_unfinished(futures)
 
-    def _gather(self, function: Callable, setting: Setting, args: tuple) -> list:
-        futures = self._submit(function, setting, args)
-        try:
-            return self.client.gather(futures)
-        except BaseException:
-            self.client.cancel(futures)
-            raise
+    def _gather(self, futures: list, function: Callable, setting: Setting, args: tuple) -> list:
+        futures += self._submit(function, setting, args)
+        self._wait(futures)
+        return self.client.gather(futures)
 
-    def _total(self, function: Callable, setting: Setting, args: tuple) -> Any:
-        everything = level = self._submit(function, setting, args)
+    def _total(self, futures: list, function: Callable, setting: Setting, args: tuple) -> Any:
+        level = self._submit(function, setting, args)
+        futures += level
         while len(level) > 1:
             groups = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
             level = [self._task(_add_all, group) for group in groups]
-            everything = everything + level
-        try:
-            return level[0].result()
-        except BaseException:  # Ctrl-C too: leave nothing running
-            self.client.cancel(everything)
-            raise
+            futures += level
+        self._wait(level)
+        return level[0].result()
+
+    def _wait(self, futures: list) -> None:
+        """Wait for the futures; raise TimeoutError if all workers are gone for too long."""
+        from distributed import wait
+
+        patience = _connect_timeout()
+        last_seen = monotonic()
+        while True:
+            with suppress(TimeoutError):
+                wait(futures, timeout=patience / 4)
+                return
+            if self.client.nthreads():
+                last_seen = monotonic()
+            elif monotonic() - last_seen > patience:
+                raise TimeoutError(f"no worker for {patience:g} seconds")
+
+    def _is_loss(self, error: BaseException, futures: Sequence[Any]) -> bool:
+        """Return whether an error came from the cluster, and not from a task."""
+        kind = type(error)
+        if issubclass(kind, _cluster_errors()):
+            return True
+        if any(future.status == "error" for future in futures):
+            return False
+        return issubclass(kind, OSError) or self.client.status != "running"
+
+    def _describe_loss(self, error: BaseException) -> str:
+        what = "workers"
+        if self.client.status != "running":
+            what = "the connection to the scheduler"
+        else:
+            with suppress(Exception):
+                what = "workers" if self.client.nthreads() else "all workers"
+        return (
+            f"client: the dask cluster lost {what}, and {ATTEMPTS} attempts to compute the sums "
+            f"over the shards failed (last error: {type(error).__name__}); restart the cluster and "
+            "resume from a checkpoint: init=Checkpoint.load(path)"
+        )
+
+    def _cancel_unfinished(self, futures: Sequence[Any]) -> None:
+        """Leave nothing running after an error or Ctrl-C."""
+        unfinished = [future for future in futures if not future.done()]
+        if unfinished:
+            with suppress(Exception):  # the client may have been closed
+                self.client.cancel(unfinished)
 
     def _submit(self, function: Callable, setting: Setting, args: tuple) -> list:
         if self._pieces is None:
             self._pieces = self._load()
-        message = self._task(_identity, (setting, args))  # once, not with every task
+        message = self._task(_identity, (setting, args))  # sent once, not with every task
         return [
             self._task(_call, function, piece, index, message)
             for index, piece in enumerate(self._pieces)
         ]
 
     def _load(self) -> list:
-        common = None
-        if self.common is not None:
-            common = self.client.scatter(self.common, broadcast=True, hash=False)
+        """Send the shards to the workers, and return their pieces as futures."""
+        if not self._had_workers:  # some clusters start workers when there is a task
+            self._task(_identity, None).result()
+            self._had_workers = True
+        shared = None
+        if self.shared is not None:
+            shared = self.client.scatter(
+                self.shared, broadcast=True, hash=False, timeout=_connect_timeout()
+            )
         chunks = [getattr(shard, "chunk", None) for shard in self.shards]
         delayed = [chunk for chunk in chunks if hasattr(chunk, "__dask_graph__")]
-        values = iter(self.client.compute(delayed, retries=RETRIES))  # their graph goes out once
+        values = iter(
+            self.client.compute(delayed, retries=RETRIES)
+        )  # one call sends the graph once
         return [
-            self._task(_piece, shard.without_chunk(), common, next(values))
+            self._task(_piece, shard.without_chunk(), shared, next(values))
             if hasattr(chunk, "__dask_graph__")
-            else self._task(_load, shard, common)
+            else self._task(_load, shard, shared)
             for shard, chunk in zip(self.shards, chunks, strict=True)
         ]
 
     def _task(self, function: Callable, *args: Any) -> Any:
         return self.client.submit(function, *args, pure=False, retries=RETRIES)
+
+
+def _cluster_errors() -> tuple[type[BaseException], ...]:
+    """Return the errors that dask raises where workers or the scheduler were lost."""
+    from distributed import scheduler
+    from distributed.comm import CommClosedError
+
+    names = ("KilledWorker", "NoValidWorkerError")  # the second in newer versions only
+    known = tuple(getattr(scheduler, name) for name in names if hasattr(scheduler, name))
+    return (CancelledError, asyncio.CancelledError, CommClosedError, *known)
+
+
+def _connect_timeout() -> float:
+    """Return how many seconds dask waits for a connection."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    return parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 
 
 def _checked(client: Any) -> Any:
@@ -132,27 +217,18 @@ def _current_client() -> Any:
 
 
 def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
-    """Delayed `combine(chunk of each array)`, chunk by chunk along the first axis."""
+    """Return a Delayed `combine(chunk of each array)` for each chunk along the first axis."""
     import dask
-    import dask.array
 
-    # Arrays on disk have chunks too, of another kind: they are cut as those in memory are.
+    # zarr arrays have chunks too; they are divided like arrays in memory.
     on_cluster = {name: a for name, a in arrays.items() if hasattr(a, "__dask_graph__")}
-    for name, array in on_cluster.items():
-        if not hasattr(type(array), "chunks") or not array.shape:
-            raise TypeError(
-                f"{name}: expected a dask array with rows, got {type(array).__name__}; chunks that "
-                "are Delayed go into PairChunks"
-            )
-    rows = {name: array.chunks[0] for name, array in on_cluster.items()}
+    rows = {name: _row_chunks(name, array) for name, array in on_cluster.items()}
     name, expected = next(iter(rows.items()))
-    if any(size != size for size in expected):
-        raise ValueError(f"{name}: expected known chunks, got unknown; call compute_chunk_sizes()")
     for other, chunks in rows.items():
         if chunks != expected:
             raise ValueError(
-                f"{other}: expected the chunks of {name}, {_short(expected)}, got "
-                f"{_short(chunks)}; call {other}.rechunk"
+                f"{other}: expected the chunks of {name}, {_difference(expected, chunks)}; call "
+                f"{other}.rechunk"
             )
     parts = []
     for other, array in arrays.items():
@@ -163,8 +239,21 @@ def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
     return [dask.delayed(combine)(*chunk) for chunk in zip(*blocks, strict=True)]
 
 
+def _row_chunks(name: str, array: Any) -> tuple[int, ...]:
+    """Return the lengths of the chunks of a dask array along the first axis."""
+    if not hasattr(type(array), "chunks") or not array.shape:
+        raise TypeError(
+            f"{name}: expected a dask array with rows, got {type(array).__name__}; chunks that "
+            "are Delayed go into PairChunks"
+        )
+    chunks = array.chunks[0]
+    if any(size != size for size in chunks):
+        raise ValueError(f"{name}: expected known chunks, got unknown; call compute_chunk_sizes()")
+    return chunks
+
+
 def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:
-    """An array in memory as a dask array with these chunks."""
+    """Return a dask array with these chunks, of an array in memory or on disk."""
     import dask.array
 
     array = np.asarray(array)
@@ -173,29 +262,42 @@ def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:
     return dask.array.from_array(array, chunks=(chunks, *array.shape[1:]))
 
 
-def _short(chunks: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, chunks[:4]))
-    return f"({shown}, …)" if len(chunks) > 4 else f"({shown})"
+def _difference(expected: tuple[int, ...], chunks: tuple[int, ...]) -> str:
+    """Return "a, got b" for two lists of chunk lengths, with the first place where they differ."""
+    shortest = min(len(expected), len(chunks))
+    differ = (k for k in range(shortest) if expected[k] != chunks[k])
+    first = next(differ, shortest)
+    start = max(0, min(first - 1, max(len(expected), len(chunks)) - SHOWN_CHUNKS))
+    shown = [_shown_chunks(lengths, start) for lengths in (expected, chunks)]
+    return f"{shown[0]}, got {shown[1]}, which differ from chunk {first} on"
 
 
-# What runs on the workers
+def _shown_chunks(chunks: tuple[int, ...], start: int) -> str:
+    """Return some of the lengths from `start` on, and how many there are."""
+    some = [str(size) for size in chunks[start : start + SHOWN_CHUNKS]]
+    before = ["…"] if start else []
+    after = ["…"] if start + SHOWN_CHUNKS < len(chunks) else []
+    return f"({', '.join(before + some + after)}) ({len(chunks)} chunks, {sum(chunks)} rows)"
+
+
+# Functions that run on the workers
 
 
 def _identity(value: Any) -> Any:
     return value
 
 
-def _load(shard: Shard, common: Any) -> Piece:
-    return shard.load(common)
+def _load(shard: Shard, shared: Any) -> Piece:
+    return shard.load(shared)
 
 
-def _piece(shard: Any, common: Any, values: Any) -> Piece:
-    return shard.piece(common, values)
+def _piece(shard: Any, shared: Any, values: Any) -> Piece:
+    return shard.piece(shared, values)
 
 
 def _call(function: Callable, piece: Piece, index: int, message: tuple) -> Any:
     setting, args = message
-    with np.errstate(all="ignore"):  # as in the solver: what comes of an overflow is looked at
+    with np.errstate(all="ignore"):  # as in the solver, which rejects non-finite objectives
         return function(piece.term(setting), index, *args)
 
 

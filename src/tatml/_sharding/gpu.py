@@ -1,4 +1,4 @@
-"""Shards that are computed on a GPU: pairs stay on the host or on disk, and pass through it."""
+"""Shards that are computed on a GPU: pairs stay on the host or on disk, and are sent in parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DeviceExecutor", "array_on"]
 
 
 def array_on(name: str) -> Array:
-    """An array on the device of this name, as PyTorch calls it; the others are made like it."""
+    """Return an array on a device of PyTorch, which other arrays are then placed like."""
     if not isinstance(name, str):
         raise TypeError(f"device: expected the name of a device or None, got {shown(name)}")
     try:
@@ -24,7 +24,7 @@ def array_on(name: str) -> Array:
         raise ImportError('device needs PyTorch: pip install "tatml[torch]"') from error
     try:
         return torch.zeros(1, dtype=torch.float64, device=name)
-    except (RuntimeError, AssertionError, TypeError) as error:  # no driver, no GPU, no such name
+    except (RuntimeError, AssertionError, TypeError) as error:  # no driver, GPU or such name
         raise ValueError(
             "device: expected one that PyTorch has here, such as 'cpu' or 'cuda', got "
             f"{shown(name)}"
@@ -33,7 +33,7 @@ def array_on(name: str) -> Array:
 
 @dataclass
 class DeviceExecutor(SerialExecutor):
-    """One shard after the other: loaded on the host, sent to the device, summed up there.
+    """Loads one shard after the other on the host, and sends it to the device for the sums.
 
     Samples that all shards share are sent once.
     """
@@ -41,24 +41,24 @@ class DeviceExecutor(SerialExecutor):
     _sent: tuple[Sequence[Array], list[Array]] | None = None
 
     def total(self, function: Callable, setting: Setting, *args: Any) -> Any:
-        """The sum over the shards, in their order, as NumPy arrays."""
+        """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
         sent = _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
         return super().total(_OnDevice(self, function), setting, *sent)
 
     def place(self, term: PairTerm) -> PairTerm:
-        """The same term with its arrays on the device."""
+        """Copy a term to the device; features that were sent last are not sent again."""
         features = term.sums.features
         if self._sent is None or any(
             a is not b for a, b in zip(features, self._sent[0], strict=True)
         ):
-            self._sent = None  # what was sent before may go
+            self._sent = None  # frees the memory of what was sent before
             self._sent = features, [placed(block, self.like) for block in features]
         return on_device(term, self.like, self._sent[1])
 
 
 @dataclass(frozen=True)
 class _OnDevice:
-    """A function of a term that is to be on the device; its results come back."""
+    """A function whose term is sent to the device, and whose results come back."""
 
     executor: DeviceExecutor
     function: Callable
@@ -69,7 +69,7 @@ class _OnDevice:
 
 
 def _each(function: Callable, value: Any) -> Any:
-    """A function of every entry of nested lists and tuples, with names or not."""
+    """Apply a function to every entry of nested lists, tuples and named tuples."""
     if hasattr(value, "_fields"):
         return type(value)(*(_each(function, part) for part in value))
     if type(value) in (list, tuple):

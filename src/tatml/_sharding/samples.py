@@ -1,4 +1,7 @@
-"""The samples that pairs point at, in memory or on disk."""
+"""The samples that all shards share, in memory or on disk.
+
+This is an edge: the code here looks at types and shapes.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array, contiguous
+from .._array import Array
 from .._data.blocks import Blocks, as_blocks, check_finite
 from .._data.checks import check_magnitude
 from .._data.storage import is_mapped, is_stored, read_rows, sendable
-from .._optim.pair_sums import PairSums
+from .._optim.pair_sums import PairSums, lay_out
 
-__all__ = ["Samples", "as_samples", "laid_out"]
+__all__ = ["SharedSamples", "as_shared_samples"]
 
-SMALL_SHARE = 0.2  # of the memory: samples on disk that take less are read once
+SMALL_SHARE = 0.2  # Samples on disk are read once if they need at most this share of the memory.
 
 
 @dataclass(frozen=True)
-class Samples:
-    """The samples that pairs point at.
+class SharedSamples:
+    """The samples that index pairs refer to.
 
     Parameters
     ----------
     arrays : tuple of M arrays, in memory or not
-        Samples as they were given; transposed and centred when they are in memory.
+        In memory: checked features of shape (n_samples, n'_m, n_m), as `lay_out` returns them. On
+        disk: the arrays as they were given.
     block_shapes : tuple of M pairs
         (n_m, n'_m).
     n_samples : int
-        How many.
+        The number of samples.
     in_memory : bool
-        Whether the arrays are checked and laid out for sums.
+        Whether `arrays` are in memory.
     counted : bool
-        Whether they are there because they were read, so that their memory counts.
+        Whether they were read from disk, so that they are part of `max_memory`.
     """
 
     arrays: tuple[Any, ...]
@@ -46,58 +50,55 @@ class Samples:
 
     @property
     def n_bytes(self) -> int:
-        """What they take in memory."""
+        """The size of all samples in float64."""
         return 8 * self.n_samples * self.numbers
 
     @property
     def numbers(self) -> int:
-        """Σ n_m n'_m."""
+        """Σ n_m n'_m, the number of features of a sample."""
         return sum(n * width for n, width in self.block_shapes)
 
     def sums(self, index: NDArray[np.intp]) -> PairSums:
-        """The differences of index pairs (K, 2)."""
+        """Return the sums over the pairs of shape (K, 2); reads no other samples from disk."""
         if self.in_memory:
             first, second = (np.ascontiguousarray(column) for column in index.T)
             return PairSums.from_samples(self.arrays, first, second)
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
-        features = self._features([read_rows(array, rows) for array in self.arrays], rows)
+        features = self._checked([read_rows(array, rows) for array in self.arrays], rows)
         return PairSums.from_samples(features, position[:, 0], position[:, 1])
 
     def runs(self, *parts: slice) -> list[Array]:
-        """Runs of samples one after the other, laid out for sums."""
+        """Return the features of some slices of the samples, one after the other."""
         arrays = [np.concatenate([array[part] for part in parts]) for array in self.arrays]
         if self.in_memory:
             return arrays
-        numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-        return self._features(arrays, numbers)
+        rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+        return self._checked(arrays, rows)
 
-    def _features(self, arrays: Sequence[Any], numbers: NDArray[np.intp]) -> list[Array]:
+    def _checked(self, arrays: Sequence[Any], rows: NDArray[np.intp]) -> list[Array]:
+        """Return the features of samples that were read, which are given with their indices."""
         blocks = Blocks(*arrays)
-        check_finite(blocks, "X", numbers)
+        check_finite(blocks, "X", rows)
         check_magnitude(blocks, "X")
-        return laid_out(blocks)
+        return lay_out(blocks.arrays, centre=True)
 
 
-def laid_out(blocks: Blocks) -> list[Array]:
-    """Transposed and centred features, as `PairSums` has them."""
-    centred = [array - array.mean(axis=0, dtype=np.float64) for array in blocks.arrays]
-    return [contiguous(np.matrix_transpose(block)) for block in centred]
+def as_shared_samples(X: Any, *, read_in_parts: bool, memory: int) -> SharedSamples:
+    """Return the samples that a user gave as X.
 
-
-def as_samples(X: Any, *, read_in_parts: bool, memory: int) -> Samples:
-    """What a user gives as X; with `read_in_parts`, a `numpy.memmap` counts as on disk.
-
-    What is on disk is brought into memory where it takes a small part of that.
+    With `read_in_parts`, a `numpy.memmap` is on disk like a zarr array; otherwise it is read like
+    any array. Samples on disk are read into memory if they need a small share of it.
     """
     arrays = X.arrays if isinstance(X, Blocks) else (X,)
     on_disk = is_stored(X) or (read_in_parts and all(map(is_mapped, arrays)))
     if not on_disk:
         blocks = as_blocks(X)
         check_magnitude(blocks, "X")
-        return Samples(tuple(laid_out(blocks)), blocks.block_shapes, len(blocks), True)
-    shapes = {tuple(int(size) for size in array.shape) for array in arrays}
-    for shape in shapes:
+        features = lay_out(blocks.arrays, centre=True)
+        return SharedSamples(tuple(features), blocks.block_shapes, len(blocks), in_memory=True)
+    for array in arrays:
+        shape = tuple(int(size) for size in array.shape)
         if len(shape) not in (2, 3) or 0 in shape:
             raise ValueError(
                 "X: expected an array of vectors (n_samples, n) or of matrices (n_samples, n, n'), "
@@ -105,8 +106,8 @@ def as_samples(X: Any, *, read_in_parts: bool, memory: int) -> Samples:
             )
     block_shapes = tuple((*array.shape[1:], 1)[:2] for array in arrays)
     n_samples = int(arrays[0].shape[0])
-    stored = Samples(tuple(map(sendable, arrays)), block_shapes, n_samples, False)
+    stored = SharedSamples(tuple(map(sendable, arrays)), block_shapes, n_samples, in_memory=False)
     if stored.n_bytes > SMALL_SHARE * memory:
         return stored
     features = stored.runs(slice(0, n_samples))
-    return Samples(tuple(features), block_shapes, n_samples, True, counted=True)
+    return SharedSamples(tuple(features), block_shapes, n_samples, in_memory=True, counted=True)

@@ -1,0 +1,261 @@
+"""The pairs as a term of the objective where they are in shards: every sum is a sum over shards.
+
+F, gradient, Hessian and certificate are sums over pairs (docs/theory.md, (P), (D) and (N)). Only W
+and b0 go to a shard, and only numbers whose size does not depend on K come back: Σφ, Σφ*, γᵀs, S,
+a Hessian or its product.
+
+Only the squared hinge is computed in shards: because of φ*(θ s) = θ² φ*(s), one number per shard is
+enough for the dual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isinf, sqrt
+from typing import Any
+
+import numpy as np
+
+from .._array import Array
+from .._optim.certificate import PairTotals
+from .._optim.hessian import PAIRS_PER_DIMENSION, Direction, congruent, costs, dimension
+from .._optim.losses import SquaredHinge
+from .._optim.pair_sums import Limits, PairSums
+from .._optim.pair_term import PairTerm
+from .._optim.terms import Totals
+from .base import Executor, Setting, on_device
+from .per_shard import (
+    ShardHessian,
+    assemble_hessian,
+    certify,
+    evaluate,
+    look_along,
+    multiply_hessian,
+    sample_pairs,
+)
+
+__all__ = ["DifferenceShapes", "ShardedTerm", "ShardsAtPoint"]
+
+START_SAMPLE = 2_000  # Pairs of the sample that determines where a solver starts.
+FUSED_DIMENSION = 400  # Up to this d, the pass for F also computes the Hessian of a sample.
+RECOMPUTED = 2.0  # Cost factor of a product over shards, which finds the active pairs again.
+
+
+@dataclass(frozen=True)
+class DifferenceShapes:
+    """The number of pairs and the shapes of their differences, without the differences."""
+
+    sizes: tuple[int, ...]
+    widths: tuple[int, ...]
+    n_pairs: int
+
+    @property
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
+        return tuple(zip(self.sizes, self.widths, strict=True))
+
+
+@dataclass(frozen=True)
+class ShardedTerm:
+    """Pairs whose sums are computed by an executor.
+
+    Parameters
+    ----------
+    executor : Executor
+        Calls functions for every shard.
+    shapes : DifferenceShapes
+        How many pairs there are, and the shapes of their differences.
+    setting : Setting
+        The parameters of their loss.
+    factors : tuple of M arrays of shape (n_m, n_m), or None
+        C of the prior: shards are in the user's coordinates, points in those of the prior.
+    """
+
+    executor: Executor
+    shapes: DifferenceShapes
+    setting: Setting
+    factors: tuple[Array, ...] | None = None
+
+    quadratic = True
+    listed = None
+
+    @property
+    def xp(self) -> Any:
+        """NumPy, which the results of all executors belong to."""
+        return np
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_m of each block."""
+        return self.shapes.sizes
+
+    @property
+    def n_pairs(self) -> int:
+        """K."""
+        return self.shapes.n_pairs
+
+    @property
+    def largest_sample(self) -> int:
+        """The largest number of pairs that a sample in memory may have."""
+        return min(self.n_pairs, self.executor.largest_sample)
+
+    @property
+    def hessian_share(self) -> float:
+        """The share of the pairs that is enough for a sampled Hessian."""
+        return PAIRS_PER_DIMENSION * dimension(self.sizes) / self.n_pairs
+
+    def whitened(self, factors: Sequence[Array]) -> ShardedTerm:
+        """Return the term for the features CᵀΦ."""
+        return replace(self, factors=tuple(factors))
+
+    def with_setting(self, setting: Setting) -> ShardedTerm:
+        """Return the term with other parameters of the loss."""
+        return replace(self, setting=setting)
+
+    def in_given_coordinates(self, L: Sequence[Array]) -> list[Array]:
+        """Return C L, which maps the user's coordinates to those that whiten W."""
+        if self.factors is None:
+            return list(L)
+        return [C @ factor for C, factor in zip(self.factors, L, strict=True)]
+
+    def at(self, L: Sequence[Array], b0: float) -> ShardsAtPoint:
+        """Return the term at W = L Lᵀ and b0; nothing is computed before it is asked for."""
+        return ShardsAtPoint(self, self.in_given_coordinates(L), b0)
+
+    def total(self, function: Callable, *args: Any) -> Any:
+        """Return the sum of the function over the shards."""
+        return self.executor.total(function, self.setting, *args)
+
+    def sample(self, size: int, rng: Any) -> PairTerm:
+        """Return about `size` random pairs in memory, the same share of each shard."""
+        seed = int(rng.choice(2**31))
+        parts = self.executor.gather(sample_pairs, self.setting, size / self.n_pairs, seed)
+        blocks, losses = zip(*parts, strict=True)
+        features = [np.concatenate(block) for block in zip(*blocks, strict=True)]
+        # max_memory does not provide for svec(A_k).
+        sums = PairSums(features, limits=Limits(svec_bytes=0))
+        loss = SquaredHinge(*(np.concatenate(part) for part in zip(*losses, strict=True)))
+        sample = PairTerm(sums, loss)
+        if self.factors is not None:
+            sample = sample.whitened(self.factors)
+        return sample if self.executor.like is None else on_device(sample, self.executor.like)
+
+    def for_start(self) -> PairTerm:
+        """Return a sample, which is enough to choose where a solver starts."""
+        return self.sample(min(START_SAMPLE, self.largest_sample), np.random.default_rng(0))
+
+    def certify(
+        self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
+    ) -> PairTotals:
+        """Return the sums at factors in the user's coordinates, with their rounding errors."""
+        if s is not None:
+            raise ValueError("s: expected None for pairs in shards, got multipliers")
+        return self.total(certify, list(L), b0, n_pairs)
+
+
+@dataclass(frozen=True)
+class ShardsAtPoint:
+    """A sharded term at one (W, b0): sums over the pairs, but no numbers per pair."""
+
+    term: ShardedTerm
+    factors: list[Array]
+    """Map the user's coordinates to those that whiten W."""
+    b0: float
+
+    listed = None
+
+    @cached_property
+    def _first_round(self) -> tuple[Totals, ShardHessian | None]:
+        small = dimension(self.term.sizes) <= FUSED_DIMENSION
+        share = self.term.hessian_share if small else None
+        return self.term.total(evaluate, self.factors, self.b0, share)
+
+    @property
+    def totals(self) -> Totals:
+        """The sums over the pairs."""
+        return self._first_round[0]
+
+    def conjugate(self, theta: float) -> float:
+        """Return Σ_k φ*_k(θ s_k) = θ² Σ_k φ*_k(s_k), which holds for the squared hinge."""
+        return theta**2 * self.totals.conjugate
+
+    def _known_hessian(self, sampled: bool) -> Array | None:
+        """Return the Hessian of the first round; None if it is sampled and must be exact."""
+        known = self._first_round[1]
+        if known is None or not (sampled or known.n_sampled == 0):
+            return None
+        return known.gram
+
+    def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
+        """Return Σ_k h_k z_k z_kᵀ; with an `rng`, that of a sample."""
+        gram = self._known_hessian(sampled=rng is not None)
+        if gram is None:
+            share = None if rng is None else self.term.hessian_share
+            gram = self.term.total(assemble_hessian, self.factors, self.b0, share).gram
+        return congruent(_for_threshold(gram, c0), factors)
+
+    def products(self, factors: Sequence[Array], c0: float) -> ShardedProduct:
+        """Return Σ_k h_k z_k z_kᵀ as an operator."""
+        return ShardedProduct(self, list(factors), c0)
+
+    def along(self, V: Sequence[Array], change: float) -> ShardedLine:
+        """Return the losses along the direction V, with b0 changing by `change`."""
+        return ShardedLine(self, list(V), change)
+
+    def costs(self, sampled: bool, products: int) -> dict[str, float]:
+        """Return the expected cost of each method for Newton's system."""
+        if self._known_hessian(sampled) is not None:
+            return {"dense": 0.0}
+        shapes, k = self.term.shapes, self.totals.n_active
+        cost = costs(shapes.sizes, shapes.widths, k, sampled, products)
+        return {"dense": cost["dense"], "cg": RECOMPUTED * cost["cg"]}
+
+
+@dataclass(frozen=True)
+class ShardedProduct:
+    """The Hessian of a sharded term as an operator; each product is one pass over the shards."""
+
+    point: ShardsAtPoint
+    factors: list[Array]
+    c0: float
+
+    def product(self, V: Sequence[Array], b: float) -> Direction:
+        """Return Σ_k h_k z_k z_kᵀ (V, b), computed in the coordinates that whiten W."""
+        point, R = self.point, self.factors
+        outer = [right @ v @ right.T for right, v in zip(R, V, strict=True)]
+        lifted, part = point.term.total(
+            multiply_hessian, point.factors, point.b0, outer, b, self.c0
+        )
+        return [right.T @ S @ right for right, S in zip(R, lifted, strict=True)], part
+
+
+@dataclass(frozen=True)
+class ShardedLine:
+    """The losses along a direction as functions of t; each value is one pass over the shards."""
+
+    point: ShardsAtPoint
+    V: list[Array]
+    change: float
+
+    def _at(self, t: float) -> tuple[float, float]:
+        point = self.point
+        return point.term.total(look_along, point.factors, point.b0, self.V, self.change, t)
+
+    def slope(self, t: float) -> float:
+        """Return Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
+        return self._at(t)[0]
+
+    def increase(self, t: float) -> float:
+        """Return Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
+        return self._at(t)[1]
+
+
+def _for_threshold(gram: Array, c0: float) -> Array:
+    """Return Σ h z zᵀ for this c0, from that for c0 = 1; a fixed threshold has no row."""
+    if isinf(c0):
+        return gram[:-1, :-1]
+    scale = np.ones(len(gram))
+    scale[-1] = 1 / sqrt(c0)
+    return scale[:, None] * gram * scale
