@@ -9,10 +9,11 @@ from cli_helpers import run as run_command
 from kill_helpers import Runner, kill_and_resume, numbers, run_undisturbed
 from report_helpers import make_record
 
+from tatml._data.atomic_files import written_atomically
 from tatml.experiments import read_records, run
 from tatml.experiments._report import page, pictures
 from tatml.experiments._settings import QUICK_DATASETS
-from tatml.experiments._store import Store, write_whole
+from tatml.experiments._store import Store
 
 SHORT = ("reproduce", "table1", "--quick", "--datasets", "textures", "--methods", "euc")
 SHORT = (*SHORT, "--repeats", "1", "--no-pictures")
@@ -88,16 +89,26 @@ def test_a_store_goes_on_after_a_write_that_failed(tmp_path):
 
 def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path, monkeypatch):
     path = tmp_path / "table1.md"
-    write_whole(path, b"old")
+    path.write_bytes(b"old")
 
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", fail)
-    with pytest.raises(OSError, match=r"No space left on device: .*table1\.md"):
-        write_whole(path, b"new")
+    monkeypatch.setattr("os.fsync", fail)
+    full = pytest.raises(OSError, match=r"No space left on device: .*table1\.md")
+    with full, written_atomically(path) as file:
+        file.write(b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["table1.md"]
+
+
+def test_an_error_of_numpy_names_the_file(tmp_path):
+    """NumPy's errors about a full disk have neither a number nor a file name."""
+    path = tmp_path / "features.npz"
+    named = pytest.raises(OSError, match=r"features\.npz: 8 requested and 0 written")
+    with named, written_atomically(path):
+        raise OSError("8 requested and 0 written")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,9 @@ def written_atomically(path: str | os.PathLike, overwrite: bool = True) -> Itera
             _rename_to_unused(temporary, target)
     except OSError as error:
         _remove(temporary)
-        if error.errno is not None and error.filename in (None, str(temporary)):
+        if error.errno is None:  # NumPy raises such errors when the disk is full
+            raise OSError(f"{path}: {error}") from error
+        if error.filename in (None, str(temporary)):
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
     except BaseException:

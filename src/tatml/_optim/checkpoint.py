@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from math import inf, isnan
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from time import monotonic
 from typing import Any
 from zipfile import BadZipFile
@@ -13,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from .._array import to_numpy
+from .._data.atomic_files import written_atomically
 from .._validation import check_not_negative
 from .result import Iterate
 
@@ -85,16 +85,8 @@ class Checkpoint:
         """Write a point to the file, replacing it as a whole."""
         values: dict[str, Any] = {name: getattr(iterate, name) for name in NUMBERS}
         values |= {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
-        # The temporary file is in the same folder, so that renaming it is atomic.
-        with NamedTemporaryFile(dir=self.path.parent, suffix=".tmp", delete=False) as file:
-            try:
-                np.savez(file, **values)
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        os.replace(file.name, self.path)
+        with written_atomically(self.path) as file:
+            np.savez(file, **values)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Iterate | None:

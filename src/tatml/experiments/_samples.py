@@ -17,11 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
 from .. import datasets
+from .._data.atomic_files import written_atomically
 from .._data.blocks import Blocks
 from ..datasets._folder import FOLDER_VARIABLE
 from ..features import CovarianceDescriptor, LogEuclidean, Unfold
 from ._settings import Dataset
-from ._store import unfinished_file
 
 __all__ = [
     "Folder",
@@ -108,7 +108,7 @@ def extract_features(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 
     objects = data.groups if dataset.dataset == "eth80" else np.arange(0)
     cache.mkdir(parents=True, exist_ok=True)
     savez: Callable[..., None] = np.savez  # its annotation takes any name for allow_pickle
-    with unfinished_file(path) as unfinished, open(unfinished, "wb") as file:
+    with written_atomically(path) as file:
         savez(file, y=data.target, groups=objects, **arrays)
     return path
 

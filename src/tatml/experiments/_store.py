@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -21,8 +21,6 @@ __all__ = [
     "current_records",
     "failed_records",
     "read_records",
-    "unfinished_file",
-    "write_whole",
 ]
 
 Record = dict[str, Any]
@@ -161,32 +159,6 @@ def _check(record: Record, fields: dict[str, Check], place: str) -> None:
 # Write
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that readers and crashes see either the old content or the new one."""
-    with unfinished_file(path) as unfinished:
-        unfinished.write_bytes(content)
-
-
-def _naming(error: OSError, path: Path) -> OSError:
-    """Return the error of the system with the name of the file that was to be written."""
-    if error.errno is None:  # NumPy raises such errors when the disk is full
-        return OSError(f"{path}: {error}")
-    return OSError(error.errno, error.strerror, str(path))
-
-
-@contextmanager
-def unfinished_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside a file; it becomes the file if the block ends without error."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise _naming(error, path) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 class Store:
     """The file of records, open for appending; a context manager.
 
@@ -239,7 +211,7 @@ class Store:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise _naming(error, self.path) from error
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _check_still_there(self) -> None:
         try:

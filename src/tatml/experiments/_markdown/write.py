@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .._store import read_records, write_whole
+from ..._data.atomic_files import written_atomically
+from .._store import read_records
 from .sensitivity import sensitivity_text
 from .table1 import table1_text
 
@@ -35,5 +36,6 @@ def write_tables(out: str | os.PathLike[str]) -> list[Path]:
     texts = {"table1.md": table1_text(records), "sensitivity.md": sensitivity_text(records)}
     written = [Path(out) / name for name, text in texts.items() if text]
     for path in written:
-        write_whole(path, texts[path.name].encode())
+        with written_atomically(path) as file:
+            file.write(texts[path.name].encode())
     return written

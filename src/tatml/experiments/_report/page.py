@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..._data.atomic_files import written_atomically
 from .._cells import cell_of, dataset_title, method_title
 from .._markdown.sensitivity import EXPLANATION
-from .._store import Record, read_records, write_whole
+from .._store import Record, read_records
 from . import run_tables, tables
 from .html import (
     Column,
@@ -64,7 +65,8 @@ def write_report(out: str | os.PathLike[str]) -> Path:
     page = make_page(Results(read_records(folder)), folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.html"
-    write_whole(path, page.encode())
+    with written_atomically(path) as file:
+        file.write(page.encode())
     return path
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from ..._data.atomic_files import written_atomically
 from ..._estimators.metric import row_distances
 from ...plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
 from .._cells import BASELINE, FIXED
@@ -35,7 +36,6 @@ from .._samples import (
     read_samples,
 )
 from .._settings import FEATURE_TITLES, PROTOCOL, Dataset, features_of
-from .._store import unfinished_file, write_whole
 from .._tasks import Task
 
 if TYPE_CHECKING:
@@ -112,9 +112,7 @@ def draw_pictures(
     pictures = []
     for dataset in datasets:
         if dataset.embedded or has_folder(data):
-            with threadpool_limits(
-                1
-            ):  # as in the runs: small matrices are slower on several threads
+            with threadpool_limits(1):  # small matrices are slower on several threads
                 pictures += _pictures_of(dataset, folder, data, Path(out) / "features")
             # The list is written after each data set, so that a later failure does not lose it.
             drawn = {picture.dataset for picture in pictures}
@@ -137,7 +135,9 @@ def _read_list(path: Path) -> list[Picture]:
 
 def _write_list(path: Path, pictures: Sequence[Picture]) -> None:
     entries = [asdict(picture) for picture in pictures]
-    write_whole(path, (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+    with written_atomically(path) as file:
+        file.write(text.encode())
 
 
 def _pictures_of(dataset: Dataset, folder: Path, data: Folder, cache: Path) -> list[Picture]:
@@ -186,8 +186,8 @@ def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours
         figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
         plt.close(figure)
     image = Image.open(content).convert("RGB").quantize(colours)
-    with unfinished_file(folder / name) as unfinished:
-        image.save(unfinished, format="png", optimize=True)
+    with written_atomically(folder / name) as file:
+        image.save(file, format="png", optimize=True)
     return name
 
 
