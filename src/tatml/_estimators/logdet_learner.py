@@ -109,7 +109,6 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         pairs with a positive weight; None: all samples.
         """
         counted = blocks if counted is None else counted
-        self._check_words()
         margin = check_margin(self.margin)
         check_components(self.n_components, [n for n, _ in blocks.block_shapes])
         problem, prior = self._build_problem(blocks, pairs, within, margin, threshold, counted)

@@ -41,7 +41,6 @@ def learn_from_all_pairs(
     learner: TATML, blocks: Blocks, y: Any, groups: Any, threshold: float | None
 ) -> Result:
     """Solve the problem of all pairs, and set the fitted attributes."""
-    learner._check_words()
     margin = check_margin(learner.margin)
     _, labels = class_labels(learner, y, len(blocks))
     groups = group_labels(groups, len(blocks))
@@ -75,10 +74,11 @@ def _count_pairs(labels: NDArray[np.intp], groups: NDArray[np.intp] | None) -> t
     if groups is not None:
         n_pairs -= _count_pairs_inside(groups)
         n_similar -= _count_pairs_inside(np.stack([labels, groups]))
-    if n_similar == 0 or n_similar == n_pairs:
-        kind = "similar" if n_similar == 0 else "dissimilar"
+    # There are two classes. If two samples of one class are in different groups, then every sample
+    # of another class forms a dissimilar pair with at least one of them.
+    if n_similar == 0:
         raise ValueError(
-            f"y: expected classes that give similar and dissimilar pairs, got no {kind}"
+            "y: expected classes that give similar and dissimilar pairs, got no similar pairs"
         )
     return n_similar, n_pairs - n_similar
 

@@ -303,7 +303,6 @@ def _score_path(
     pairs, numbers = model._draw_pairs(known.blocks, known.labels, known.groups, prior=model.prior)
     if model.reduction == "mean":
         pairs = balanced(_thin_out(pairs, path, 1 if model.pairs == "neighbors" else path.max_step))
-    model._check_words()
     within, margin = within_classes(known.blocks, numbers), check_margin(model.margin)
     problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
     score = _make_scorer(model, known, held_out, scoring, k)

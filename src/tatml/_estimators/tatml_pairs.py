@@ -184,6 +184,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
             counted = select_weighted_samples(blocks, chosen)
+            self._check_words()
             result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold, counted)
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight} | calibration_params
