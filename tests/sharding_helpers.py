@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import Pairs
 from tatml._optim.problem import build_pair_sums
-from tatml._sharding.base import Piece, SerialExecutor, Setting
+from tatml._sharding.base import LossSetting, Piece, SerialExecutor
 from tatml._sharding.chunks import sharded_problem
 from tatml._sharding.memory import COPIES, LEAST_PAIRS, VECTORS, WORKSPACE
 from tatml._sharding.term import DifferenceShapes, ShardedTerm
@@ -53,7 +53,7 @@ def sharded(case, cuts=(5, 6)):
     executor = SerialExecutor(held_shards(case, cuts))
     sizes, widths = zip(*case.blocks.block_shapes, strict=True)
     shapes = DifferenceShapes(sizes, widths, len(case.pairs))
-    term = ShardedTerm(executor, shapes, Setting(case.C, case.margin))
+    term = ShardedTerm(executor, shapes, LossSetting(case.C, case.margin))
     problem = sharded_problem(term, case.c0, case.mu0)
     return problem if case.prior is None else problem.with_prior(case.prior)
 

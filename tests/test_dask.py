@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tatml import TATMLCV, Compute, Newton, learn_metric
 from tatml._sharding.all_pairs import AllPairs
-from tatml._sharding.base import Setting
+from tatml._sharding.base import LossSetting
 from tatml._sharding.chunks import LEAST_SENT, MOST_SENT, PairChunks, sharded_term
 from tatml._sharding.dask import ATTEMPTS, DaskExecutor, aligned_chunks
 from tatml.datasets import make_textures
@@ -157,7 +157,7 @@ def test_chunks_are_small_enough_for_several_workers(monkeypatch):
     for n_pairs, n_chunks in expected.items():
         pairs = np.broadcast_to([[0, 1]], (n_pairs, 2))
         data = (np.zeros((2, 4)), pairs, np.broadcast_to(True, n_pairs), None)
-        term = sharded_term(*data, Setting(1.0, (0.5, 2.0)), **place.parts)
+        term = sharded_term(*data, LossSetting(1.0, (0.5, 2.0)), **place.parts)
         assert len(term.executor.s) == n_chunks, n_pairs
 
 
@@ -308,13 +308,13 @@ def test_every_loss_is_tried_again_and_named():
             client = FakeClient(error, "running" if what == "workers" else "closed")
             executor = DaskExecutor([object()], "samples", client)
             with pytest.raises(ConnectionError, match=LOST.format(what)) as caught:
-                executor.total(max, Setting(1.0, (0.5, 2.0)))
+                executor.total(max, LossSetting(1.0, (0.5, 2.0)))
             assert caught.value.__cause__ is error
             assert client.n_rounds == ATTEMPTS == 3
             assert client.n_waits == 1  # for the first worker, without a limit, and never again
     client = FakeClient(TypeError("cannot pickle"))
     with pytest.raises(TypeError, match=r"^cannot pickle$"):
-        DaskExecutor([object()], "samples", client).gather(max, Setting(1.0, (0.5, 2.0)))
+        DaskExecutor([object()], "samples", client).gather(max, LossSetting(1.0, (0.5, 2.0)))
     assert client.n_rounds == 1
 
 
@@ -341,7 +341,7 @@ def test_an_interrupt_returns_the_best_point_and_leaves_the_cluster_usable(clien
 def test_the_answer_does_not_depend_on_who_computes_it(client):
     """The sums are taken in the same order whichever worker is faster."""
     case = vectors()
-    data = (case.blocks, *dask_arrays(case, (6,) * 10), Setting(1.0, (0.5, 2.0)))
+    data = (case.blocks, *dask_arrays(case, (6,) * 10), LossSetting(1.0, (0.5, 2.0)))
     terms = [sharded_term(*data) for _ in range(2)]
     points = [term.at([np.eye(4)], 0.7) for term in terms]
     first, second = (pickle.dumps(point.totals) for point in points)

@@ -8,13 +8,13 @@ import pytest
 
 from tatml import Blocks
 from tatml.experiments import DATASETS, METHODS, run
-from tatml.experiments._fitting import MatchedPCA, embed, learner_of, matched_size
+from tatml.experiments._fitting import MatchedPCA, embed_samples, learner_of, matched_size
 from tatml.experiments._protocol import (
     choose_and_fit,
     describe_fit,
-    evaluate,
     held_out_pairs,
     run_once,
+    score_test_half,
     seed_of,
     split_in_halves,
 )
@@ -22,7 +22,7 @@ from tatml.experiments._samples import (
     DatasetSamples,
     data_digest,
     extract_features,
-    read_samples,
+    read_features,
 )
 from tatml.experiments._settings import PROTOCOL, QUICK_DATASETS, features_of
 from tatml.experiments._tasks import Task, choose_names, make_tasks
@@ -110,8 +110,8 @@ def test_the_test_labels_change_the_scores_alone():
     training, rest = samples.take(train), samples.take(test)
     fitted = choose_and_fit(METHODS["tatml"], training, 0)
     wrong = DatasetSamples(rest.X, (rest.y + 1) % 3, None)
-    honest = evaluate(METHODS["tatml"], fitted, training, rest, 0)
-    spoilt = evaluate(METHODS["tatml"], fitted, training, wrong, 0)
+    honest = score_test_half(METHODS["tatml"], fitted, training, rest, 0)
+    spoilt = score_test_half(METHODS["tatml"], fitted, training, wrong, 0)
     assert honest["threshold_calibrated"] == spoilt["threshold_calibrated"]
     assert honest["accuracy"] > 80 > 20 > spoilt["accuracy"]
 
@@ -123,7 +123,7 @@ def test_the_test_labels_change_the_scores_alone():
 def tiny_textures(tmp_path_factory):
     dataset = QUICK_DATASETS["textures"]
     path = extract_features(dataset, None, tmp_path_factory.mktemp("features"))
-    return read_samples(dataset, "M=2;(1,.5)", path)
+    return read_features(dataset, "M=2;(1,.5)", path)
 
 
 BY_OBJECT = ("tatml", "itml", "tatml_star", "gmml", "nca")
@@ -153,7 +153,7 @@ def test_a_method_runs_by_object_and_no_pair_joins_views_of_one_object(name):
     train, test = split_in_halves(samples.y, samples.groups, 0)
     training = samples.take(train)
     fitted = choose_and_fit(METHODS[name], training, 0)
-    scores = evaluate(METHODS[name], fitted, training, samples.take(test), 0)
+    scores = score_test_half(METHODS[name], fitted, training, samples.take(test), 0)
     assert len(train) == len(test) == 36
     assert scores["accuracy"] > 50
     check_scores(METHODS[name], {"balanced_learnt": None} | scores)
@@ -240,7 +240,7 @@ def test_the_embedding_of_a_search_stops_before_the_classifier():
     samples = make_samples()
     fitted = choose_and_fit(METHODS["gmml"], samples, 0)
     learner = learner_of(fitted)
-    distances = np.linalg.norm(np.diff(embed(fitted, samples.X)[:2], axis=0))
+    distances = np.linalg.norm(np.diff(embed_samples(fitted, samples.X)[:2], axis=0))
     vectors = fitted.best_estimator_[:1].transform(samples.X)
     assert distances == pytest.approx(learner.pair_distance([[0, 1]], vectors)[0])
 

@@ -164,7 +164,7 @@ def test_threads_change_nothing(monkeypatch):
     alone = LogEuclidean().transform(X)
     monkeypatch.setattr(_symmetric, "_blas_threads", lambda: 3)
     chunking = Chunking(few_samples=4, threaded_rows=3)
-    assert len(_symmetric._split(X, 3, chunking)) == 3
+    assert len(_symmetric._split_samples(X, 3, chunking)) == 3
     assert_allclose(map_logarithms(X, chunking), alone, atol=1e-13)
     X[[30, 45]] *= -1
     with pytest.raises(ValueError, match=r"sample 30 \(2 of 50 samples\)"):

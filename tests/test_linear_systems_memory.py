@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from test_linear_systems import RTOL, at, explicit_matrix, flat, random_direction
 
 from tatml import Newton
-from tatml._optim.hessian import LARGEST_MATRIX, ActivePairs, by_svec, costs, kept_gram
+from tatml._optim.hessian import LARGEST_MATRIX, ActivePairs, by_svec, kept_gram, system_costs
 from tatml._optim.linear_systems import WoodburySystem, newton_system, pair_gram
 from tatml._optim.pair_sums import Limits, PairSums
 from tatml._svec import svec_size
@@ -115,12 +115,12 @@ def test_woodbury_is_not_chosen_where_it_would_hold_too_much():
 
 def test_no_way_forms_a_matrix_with_too_many_rows():
     n = next(n for n in range(200) if svec_size(n) + 1 > LARGEST_MATRIX)
-    assert costs([n - 1], [1], 10, False, 20)["dense"] < inf
-    assert costs([n], [1], 10, False, 20)["dense"] == inf
-    assert costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
-    assert costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
-    assert costs([100], [1], 5_000, False, 20)["woodbury"] < inf
-    assert costs([100], [20], 5_000, False, 20)["woodbury"] == inf  # svec(A_k) of 200 MB
+    assert system_costs([n - 1], [1], 10, False, 20)["dense"] < inf
+    assert system_costs([n], [1], 10, False, 20)["dense"] == inf
+    assert system_costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
+    assert system_costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
+    assert system_costs([100], [1], 5_000, False, 20)["woodbury"] < inf
+    assert system_costs([100], [20], 5_000, False, 20)["woodbury"] == inf  # svec(A_k) of 200 MB
 
 
 # Kept svec(A_k)

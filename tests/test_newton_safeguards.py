@@ -37,7 +37,7 @@ def before_a_short_step():
 def test_a_step_that_is_stopped_short_moves_w_back_and_centres_p(monkeypatch):
     point, before = before_a_short_step()
     reached, Q, step = primal_dual_step(point, Q=before)
-    assert step.length < newton_module.SHORTEST
+    assert step.length < newton_module.CUT_SHORT
     assert step.tau > 1
     monkeypatch.setattr(newton_module, "_backed_off", lambda L, share: list(L))
     W, stopped = (L @ L.T for L in (reached.L[0], primal_dual_step(point, Q=before)[0].L[0]))
@@ -51,7 +51,7 @@ def test_a_long_step_leaves_w_and_p_where_it_led():
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
     point = case.at(*random_point(case))
     reached, Q, step = primal_dual_step(point)
-    assert step.length > newton_module.SHORTEST
+    assert step.length > newton_module.CUT_SHORT
     assert [factor.shape for factor in Q] == [factor.shape for factor in reached.L]
 
 

@@ -25,7 +25,7 @@ from sharding_helpers import (
 
 from tatml import TATML, Blocks, Compute, Newton, learn_metric
 from tatml._data.storage import parse_bytes, sendable, warn_of_missing_chunks
-from tatml._sharding.base import Setting, on_device
+from tatml._sharding.base import LossSetting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
 from tatml._sharding.memory import (
     COPIES,
@@ -56,7 +56,7 @@ def samples_of(case):
 
 
 def n_chunks(*data, compute=LEAST):
-    return len(sharded_term(*data, Setting(1.0, (0.5, 2.0)), **compute.parts).executor.shards)
+    return len(sharded_term(*data, LossSetting(1.0, (0.5, 2.0)), **compute.parts).executor.shards)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -224,7 +224,7 @@ def test_a_sample_of_the_pairs_fits():
     assert pairs_per_sample(4, 10 * per_pair - 1) == 9
     assert pairs_per_sample(4, 0) == pairs_per_sample(4, -1) == 1  # the solver needs one
     case = vectors()
-    data = (samples_of(case), case.pairs, case.similar, None, Setting(1.0, (0.5, 2.0)))
+    data = (samples_of(case), case.pairs, case.similar, None, LossSetting(1.0, (0.5, 2.0)))
     memory = LEAST.max_memory - WORKSPACE
     term = sharded_term(*data, **LEAST.parts)
     assert term.largest_sample == memory // per_pair < N_PAIRS

@@ -19,7 +19,7 @@ from ._optim.problem import LogDetProblem, squared_hinge
 from ._optim.result import Iterate, Result
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._sharding.all_pairs import AllPairs
-from ._sharding.base import Setting
+from ._sharding.base import LossSetting
 from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
 from ._sharding.compute import Compute, as_compute
 from ._validation import check_callable, check_flag, check_margin, check_positive
@@ -139,7 +139,7 @@ def learn_metric(
     [True, True, False, False]
     """
     chosen, where = as_solver(solver), as_compute(compute)
-    setting = Setting(check_positive("C", C), check_margin(margin))
+    setting = LossSetting(check_positive("C", C), check_margin(margin))
     c0 = check_positive("c0", c0, or_infinite=True)
     threshold = {"c0": c0, "mu0": check_positive("mu0", mu0)}
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
@@ -196,7 +196,7 @@ class _Data(NamedTuple):
 
 
 def _problem_in_memory(
-    data: _Data, setting: Setting, dtype: str, c0: float, mu0: float
+    data: _Data, setting: LossSetting, dtype: str, c0: float, mu0: float
 ) -> LogDetProblem:
     """Check the arrays, and build the problem of all pairs in memory."""
     X, pairs, similar, weights, prior = data

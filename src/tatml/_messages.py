@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["named_error", "quoted", "shown", "shown_settings", "suggestion"]
 
-LONGEST = 200  # most characters of a value in a message
+MOST_CHARACTERS = 200  # most characters of a value in a message
 MOST_NAMES = 8  # most names in a list of a message
 
 
@@ -26,7 +26,7 @@ def shown(value: Any) -> str:
         text = re.sub(r"\n\s*", " ", repr(value))
     except Exception:  # The repr of an object may raise anything.
         return f"a value of type {type(value).__name__}"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
 
 
 def shown_settings(settings: Any) -> str:

@@ -6,9 +6,9 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["SMALL"]
+__all__ = ["SMALL_MATRIX"]
 
-SMALL = 256  # rows: matrices up to this size are faster with one BLAS thread than with several
+SMALL_MATRIX = 256  # rows up to which one BLAS thread is faster than several
 
 
 @cache

@@ -166,7 +166,9 @@ def write_model(
     """Save a fitted estimator like `save_model`, and return what was saved."""
     skops = _import_skops()
     if type(estimator) not in ESTIMATORS.values():
-        raise TypeError(f"estimator: expected one of {_names()}, got {type(estimator).__name__}")
+        raise TypeError(
+            f"estimator: expected one of {_estimator_names()}, got {type(estimator).__name__}"
+        )
     check_is_fitted(estimator)
     saved, left_out = _without_data(estimator)
     check_fitted_state(saved)
@@ -384,5 +386,5 @@ def _content_text(content: Any) -> str:
     return type(content).__name__
 
 
-def _names() -> str:
+def _estimator_names() -> str:
     return ", ".join(ESTIMATORS)

@@ -33,7 +33,7 @@ __all__ = [
 
 Names = Sequence[Sequence[str]] | None  # the names of the rows of each block
 SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # safe for colour blindness
-FLOOR = 1e-17  # a logarithmic axis shows smaller gaps, such as zero, at this value
+SMALLEST_GAP = 1e-17  # a logarithmic axis shows smaller gaps, such as zero, at this value
 WINDOW = 3.0  # objectives that differ from the last one by more than this factor are cut off
 
 
@@ -204,7 +204,7 @@ class ConvergenceDisplay:
         if axes is None:
             _, axes = _pyplot().subplots(1, 3, figsize=(12, 3.6), layout="constrained")
         steps, primal = self.history["iteration"], self.history["primal"]
-        gap = np.maximum(self.history["gap"], FLOOR)
+        gap = np.maximum(self.history["gap"], SMALLEST_GAP)
         axes[0].plot(steps, primal, "o-", color=SIMILAR, label="primal")
         axes[0].plot(
             steps, self.history["dual"], "s-", color=DISSIMILAR, label="dual (lower bound)"

@@ -22,11 +22,11 @@ from .csv_tables import write_csv
 from .evaluation import (
     THRESHOLD_NOTE,
     data_errors,
-    embed,
+    embed_file,
     evaluation_pairs,
     evaluation_rows,
     fit_neighbours,
-    format_number,
+    format_value,
     measure_neighbours,
     measure_pairs,
     require_labels,
@@ -48,7 +48,7 @@ def fit(options: Namespace) -> None:
     data = read_data(options.data, columns, options.pairs)
     estimator = _make_estimator(_estimator_name(options.estimator, data), options)
     start = time.perf_counter()
-    _learn(estimator, data)
+    _fit_estimator(estimator, data)
     seconds = time.perf_counter() - start
     metadata = {
         "estimator": type(estimator).__name__,
@@ -106,7 +106,7 @@ def predict(options: Namespace) -> None:
     elif options.train is not None:
         train = require_labels(read_data(options.train, _columns_for(options, model, True)))
         knn = fit_neighbours(model.estimator, train, options.k)
-        table = {"y": knn.predict(embed(model.estimator, _samples_in(data), data.path))}
+        table = {"y": knn.predict(embed_file(model.estimator, _samples_in(data), data.path))}
     else:
         raise ValueError(
             f"{data.path}: expected pairs (--pairs PAIRS, or an array pairs), or training data for "
@@ -119,7 +119,7 @@ def transform(options: Namespace) -> None:
     """Embed samples so that their Euclidean distance is the learnt distance."""
     out = _table_path(options)
     model, data = _model_and_data(options, guess_target=False)
-    Z = embed(model.estimator, _samples_in(data), data.path)
+    Z = embed_file(model.estimator, _samples_in(data), data.path)
     labels = {
         name: values
         for name, values in (("y", data.y), ("groups", data.groups))
@@ -207,7 +207,7 @@ def _parse_solver(value: Any) -> Any:
     return solver(**given)
 
 
-def _learn(estimator: Any, data: InputData) -> None:
+def _fit_estimator(estimator: Any, data: InputData) -> None:
     if data.pairs is None:
         _learn_from_labels(estimator, data)
         return
@@ -261,9 +261,9 @@ def _searched_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
 def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     chosen = facts.get("chosen", {})
     notes = {name: "chosen" for name in facts.get("searched", ())}
-    rows = [(name, format_number(value), notes.get(name, "")) for name, value in chosen.items()]
+    rows = [(name, format_value(value), notes.get(name, "")) for name, value in chosen.items()]
     rows += [
-        ("threshold", format_number(facts["threshold"]), THRESHOLD_NOTE),
+        ("threshold", format_value(facts["threshold"]), THRESHOLD_NOTE),
         ("number of pairs", "all" if facts["n_pairs"] is None else str(facts["n_pairs"]), ""),
     ]
     if "gap" in facts:

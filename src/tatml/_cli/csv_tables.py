@@ -64,7 +64,9 @@ class CsvTable:
         """Return some columns as finite numbers, shape (n_rows, n_columns)."""
         places = [self.place(name) for name in names]
         try:
-            values = np.array([[_as_float(row[place]) for place in places] for row in self.rows])
+            values = np.array(
+                [[_parse_number(row[place]) for place in places] for row in self.rows]
+            )
         except ValueError as error:
             raise ValueError(self._first_wrong(names)) from error
         if not np.isfinite(values).all():
@@ -118,7 +120,7 @@ def is_whole_number(cell: str) -> bool:
     return cell.isascii() and cell.isdecimal()
 
 
-def _as_float(cell: str) -> float:
+def _parse_number(cell: str) -> float:
     """Return the number in a cell; unlike Python, refuse 1_000 and digits other than 0 to 9."""
     cell = cell.strip()
     if "_" in cell or not cell.isascii():
@@ -128,7 +130,7 @@ def _as_float(cell: str) -> float:
 
 def _is_finite(cell: str) -> bool:
     try:
-        return isfinite(_as_float(cell))
+        return isfinite(_parse_number(cell))
     except ValueError:
         return False
 
@@ -147,7 +149,7 @@ def _as_fractions(cells: Sequence[str]) -> NDArray[np.float64] | None:
     if all(is_whole_number(cell.lstrip("+-")) for cell in cells):
         return None
     try:
-        return np.array([_as_float(cell) for cell in cells])
+        return np.array([_parse_number(cell) for cell in cells])
     except ValueError:
         return None
 

@@ -22,13 +22,13 @@ from ..inspection import error_rates
 from .files import InputData, InputSamples
 
 __all__ = [
-    "LabelledSamples",
+    "LabelledFile",
     "data_errors",
-    "embed",
+    "embed_file",
     "evaluation_pairs",
     "evaluation_rows",
     "fit_neighbours",
-    "format_number",
+    "format_value",
     "measure_neighbours",
     "measure_pairs",
     "require_labels",
@@ -42,7 +42,7 @@ ABOUT_DATA = re.compile(r"(?:Input )?(X|y|pairs|groups|preprocessor)\b(?:: )?")
 
 
 @dataclass(frozen=True)
-class LabelledSamples:
+class LabelledFile:
     """The samples of a file with their classes and, optionally, their groups."""
 
     path: Path
@@ -69,13 +69,13 @@ def data_errors(path: Path, places: Mapping[str, str] | None = None) -> Iterator
         raise ValueError(message) from error
 
 
-def require_labels(data: InputData) -> LabelledSamples:
+def require_labels(data: InputData) -> LabelledFile:
     """Return the samples of a file with their classes, or raise an error if it has none."""
     if data.X is None or data.y is None:
         raise ValueError(
             f"{data.path}: expected labels: an array y, or a column named y, target or by --target"
         )
-    return LabelledSamples(data.path, data.X, data.y, data.groups)
+    return LabelledFile(data.path, data.X, data.y, data.groups)
 
 
 def require_pair_labels(data: InputData) -> NDArray[np.intp]:
@@ -88,7 +88,7 @@ def require_pair_labels(data: InputData) -> NDArray[np.intp]:
     return np.where(data.similar, 1, -1)
 
 
-def embed(estimator: Any, X: InputSamples, path: Path) -> NDArray[np.float64]:
+def embed_file(estimator: Any, X: InputSamples, path: Path) -> NDArray[np.float64]:
     """Embed the samples of a file so that their Euclidean distance is the learnt distance."""
     if not hasattr(estimator, "transform"):
         raise ValueError(
@@ -100,13 +100,13 @@ def embed(estimator: Any, X: InputSamples, path: Path) -> NDArray[np.float64]:
 
 
 def measure_neighbours(
-    estimator: Any, train: LabelledSamples, test: LabelledSamples, k: int
+    estimator: Any, train: LabelledFile, test: LabelledFile, k: int
 ) -> dict[str, Any]:
     """Return the accuracy of the nearest training samples, with a 95 % interval."""
     train, test = _with_common_labels(train, test)
     knn = fit_neighbours(estimator, train, k)
     _check_comparable(train, test)
-    correct = int(np.sum(knn.predict(embed(estimator, test.X, test.path)) == test.y))
+    correct = int(np.sum(knn.predict(embed_file(estimator, test.X, test.path)) == test.y))
     interval = binomtest(correct, len(test.y)).proportion_ci(method="wilson")
     return {
         "k": k,
@@ -119,8 +119,8 @@ def measure_neighbours(
 
 
 def _with_common_labels(
-    train: LabelledSamples, test: LabelledSamples
-) -> tuple[LabelledSamples, LabelledSamples]:
+    train: LabelledFile, test: LabelledFile
+) -> tuple[LabelledFile, LabelledFile]:
     """Convert the classes of both to words if one file has words and the other only numbers."""
     kinds = {train.y.dtype.kind, test.y.dtype.kind}
     if len(kinds) < 2 or "U" not in kinds:
@@ -128,7 +128,7 @@ def _with_common_labels(
     return replace(train, y=train.y.astype(str)), replace(test, y=test.y.astype(str))
 
 
-def _check_comparable(train: LabelledSamples, test: LabelledSamples) -> None:
+def _check_comparable(train: LabelledFile, test: LabelledFile) -> None:
     """Raise an error if the two have no class in common, and warn of common groups."""
     known, found = set(train.y.tolist()), set(test.y.tolist())
     unknown = sorted(found - known, key=str)
@@ -149,11 +149,11 @@ def _check_comparable(train: LabelledSamples, test: LabelledSamples) -> None:
         )
 
 
-def fit_neighbours(estimator: Any, train: LabelledSamples, k: int) -> KNeighborsClassifier:
+def fit_neighbours(estimator: Any, train: LabelledFile, k: int) -> KNeighborsClassifier:
     """Return a classifier by the nearest training samples in the learnt distance."""
     if k > len(train.y):
         raise ValueError(f"--k: expected at most the {len(train.y)} training samples, got {k}")
-    return KNeighborsClassifier(k).fit(embed(estimator, train.X, train.path), train.y)
+    return KNeighborsClassifier(k).fit(embed_file(estimator, train.X, train.path), train.y)
 
 
 def evaluation_pairs(
@@ -196,7 +196,7 @@ def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
         rows.append((f"{knn['k']}-NN accuracy", _rate(knn["accuracy"]), f"{_range(knn)}  {sizes}"))
     kind = "drawn from the labels" if pairs["drawn"] else "as given"
     rows += [
-        ("threshold", format_number(facts["threshold"]), THRESHOLD_NOTE),
+        ("threshold", format_value(facts["threshold"]), THRESHOLD_NOTE),
         ("pairs", str(pairs["n_pairs"]), f"{kind}, {pairs['n_similar']} of them similar"),
         ("AUC", _rate(pairs["auc"]), ""),
         ("equal error rate", _rate(pairs["equal_error_rate"]), ""),
@@ -212,10 +212,10 @@ def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
     return rows
 
 
-def format_number(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a number with six digits, a word as it is, and "as given" for matrices.
 
-    >>> format_number(0.123456789), format_number("within"), format_number([[1.0, 0.0], [0.0, 1.0]])
+    >>> format_value(0.123456789), format_value("within"), format_value([[1.0, 0.0], [0.0, 1.0]])
     ('0.123457', 'within', 'as given')
     """
     if hasattr(value, "__len__"):

@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(
+def _add_command(
     commands: Commands, run: Callable[[argparse.Namespace], None], text: str, epilog: str
 ) -> argparse.ArgumentParser:
     name = run.__name__
@@ -183,7 +183,7 @@ def _add(
 
 
 def _add_fit(commands: Commands) -> None:
-    parser = _add(commands, fit, "learn a metric and its threshold", FIT_EXAMPLES)
+    parser = _add_command(commands, fit, "learn a metric and its threshold", FIT_EXAMPLES)
     parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz (see below)")
     parser.add_argument("--out", required=True, metavar="MODEL", help="file of the model, *.skops")
     parser.add_argument(
@@ -209,7 +209,7 @@ def _add_fit(commands: Commands) -> None:
 
 def _add_evaluate(commands: Commands) -> None:
     text = "evaluate a model on data that it has not seen"
-    parser = _add(commands, evaluate, text, EVALUATE_EXAMPLES)
+    parser = _add_command(commands, evaluate, text, EVALUATE_EXAMPLES)
     _add_model(parser)
     _add_neighbours(parser)
     _add_columns(parser)
@@ -219,7 +219,7 @@ def _add_evaluate(commands: Commands) -> None:
 
 def _add_predict(commands: Commands) -> None:
     text = "judge which pairs are similar, or classify samples"
-    parser = _add(commands, predict, text, PREDICT_EXAMPLES)
+    parser = _add_command(commands, predict, text, PREDICT_EXAMPLES)
     _add_model(parser)
     parser.add_argument("--out", metavar="FILE", help=".csv or .npz file (default: print CSV)")
     _add_neighbours(parser)
@@ -229,7 +229,7 @@ def _add_predict(commands: Commands) -> None:
 
 def _add_transform(commands: Commands) -> None:
     text = "embed samples so that their Euclidean distance is the learnt distance"
-    parser = _add(commands, transform, text, TRANSFORM_EXAMPLES)
+    parser = _add_command(commands, transform, text, TRANSFORM_EXAMPLES)
     _add_model(parser)
     parser.add_argument("--out", metavar="FILE", help=".csv or .npz file (default: print CSV)")
     _add_columns(parser, pairs=False)
@@ -238,7 +238,7 @@ def _add_transform(commands: Commands) -> None:
 
 def _add_reproduce(commands: Commands) -> None:
     text = "run the experiments of the paper and write tables and a report"
-    parser = _add(commands, reproduce, text, REPRODUCE_EXAMPLES)
+    parser = _add_command(commands, reproduce, text, REPRODUCE_EXAMPLES)
     parser.add_argument(
         "what",
         choices=("table1", "sensitivity", "all"),

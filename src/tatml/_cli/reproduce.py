@@ -27,9 +27,9 @@ def reproduce(options: Namespace) -> None:
     if find_spec("matplotlib") is None:  # before the runs, which can take hours
         raise ImportError('the report needs matplotlib: pip install "tatml[plot]"')
     declared = QUICK_DATASETS if options.quick else DATASETS
-    data = _data_folder(options.data)
+    data = _given_folder(options.data)
     chosen = _checked_datasets(options.datasets, declared, data, options.quick)
-    _check_names("--methods", options.methods, experiments.METHODS)
+    _check_known("--methods", options.methods, experiments.METHODS)
     found = {record["key"] for record in experiments.read_records(options.out)}
     records = experiments.run(
         options.what,
@@ -96,7 +96,7 @@ def _raise_problems(records: list[dict], problem: Exception | None) -> None:
         ) from problem
 
 
-def _data_folder(given: str | None) -> str | None:
+def _given_folder(given: str | None) -> str | None:
     """Return the folder of the real data sets, None if none is named."""
     folder = given or os.environ.get(FOLDER_VARIABLE) or None
     if folder is None or os.path.isdir(os.path.expanduser(folder)):
@@ -112,7 +112,7 @@ def _checked_datasets(
     given: Sequence[str] | None, declared: Mapping[str, Dataset], data: str | None, quick: bool
 ) -> Sequence[str] | None:
     """Return the names that were given; raise if the data of one of them are missing."""
-    _check_names("--datasets", given, declared, " (with --quick)" if quick else "")
+    _check_known("--datasets", given, declared, " (with --quick)" if quick else "")
     missing = [name for name in given or () if not declared[name].embedded and data is None]
     if missing:
         raise ValueError(
@@ -122,7 +122,7 @@ def _checked_datasets(
     return given
 
 
-def _check_names(
+def _check_known(
     option: str, given: Sequence[str] | None, known: Collection[str], when: str = ""
 ) -> None:
     for name in given or ():

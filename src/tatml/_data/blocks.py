@@ -19,7 +19,7 @@ from .arrays import (
     type_and_length,
 )
 
-__all__ = ["Blocks", "as_blocks", "check_finite"]
+__all__ = ["Blocks", "as_blocks", "check_finite_entries"]
 
 
 class Blocks:
@@ -171,7 +171,7 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
     if not any_kind and foreign_kind(blocks.arrays[0]) is not None:
         blocks = Blocks(*(as_host_array(array, name) for array in blocks.arrays))
     _check_not_empty(blocks, name)
-    check_finite(blocks, name)
+    check_finite_entries(blocks, name)
     return blocks
 
 
@@ -212,7 +212,7 @@ def _check_not_empty(blocks: Blocks, name: str) -> None:
             )
 
 
-def check_finite(blocks: Blocks, name: str, samples: NDArray | None = None) -> None:
+def check_finite_entries(blocks: Blocks, name: str, samples: NDArray | None = None) -> None:
     """Raise where an entry is NaN or infinite; `samples` are the indices that a message names."""
     xp = blocks.xp
     for m, array in enumerate(blocks.arrays):

@@ -23,10 +23,7 @@ __all__ = [
 ]
 
 LARGEST_ENTRY = 1e60  # largest entry of a sample: its fourth power is finite
-LARGEST_PRIOR = {
-    "float64": 1e150,
-    "float32": 1e18,
-}  # largest entry of a prior: its square is finite
+LARGEST_PRIOR = {"float64": 1e150, "float32": 1e18}  # largest entry whose square is finite
 LEAST_SPREAD = 1e-60  # smallest range of samples that differ: its square does not underflow
 # Smallest median condition number at which positive definite samples are taken for covariances;
 # logarithms of covariances that happen to be positive definite have smaller ones.
@@ -84,7 +81,7 @@ def check_prior(
     precision of the computation, which limits the entries.
     """
     sizes = [n for n, _ in blocks.block_shapes]
-    if blocks.n_blocks == 1 and _shape(prior) == (sizes[0], sizes[0]):
+    if blocks.n_blocks == 1 and _shape_of(prior) == (sizes[0], sizes[0]):
         prior = [prior]
     matrices = _as_square(prior, sizes, "prior", blocks.arrays[0], from_host)
     largest = LARGEST_PRIOR[dtype]
@@ -119,7 +116,7 @@ def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
     return init
 
 
-def _shape(values: Any) -> tuple[int, ...] | None:
+def _shape_of(values: Any) -> tuple[int, ...] | None:
     try:
         return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
     except Exception:  # ragged, on a GPU, or not an array

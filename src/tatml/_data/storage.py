@@ -87,10 +87,10 @@ def check_files(**arrays: Any) -> None:
             if mapped is not None and mapped.filename is not None:
                 start = np.lib.array_utils.byte_bounds(mapped)[0]
                 stop = np.lib.array_utils.byte_bounds(array)[1]
-                _check_length(name, mapped.filename, mapped.offset + stop - start)
+                _check_file_length(name, mapped.filename, mapped.offset + stop - start)
 
 
-def _check_length(name: str, filename: Any, needed: int) -> None:
+def _check_file_length(name: str, filename: Any, needed: int) -> None:
     if not os.path.exists(filename):  # a mapped file can be read after it was deleted
         return
     length = os.path.getsize(filename)
@@ -143,7 +143,7 @@ class MappedFile:
 
     def __getitem__(self, key: Any) -> NDArray:
         # Other processes may shorten the file while it is in use.
-        _check_length("numpy.memmap", self.filename, self.offset + self._array.nbytes)
+        _check_file_length("numpy.memmap", self.filename, self.offset + self._array.nbytes)
         return self._array[key]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _check_choices(name: str, value: Any, choices: Sequence[str]) -> None:
         as_list(name, value, "a word or a list of matrices")
 
 
-def _check_solver(name: str, value: Any) -> None:
+def _check_solver_settings(name: str, value: Any) -> None:
     solver = as_solver(value)
     if set(vars(solver)) != {setting.name for setting in fields(solver)}:
         raise ValueError(f"{name}: expected the settings of a solver, got {shown(vars(solver))}")
@@ -162,8 +162,8 @@ def _ignore_name(check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
     return lambda name, value: check(value)
 
 
-Check = Callable[[str, Any], Any]
-PARAMETERS: dict[str, Check] = {
+StateCheck = Callable[[str, Any], Any]
+PARAMETERS: dict[str, StateCheck] = {
     "C": check_positive,
     "Cs": _check_candidates,
     "bounds": _ignore_name(check_bounds),
@@ -188,7 +188,7 @@ PARAMETERS: dict[str, Check] = {
     "reduction": partial(check_choice, choices=("mean", "sum")),
     "regularization": check_positive,
     "scoring": partial(check_choice, choices=SCORINGS),
-    "solver": _check_solver,
+    "solver": _check_solver_settings,
     "t": check_share,
     "threshold": lambda name, value: value in ("auto", "search") or check_positive(name, value),
     "threshold_prior": check_positive,
@@ -224,7 +224,7 @@ def _check_matrices(name: str, value: Any) -> None:
         _check_array(name, matrix, "f", 2)
 
 
-def _check_one_per_pair(name: str, value: Any, kinds: str, n_dims: int = 1) -> None:
+def _check_pair_array(name: str, value: Any, kinds: str, n_dims: int = 1) -> None:
     if value is not None:
         _check_array(name, value, kinds, n_dims)
 
@@ -281,15 +281,15 @@ def _check_result(name: str, value: Any) -> None:
             raise ValueError(
                 f"{name}.L: expected lower triangular matrices with a positive diagonal, got others"
             )
-    _check_one_per_pair(f"{name}.active", value.active, "i")
-    _check_one_per_pair(f"{name}.multipliers", value.multipliers, "f")
+    _check_pair_array(f"{name}.active", value.active, "i")
+    _check_pair_array(f"{name}.multipliers", value.multipliers, "f")
     _check_dict(f"{name}.history", value.history)
     lengths = {len(as_list(f"{name}.history", part, "arrays")) for part in value.history.values()}
     if len(lengths) > 1:
         raise ValueError(f"{name}.history: expected arrays of one length, got {sorted(lengths)}")
 
 
-ATTRIBUTES: dict[str, Check] = {
+ATTRIBUTES: dict[str, StateCheck] = {
     "C_": check_positive,
     "b0_": check_finite,
     "best_params_": _check_dict,
@@ -302,12 +302,12 @@ ATTRIBUTES: dict[str, Check] = {
     "feature_names_in_": _check_names,
     "n_features_in_": check_count,
     "n_iter_": check_count,
-    "pair_weights_": partial(_check_one_per_pair, kinds="f"),
-    "pairs_": partial(_check_one_per_pair, kinds="i", n_dims=2),
+    "pair_weights_": partial(_check_pair_array, kinds="f"),
+    "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
     "prior_": _check_matrices,
     "result_": _check_result,
     "search_scores_": _check_search_scores,
-    "similar_": partial(_check_one_per_pair, kinds="b"),
+    "similar_": partial(_check_pair_array, kinds="b"),
     "threshold_": check_not_negative,
 }
 

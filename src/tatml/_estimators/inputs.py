@@ -71,11 +71,11 @@ def samples_of(
         if not isinstance(X, Blocks):
             _check_no_pairs(blocks, y)
     else:
-        return _checked(estimator, _table(estimator, X, reset, min_samples), reset, "X")
+        return _with_checked_shapes(estimator, _table(estimator, X, reset, min_samples), reset, "X")
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = blocks.shape[1]
-    return _checked(estimator, blocks, reset, "X")
+    return _with_checked_shapes(estimator, blocks, reset, "X")
 
 
 def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
@@ -153,7 +153,7 @@ def pair_samples(
     array = _pair_array(pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
-        found, index = _numbered(array)
+        found, index = _number_indicators(array)
         blocks = as_blocks(_looked_up(estimator.preprocessor, found), "preprocessor")
         index = index.reshape(-1, 2)
     else:
@@ -164,7 +164,7 @@ def pair_samples(
         blocks, index = _finite_pairs(flat), np.arange(len(flat)).reshape(-1, 2)
     if reset:
         estimator.n_features_in_ = blocks.shape[1]
-    return _checked(estimator, blocks, reset, "pairs"), index
+    return _with_checked_shapes(estimator, blocks, reset, "pairs"), index
 
 
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
@@ -179,10 +179,10 @@ def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.i
     array = _pair_array(pairs)
     if estimator.preprocessor is None or array.ndim != 2:
         return None
-    return _numbered(array)[1].reshape(-1, 2)
+    return _number_indicators(array)[1].reshape(-1, 2)
 
 
-def _numbered(indicators: NDArray) -> tuple[NDArray, NDArray]:
+def _number_indicators(indicators: NDArray) -> tuple[NDArray, NDArray]:
     """Return the sorted distinct indicators, and for each given one its position among them."""
     try:
         return np.unique(indicators, return_inverse=True)
@@ -217,7 +217,9 @@ def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
     return values
 
 
-def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -> Blocks:
+def _with_checked_shapes(
+    estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str
+) -> Blocks:
     """Check the sizes of the entries, and store (`reset`) or compare the shapes of the blocks."""
     check_magnitude(blocks, name)
     if reset:
@@ -228,7 +230,8 @@ def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -
         estimator.block_shapes_ = blocks.block_shapes
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
-        shapes = f"{_listed(estimator.block_shapes_)} as in fit, got {_listed(blocks.block_shapes)}"
+        in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)
+        shapes = f"{in_fit} as in fit, got {found}"
         if given == expected:
             raise ValueError(f"{name}: expected blocks of shapes {shapes}")
         named = "X has" if name == "X" else f"{name}: {name} has"  # scikit-learn's words for X
@@ -239,7 +242,7 @@ def _checked(estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str) -
     return blocks
 
 
-def _listed(shapes: tuple[tuple[int, int], ...]) -> str:
+def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
     return ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in shapes)
 
 

@@ -143,7 +143,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
             solver = as_solver(self.solver)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
-            _check_solver(solver, blocks)
+            _check_projections(solver, blocks)
             pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)
             within = within_classes(blocks, labels)
@@ -191,7 +191,7 @@ def _replace_bounds(
     return problem.with_loss(loss, problem.c0)
 
 
-def _check_solver(solver: Newton | Dykstra, blocks: Blocks) -> None:
+def _check_projections(solver: Newton | Dykstra, blocks: Blocks) -> None:
     """Raise an error if the solver is Dykstra and the samples are not vectors in one block."""
     if not isinstance(solver, Newton) and [width for _, width in blocks.block_shapes] != [1]:
         shapes = ", ".join(f"{n}×{width}" for n, width in blocks.block_shapes)

@@ -21,7 +21,7 @@ from .._validation import (
     check_threshold,
 )
 from .given_labels import class_labels, group_labels
-from .metric import MetricMixin, components_of, embed, row_distances
+from .metric import MetricMixin, components_of, embed_blocks, row_distances
 from .priors import PRIORS, PriorName, make_prior, rows_of
 from .thresholds import b0_of, learn_b0, threshold_of
 
@@ -164,4 +164,4 @@ def _neighbor_space(
 def _embed_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
     """Embed the samples so that Euclidean distances are those of the matrices."""
     L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in W]
-    return embed(components_of(L, blocks, None), blocks)
+    return embed_blocks(components_of(L, blocks, None), blocks)

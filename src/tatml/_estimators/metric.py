@@ -244,7 +244,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
         parts = zip(self._component_list(), blocks.arrays, strict=True)
-        return np.stack([row_distances(_apply(A, array), index) ** 2 for A, array in parts])
+        return np.stack([row_distances(_apply_factor(A, array), index) ** 2 for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -264,7 +264,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return [self.components_] if len(self.block_shapes_) == 1 else list(self.components_)
 
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
-        return embed(self._component_list(), blocks)
+        return embed_blocks(self._component_list(), blocks)
 
     @property
     def _n_features_out(self) -> int:
@@ -272,10 +272,10 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def embed(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
+def embed_blocks(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
     """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
     parts = zip(components, blocks.arrays, strict=True)
-    return np.concatenate([_apply(A, array) for A, array in parts], axis=1)
+    return np.concatenate([_apply_factor(A, array) for A, array in parts], axis=1)
 
 
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
@@ -347,7 +347,7 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
     return counts
 
 
-def _apply(A: NDArray, array: NDArray) -> NDArray:
+def _apply_factor(A: NDArray, array: NDArray) -> NDArray:
     """Return A times every matrix of a block, flattened to one row per sample."""
     n_samples, _, width = array.shape
     if width == 1:

@@ -76,18 +76,18 @@ def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix
     if kind == "scaled":
         return np.eye(len(S))
     if kind == "diagonal":
-        return np.diag(1 / _positive(np.diagonal(S)))
+        return np.diag(1 / _without_zeros(np.diagonal(S)))
     around_mean = rows_of(array - array.mean(axis=0))
     if kind in ("within", "discriminant"):
         varies = np.ptp(rows_of(array), axis=0) > 0  # a constant feature has a variance by rounding
-        unit = np.sqrt(_positive(np.where(varies, np.mean(around_mean**2, axis=0), 0.0)))
+        unit = np.sqrt(_without_zeros(np.where(varies, np.mean(around_mean**2, axis=0), 0.0)))
         scatter = ledoit_wolf(deviations / unit, assume_centered=True)[0]
         if kind == "discriminant":
             W0 = _discriminant(scatter, deviations / unit, around_mean / unit)
             return W0 / unit / unit[:, None]
         return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")
     covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
-    unit = np.sqrt(_positive(np.diagonal(covariance)))
+    unit = np.sqrt(_without_zeros(np.diagonal(covariance)))
     return _inverse(
         covariance / unit / unit[:, None], unit, f"prior='covariance': the covariance of block {m}"
     )
@@ -115,7 +115,7 @@ def rows_of(array: NDArray[np.floating]) -> Matrix:
     return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
 
 
-def _positive(variances: Matrix) -> Matrix:
+def _without_zeros(variances: Matrix) -> Matrix:
     """Return the variances, with the mean of the positive ones in place of zeros."""
     positive = variances > LEAST_VARIANCE
     return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)

@@ -12,7 +12,7 @@ from .._optim.pair_term import PairTerm
 from .._optim.result import Result
 from .._optim.solvers import Newton, as_solver
 from .._sharding.all_pairs import AllPairs
-from .._sharding.base import Setting
+from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
 from .._validation import check_margin, check_positive
 from .given_labels import class_labels, group_labels
@@ -49,13 +49,13 @@ def learn_from_all_pairs(
     if learner.reduction == "mean":  # both kinds get the same total weight
         weights = (0.5 * total / n_similar, 0.5 * total / n_dissimilar)
     pairs = AllPairs(labels, groups, weights)
-    plain = sharded_term(blocks, pairs, None, None, Setting(1.0, margin))
+    plain = sharded_term(blocks, pairs, None, None, LossSetting(1.0, margin))
     scatter = [len(blocks.arrays) * S / total for S in plain.total(_weighted_scatter)]
     prior = prior_of(learner.prior, blocks, scatter, within_classes(blocks, labels))
     c0, mu0 = learner._threshold_term(prior, scatter, margin, threshold)
     unweighted = sharded_problem(plain, c0, mu0)
     c, c0 = learner._strengths(unweighted, total, check_positive("C", learner.C))
-    problem = sharded_problem(plain.with_setting(Setting(c, margin)), c0, mu0)
+    problem = sharded_problem(plain.with_setting(LossSetting(c, margin)), c0, mu0)
     learner._solve(problem.with_prior(prior), blocks, learner._scale_parameters)
     learner.prior_ = one_or_list(prior)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None

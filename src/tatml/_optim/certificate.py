@@ -45,8 +45,8 @@ __all__ = [
 
 HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache
-CANCELLED = 1e-12  # bound of the relative error of x − log(1 + x) in ITML's loss
-SMALL = 0.1  # for a whitened gradient of at most this norm, the norm alone bounds the excess
+BURG_ERROR = 1e-12  # bound of the relative error of x − log(1 + x) in ITML's loss
+SMALL_GRADIENT = 0.1  # norm of the whitened gradient up to which the norm bounds the excess
 SCALED = 0.01  # share of F: for a larger gap, multiples of s are tried as dual points
 INFLATE = 1 + 1e-9  # factor that covers the rounding of the bounds themselves
 
@@ -148,7 +148,7 @@ def _sums_of_part(
     slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
     s = slope if s is None else s
     value, force = float(xp.sum(loss.value(zeta))), loss.gamma * s
-    relative = added_up if loss.quadratic else added_up + CANCELLED
+    relative = added_up if loss.quadratic else added_up + BURG_ERROR
     loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + relative * value
     force_error = added_up * float(xp.sum(xp.abs(force)))
     scatter_error = float(xp.sum(xp.abs(s) * error))
@@ -324,7 +324,7 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
     """
     xp = namespace(gradient[0])  # theory (Round)
     norm = sqrt(sum(float(xp.sum(G * G)) for G in gradient))
-    if norm + error < SMALL:
+    if norm + error < SMALL_GRADIENT:
         return _square(norm + error) / (2 * (1 - norm - error))
     if not isfinite(norm + error):
         return inf

@@ -18,7 +18,7 @@ from .point import Point
 
 __all__ = [
     "ACCURATE_DIMENSION",
-    "LONGEST",
+    "BOUNDARY_SHARE",
     "accurate_direction",
     "descend_along",
     "exact_length",
@@ -27,7 +27,7 @@ __all__ = [
     "predict_multipliers",
 ]
 
-LONGEST = 0.98  # the largest share of the way to the boundary of the cone that a step may go
+BOUNDARY_SHARE = 0.98  # the largest share of the way to the boundary of the cone that a step may go
 LARGEST_LENGTH = 100.0  # limit of the step length where the cone has no boundary in the direction
 ACCURATE_DIMENSION = 1_000  # most rows of a matrix that is factorised for accuracy, not for speed
 ACCURACY = 1e-6  # relative residual that conjugate gradients may leave
@@ -87,7 +87,7 @@ def exact_length(point: Point, direction: Direction) -> float:
         return t * start + barrier + losses.increase(t) + (t * b) ** 2 / 2
 
     lowest = float(xp.min(v))
-    end = min(LONGEST / -lowest if lowest < 0 else inf, LARGEST_LENGTH)
+    end = min(BOUNDARY_SHARE / -lowest if lowest < 0 else inf, LARGEST_LENGTH)
     if not start < 0:
         return 0.0
     try:

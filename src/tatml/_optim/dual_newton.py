@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._array import Array, LinAlgError, factor_posdef, inverse_factor
+from .damped_newton import BOUNDARY_SHARE
 from .linear_systems import pair_gram
 from .monitor import FoundPoint, Monitor
 from .pair_sums import PairSums
@@ -36,7 +37,6 @@ MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a de
 ENOUGH = 1e-4  # smallest accepted share of the increase that the gradient predicts
 SHORTEST = 1e-12  # step length at which the line search gives up
 CENTRED = 1e-10  # ‖LᵀPL − I‖ below which L Lᵀ counts as P⁻¹
-LONGEST = 0.98  # largest share of the way to the boundary of the cone
 JITTER = 1e-14  # added share of the diagonal: with many pairs the matrix is nearly singular
 
 
@@ -48,7 +48,7 @@ def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
 def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
     """Maximise g from the best point of the monitor, which records each step."""
     try:
-        point: _DualPoint | None = _start(problem, monitor.found)
+        point: _DualPoint | None = _start_of(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
@@ -108,7 +108,7 @@ class _DualPoint:
         return FoundPoint(tuple(self.L), self.b0, primal, gap, self.s, n_active)
 
 
-def _start(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
+def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """Return the best multiple of the multipliers at the best point; zero if that fails."""
     s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
     try:
@@ -143,8 +143,8 @@ def _step(point: _DualPoint) -> _DualPoint | None:
     loss, c0 = point.problem.pairs.loss, point.problem.c0
     own = point.distances**2 + loss.gamma**2 / c0 + point.softness
     direction = _newton_direction(point, own)
-    reached = None if direction is None else _search(point, direction)
-    return reached or _search(point, point.gradient / own)
+    reached = None if direction is None else _line_search(point, direction)
+    return reached or _line_search(point, point.gradient / own)
 
 
 def _newton_direction(point: _DualPoint, own: Array) -> Array | None:
@@ -165,7 +165,7 @@ def _newton_direction(point: _DualPoint, own: Array) -> Array | None:
     return direction
 
 
-def _search(point: _DualPoint, direction: Array) -> _DualPoint | None:
+def _line_search(point: _DualPoint, direction: Array) -> _DualPoint | None:
     """Return the first of α + d, α + d/2, …, clipped at zero, that increases g enough."""
     problem, length = point.problem, 1.0
     while length > SHORTEST:
@@ -177,7 +177,7 @@ def _search(point: _DualPoint, direction: Array) -> _DualPoint | None:
         change = point.sums.scatter(problem.pairs.loss.sign * step)
         e = np.concatenate([np.linalg.eigvalsh(V) for V in change])
         if e.min() <= -1:
-            length *= min(0.5, LONGEST / -e.min())
+            length *= min(0.5, BOUNDARY_SHARE / -e.min())
             continue
         force = problem.threshold_force(problem.pairs.loss.sign * step)
         bend = np.sum(e - np.log1p(e)) + point.softness @ step**2 / 2 + force**2 / (2 * problem.c0)

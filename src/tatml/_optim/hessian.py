@@ -19,7 +19,7 @@ __all__ = [
     "Direction",
     "by_svec",
     "congruent",
-    "costs",
+    "system_costs",
     "dimension",
     "kept_gram",
 ]
@@ -103,7 +103,7 @@ def by_svec(n: int, width: int) -> bool:
     return width**2 * n >= svec_size(n)
 
 
-def costs(
+def system_costs(
     sizes: Sequence[int],
     widths: Sequence[int],
     k: int,

@@ -101,20 +101,20 @@ class ConjugateGradientSystem(NewtonSystem):
         """
         solution: Direction = ([0.0 * v for v in V], 0.0)
         residual: Direction = (V, b)
-        square = _inner(residual, residual)
+        square = _inner_product(residual, residual)
         goal = rtol**2 * square
         if self._before is not None:
             rhs, known, left = self._before
             moved = _add(_add(residual, -1.0, rhs), 1.0, left)
-            if _inner(moved, moved) < square:
-                solution, residual, square = known, moved, _inner(moved, moved)
+            if _inner_product(moved, moved) < square:
+                solution, residual, square = known, moved, _inner_product(moved, moved)
         direction = residual
         while square > goal and self.n_products < self.max_products:
             image = self._product(*direction)
-            length = square / _inner(direction, image)
+            length = square / _inner_product(direction, image)
             solution = _add(solution, length, direction)
             residual = _add(residual, -length, image)
-            square, before = _inner(residual, residual), square
+            square, before = _inner_product(residual, residual), square
             direction = _add(residual, square / before, direction)
         self._before = (V, b), solution, residual
         return solution
@@ -156,7 +156,7 @@ def _tiled_gram(block: PairSums) -> Array:
     return total
 
 
-def _inner(a: Direction, b: Direction) -> float:
+def _inner_product(a: Direction, b: Direction) -> float:
     """Compute the inner product of two directions."""
     blocks = zip(a[0], b[0], strict=True)
     return sum(float(namespace(u).sum(u * v)) for u, v in blocks) + a[1] * b[1]

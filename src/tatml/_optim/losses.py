@@ -109,10 +109,10 @@ class SquaredHinge:
     quadratic: ClassVar[bool] = True
 
     def value(self, zeta: Array) -> Array:  # theory (P)
-        return 0.5 * self.weight * _positive(self.sign * zeta) ** 2
+        return 0.5 * self.weight * _positive_part(self.sign * zeta) ** 2
 
     def slope(self, zeta: Array) -> Array:
-        return self.weight * self.sign * _positive(self.sign * zeta)
+        return self.weight * self.sign * _positive_part(self.sign * zeta)
 
     def curvature(self, zeta: Array) -> Array:
         return _where(self.sign * zeta > 0, self.weight)
@@ -122,8 +122,8 @@ class SquaredHinge:
 
     def gap(self, zeta: Array, s: Array) -> Array:  # theory (GapD)
         violation, alpha = self.sign * zeta, self.sign * s
-        slack = alpha / _nonzero(self.weight) - _positive(violation)
-        return 0.5 * self.weight * slack**2 + alpha * _positive(-violation)
+        slack = alpha / _nonzero(self.weight) - _positive_part(violation)
+        return 0.5 * self.weight * slack**2 + alpha * _positive_part(-violation)
 
     def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
         return _largest_gap(self, zeta, s, error)
@@ -132,7 +132,7 @@ class SquaredHinge:
         xp = namespace(zeta)
         before, after = self.sign * zeta, self.sign * (zeta + change)
         stays_or_leaves = xp.where(after > 0, change**2, before * (before - 2 * after))
-        square = xp.where(before > 0, stays_or_leaves, _positive(after) ** 2)
+        square = xp.where(before > 0, stays_or_leaves, _positive_part(after) ** 2)
         return 0.5 * self.weight * square
 
     def take(self, pairs: Array, scale: float = 1.0) -> SquaredHinge:
@@ -253,7 +253,7 @@ def _nonzero(weight: Array) -> Array:
     return xp.where(weight > 0, weight, xp.ones_like(weight))
 
 
-def _positive(values: Array) -> Array:
+def _positive_part(values: Array) -> Array:
     """Return max(value, 0) of each value."""
     return _where(values > 0, values)
 

@@ -27,7 +27,7 @@ from typing import Any
 from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
 from .damped_newton import (
     ACCURATE_DIMENSION,
-    LONGEST,
+    BOUNDARY_SHARE,
     accurate_direction,
     descend_along,
     most_accurate,
@@ -46,14 +46,14 @@ from .result import Result, Status, is_converged
 __all__ = ["Start", "solve_newton"]
 
 START_DISTANCE = 1e4  # largest mean distance at the start: too large a W is reduced in few steps
-SHORTEST = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
+CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
 ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
 PATIENCE = 8  # steps without a smaller gap before a damped step is taken
 MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
 MOST_RESCUES = 8  # damped steps for want of progress before the last resort is tried
-FLOOR = 1e-14  # a relative gap below this is mostly rounding error
+ROUNDING_GAP = 1e-14  # a relative gap below this is mostly rounding error
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
@@ -99,7 +99,9 @@ class _Pace:
         if point.gap < self.best_gap:
             self.best_gap, self.best_primal = point.gap, point.primal
         self.products = max(self.products, step.products)
-        self.at_floor = self.stale > 1 and is_converged(self.best_gap, self.best_primal, FLOOR)
+        self.at_floor = self.stale > 1 and is_converged(
+            self.best_gap, self.best_primal, ROUNDING_GAP
+        )
 
     def system_for(self, point: Point, linear_solver: str) -> str:
         """Return the linear solver of the next step: for "auto", an accurate one if others fail."""
@@ -265,9 +267,9 @@ def _primal_dual_step(
         after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
         tau = max(1.0, (after / mu) ** 3 * mu)
         corrected = solve(tau, _second_order(scaling, predicted))
-        length = _step_length(scaling, corrected, LONGEST)
+        length = _step_length(scaling, corrected, BOUNDARY_SHARE)
         reached, Q = _advance(point, scaling, corrected, length)
-        if length < SHORTEST:
+        if length < CUT_SHORT:
             reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
             Q = _central(reached)
         elif system.name == "cg" and reached.gap < CLOSE * reached.primal:

@@ -165,7 +165,7 @@ class PairSums:
         rows = self.first, self.second
         if size > self.limits.eager_at(self.features[0]):
             return self._like_this(self.features, rows, factors)
-        return self._like_this(_apply(self.features, factors), rows)
+        return self._like_this(_multiply_rows(self.features, factors), rows)
 
     def take(self, pairs: Array) -> PairSums:
         """Return the sums over the pairs with these indices."""
@@ -188,7 +188,7 @@ class PairSums:
         else:
             take, i, j = self.xp.take, self.first[part], self.second[part]
             rows = [take(block, i, axis=0) - take(block, j, axis=0) for block in self.features]
-        return rows if self.factors is None else _apply(rows, self.factors)
+        return rows if self.factors is None else _multiply_rows(rows, self.factors)
 
     def longest_difference(self) -> float:
         """Compute a bound of ‖Δ_k‖_F/√M over all pairs from the samples alone."""
@@ -215,7 +215,7 @@ class PairSums:
                 stop = min(start + step, block.shape[0])
                 size = xp.abs(block[start:stop, ...])
                 size = xp.astype(size, factor.dtype, copy=False)
-                (image,) = _apply([size], [xp.abs(factor)])
+                (image,) = _multiply_rows([size], [xp.abs(factor)])
                 squares.append(_dot(image, image))
             total = total + relative**2 * self._joined(squares)
         moved = xp.sqrt(total / self.n_blocks)
@@ -255,7 +255,9 @@ class PairSums:
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Compute ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
-        return self._joined([self._inner(rows, _apply(rows, V)) for _, rows in self.chunks()])
+        return self._joined(
+            [self._inner(rows, _multiply_rows(rows, V)) for _, rows in self.chunks()]
+        )
 
     def scatter(self, s: Array) -> list[Array]:
         """Compute S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
@@ -270,7 +272,7 @@ class PairSums:
         """Compute q_k = w_k (⟨A_k, V⟩ + shift_k) and S(q) in one pass."""
         parts, total = [], self._zeros()
         for part, rows in self.chunks():
-            inner = self._inner(rows, _apply(rows, V))
+            inner = self._inner(rows, _multiply_rows(rows, V))
             parts.append(weights[part] * (inner + shift[part]))
             total = self._add_scatter(total, rows, parts[-1], whole=True)
         return self._joined(parts), [symmetrised(S) for S in total]
@@ -367,7 +369,7 @@ def centred(block: Array) -> Array:
     return block - namespace(block).mean(block, axis=0, keepdims=True)
 
 
-def _apply(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
+def _multiply_rows(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
     """Multiply the rows of every sample by the factor of its block."""
     xp = namespace(blocks[0])
     return [

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._array import Array, draw_indices, placed
 from .certificate import PairTotals, pair_totals
-from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, costs, dimension, kept_gram
+from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, dimension, kept_gram, system_costs
 from .losses import PairLoss
 from .pair_sums import PairSums
 from .terms import Totals
@@ -233,7 +233,9 @@ class PairsAtPoint:
     def costs(self, sampled: bool, products: int) -> dict[str, float]:
         """Estimate the cost of each way to solve the Newton system."""
         sums, room = self.term.sums, self.term.sums.limits.gram_bytes
-        return costs(sums.sizes, sums.widths, self.n_active, sampled, products, gram_bytes=room)
+        return system_costs(
+            sums.sizes, sums.widths, self.n_active, sampled, products, gram_bytes=room
+        )
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "Point", "Products"]
 
 LARGE = 64  # rows: from this size on, the gap is computed by Cholesky factorisation, much faster
-ROUNDING = (
-    5e7  # times eps per row: a smaller gap is computed from eigenvalues, which lose no digits
-)
+# A gap below this times eps per row is computed from eigenvalues, which do not cancel.
+ROUNDING = 5e7
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._array import Array, linalg_errors, raising_linalg
 from .._messages import shown, shown_settings
-from .._threads import SMALL, _threadpools
+from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_choice, check_count, check_random
 from .dykstra import solve_dykstra
 from .monitor import Monitor
@@ -181,7 +181,7 @@ class Newton(Solver):
         )
 
     def _threads(self, problem: LogDetProblem) -> int | None:
-        return 1 if max(problem.sizes) <= SMALL else None
+        return 1 if max(problem.sizes) <= SMALL_MATRIX else None
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, symmetrised
 from .._data.pairs import as_weights
-from .._optim.pair_sums import PairSums, _apply, _flat, centred
+from .._optim.pair_sums import PairSums, _flat, _multiply_rows, centred
 from .base import Piece
 from .memory import samples_per_tile
 
@@ -79,7 +79,7 @@ class TileSums(PairSums):
 
     def transformed(self, factors: Sequence[Array]) -> TileSums:
         """Return the sums over the pairs of the features GᵀΦ."""
-        return TileSums(_apply(self.features, factors), self.n_first)
+        return TileSums(_multiply_rows(self.features, factors), self.n_first)
 
     def in_double(self) -> TileSums:
         """Return the tile itself, which is in float64."""
@@ -109,7 +109,7 @@ class TileSums(PairSums):
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Return ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
-        images = _apply(self.features, V)
+        images = _multiply_rows(self.features, V)
         squares = [
             np.einsum("kij,kij->k", a, b) for a, b in zip(self.features, images, strict=True)
         ]

@@ -20,7 +20,7 @@ from .._optim.pair_term import PairTerm
 from .._optim.problem import squared_hinge
 from .._optim.terms import add
 
-__all__ = ["Executor", "Piece", "SerialExecutor", "Setting", "Shard", "on_device"]
+__all__ = ["Executor", "Piece", "SerialExecutor", "LossSetting", "Shard", "on_device"]
 
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
 
@@ -46,12 +46,12 @@ class Piece:
         vectors = 40 * self.sums.n_pairs
         return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
 
-    def term(self, setting: Setting) -> PairTerm:
+    def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of these pairs, in the user's coordinates."""
         return PairTerm(self.sums, squared_hinge(self, setting.C, setting.margin))
 
 
-class Setting(NamedTuple):
+class LossSetting(NamedTuple):
     """The parameters of the pair loss, which every shard needs."""
 
     C: float
@@ -73,10 +73,10 @@ class Executor(Protocol):
     like: Array | None
     """An array on the device where the sums are computed; None stands for NumPy."""
 
-    def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
+    def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
         """Return the results, in the order of the shards."""
 
-    def total(self, function: Callable, setting: Setting, *args: Any) -> Any:
+    def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, always added in the same order."""
 
 
@@ -89,15 +89,15 @@ class SerialExecutor:
     largest_sample: int = LARGEST_SAMPLE
     like: Array | None = None
 
-    def _results(self, function: Callable, setting: Setting, args: tuple) -> Iterator:
+    def _results(self, function: Callable, setting: LossSetting, args: tuple) -> Iterator:
         for index, shard in enumerate(self.shards):
             yield function(shard.load(self.shared).term(setting), index, *args)
 
-    def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
+    def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
         """Return the results, in the order of the shards."""
         return list(self._results(function, setting, args))
 
-    def total(self, function: Callable, setting: Setting, *args: Any) -> Any:
+    def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, added in the order of the shards."""
         total = None
         for result in self._results(function, setting, args):

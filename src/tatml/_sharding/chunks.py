@@ -28,7 +28,7 @@ from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
 from .._validation import check_count
 from .all_pairs import AllPairs
-from .base import Executor, Piece, SerialExecutor, Setting, Shard
+from .base import Executor, LossSetting, Piece, SerialExecutor, Shard
 from .gpu import DeviceExecutor, array_on
 from .memory import memory_for_shards, pairs_per_chunk, pairs_per_sample
 from .samples import SharedSamples, as_shared_samples
@@ -109,7 +109,7 @@ class PairChunks:
             chunks = aligned_chunks(arrays, combine)
         else:
             parts = _parts(list(arrays.values()), step, _common_length(arrays))
-            chunks = [partial(_read, combine, part) for part in parts]
+            chunks = [partial(_read_chunk, combine, part) for part in parts]
         _check_same_shapes(first, second)
         return cls(chunks)
 
@@ -220,7 +220,7 @@ def sharded_term(
     pairs: Any,
     similar: Any,
     weights: Any,
-    setting: Setting,
+    setting: LossSetting,
     *,
     max_memory: int | str | None = None,
     client: Any = None,
@@ -292,7 +292,8 @@ def _shards(
         step = min(step, max(LEAST_SENT, -(-n_pairs // 16)), MOST_SENT)
     parts = _parts(list(arrays.values()), step, n_pairs)
     return [
-        ChunkShard(partial(_read, _indexed, part), offset=k * step) for k, part in enumerate(parts)
+        ChunkShard(partial(_read_chunk, _indexed, part), offset=k * step)
+        for k, part in enumerate(parts)
     ]
 
 
@@ -307,7 +308,7 @@ def _parts(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
         ]
 
 
-def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
+def _read_chunk(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
     """Read the parts of a chunk, and combine them to its tuple."""
     return combine(*(to_numpy(array[part]) for array, part in parts))
 
@@ -347,7 +348,7 @@ def _executor(
     return DaskExecutor(shards, shared, client)
 
 
-def _check_shards(executor: Executor, setting: Setting) -> DifferenceShapes:
+def _check_shards(executor: Executor, setting: LossSetting) -> DifferenceShapes:
     """Load every shard once, which checks its values, and count the pairs."""
     found = executor.gather(_look_at, setting)
     block_shapes = [shapes for shapes, *_ in found]

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._messages import shown
 from .._optim.terms import added
-from .base import Piece, Setting, Shard
+from .base import LossSetting, Piece, Shard
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
@@ -53,15 +53,15 @@ class DaskExecutor:
 
     def __init__(self, shards: Sequence[Any], shared: Any, client: Any = None):
         self.shards, self.shared = shards, shared
-        self.client = _current_client() if client is None else _checked(client)
+        self.client = _current_client() if client is None else _checked_client(client)
         self._pieces: list | None = None
         self._had_workers = False
 
-    def gather(self, function: Callable, setting: Setting, *args: Any) -> list:
+    def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
         """Return the results, in the order of the shards."""
         return self._attempt(self._gather, function, setting, args)
 
-    def total(self, function: Callable, setting: Setting, *args: Any) -> Any:
+    def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results; the order depends on the number of shards only."""
         return self._attempt(self._total, function, setting, args)
 
@@ -82,12 +82,12 @@ class DaskExecutor:
             finally:
                 self._cancel_unfinished(futures)
 
-    def _gather(self, futures: list, function: Callable, setting: Setting, args: tuple) -> list:
+    def _gather(self, futures: list, function: Callable, setting: LossSetting, args: tuple) -> list:
         futures += self._submit(function, setting, args)
         self._wait(futures)
         return self.client.gather(futures)
 
-    def _total(self, futures: list, function: Callable, setting: Setting, args: tuple) -> Any:
+    def _total(self, futures: list, function: Callable, setting: LossSetting, args: tuple) -> Any:
         level = self._submit(function, setting, args)
         futures += level
         while len(level) > 1:
@@ -141,7 +141,7 @@ class DaskExecutor:
             with suppress(Exception):  # the client may have been closed
                 self.client.cancel(unfinished)
 
-    def _submit(self, function: Callable, setting: Setting, args: tuple) -> list:
+    def _submit(self, function: Callable, setting: LossSetting, args: tuple) -> list:
         if self._pieces is None:
             self._pieces = self._load()
         message = self._task(_identity, (setting, args))  # sent once, not with every task
@@ -166,9 +166,9 @@ class DaskExecutor:
             self.client.compute(delayed, retries=RETRIES)
         )  # one call sends the graph once
         return [
-            self._task(_piece, shard.without_chunk(), shared, next(values))
+            self._task(_make_piece, shard.without_chunk(), shared, next(values))
             if hasattr(chunk, "__dask_graph__")
-            else self._task(_load, shard, shared)
+            else self._task(_load_on_worker, shard, shared)
             for shard, chunk in zip(self.shards, chunks, strict=True)
         ]
 
@@ -194,7 +194,7 @@ def _connect_timeout() -> float:
     return parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 
 
-def _checked(client: Any) -> Any:
+def _checked_client(client: Any) -> Any:
     if not (hasattr(client, "submit") and hasattr(client, "scatter")):
         raise TypeError(f"client: expected a distributed.Client, got {shown(client)}")
     return client
@@ -287,11 +287,11 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _load(shard: Shard, shared: Any) -> Piece:
+def _load_on_worker(shard: Shard, shared: Any) -> Piece:
     return shard.load(shared)
 
 
-def _piece(shard: Any, shared: Any, values: Any) -> Piece:
+def _make_piece(shard: Any, shared: Any, values: Any) -> Piece:
     return shard.piece(shared, values)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from .._array import Array, placed, to_numpy
 from .._messages import shown
 from .._optim.pair_term import PairTerm
-from .base import SerialExecutor, Setting, on_device
+from .base import LossSetting, SerialExecutor, on_device
 
 __all__ = ["DeviceExecutor", "array_on"]
 
@@ -40,7 +40,7 @@ class DeviceExecutor(SerialExecutor):
 
     _sent: tuple[Sequence[Array], list[Array]] | None = None
 
-    def total(self, function: Callable, setting: Setting, *args: Any) -> Any:
+    def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
         sent = _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
         return super().total(_OnDevice(self, function), setting, *sent)

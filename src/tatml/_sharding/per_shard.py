@@ -21,8 +21,8 @@ from .._optim.terms import Totals
 __all__ = [
     "ShardHessian",
     "assemble_hessian",
-    "certify",
-    "evaluate",
+    "certify_shard",
+    "evaluate_shard",
     "look_along",
     "multiply_hessian",
     "sample_pairs",
@@ -36,7 +36,7 @@ class ShardHessian(NamedTuple):
     n_sampled: int
 
 
-def evaluate(
+def evaluate_shard(
     term: PairTerm, index: int, L: list[Array], b0: float, share: float | None
 ) -> tuple[Totals, ShardHessian | None]:
     """Return the totals, and the Hessian of a share of the pairs unless `share` is None."""
@@ -44,7 +44,9 @@ def evaluate(
     return point.totals, None if share is None else _hessian(point, index, share)
 
 
-def certify(term: PairTerm, index: int, L: list[Array], b0: float, n_pairs: int) -> PairTotals:
+def certify_shard(
+    term: PairTerm, index: int, L: list[Array], b0: float, n_pairs: int
+) -> PairTotals:
     """Return the totals with their rounding errors."""
     return totals_at(term.sums, term.loss, L, b0, n_pairs)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Array
-from .._data.blocks import Blocks, as_blocks, check_finite
+from .._data.blocks import Blocks, as_blocks, check_finite_entries
 from .._data.checks import check_magnitude
 from .._data.storage import is_mapped, is_stored, read_rows, sendable
 from .._optim.pair_sums import PairSums, lay_out
@@ -65,7 +65,7 @@ class SharedSamples:
             return PairSums.from_samples(self.arrays, first, second)
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
-        features = self._checked([read_rows(array, rows) for array in self.arrays], rows)
+        features = self._checked_features([read_rows(array, rows) for array in self.arrays], rows)
         return PairSums.from_samples(features, position[:, 0], position[:, 1])
 
     def runs(self, *parts: slice) -> list[Array]:
@@ -74,12 +74,12 @@ class SharedSamples:
         if self.in_memory:
             return arrays
         rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-        return self._checked(arrays, rows)
+        return self._checked_features(arrays, rows)
 
-    def _checked(self, arrays: Sequence[Any], rows: NDArray[np.intp]) -> list[Array]:
+    def _checked_features(self, arrays: Sequence[Any], rows: NDArray[np.intp]) -> list[Array]:
         """Return the features of samples that were read, which are given with their indices."""
         blocks = Blocks(*arrays)
-        check_finite(blocks, "X", rows)
+        check_finite_entries(blocks, "X", rows)
         check_magnitude(blocks, "X")
         return lay_out(blocks.arrays, centre=True)
 

@@ -20,17 +20,17 @@ import numpy as np
 
 from .._array import Array
 from .._optim.certificate import PairTotals
-from .._optim.hessian import PAIRS_PER_DIMENSION, Direction, congruent, costs, dimension
+from .._optim.hessian import PAIRS_PER_DIMENSION, Direction, congruent, dimension, system_costs
 from .._optim.losses import SquaredHinge
 from .._optim.pair_sums import Limits, PairSums
 from .._optim.pair_term import PairTerm
 from .._optim.terms import Totals
-from .base import Executor, Setting, on_device
+from .base import Executor, LossSetting, on_device
 from .per_shard import (
     ShardHessian,
     assemble_hessian,
-    certify,
-    evaluate,
+    certify_shard,
+    evaluate_shard,
     look_along,
     multiply_hessian,
     sample_pairs,
@@ -67,7 +67,7 @@ class ShardedTerm:
         Calls functions for every shard.
     shapes : DifferenceShapes
         How many pairs there are, and the shapes of their differences.
-    setting : Setting
+    setting : LossSetting
         The parameters of their loss.
     factors : tuple of M arrays of shape (n_m, n_m), or None
         C of the prior: shards are in the user's coordinates, points in those of the prior.
@@ -75,7 +75,7 @@ class ShardedTerm:
 
     executor: Executor
     shapes: DifferenceShapes
-    setting: Setting
+    setting: LossSetting
     factors: tuple[Array, ...] | None = None
 
     quadratic = True
@@ -110,7 +110,7 @@ class ShardedTerm:
         """Return the term for the features CᵀΦ."""
         return replace(self, factors=tuple(factors))
 
-    def with_setting(self, setting: Setting) -> ShardedTerm:
+    def with_setting(self, setting: LossSetting) -> ShardedTerm:
         """Return the term with other parameters of the loss."""
         return replace(self, setting=setting)
 
@@ -152,7 +152,7 @@ class ShardedTerm:
         """Return the sums at factors in the user's coordinates, with their rounding errors."""
         if s is not None:
             raise ValueError("s: expected None for pairs in shards, got multipliers")
-        return self.total(certify, list(L), b0, n_pairs)
+        return self.total(certify_shard, list(L), b0, n_pairs)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class ShardsAtPoint:
     def _first_round(self) -> tuple[Totals, ShardHessian | None]:
         small = dimension(self.term.sizes) <= FUSED_DIMENSION
         share = self.term.hessian_share if small else None
-        return self.term.total(evaluate, self.factors, self.b0, share)
+        return self.term.total(evaluate_shard, self.factors, self.b0, share)
 
     @property
     def totals(self) -> Totals:
@@ -209,7 +209,7 @@ class ShardsAtPoint:
         if self._known_hessian(sampled) is not None:
             return {"dense": 0.0}
         shapes, k = self.term.shapes, self.totals.n_active
-        cost = costs(shapes.sizes, shapes.widths, k, sampled, products)
+        cost = system_costs(shapes.sizes, shapes.widths, k, sampled, products)
         return {"dense": cost["dense"], "cg": RECOMPUTED * cost["cg"]}
 
 

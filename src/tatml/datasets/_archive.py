@@ -11,14 +11,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ._folder import DatasetLayout, Found, check_complete, match_keys, naming_file
+from ._folder import DatasetLayout, FoundDataset, check_complete, match_keys, naming_file
 
 __all__ = ["ExpectedArray", "read_archive"]
 
 LONGEST_ITEM = 256  # largest size of an item in bytes: a number or a short word
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
-Kind = Literal["uint8", "integer", "text"]
+ArrayKind = Literal["uint8", "integer", "text"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,15 @@ class ExpectedArray:
         None stands for the number of samples.
     """
 
-    dtype: Kind
+    dtype: ArrayKind
     shape: tuple[int | None, ...]
 
 
 def read_archive(
-    layout: DatasetLayout, found: Found, arrays: dict[str, ExpectedArray], allow_incomplete: bool
+    layout: DatasetLayout,
+    found: FoundDataset,
+    arrays: dict[str, ExpectedArray],
+    allow_incomplete: bool,
 ) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
     """Return which samples of the layout the file contains, and its arrays.
 
@@ -50,14 +53,16 @@ def read_archive(
     if n_numbers:
         key_arrays["groups"] = ExpectedArray("integer", (None, n_numbers))
     with naming_file(found.where, layout):
-        read = _read_arrays(found.where, key_arrays | arrays, len(layout.keys))
+        read = _read_expected(found.where, key_arrays | arrays, len(layout.keys))
         keys = np.column_stack([read[name] for name in key_arrays])
         rows = match_keys(layout, keys)
     check_complete(layout, rows, found.where, allow_incomplete)
     return rows, read
 
 
-def _read_arrays(path: str, arrays: dict[str, ExpectedArray], largest_n: int) -> dict[str, NDArray]:
+def _read_expected(
+    path: str, arrays: dict[str, ExpectedArray], largest_n: int
+) -> dict[str, NDArray]:
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
         absent = [name for name in arrays if f"{name}.npy" not in names]
@@ -66,7 +71,7 @@ def _read_arrays(path: str, arrays: dict[str, ExpectedArray], largest_n: int) ->
         headers = {name: _read_header(archive, name) for name in arrays}
         n_samples = _n_samples(headers["labels"][0], largest_n)
         for name, expected in arrays.items():
-            _check_header(archive, name, expected, headers[name], n_samples)
+            _check_array_header(archive, name, expected, headers[name], n_samples)
         return {name: _read_data(archive, name) for name in arrays}
 
 
@@ -85,7 +90,7 @@ def _n_samples(shape: tuple[int, ...], largest_n: int) -> int:
     return shape[0]
 
 
-def _check_header(
+def _check_array_header(
     archive: zipfile.ZipFile,
     name: str,
     expected: ExpectedArray,
@@ -103,7 +108,7 @@ def _check_header(
         raise ValueError(f"{name}: expected {prod(shape) * dtype.itemsize} bytes, got {n_bytes}")
 
 
-def _is_of_type(dtype: np.dtype, expected: Kind) -> bool:
+def _is_of_type(dtype: np.dtype, expected: ArrayKind) -> bool:
     if dtype.itemsize > LONGEST_ITEM:
         return False
     if expected in ("integer", "text"):

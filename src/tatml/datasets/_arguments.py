@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._validation import check_count, check_not_negative
 
-__all__ = ["check_at_least", "check_counts", "check_strengths", "class_names"]
+__all__ = ["check_at_least", "check_counts", "check_strengths", "make_class_names"]
 
 LARGEST_STRENGTH = 5.0  # larger ones make the exponentials of normal numbers inaccurate
 
@@ -38,6 +38,6 @@ def check_strengths(**strengths: Any) -> tuple[float, ...]:
     return tuple(numbers.values())
 
 
-def class_names(kind: str, n_classes: int) -> NDArray[np.str_]:
+def make_class_names(kind: str, n_classes: int) -> NDArray[np.str_]:
     """Return a name per class: the kind and the index of the class."""
     return np.array([f"{kind} {c}" for c in range(n_classes)])

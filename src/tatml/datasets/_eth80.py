@@ -13,7 +13,7 @@ from .._validation import check_count
 from ._archive import ExpectedArray, read_archive
 from ._folder import (
     DatasetLayout,
-    Found,
+    FoundDataset,
     check_complete,
     find_dataset,
     make_common_members,
@@ -198,7 +198,7 @@ def read_eth80(
 
 
 def _read_compact(
-    layout: DatasetLayout, found: Found, size: int, masks: bool, allow_incomplete: bool
+    layout: DatasetLayout, found: FoundDataset, size: int, masks: bool, allow_incomplete: bool
 ) -> tuple[NDArray[np.intp], dict[str, NDArray]]:
     side = layout.compact_shape[0]
     if size != side:
@@ -225,7 +225,7 @@ def _read_compact(
 
 
 def _read_distributed(
-    layout: DatasetLayout, found: Found, size: int, masks: bool
+    layout: DatasetLayout, found: FoundDataset, size: int, masks: bool
 ) -> dict[str, NDArray]:
     image_module = pillow_image()
     n_samples = len(found.files)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "FOLDER_VARIABLE",
-    "Found",
+    "FoundDataset",
     "DatasetLayout",
     "check_complete",
     "find_dataset",
@@ -72,7 +72,7 @@ class DatasetLayout:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDataset:
     """The place where a dataset was found: a compact file, or the files of some samples.
 
     Attributes
@@ -90,13 +90,13 @@ class Found:
     files: tuple[tuple[str, ...], ...] = ()
 
 
-def find_dataset(layout: DatasetLayout, folder: Any) -> Found:
+def find_dataset(layout: DatasetLayout, folder: Any) -> FoundDataset:
     """Return the compact file if there is one, otherwise the images as distributed."""
     root = _data_folder(layout, folder)
     for relative in (layout.archive, os.path.join(layout.name, layout.archive)):
         path = _locate(layout, root, relative)
         if os.path.isfile(path):
-            return Found(path)
+            return FoundDataset(path)
     for prefix in (layout.name, ""):
         found = _find_images(layout, root, prefix)
         if found.files:
@@ -144,7 +144,7 @@ def match_keys(layout: DatasetLayout, keys: NDArray[np.integer]) -> NDArray[np.i
     return rows
 
 
-def make_common_members(layout: DatasetLayout, text: str, found: Found) -> dict[str, Any]:
+def make_common_members(layout: DatasetLayout, text: str, found: FoundDataset) -> dict[str, Any]:
     """Return the members that every dataset has."""
     return {
         "target_names": np.array(layout.class_names),
@@ -199,14 +199,14 @@ def _locate(layout: DatasetLayout, root: str, relative: str) -> str:
     return real
 
 
-def _find_images(layout: DatasetLayout, root: str, prefix: str) -> Found:
+def _find_images(layout: DatasetLayout, root: str, prefix: str) -> FoundDataset:
     rows, present = [], []
     for row, names in enumerate(layout.files):
         paths = tuple(_locate(layout, root, os.path.join(prefix, name)) for name in names)
         if all(map(os.path.isfile, paths)):
             rows.append(row)
             present.append(paths)
-    return Found(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
+    return FoundDataset(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
 
 
 def _format_names(names: list[str]) -> str:

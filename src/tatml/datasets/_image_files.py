@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._archive import ExpectedArray, read_archive
-from ._folder import DatasetLayout, Found, check_complete, find_dataset, naming_file
+from ._folder import DatasetLayout, FoundDataset, check_complete, find_dataset, naming_file
 
 __all__ = [
     "COLOUR_PNG",
@@ -102,7 +102,7 @@ def _open(content: bytes, kind: ImageKind) -> Any:
 
 def load_grey_images(
     layout: DatasetLayout, folder: Any, kind: ImageKind, allow_incomplete: bool
-) -> tuple[Found, NDArray[np.intp], NDArray[np.uint8]]:
+) -> tuple[FoundDataset, NDArray[np.intp], NDArray[np.uint8]]:
     """Return where the images were found, which samples of the layout they are, and the images."""
     found = find_dataset(layout, folder)
     if found.rows is None:

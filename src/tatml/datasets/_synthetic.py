@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 from .._array import symmetrised
 from .._svec import svec_size
 from .._validation import check_positive, check_random
-from ._arguments import check_at_least, check_counts, check_strengths, class_names
+from ._arguments import check_at_least, check_counts, check_strengths, make_class_names
 
 __all__ = ["make_filter_bank", "make_spd_classes"]
 
@@ -108,7 +108,7 @@ def make_spd_classes(
     return Bunch(
         matrices=matrices,
         target=target,
-        target_names=class_names("class", n_classes),
+        target_names=make_class_names("class", n_classes),
         log_centres=_symmetric_matrices(centres, n_dim),
         nuisance_directions=_symmetric_matrices(directions, n_dim),
         DESCR=SPD_DESCR,
@@ -221,7 +221,7 @@ def make_filter_bank(
     return Bunch(
         signals=signals,
         target=target,
-        target_names=class_names("class", n_classes),
+        target_names=make_class_names("class", n_classes),
         patterns=patterns,
         bands=edges,
         sfreq=sfreq,

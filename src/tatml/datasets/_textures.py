@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
 from .._validation import check_random
-from ._arguments import check_at_least, check_counts, check_strengths, class_names
+from ._arguments import check_at_least, check_counts, check_strengths, make_class_names
 
 __all__ = ["load_digits_images", "make_textures"]
 
@@ -125,7 +125,7 @@ def make_textures(
     return Bunch(
         images=images,
         target=target,
-        target_names=class_names("texture", n_classes),
+        target_names=make_class_names("texture", n_classes),
         DESCR=DESCR,
     )
 

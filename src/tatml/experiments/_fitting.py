@@ -20,7 +20,7 @@ __all__ = [
     "MatchedPCA",
     "ThresholdSearch",
     "chosen_parameters",
-    "embed",
+    "embed_samples",
     "fit_in_training_half",
     "learner_of",
     "matched_size",
@@ -116,7 +116,7 @@ def fit_in_training_half(
     return estimator.fit(X, y, **parameters)
 
 
-def embed(fitted: Any, X: Blocks) -> NDArray[np.float64]:
+def embed_samples(fitted: Any, X: Blocks) -> NDArray[np.float64]:
     """Map samples to vectors whose Euclidean distance is the learnt distance."""
     if hasattr(fitted, "param_grid"):
         return fitted.best_estimator_[:-1].transform(X)

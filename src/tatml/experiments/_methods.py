@@ -23,10 +23,10 @@ from ..features import Vectorize
 from ._fitting import MatchedPCA, ThresholdSearch
 from ._settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
 
-__all__ = ["METHODS", "Form", "Kind", "Method", "fixed_configuration"]
+__all__ = ["METHODS", "InputForm", "MethodKind", "Method", "fixed_configuration"]
 
-Kind = Literal["paper", "fixed", "beyond", "exploratory"]
-Form = Literal["matrices", "vectors"]
+MethodKind = Literal["paper", "fixed", "beyond", "exploratory"]
+InputForm = Literal["matrices", "vectors"]
 
 FOLDS, NEIGHBOURS = PROTOCOL.folds, PROTOCOL.neighbours
 PAPER_PAIRS: dict[str, Any] = {
@@ -81,9 +81,9 @@ class Method:
 
     name: str
     title: str
-    kind: Kind
+    kind: MethodKind
     build: Callable[[int], Any]
-    form: Form
+    form: InputForm
     about: str
     own_threshold: bool = False
     classifier: bool = False

@@ -21,7 +21,7 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from .._estimators.metric import row_distances
 from .._estimators.thresholds import calibrated_threshold, equal_error_rate
-from ._fitting import chosen_parameters, embed, fit_in_training_half, learner_of
+from ._fitting import chosen_parameters, embed_samples, fit_in_training_half, learner_of
 from ._methods import Method
 from ._samples import DatasetSamples
 from ._settings import PROTOCOL
@@ -29,7 +29,7 @@ from ._settings import PROTOCOL
 __all__ = [
     "choose_and_fit",
     "describe_fit",
-    "evaluate",
+    "score_test_half",
     "held_out_pairs",
     "run_once",
     "seed_of",
@@ -97,13 +97,13 @@ def choose_and_fit(method: Method, training: DatasetSamples, seed: int) -> Any:
         )
 
 
-def evaluate(
+def score_test_half(
     method: Method, fitted: Any, training: DatasetSamples, test: DatasetSamples, seed: int
 ) -> dict[str, float | None]:
     """Return the accuracy in per cent on the test half, and the verification of its pairs."""
     if method.classifier:
         return {"accuracy": 100 * float(np.mean(fitted.predict(test.X) == test.y))}
-    known, wanted = embed(fitted, training.X), embed(fitted, test.X)
+    known, wanted = embed_samples(fitted, training.X), embed_samples(fitted, test.X)
     knn = KNeighborsClassifier(PROTOCOL.neighbours).fit(known, training.y)
     scores = {"accuracy": 100 * knn.score(wanted, test.y)}
     calibration = held_out_pairs(training.y, training.groups, seed)
@@ -153,7 +153,7 @@ def run_once(method: Method, samples: DatasetSamples, seeds: dict[str, int]) -> 
     start = perf_counter()
     fitted = choose_and_fit(method, training, seeds["fit"])
     seconds = perf_counter() - start
-    scores = evaluate(method, fitted, training, samples.take(test), seeds["score"])
+    scores = score_test_half(method, fitted, training, samples.take(test), seeds["score"])
     return {
         **dict.fromkeys(("auc", "eer", "balanced_learnt", "balanced_calibrated")),
         **scores,
@@ -178,7 +178,7 @@ def describe_fit(fitted: Any, training: DatasetSamples) -> dict[str, Any]:
         "n_pairs": None if pairs is None else len(pairs),
     }
     if pairs is not None:
-        distances = row_distances(embed(fitted, training.X), pairs)
+        distances = row_distances(embed_samples(fitted, training.X), pairs)
         described["median_squared"] = float(np.median(distances**2))
     return described
 

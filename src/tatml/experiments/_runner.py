@@ -20,7 +20,7 @@ from .._validation import check_count
 from ._methods import METHODS
 from ._progress import Progress
 from ._protocol import run_once
-from ._samples import Folder, data_digest, extract_features, has_folder, read_samples
+from ._samples import Folder, data_digest, extract_features, has_folder, read_features
 from ._settings import DATASETS, PROTOCOL, QUICK_DATASETS, Dataset, features_of
 from ._store import Record, Store, current_records, read_records
 from ._tasks import EXPERIMENTS, Task, choose_names, make_tasks
@@ -146,7 +146,7 @@ def _run_tasks(
         say.start(store.path, [done[i["key"]] for i in identities if i["key"] in done])
         paths = _extract_all([task for task, _ in todo], data, out / "features", jobs, say)
         environment = collect_versions()
-        for number, result in _results(todo, paths, jobs):
+        for number, result in _iterate_results(todo, paths, jobs):
             record = _record(todo[number][1], result, environment)
             store.append(record)
             done[record["key"]] = record
@@ -179,7 +179,7 @@ def _extract_all(
     return paths
 
 
-def _results(
+def _iterate_results(
     todo: list[tuple[Task, Record]], paths: Mapping[str, Path], jobs: int
 ) -> Iterator[tuple[int, Record]]:
     """Yield the number and result of each task, in the order in which they are done."""
@@ -216,7 +216,7 @@ def _execute(number: int, task: Task, path: Path, parent: int) -> tuple[int, Rec
     _end_with(parent)
     with threadpool_limits(1):  # the same rounding, and the same numbers, on any machine's cores
         try:
-            samples = read_samples(task.dataset, task.features, path)
+            samples = read_features(task.dataset, task.features, path)
             return number, run_once(task.make_method(), samples, task.seeds())
         except Exception as error:
             text = "".join(traceback.format_exception(error, limit=-3))

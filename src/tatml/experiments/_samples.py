@@ -31,7 +31,7 @@ __all__ = [
     "extract_features",
     "has_folder",
     "load_images",
-    "read_samples",
+    "read_features",
 ]
 
 
@@ -123,17 +123,17 @@ def _blocks_of(dataset: Dataset, images: NDArray, jobs: int) -> list[NDArray[np.
 
 
 @lru_cache(maxsize=4)
-def _read(path: str) -> dict[str, NDArray]:
+def _read_arrays(path: str) -> dict[str, NDArray]:
     with np.load(path, allow_pickle=False) as file:
         return dict(file)
 
 
-def read_samples(dataset: Dataset, features: str, path: str | Path) -> DatasetSamples:
+def read_features(dataset: Dataset, features: str, path: str | Path) -> DatasetSamples:
     """Read a file of `extract_features` as one feature type.
 
     The objects are known to a split by object only: a random half ignores them, as in the paper.
     """
-    stored = _read(os.fspath(path))
+    stored = _read_arrays(os.fspath(path))
     blocks = Blocks(*(stored[f"block{m}"] for m in dict(dataset.features)[features]))
     groups = stored["groups"] if dataset.split == "objects" else None
     return DatasetSamples(blocks, stored["y"], groups)

@@ -18,10 +18,10 @@ from ._settings import PAPER_WEIGHTS, PROTOCOL, SENSITIVITY
 
 __all__ = ["sensitivity_method", "sensitivity_settings"]
 
-Setting = dict[str, Any]
+StudySetting = dict[str, Any]
 
 
-def sensitivity_settings(quick: bool = False) -> list[tuple[str, Setting]]:
+def sensitivity_settings(quick: bool = False) -> list[tuple[str, StudySetting]]:
     """Return (method, setting) for all points of the study.
 
     Examples
@@ -30,17 +30,17 @@ def sensitivity_settings(quick: bool = False) -> list[tuple[str, Setting]]:
     >>> sum(setting["study"] == "grid" for _, setting in points)
     12
     """
-    return [*_paper_settings(), *_decades(quick)]
+    return [*_paper_settings(), *_decade_settings(quick)]
 
 
-def _paper_settings() -> Iterator[tuple[str, Setting]]:
+def _paper_settings() -> Iterator[tuple[str, StudySetting]]:
     for c0, mu0 in product(SENSITIVITY.c0, SENSITIVITY.mu0):
         yield "tatml", {"study": "grid", "c0": c0, "mu0": mu0}
     for b0 in SENSITIVITY.b0:
         yield "maz", {"study": "threshold", "b0": b0}
 
 
-def _decades(quick: bool) -> Iterator[tuple[str, Setting]]:
+def _decade_settings(quick: bool) -> Iterator[tuple[str, StudySetting]]:
     decades = SENSITIVITY.quick_decades if quick else SENSITIVITY.decades
     n_pairs = SENSITIVITY.quick_n_pairs if quick else SENSITIVITY.n_pairs
     moves = [
@@ -57,7 +57,7 @@ def _decades(quick: bool) -> Iterator[tuple[str, Setting]]:
             yield method, {"study": "decades", "moves": name, name: value}
 
 
-def sensitivity_method(name: str, setting: Setting) -> Method:
+def sensitivity_method(name: str, setting: StudySetting) -> Method:
     """Return TATML or Maz with a setting; everything else is as in the paper."""
     known = METHODS[name]
 
@@ -71,7 +71,7 @@ def sensitivity_method(name: str, setting: Setting) -> Method:
     return Method(name, known.title, known.kind, build, known.form, known.about, own_threshold=True)
 
 
-def _options(name: str, setting: Setting) -> dict[str, Any]:
+def _options(name: str, setting: StudySetting) -> dict[str, Any]:
     options = dict(PAPER) | {"C": setting.get("C", PAPER["C"])}
     options["n_pairs_per_class"] = setting.get("n_pairs", PAPER["n_pairs_per_class"])
     if name == "maz":  # b0 is squared, and γ_s γ_d = 1: see theory (T)

@@ -47,12 +47,12 @@ __all__ = [
     "compare_with_printed",
     "deviation",
     "mark_column",
-    "mean",
+    "mean_score",
     "p_value",
 ]
 
 
-def mean(scores: Mapping[int, float]) -> float:
+def mean_score(scores: Mapping[int, float]) -> float:
     """Return the mean over the repeats, NaN if there are none."""
     return float(np.mean(list(scores.values()))) if scores else nan
 
@@ -168,11 +168,11 @@ def compare(first: Scores, second: Scores | float, digits: int = DIGITS) -> Diff
     if isinstance(second, float | int):
         if not first:
             return None
-        return Difference(mean(first), second, p_value(first, second), digits)
+        return Difference(mean_score(first), second, p_value(first, second), digits)
     ours, theirs = on_same_halves(first, second)
     if not ours:
         return None
-    return Difference(mean(ours), mean(theirs), p_value(ours, theirs), digits)
+    return Difference(mean_score(ours), mean_score(theirs), p_value(ours, theirs), digits)
 
 
 class Mark(Enum):
@@ -196,10 +196,10 @@ def mark_column(column: Mapping[Key, Scores], digits: int = DIGITS) -> dict[Key,
     ['HIGHEST', 'APART', 'UNDECIDED']
     """
     most = max((len(scores) for scores in column.values()), default=0)
-    able = {key: round(mean(s), digits) for key, s in column.items() if s and len(s) == most}
+    able = {key: round(mean_score(s), digits) for key, s in column.items() if s and len(s) == most}
     if not able:
         return dict.fromkeys(column, Mark.APART)
-    leader = max(able, key=lambda key: mean(column[key]))
+    leader = max(able, key=lambda key: mean_score(column[key]))
     marks = {}
     for key, scores in column.items():
         if able.get(key) == able[leader]:

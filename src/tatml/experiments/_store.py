@@ -105,13 +105,13 @@ def _is_mapping(value: Any) -> bool:
     return hasattr(value, "items")
 
 
-Check = tuple[Callable[[Any], bool], str]
-TEXT: Check = _is_text, "text"
-NUMBER: Check = _is_number, "a number"
-MAPPING: Check = _is_mapping, "names and values"
+FieldCheck = tuple[Callable[[Any], bool], str]
+TEXT: FieldCheck = _is_text, "text"
+NUMBER: FieldCheck = _is_number, "a number"
+MAPPING: FieldCheck = _is_mapping, "names and values"
 
 # The fields that the tables and the page read from every record.
-FIELDS: dict[str, Check] = {
+FIELDS: dict[str, FieldCheck] = {
     **dict.fromkeys(
         ("key", "experiment", "dataset", "split", "features", "method", "data_digest", "digest"),
         TEXT,
@@ -125,7 +125,7 @@ FIELDS: dict[str, Check] = {
 FAILED_FIELDS = {"error": TEXT}
 DONE_FIELDS = {"accuracy": NUMBER, "seconds": NUMBER}
 # What the setting of a sensitivity study contains besides the name of the study.
-STUDY_FIELDS: dict[str, dict[str, Check]] = {
+STUDY_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "grid": {"c0": NUMBER, "mu0": NUMBER},
     "threshold": {"b0": NUMBER},
     "decades": {"moves": TEXT},
@@ -147,7 +147,7 @@ def _check_fields(record: Record, place: str) -> None:
             _check(setting, {setting["moves"]: NUMBER}, f"{place}, setting")
 
 
-def _check(record: Record, fields: dict[str, Check], place: str) -> None:
+def _check(record: Record, fields: dict[str, FieldCheck], place: str) -> None:
     for name, (is_valid, kind) in fields.items():
         if name not in record:
             raise ValueError(f"{place}: expected a field {name!r}, got none")
@@ -268,14 +268,14 @@ def current_records(records: Iterable[Record], experiment: str) -> list[Record]:
     done = [r for r in records if r["experiment"] == experiment and not r.get("error")]
     data = {_place(r): r["data_digest"] for r in done}
     done = [r for r in done if r["data_digest"] == data[_place(r)]]
-    method = {_row(r): r["digest"] for r in done}
-    last = {r["key"]: r for r in done if r["digest"] == method[_row(r)]}
+    method = {_row_of(r): r["digest"] for r in done}
+    last = {r["key"]: r for r in done if r["digest"] == method[_row_of(r)]}
     return sorted(last.values(), key=lambda r: r["repeat"])
 
 
 def failed_records(records: Iterable[Record], experiment: str) -> list[Record]:
     """Return the last record of each run that failed and has not succeeded since."""
-    last = {(*_row(r), r["repeat"]): r for r in records if r["experiment"] == experiment}
+    last = {(*_row_of(r), r["repeat"]): r for r in records if r["experiment"] == experiment}
     return [record for record in last.values() if record.get("error")]
 
 
@@ -283,6 +283,6 @@ def _place(record: Record) -> tuple:
     return record["dataset"], record["split"]
 
 
-def _row(record: Record) -> tuple:
+def _row_of(record: Record) -> tuple:
     setting = json.dumps(record["setting"], sort_keys=True)
     return *_place(record), record["features"], record["method"], setting

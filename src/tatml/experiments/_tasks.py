@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from ._methods import METHODS, QUICK_METHODS, Method
 from ._protocol import seed_of
 from ._samples import data_digest, digest_of
-from ._sensitivity import Setting, sensitivity_method, sensitivity_settings
+from ._sensitivity import StudySetting, sensitivity_method, sensitivity_settings
 from ._settings import (
     DATASETS,
     PROTOCOL,
@@ -26,12 +26,8 @@ __all__ = ["EXPERIMENTS", "Task", "choose_names", "make_tasks"]
 
 Experiment = Literal["table1", "sensitivity"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
-CHANGES_NUMBERS = (
-    "neighbours",
-    "folds",
-    "verification_pairs",
-    "seed",
-)  # fields of PROTOCOL on which the results of a run depend
+# The fields of PROTOCOL on which the results of a run depend.
+CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Task:
     features: str
     method: str
     repeat: int
-    setting: Setting = field(default_factory=dict, hash=False)
+    setting: StudySetting = field(default_factory=dict, hash=False)
 
     def make_method(self) -> Method:
         """Return the method, with the setting of the task if it has one."""

@@ -112,7 +112,7 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
         self
         """
         named = self._check_transformers()
-        fitted = self._parallel(delayed(_fit)(transformer, X, y) for _, transformer in named)
+        fitted = self._parallel(delayed(_fit_copy)(transformer, X, y) for _, transformer in named)
         self.transformers_ = _with_names(named, fitted)
         return self
 
@@ -190,7 +190,7 @@ class _Passthrough(MatrixTransformer):
         return X
 
 
-def _fit(transformer: Any, X: Any, y: Any) -> Any:
+def _fit_copy(transformer: Any, X: Any, y: Any) -> Any:
     return _copy(transformer).fit(X, y)
 
 

@@ -42,16 +42,20 @@ def compute_descriptors(
     d = recipe.n_features
     blocks: list[Floats] = [np.empty((n_images, d, d)) for _ in range(recipe.n_blocks)]
     spare: list[Workspace] = []  # at the end, one workspace per thread
-    tasks = [(plan, images, blocks, spare) for plan in plans for images in _split(plan, n_threads)]
+    tasks = [
+        (plan, images, blocks, spare) for plan in plans for images in _split_images(plan, n_threads)
+    ]
     n_done = 0
-    for (_, images, *_), _ in zip(tasks, _run(_write_covariances, tasks, n_threads), strict=True):
+    for (_, images, *_), _ in zip(
+        tasks, _run_in_threads(_write_covariances, tasks, n_threads), strict=True
+    ):
         n_done += len(images)
         if report is not None:
             report(n_done, n_images)
     return blocks
 
 
-def _run(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator[Any]:
+def _run_in_threads(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator[Any]:
     """Yield the result of the function for each task, in order."""
     if n_threads == 1:
         yield from (function(*task) for task in tasks)
@@ -63,7 +67,7 @@ def _run(function: Callable, tasks: Sequence[tuple], n_threads: int) -> Iterator
         pool.shutdown(cancel_futures=True)
 
 
-def _split(plan: Plan, n_threads: int) -> Iterator[range]:
+def _split_images(plan: Plan, n_threads: int) -> Iterator[range]:
     """Yield ranges of images for the threads, in whole multiples of a chunk."""
     n_images, step = len(plan.group.samples), max(1, plan.images_at_once)
     length = min(-(-n_images // (n_threads * TASKS_PER_THREAD)), LONGEST_TASK)
@@ -84,7 +88,7 @@ def _write_covariances(
     workspace = spare.pop() if spare else Workspace()
     moments = _moments(plan, images, workspace)
     spare.append(workspace)
-    _check_counts(plan, moments.count, samples)
+    _check_pixel_counts(plan, moments.count, samples)
     covariance = estimate(moments, recipe.shrinkage)[..., plan.order, :][..., plan.order]
     add_diagonal(covariance, recipe.diagonal, recipe.diagonal_relative)
     for block, matrices in zip(out, covariance, strict=True):
@@ -218,7 +222,7 @@ class _Chunk:
         return level.resampler(masks, top, bottom, out, self.workspace) > 0.5
 
 
-def _check_counts(plan: Plan, count: Floats, samples: NDArray[np.intp]) -> None:
+def _check_pixel_counts(plan: Plan, count: Floats, samples: NDArray[np.intp]) -> None:
     """Raise an error if a mask leaves too few pixels in a region."""
     d = plan.recipe.n_features
     if np.min(count) > d:

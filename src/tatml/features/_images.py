@@ -157,7 +157,7 @@ class CovarianceDescriptor(MatrixTransformer):
             The estimator itself.
         """
         recipe = self._recipe()
-        for group in read_images(X, None, _check_range(self.pixel_range)):
+        for group in read_images(X, None, _check_pixel_range(self.pixel_range)):
             make_plan(group, recipe)
         self.pixel_feature_names_ = tuple(feature.name for feature in recipe.features)
         self.block_names_ = _block_names(recipe)
@@ -186,7 +186,7 @@ class CovarianceDescriptor(MatrixTransformer):
             Blocks of such arrays if there are several scales or regions.
         """
         recipe, n_threads = self._recipe(), effective_n_jobs(check_jobs("n_jobs", self.n_jobs))
-        groups = read_images(X, masks, _check_range(self.pixel_range))
+        groups = read_images(X, masks, _check_pixel_range(self.pixel_range))
         plans = [make_plan(group, recipe, n_threads) for group in groups]
         blocks = compute_descriptors(plans, n_threads, _print_progress if self.verbose else None)
         if recipe.diagonal == 0 or recipe.diagonal_relative:
@@ -261,7 +261,7 @@ def _check_regions(regions: Any) -> tuple[int, int]:
     return check_count("regions", n_rows), check_count("regions", n_columns)
 
 
-def _check_range(pixel_range: Any) -> tuple[float, float] | None:
+def _check_pixel_range(pixel_range: Any) -> tuple[float, float] | None:
     if pixel_range is None:
         return None
     low, high = check_two("pixel_range", pixel_range, "None or two numbers (low, high)")

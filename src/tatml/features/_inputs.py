@@ -16,7 +16,7 @@ from .._data.arrays import as_real_array
 from .._data.blocks import Blocks, as_blocks
 from .._validation import as_list
 
-Form = Literal["vectors", "matrices", "blocks"]
+SampleForm = Literal["vectors", "matrices", "blocks"]
 
 # ---- Samples that are vectors, matrices or Blocks ----
 
@@ -35,13 +35,13 @@ class MatrixTransformer(TransformerMixin, BaseEstimator):
         return tags
 
 
-def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Form]:
+def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
     """Convert X to Blocks, and return them with the form of X.
 
     The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
     If `reset`, the estimator stores the shapes; otherwise they are compared with the stored ones.
     """
-    form: Form = "blocks"
+    form: SampleForm = "blocks"
     if not isinstance(X, Blocks):
         X = _as_array(X)
         form = "vectors" if X.ndim < 3 else "matrices"
@@ -55,7 +55,7 @@ def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Form]:
     return blocks, form
 
 
-def write_samples(arrays: Sequence[NDArray[np.floating]], form: Form) -> Blocks | NDArray:
+def write_samples(arrays: Sequence[NDArray[np.floating]], form: SampleForm) -> Blocks | NDArray:
     """Return the arrays of the blocks in one of the forms of `read_samples`."""
     if form == "blocks":
         return Blocks(*arrays)
@@ -68,7 +68,7 @@ def _as_array(X: Any) -> Any:
     return X if hasattr(X, "shape") and hasattr(X, "ndim") else as_real_array(X, "X")
 
 
-def _keep_shapes(estimator: Any, blocks: Blocks, form: Form) -> None:
+def _keep_shapes(estimator: Any, blocks: Blocks, form: SampleForm) -> None:
     estimator.block_shapes_in_ = blocks.block_shapes
     estimator.n_features_in_ = blocks.shape[1]
     if form != "vectors":  # an earlier fit may have seen named columns

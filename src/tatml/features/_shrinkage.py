@@ -36,7 +36,7 @@ Floats = NDArray[np.floating]
 
 ESTIMATED: tuple[Estimated, ...] = get_args(Estimated)
 BLOCK_POINTS = 512  # points per matrix product, few enough to stay in the cache
-CANCELLED = 1e-3  # ratio variance / mean² below which the mean is subtracted from the points first
+CANCELLED_BELOW = 1e-3  # ratio variance / mean² below which the points are centred first
 
 
 def check_shrinkage(value: Any, name: str = "shrinkage") -> Shrinkage:
@@ -146,7 +146,7 @@ class Moments:
     @property
     def cancelled(self) -> NDArray[np.bool_]:
         """Which sets have a mean so large that cancellation makes the scatter imprecise."""
-        bound = CANCELLED * self.count[..., None] * self.mean**2
+        bound = CANCELLED_BELOW * self.count[..., None] * self.mean**2
         return ~np.all(_diagonal(self.scatter) >= bound, axis=-1)
 
 
@@ -221,12 +221,12 @@ def _ratio(above: Floats, below: Floats, otherwise: float) -> Floats:
     return np.where(below > 0, np.clip(above / safe, 0.0, 1.0), otherwise)
 
 
-def _trace(matrices: Floats) -> Floats:
+def _traces(matrices: Floats) -> Floats:
     return np.trace(matrices, axis1=-2, axis2=-1)
 
 
 def _mean_variance(covariance: Floats) -> Floats:
-    return _trace(covariance) / covariance.shape[-1]
+    return _traces(covariance) / covariance.shape[-1]
 
 
 def _diagonal(matrices: Floats) -> Floats:

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.blocks import Blocks
-from .._threads import SMALL, _threadpools
+from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_not_negative, check_positive
 from ._inputs import MatrixTransformer, as_trials
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
@@ -209,7 +209,7 @@ def map_trials(
     def write_chunk(sections: Floats, result: Floats, rows: slice) -> None:
         result[rows] = function(trials[rows], sections)
 
-    with _threadpools().limit(limits=1 if n_channels <= SMALL else None):
+    with _threadpools().limit(limits=1 if n_channels <= SMALL_MATRIX else None):
         Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(write_chunk)(sections, result, slice(start, start + step))
             for sections, result in zip(filters, results, strict=True)

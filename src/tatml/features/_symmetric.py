@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import symmetrised
-from .._threads import SMALL, _threadpools
+from .._threads import SMALL_MATRIX, _threadpools
 
 __all__ = ["check_square", "Chunking", "check_symmetric", "is_symmetric", "map_eigenvalues"]
 
@@ -64,7 +64,7 @@ def map_eigenvalues(
                 raise _not_posdef(array, block, chunking)
             mapped = function(values)
             if gives_posdef:
-                _check_range(mapped.astype(array.dtype), values, block, rows.start)
+                _check_representable(mapped.astype(array.dtype), values, block, rows.start)
             half = (vectors * (0.5 * mapped)[:, None]) @ vectors.mT
             np.add(half, half.mT, out=result[rows], casting="same_kind")  # exactly symmetric
 
@@ -80,7 +80,8 @@ def is_symmetric(array: Floats) -> NDArray[np.bool_]:
     tolerance = np.sqrt(np.finfo(array.dtype).eps)
     with np.errstate(over="ignore"):
         parts = [
-            _asymmetry(array[rows]) <= tolerance * _largest(array[rows]) for rows in _split(array)
+            _asymmetry(array[rows]) <= tolerance * _largest(array[rows])
+            for rows in _split_samples(array)
         ]
     return np.concatenate(parts)
 
@@ -111,7 +112,9 @@ def check_square(shape: tuple[int, int], block: int) -> None:
         )
 
 
-def _split(array: Floats, n_threads: int = 1, chunking: Chunking = DEFAULT_CHUNKING) -> list[slice]:
+def _split_samples(
+    array: Floats, n_threads: int = 1, chunking: Chunking = DEFAULT_CHUNKING
+) -> list[slice]:
     """Return slices of the samples: several per thread, unless there are few samples."""
     n_samples, n, _ = array.shape
     step = min(chunking.entries // n**2, max(chunking.few_samples, -(-n_samples // n_threads)))
@@ -124,10 +127,10 @@ def _for_each_chunk(task: Callable[[slice], None], array: Floats, chunking: Chun
     The BLAS itself benefits from threads only if the matrices are large.
     """
     n_samples, n, _ = array.shape
-    in_threads = chunking.threaded_rows <= n <= SMALL and n_samples > chunking.few_samples
+    in_threads = chunking.threaded_rows <= n <= SMALL_MATRIX and n_samples > chunking.few_samples
     n_threads = _blas_threads() if in_threads else 1
-    chunks = _split(array, n_threads, chunking)
-    with _threadpools().limit(limits=1 if n <= SMALL else None):
+    chunks = _split_samples(array, n_threads, chunking)
+    with _threadpools().limit(limits=1 if n <= SMALL_MATRIX else None):
         if n_threads == 1:
             for rows in chunks:
                 task(rows)
@@ -169,7 +172,7 @@ def _not_posdef(array: Floats, block: int, chunking: Chunking) -> ValueError:
     values = np.concatenate(
         [
             np.linalg.eigvalsh(symmetrised(array[rows].astype(float)))
-            for rows in _split(array, chunking=chunking)
+            for rows in _split_samples(array, chunking=chunking)
         ]
     )
     bad = np.flatnonzero(~_is_posdef(values, array.dtype))
@@ -182,7 +185,7 @@ def _not_posdef(array: Floats, block: int, chunking: Chunking) -> ValueError:
     )
 
 
-def _check_range(mapped: Floats, values: Floats, block: int, start: int) -> None:
+def _check_representable(mapped: Floats, values: Floats, block: int, start: int) -> None:
     held = np.all((mapped > 0) & np.isfinite(mapped), axis=1)
     if not np.all(held):
         row = int(np.argmin(held))

@@ -16,14 +16,14 @@ from .._standings import (
     compare_with_printed,
     deviation,
     mark_column,
-    mean,
+    mean_score,
 )
 from .._store import Record
 from .elements import make_table, mark_text
 
 __all__ = ["comparison_section", "printed_section"]
 
-FEATURES = tuple(name for name, _ in SCALES)
+PRINTED_FEATURES = tuple(name for name, _ in SCALES)
 CellScores = Mapping[Cell, Mapping[str, Scores]]
 
 
@@ -45,7 +45,7 @@ def printed_section(records: list[Record], datasets: Iterable[Dataset]) -> str:
 def _printed_table(dataset: Dataset, scores: CellScores) -> str:
     name = dataset.dataset
     rows = {method: [method_title(method)] for method in PRINTED[name]}
-    for features in FEATURES:
+    for features in PRINTED_FEATURES:
         cell = Cell(name, "halves", features)
         column = {m: own for m, own in scores.get(cell, {}).items() if m in rows}
         marks = mark_column(column)
@@ -53,14 +53,14 @@ def _printed_table(dataset: Dataset, scores: CellScores) -> str:
             row.append(
                 _beside(column.get(method), printed_numbers(cell)[method], marks.get(method))
             )
-    return f"### {dataset.title}\n\n" + make_table(["", *FEATURES], rows.values())
+    return f"### {dataset.title}\n\n" + make_table(["", *PRINTED_FEATURES], rows.values())
 
 
 def _beside(scores: Scores | None, printed: float, mark: Mark | None) -> str:
     if scores is None or mark is None:
         return f"– ({printed:.2f})"
-    text = mark_text(format_spread(mean(scores), deviation(scores)), mark)
-    return f"{text} ({printed:.2f}; {format_number(mean(scores) - printed, signed=True)})"
+    text = mark_text(format_spread(mean_score(scores), deviation(scores)), mark)
+    return f"{text} ({printed:.2f}; {format_number(mean_score(scores) - printed, signed=True)})"
 
 
 def _not_reached(scores: CellScores) -> str:

@@ -20,11 +20,11 @@ def make_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     | x | 1 |
     """
     rule = ["---", *["---:"] * (len(header) - 1)]
-    lines = [_row(header), "|" + "|".join(rule) + "|", *(_row(row) for row in rows)]
+    lines = [_table_row(header), "|" + "|".join(rule) + "|", *(_table_row(row) for row in rows)]
     return "\n".join(lines)
 
 
-def _row(cells: Sequence[str]) -> str:
+def _table_row(cells: Sequence[str]) -> str:
     escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
     return "| " + " | ".join(escaped) + " |"
 

@@ -8,7 +8,7 @@ from math import isnan
 from .._cells import Scores, method_title
 from .._format import format_number, format_spread
 from .._settings import PRINTED_SENSITIVITY, SENSITIVITY
-from .._standings import Mark, deviation, mark_column, mean, p_value
+from .._standings import Mark, deviation, mark_column, mean_score, p_value
 from .._store import Record, current_records
 from .elements import make_table, mark_text
 
@@ -54,9 +54,9 @@ def _place_parts(place: str, records: list[Record]) -> list[str]:
     return [
         f"On {place}. Accuracy of 3-NN in per cent, mean ± standard deviation over "
         f"{len({r['repeat'] for r in records})} repeats.",
-        _grid(by_study["grid"]),
+        _grid_tables(by_study["grid"]),
         _thresholds(by_study["threshold"]),
-        _decades(by_study["decades"]),
+        _decade_tables(by_study["decades"]),
     ]
 
 
@@ -73,10 +73,10 @@ def _scores(records: Iterable[Record], quantity: str = "accuracy") -> Scores:
 
 
 def _marked(scores: Scores, mark: Mark) -> str:
-    return mark_text(format_spread(mean(scores), deviation(scores), STUDY_DIGITS), mark)
+    return mark_text(format_spread(mean_score(scores), deviation(scores), STUDY_DIGITS), mark)
 
 
-def _grid(records: list[Record]) -> str:
+def _grid_tables(records: list[Record]) -> str:
     """Return the paper's 3 × 4 settings of TATML."""
     if not records:
         return ""
@@ -92,7 +92,7 @@ def _grid(records: list[Record]) -> str:
         ]
         for c0 in SENSITIVITY.c0
     ]
-    means = [mean(s) for s in scores.values()]
+    means = [mean_score(s) for s in scores.values()]
     text = (
         "## TATML: the paper's grid of c0 and μ0\n\nc by cross-validation in each. **Bold**: the "
         "highest, and all that are shown with the same digits; °: not significantly different from "
@@ -109,12 +109,12 @@ def _thresholds(records: list[Record]) -> str:
         return ""
     scores = {b0: _scores(group) for (b0,), group in _by(records, "b0").items()}
     marks = mark_column(scores, STUDY_DIGITS)
-    best = max(scores, key=lambda b0: (marks[b0] is Mark.HIGHEST, mean(scores[b0])))
+    best = max(scores, key=lambda b0: (marks[b0] is Mark.HIGHEST, mean_score(scores[b0])))
     rows = []
     for b0, values in scores.items():
         highest = marks[b0] is Mark.HIGHEST
         p = "" if highest else _p_text(p_value(scores[best], values))
-        loss = format_number(mean(values) - mean(scores[best]), signed=True)
+        loss = format_number(mean_score(values) - mean_score(scores[best]), signed=True)
         rows.append([f"({b0 / 2:g}, {2 * b0:g})", _marked(values, marks[b0]), loss, p])
     text = (
         "## Maz: four fixed thresholds\n\nc by cross-validation in each; marks as above. The "
@@ -129,7 +129,7 @@ def _p_text(p: float) -> str:
     return "too few repeats to say" if isnan(p) else f"{p:.3f}"
 
 
-def _decades(records: list[Record]) -> str:
+def _decade_tables(records: list[Record]) -> str:
     if not records:
         return ""
     parts = [
@@ -150,16 +150,16 @@ TITLES = {"c0": "c0", "mu0": "μ0", "b0": "b0", "C": "c", "n_pairs": "pairs per 
 def _curve(method: str, moves: str, records: list[Record]) -> str:
     rows = []
     for (value,), group in _by(records, moves).items():
-        accuracy, b0 = _scores(group), mean(_scores(group, "b0"))
+        accuracy, b0 = _scores(group), mean_score(_scores(group, "b0"))
         share = {
             r["repeat"]: r["b0"] / r["median_squared"]
             for r in group
             if r.get("b0") is not None and r.get("median_squared")
         }
-        row = [f"{value:g}", format_spread(mean(accuracy), deviation(accuracy))]
-        row += ["–" if isnan(b0) else f"{b0:.3g}", format_number(mean(share), 3)]
-        row.append(format_number(mean(_scores(group, "auc")), 3))
-        rows.append([*row, format_number(mean(_scores(group, "balanced_learnt")), 1)])
+        row = [f"{value:g}", format_spread(mean_score(accuracy), deviation(accuracy))]
+        row += ["–" if isnan(b0) else f"{b0:.3g}", format_number(mean_score(share), 3)]
+        row.append(format_number(mean_score(_scores(group, "auc")), 3))
+        rows.append([*row, format_number(mean_score(_scores(group, "balanced_learnt")), 1)])
     title = TITLES.get(moves, moves)
     header = [title, "accuracy", "b0", "b0 / median", "AUC", "balanced"]
     return f"### {method_title(method)}: {title}\n\n" + make_table(header, rows)

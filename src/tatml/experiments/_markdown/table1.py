@@ -8,7 +8,7 @@ from .._cells import Cell, Scores, in_order, method_title, scores_by_cell
 from .._format import format_number, format_spread
 from .._methods import METHODS
 from .._settings import DATASETS, Dataset, features_of
-from .._standings import deviation, mark_column, mean
+from .._standings import deviation, mark_column, mean_score
 from .._store import Record, current_records, failed_records
 from .comparison import comparison_section, printed_section
 from .elements import make_table, mark_text
@@ -98,7 +98,7 @@ def _accuracy_table(dataset: Dataset, records: list[Record]) -> str:
         own = scores[cell].get(method)
         if own is None:
             return "–"
-        return mark_text(format_spread(mean(own), deviation(own)), marks[cell][method])
+        return mark_text(format_spread(mean_score(own), deviation(own)), marks[cell][method])
 
     return _method_table(dataset, scores, show)
 
@@ -127,7 +127,7 @@ def _verification_table(dataset: Dataset, records: list[Record]) -> str:
     def show(cell: Cell, method: str) -> str:
         if method not in scores["auc"][cell]:
             return "–"
-        means = {q: mean(found.get(cell, {}).get(method, {})) for q, found in scores.items()}
+        means = {q: mean_score(found.get(cell, {}).get(method, {})) for q, found in scores.items()}
         return " / ".join(format_number(value, digits[q]) for q, value in means.items())
 
     return _method_table(dataset, scores["auc"], show)

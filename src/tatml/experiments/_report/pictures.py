@@ -23,7 +23,7 @@ from ..._data.atomic_files import written_atomically
 from ..._estimators.metric import row_distances
 from ...plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
 from .._cells import BASELINE, FIXED
-from .._fitting import embed, learner_of
+from .._fitting import embed_samples, learner_of
 from .._methods import METHODS
 from .._protocol import choose_and_fit, held_out_pairs, split_in_halves
 from .._samples import (
@@ -33,7 +33,7 @@ from .._samples import (
     extract_features,
     has_folder,
     load_images,
-    read_samples,
+    read_features,
 )
 from .._settings import FEATURE_TITLES, PROTOCOL, Dataset, features_of
 from .._tasks import Task
@@ -82,7 +82,7 @@ class FittedMethod:
 
     def embeddings(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return training and test samples as vectors whose distances are the learnt ones."""
-        return embed(self.fitted, self.training.X), embed(self.fitted, self.test.X)
+        return embed_samples(self.fitted, self.training.X), embed_samples(self.fitted, self.test.X)
 
 
 def draw_pictures(
@@ -147,7 +147,7 @@ def _pictures_of(dataset: Dataset, folder: Path, data: Folder, cache: Path) -> l
     found = _read_list(listed)
     if found:
         return found
-    samples = read_samples(dataset, task.features, extract_features(dataset, data, cache))
+    samples = read_features(dataset, task.features, extract_features(dataset, data, cache))
     learnt, plain, paper = (fit_method(task, name, samples) for name in (FIXED, BASELINE, "tatml"))
     images = load_images(dataset, data).images
     pictures = [
@@ -191,7 +191,7 @@ def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours
     return name
 
 
-def new_figure(
+def make_subplots(
     height: float, n_rows: int, n_columns: int = 1
 ) -> tuple[Figure, NDArray[np.object_]]:
     """Return a figure as wide as a phone, and its axes."""
@@ -208,7 +208,7 @@ def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
     rates: list[float] = []
 
     def make_figure() -> Figure:
-        figure, axes = new_figure(3.8, 1)
+        figure, axes = make_subplots(3.8, 1)
         shown = PairDistanceDisplay.from_predictions(
             distances,
             labels,
@@ -241,7 +241,7 @@ def draw_convergence(folder: Path, stem: str, fit: FittedMethod) -> Picture:
     result = learner_of(fit.fitted).result_
 
     def make_figure() -> Figure:
-        figure, axes = new_figure(7.2, 3)
+        figure, axes = make_subplots(7.2, 3)
         ConvergenceDisplay.from_result(
             result, axes=list(axes[:, 0]), name=f"{fit.title}: objective"
         )
@@ -304,7 +304,7 @@ def draw_contact_sheet(
     train_rows, test_rows = learnt.rows
 
     def make_figure() -> Figure:
-        figure, axes = new_figure(0.65 * len(queries) + 0.3, len(queries), 2 * NEIGHBOURS + 1)
+        figure, axes = make_subplots(0.65 * len(queries) + 0.3, len(queries), 2 * NEIGHBOURS + 1)
         for row, query in zip(axes, queries, strict=True):
             show_image(row[0], images[test_rows[query]])
             for place, near in enumerate(np.concatenate([near[query] for near in found])):

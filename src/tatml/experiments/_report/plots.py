@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...plotting import _pyplot
 from .._cells import FIXED, Cell, Scores, cell_of, method_title, printed_numbers
 from .._format import format_number
-from .._standings import deviation, mean
+from .._standings import deviation, mean_score
 from .._store import Record
 from .html import HtmlFigure, data_uri
 from .results import Results, as_number, word_of
@@ -78,7 +78,7 @@ def accuracy_figures(results: Results, cells: Iterable[Cell]) -> list[HtmlFigure
 
 def _accuracy(scores: dict[str, Scores], cell: Cell) -> HtmlFigure:
     paper = printed_numbers(cell)
-    means = {method: mean(own) for method, own in scores.items()}
+    means = {method: mean_score(own) for method, own in scores.items()}
     methods = sorted(scores, key=means.__getitem__)
     figure, (ax,) = new_figure(0.9 + 0.24 * len(methods))
     for place, method in enumerate(methods):

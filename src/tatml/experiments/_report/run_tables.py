@@ -16,7 +16,7 @@ __all__ = ["count_runs", "failure_table", "run_table", "time_table"]
 
 def run_table(results: Results) -> HtmlTable:
     """Return every run with the parameters that it chose and the time that it took."""
-    rows = [_run(record) for record in results.records]
+    rows = [_run_row(record) for record in results.records]
     titles = ("Repeat", "Accuracy", "b0", "Threshold", "Duality gap", "Seconds", "Pairs", "Seed")
     return HtmlTable(
         "runs",
@@ -32,7 +32,7 @@ def run_table(results: Results) -> HtmlTable:
     )
 
 
-def _run(record: Record) -> list[Value]:
+def _run_row(record: Record) -> list[Value]:
     words: dict[bool | None, str] = {True: "yes", False: "no"}
     converged = words.get(record.get("converged"), "–")
     chosen = {**record["setting"], **(record.get("params") or {})}

@@ -18,7 +18,7 @@ from .._cells import (
 from .._format import format_number
 from .._markdown.sensitivity import STUDY_DIGITS
 from .._settings import PRINTED_SENSITIVITY
-from .._standings import Mark, compare, deviation, mark_column, mean
+from .._standings import Mark, compare, deviation, mark_column, mean_score
 from .._store import Record
 from .html import Column, HtmlTable, Value
 from .results import Results, as_number, word_of
@@ -27,11 +27,11 @@ from .values import (
     accuracy_value,
     compact,
     difference_value,
-    marked,
     method_value,
     place_values,
     plain_value,
     rows_of_fixed,
+    with_mark,
 )
 
 __all__ = [
@@ -86,13 +86,13 @@ def comparison_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
         marks, printed = mark_column(column), printed_numbers(cell)
         for method, scores in column.items():
             methods.append(method)
-            text = marked(format_number(mean(scores)), marks[method])
+            text = with_mark(format_number(mean_score(scores)), marks[method])
             paper = printed.get(method)
             lead = None if method == FIXED else compare(column.get(FIXED, {}), scores)
             rows.append(
                 [
                     *place_values(cell, method),
-                    Value(text, mean(scores), best=marks[method] is Mark.HIGHEST),
+                    Value(text, mean_score(scores), best=marks[method] is Mark.HIGHEST),
                     Value(format_number(deviation(scores)), deviation(scores)),
                     Value(str(len(scores)), len(scores)),
                     Value(format_number(paper), as_number(paper)),
@@ -124,8 +124,8 @@ def object_table(results: Results) -> HtmlTable | None:
         for method, scores in column.items():
             methods.append(method)
             lead = None if method == BASELINE else compare(scores, column.get(BASELINE, {}))
-            seen = mean(halves.get(method, {}))
-            loss = mean(scores) - seen
+            seen = mean_score(halves.get(method, {}))
+            loss = mean_score(scores) - seen
             rows.append(
                 [
                     *place_values(cell, method)[:3],

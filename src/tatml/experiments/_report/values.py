@@ -12,7 +12,7 @@ from .._cells import FIXED, Cell, Scores, dataset_title, method_title
 from .._format import DIGITS, format_spread
 from .._methods import METHODS
 from .._settings import FEATURE_TITLES
-from .._standings import Difference, Mark, deviation, mean
+from .._standings import Difference, Mark, deviation, mean_score
 from .html import Column, Tone, Value
 from .results import as_number
 
@@ -21,7 +21,7 @@ __all__ = [
     "accuracy_value",
     "compact",
     "difference_value",
-    "marked",
+    "with_mark",
     "method_value",
     "place_values",
     "plain_value",
@@ -53,11 +53,11 @@ def method_value(method: str) -> Value:
 
 def accuracy_value(scores: Scores, mark: Mark, note: str = "", digits: int = DIGITS) -> Value:
     """Return mean ± standard deviation with its mark."""
-    text = format_spread(mean(scores), deviation(scores), digits)
-    return Value(marked(text, mark), mean(scores), note, best=mark is Mark.HIGHEST)
+    text = format_spread(mean_score(scores), deviation(scores), digits)
+    return Value(with_mark(text, mark), mean_score(scores), note, best=mark is Mark.HIGHEST)
 
 
-def marked(text: str, mark: Mark) -> str:
+def with_mark(text: str, mark: Mark) -> str:
     """Append ° to a text that is undecided; `Value.best` makes the highest bold."""
     return f"{text} °" if mark is Mark.UNDECIDED else text
 
