@@ -1,4 +1,4 @@
-"""Labelled mutations of good arrays: what the fuzzer does to samples, pairs, labels and weights.
+"""Labelled mutations of good arrays: samples, pairs, labels and weights.
 
 A mutation is a function of a random generator and a good value. Its key is its label.
 """

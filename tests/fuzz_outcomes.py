@@ -1,4 +1,4 @@
-"""How a call ended, and what is wrong with that: errors, warnings, side effects and results."""
+"""How a call ended, and complaints about it: errors, warnings, side effects and results."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _foreign(warning: warnings.WarningMessage) -> bool:
 
 
 def wrong_error(error: BaseException, names: Iterable[str]) -> list[str]:
-    """What is wrong with an error: its type, or that it names none of these parameters."""
+    """Return the fault of an error: a wrong type, or none of these parameters named."""
     if isinstance(error, NotFittedError):
         return []
     message = str(error)
@@ -234,7 +234,7 @@ def _changes(case: Case, before: dict[str, Any], refused: bool) -> list[str]:
 
 
 def _wrong_value(case: Case, value: Any, judge: Judge | None) -> list[str]:
-    """What is wrong with what came back."""
+    """Return the faults of a returned value."""
     method = case.target.rpartition(".")[2]
     if case.target == "learn_metric":
         complaints = wrong_result(value)
@@ -259,7 +259,7 @@ def _wrong_value(case: Case, value: Any, judge: Judge | None) -> list[str]:
 
 
 def wrong_result(result: Any) -> list[str]:
-    """What is wrong with a Result by itself."""
+    """Return the faults of a Result by itself."""
     complaints = []
     for m, L in enumerate(result.L):
         L = np.asarray(L, dtype=float)

@@ -1,4 +1,4 @@
-"""Good calls of `learn_metric`, of every fit and of every method: what fuzzer and table change."""
+"""Good calls of `learn_metric`, of every fit and of every method, for fuzzer and table."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def kill_and_resume(runner, folder, repeats, kills, seed=0):
 
 
 def run_undisturbed(folder, repeats):
-    """The same experiment in this process."""
+    """Run the experiment in this process, without a kill."""
     return run(
         methods=["euc"],
         datasets=["textures"],

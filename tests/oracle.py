@@ -67,7 +67,7 @@ class Problem:
         return self.prior or [np.eye(array.shape[1]) for array in self.arrays]
 
     def learn(self, **options):
-        """What `learn_metric` says, without its warning."""
+        """Return the result of `learn_metric`, without its warning."""
         names = ["weights", "C", "c0", "mu0", "margin", "prior", "tol"]
         settings = {} if self.max_iter is None else {"max_iter": self.max_iter}
         solver = tatml.Newton(**settings)
@@ -195,7 +195,7 @@ def _random_prior(rng, shapes, square):
 
 
 def _random_spd(rng, n):
-    """With a condition of up to 1e6, and symmetric to the last bit."""
+    """Draw a matrix with a condition of up to 1e6, symmetric to the last bit."""
     Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
     matrix = (Q * 10.0 ** rng.uniform(-3, 3, size=n)) @ Q.T
     return (matrix + matrix.T) / 2
@@ -438,7 +438,7 @@ class _Dual:
         return total
 
     def hessian(self, W, V):
-        """Of −g where W = V = P⁻¹: positive definite."""
+        """Compute the Hessian of −g, positive definite; W = V = P⁻¹."""
         B = self.curvature(W, V) + np.outer(self.gamma, self.gamma) * self.softness
         B = np.outer(self.y, self.y) * B
         B[np.diag_indices_from(B)] += 1 / self.c
@@ -571,7 +571,7 @@ class _InteriorPoint:
         raise ArithmeticError("the interior-point method is stuck")
 
     def aims(self, sigma):
-        """Of αv and W P, and how much of the residuals to keep."""
+        """Return the targets of αv and W P, and the share of the residuals to keep."""
         n, product = sum(map(len, self.W)), sum(map(_inner, self.W, self.P))
         mean = (self.alpha.dot(self.v) + max(0, product - n)) / (len(self.v) + n)
         return sigma * mean, max(_number(1), sigma * mean), sigma
@@ -600,7 +600,7 @@ class _InteriorPoint:
 
     @cached_property
     def linearised(self):
-        """What all directions from here share."""
+        """Return the part that all directions from this point share."""
         inverses = [_inverse(L) for L in self.factors]
         B = self.dual.hessian(self.W, inverses)
         B[np.diag_indices_from(B)] += self.v / self.alpha
@@ -636,7 +636,7 @@ def judge(problem, result):
 
 
 def broken_promises(problem, result, value, lower, upper):
-    """The same, with F(L) and the bounds of min F known."""
+    """Return the promises that a result breaks, given F(L) and bounds of min F."""
     excess = value - upper
     goal = problem.tol * max(1.0, abs(result.primal))
     slack = 1e-9 * max(1, abs(value)) + (0 if result.converged else result.gap)
@@ -682,7 +682,7 @@ def factors_of_W(result):
 
 
 def examine(seed, baseline=False):
-    """One line about a seed: what was claimed, and what is true."""
+    """Return one line about a seed: the claims of the result, and the truth."""
     problem = random_problem(seed)
     line = {"seed": seed, "regime": problem.regime, "solver": problem.solver, "tol": problem.tol}
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The refusals: what is given, to whom, and the error that must come.
+"""The refusals: the bad value, the functions that get it, and the expected error.
 
 A refusal is one bad value, or a few that are bad together, in a call that is good otherwise
 (`good_calls`). It applies to every target that its patterns match and that has all the names. The

@@ -389,7 +389,7 @@ def test_more_pairs_than_are_listed(train, model, capsys, monkeypatch):
     fit = TATML.fit
 
     def fit_without_a_list(self, *arguments, **options):
-        """As for millions of pairs."""
+        """Fit without a list of the pairs, as for millions of pairs."""
         fit(self, *arguments, **options)
         self.pairs_ = self.similar_ = self.pair_weights_ = None
         return self

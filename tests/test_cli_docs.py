@@ -25,7 +25,7 @@ def sessions():
 
 
 def without_numbers(line):
-    """Numbers to the last digit are another machine's matter, and the time is its own."""
+    """Remove numbers, whose last digits depend on the machine, and times."""
     return re.sub(r" +", " ", NUMBER.sub("N", line))
 
 

@@ -126,7 +126,7 @@ def test_the_default_folder_is_not_that_of_the_published_records(called):
     ("options", "expected"),
     [
         (["--data", "nowhere"], "--data: expected the folder of the data, got no folder nowhere"),
-        (["--datasets", "eth80"], "eth80 expects the folder of the data: name it with --data"),
+        (["--datasets", "eth80"], "expected the folder of the data for eth80, got none; name it"),
         (["--datasets", "eht80"], "got 'eht80'; did you mean 'eth80'?"),
         (["--quick", "--datasets", "eth80"], "(with --quick), got 'eth80'"),
         (["--methods", "tamtl"], "got 'tamtl'; did you mean 'tatml'?"),

@@ -40,7 +40,7 @@ class FullDisk:
 
 
 def error_line(capsys):
-    """What the command says at the end; nothing is said of a traceback."""
+    """Return the last line that the command prints; it prints no traceback."""
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err
     line = printed.err.splitlines()[-1]

@@ -55,7 +55,7 @@ def function_case(function, **arguments):
 
 
 def complaints(function, **arguments):
-    """What the fuzzer says of a function in the place of a library's."""
+    """Return the complaints of the fuzzer about a function in place of the library's."""
     outcome = run_case(function_case(function, **arguments), seconds=0.2)
     assert outcome.kind == "failed"
     return "; ".join(outcome.complaints)

@@ -151,7 +151,7 @@ def test_a_result_starts_another_and_the_callback_stops():
 
 
 def peak_memory(directory, n_samples, n_pairs, max_memory):
-    """Of a fit with samples and pairs on disk; NumPy reports its arrays, not mapped files."""
+    """Return the peak memory of a fit on disk; NumPy reports its arrays, not mapped files."""
     rng = np.random.default_rng(0)
     X = mapped(directory / "X", rng.normal(size=(n_samples, 12)))
     index = rng.integers(n_samples, size=(n_pairs, 2))

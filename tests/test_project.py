@@ -202,7 +202,7 @@ def test_every_other_module_is_private_by_name():
 
 
 def undocumented(name):
-    """What lacks a docstring or an example in a public object, by name."""
+    """Return the names in a public object that lack a docstring or an example."""
     module, _, own = name.rpartition(".")
     public = getattr(importlib.import_module(module), own)
     if "Examples\n--------\n>>> " not in (inspect.getdoc(public) or ""):

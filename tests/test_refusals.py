@@ -1,4 +1,4 @@
-"""What is refused: by whom, by which error, in which words, and that nothing changes."""
+"""Bad input is refused with the expected type and message, and changes nothing."""
 
 import re
 import warnings

@@ -33,7 +33,7 @@ EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 
 def both(case, seed=0):
-    """The same point of the problem in memory and in shards."""
+    """Return one point of the problem in memory and in shards."""
     W, b0 = random_point(case, seed)
     problems = case.problem(), sharded(case)
     return [problem.at(factors_of(problem, W), b0) for problem in problems]

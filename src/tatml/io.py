@@ -77,7 +77,7 @@ NODE_TYPES: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A fitted estimator and what was saved with it.
+    """A fitted estimator and the metadata that were saved with it.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
 def write_model(
     estimator: Any, path: Path, metadata: dict | None = None, overwrite: bool = True
 ) -> Model:
-    """Save a fitted estimator like `save_model`, and return what was saved."""
+    """Save a fitted estimator like `save_model`, and return the saved model."""
     skops = _import_skops()
     if type(estimator) not in ESTIMATORS.values():
         raise TypeError(
@@ -213,7 +213,7 @@ def _fitted_names(estimator: Any) -> list[str]:
 
 
 def load_model(path: str | os.PathLike, *, max_bytes: int = MAX_BYTES) -> Model:
-    """Load what `save_model` has saved, or an estimator saved by ``skops.io.dump``.
+    """Load a model saved by `save_model`, or an estimator saved by ``skops.io.dump``.
 
     A file that names other types than those of a model is refused before anything is created, and
     so is a file that is too large; then all parameters and fitted attributes are checked. A warning

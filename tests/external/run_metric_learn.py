@@ -39,7 +39,7 @@ WORDING = {
 
 
 class Failure(NamedTuple):
-    """A failure that is meant: what it must say, and why it is right."""
+    """An expected failure: the message that it must have, and why it is right."""
 
     says: str
     reason: str
@@ -141,7 +141,7 @@ def classify(test, published, without_wording):
 
 
 def describe(test, published, without_wording):
-    """What went wrong, in a few lines."""
+    """Describe the failure in a few lines."""
     if published["outcome"] == "passed":
         return f"{test}\n    passes: take it off the list of failures"
     shown = without_wording if function_of(test) in WORDING else published

@@ -235,7 +235,7 @@ def _learn_from_labels(estimator: Any, data: InputData) -> None:
 
 
 def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
-    """Return what a fit has learnt and how it ended."""
+    """Return the numbers that a fit has learnt, and its status."""
     pairs = estimator.pairs_ if data.pairs is None else data.pairs
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
@@ -368,7 +368,7 @@ def _write_arrays(out: Path, arrays: dict[str, NDArray], overwrite: bool) -> Non
 
 
 def _data_text(data: InputData) -> str:
-    """Return what the data are, in words."""
+    """Describe the data in words."""
     text = str(data.path)
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"

@@ -203,7 +203,7 @@ def _read_text(path: Path) -> str:
 
 
 def _reader_message(path: Path, line: int, error: csv.Error) -> str:
-    """Return a message about what the csv module cannot read."""
+    """Return the message for an error of the csv module."""
     where, limit = f"{path}, line {line}", csv.field_size_limit()
     if "field limit" in str(error):
         return (

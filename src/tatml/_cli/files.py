@@ -143,7 +143,9 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> InputData:
                 f"{table.place('') + 1}; if it holds row numbers, leave it out with --drop ''"
             )
     if not names:
-        raise ValueError(f"{path}: expected columns of numbers besides {quoted(table.names)}")
+        raise ValueError(
+            f"{path}: expected columns of numbers besides {quoted(table.names)}, got none"
+        )
     return InputData(
         path,
         X=table.read_numbers(names),

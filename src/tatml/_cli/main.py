@@ -257,8 +257,8 @@ def _add_reproduce(commands: Commands) -> None:
         default="tatml-results",
         help="folder of the results (default: tatml-results)",
     )
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all in the table")
-    parser.add_argument("--features", nargs="+", metavar="NAME", help="default: all in the table")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="methods (default: all)")
+    parser.add_argument("--features", nargs="+", metavar="NAME", help="features (default: all)")
     parser.add_argument(
         "--repeats",
         type=_count,
@@ -269,7 +269,7 @@ def _add_reproduce(commands: Commands) -> None:
         "--jobs", type=_count, default=1, metavar="N", help="number of processes (default: 1)"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a small form on embedded data: about one minute"
+        "--quick", action="store_true", help="small version on embedded data: about one minute"
     )
     parser.add_argument(
         "--no-pictures",
@@ -293,7 +293,7 @@ def _add_neighbours(parser: argparse.ArgumentParser) -> None:
 def _add_columns(parser: argparse.ArgumentParser, pairs: bool = True) -> None:
     if pairs:
         parser.add_argument(
-            "--pairs", metavar="PAIRS", help="CSV file of pairs of the samples in DATA"
+            "--pairs", metavar="PAIRS", help="CSV file of index pairs into the samples of DATA"
         )
     parser.add_argument("--target", metavar="COLUMN", help="column of the classes")
     parser.add_argument(
@@ -311,11 +311,13 @@ def _add_columns(parser: argparse.ArgumentParser, pairs: bool = True) -> None:
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--random-state", type=_seed, default=0, metavar="SEED", help="default: 0")
+    parser.add_argument(
+        "--random-state", type=_seed, default=0, metavar="SEED", help="random seed (default: 0)"
+    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
 
 def _add_force(parser: argparse.ArgumentParser) -> None:

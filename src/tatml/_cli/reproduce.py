@@ -48,7 +48,9 @@ def reproduce(options: Namespace) -> None:
     tables, report, problem = _write_results(options.out, drawn, data)
     path = Path(options.out) / "results.jsonl"
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected the records, got removed during the run")
+        raise FileNotFoundError(
+            f"{path}: expected the records, got no file; it was removed during the run"
+        )
     made = sum(record["key"] not in found for record in records)
     print(f"Records: {path} ({made} made now, {len(records) - made} found)")
     for table in tables:
@@ -60,7 +62,7 @@ def reproduce(options: Namespace) -> None:
 def _write_results(
     out: str, datasets: list[Dataset], data: str | None
 ) -> tuple[list[Path], Path, Exception | None]:
-    """Write tables and report, draw pictures; return the paths and what failed in drawing."""
+    """Write tables, report and pictures; return the paths, and the error of drawing or None."""
     from .. import experiments
     from ..experiments._report.page import write_report
 
@@ -116,8 +118,8 @@ def _checked_datasets(
     missing = [name for name in given or () if not declared[name].embedded and data is None]
     if missing:
         raise ValueError(
-            f"--datasets: {missing[0]} expects the folder of the data: name it with --data or in "
-            f"{FOLDER_VARIABLE}; docs/datasets.md says how to lay it out"
+            f"--datasets: expected the folder of the data for {missing[0]}, got none; name it with "
+            f"--data or in {FOLDER_VARIABLE}; docs/datasets.md says how to lay it out"
         )
     return given
 

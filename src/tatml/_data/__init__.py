@@ -1,1 +1,1 @@
-"""Samples and pairs: what a user gives, checked once."""
+"""Samples and pairs as users give them, converted and checked once."""

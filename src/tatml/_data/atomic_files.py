@@ -24,7 +24,7 @@ def checked_output(path: str | os.PathLike, name: str | None = None) -> Path:
     path : str or path
         Where to write.
     name : str, optional
-        What to call the path in an error message; the path itself by default.
+        The name of the path in error messages; the path itself by default.
 
     Raises
     ------

@@ -267,5 +267,8 @@ def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
         return array[rows]
     n_samples = array.shape[0]
     if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
-        raise IndexError(f"Blocks: expected indices below n_samples = {n_samples}")
+        raise IndexError(
+            f"Blocks: expected indices below n_samples = {n_samples}, got {rows.min()} to "
+            f"{rows.max()}"
+        )
     return namespace(array).take(array, asarray(rows % max(n_samples, 1), like=array), axis=0)

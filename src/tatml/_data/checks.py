@@ -37,7 +37,7 @@ def check_magnitude(blocks: Blocks, name: str) -> None:
     if largest > LARGEST_ENTRY:
         raise ValueError(
             f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
-            f"numbers, got {largest:g}; rescale {name}"
+            f"finite, got {largest:g}; rescale {name}"
         )
 
 
@@ -47,9 +47,9 @@ def check_spread(blocks: Blocks, name: str) -> None:
         spread = float(np.max(np.ptp(array, axis=0)))
         if 0 < spread < LEAST_SPREAD:
             raise ValueError(
-                f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that the "
-                f"squares of differences are numbers, got at most {spread:g} in block {m}; rescale "
-                f"{name}"
+                f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that "
+                f"squared differences do not underflow, got at most {spread:g} in block {m}; "
+                f"rescale {name}"
             )
 
 

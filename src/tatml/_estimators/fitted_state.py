@@ -42,7 +42,7 @@ from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
 
-# Attributes beside the parameters and the fitted attributes: what set_output has chosen.
+# Attributes besides parameters and fitted attributes: the container chosen by set_output.
 HIDDEN = {"_sklearn_output_config"}
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 
@@ -357,5 +357,5 @@ def _check_search(estimator: Any) -> None:
 def _check_equal(name: str, found: Any, expected: Any) -> None:
     if found != expected:
         raise ValueError(
-            f"{name}: expected {shown(expected)} by the other attributes, got {shown(found)}"
+            f"{name}: expected {shown(expected)} as in the other attributes, got {shown(found)}"
         )

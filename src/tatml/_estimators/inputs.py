@@ -95,7 +95,7 @@ def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> B
 
 
 def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
-    """Return scikit-learn's error about a table with what was expected and given, on one line.
+    """Return scikit-learn's error about a table as one line with the expected and the given.
 
     Its messages stay part of ours, because its tests of estimators look for them.
     """

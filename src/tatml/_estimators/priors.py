@@ -25,7 +25,7 @@ PriorName = Literal[
     "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
 ]
 PRIORS = get_args(PriorName)
-LEAST_WEIGHT = 0.05  # what "discriminant" gives to directions that do not separate the classes
+LEAST_WEIGHT = 0.05  # weight in "discriminant" of directions that separate no classes
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
 LEAST_WITHIN = 1e-6  # least variance within classes for "discriminant", relative to the total

@@ -28,7 +28,7 @@ __all__ = ["has_very_many_pairs", "learn_from_all_pairs"]
 
 
 def has_very_many_pairs(learner: TATML, n_samples: int) -> bool:
-    """Return whether to fit to all pairs in tiles: they are too many, and no list is needed."""
+    """Return whether to sum all pairs in tiles, because a list of them would be too long."""
     if learner.pairs != "all" or learner.n_components is not None:
         return False
     solver = as_solver(learner.solver)

@@ -51,7 +51,7 @@ SCALE_PARAMETERS = ("Cs", "c0", "threshold", "threshold_prior", "threshold_stren
 
 @dataclass(frozen=True)
 class PathSettings:
-    """How precisely, and on how many pairs, the path over C is solved in each fold.
+    """Accuracy, and number of pairs, with which the path over C is solved in each fold.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ INFLATE = 1 + 1e-9  # factor that covers the rounding of the bounds themselves
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proved about a returned point, including rounding errors."""
+    """Proved bounds at a returned point, which include rounding errors."""
 
     primal: float
     """F as computed; `dual` accounts for its rounding error."""
@@ -214,7 +214,7 @@ def _certificate(
     moved: float,
     prior_error: float,
 ) -> Certificate:
-    """Add up the terms; B are the whitened factors up to `moved`, rotated like the scatter."""
+    """Add up the terms; B are the whitened factors with error `moved`, rotated like the scatter."""
     u = unit_roundoff(B[0])
     size = sqrt(sum(float(namespace(factor).sum(factor * factor)) for factor in B))
     error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)

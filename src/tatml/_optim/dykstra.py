@@ -33,7 +33,7 @@ from .result import Result, Status
 __all__ = ["ORDERS", "PROJECTIONS", "solve_dykstra"]
 
 CHUNK_BYTES = 2**20  # size of a chunk of differences, which fits into the cache
-FEWEST_PROJECTIONS = 32  # projections between two certificates, which cost about as much
+FEWEST_PROJECTIONS = 32  # least number between two certificates, each of which costs about as much
 STALLED = 8 * np.finfo(float).eps  # a smaller relative change of α counts as no change
 # Certificates in a row without a change of α before the solver stops. It is not 1, because an epoch
 # of pairs drawn with replacement misses a given pair with probability 1/e.

@@ -26,8 +26,8 @@ __all__ = [
 
 Direction = tuple[list[Array], float]
 
-PAIRS_PER_DIMENSION = 500  # in a sampled Hessian: each step then reduces the gap about 500-fold
-LARGEST_MATRIX = 6_000  # rows: no larger matrix is factorised
+PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
+LARGEST_MATRIX = 6_000  # most rows of a matrix that is factorised
 
 
 class ActivePairs:

@@ -45,14 +45,14 @@ from .result import Result, Status, is_converged
 
 __all__ = ["Start", "solve_newton"]
 
-START_DISTANCE = 1e4  # largest mean distance at the start: too large a W is reduced in few steps
+START_DISTANCE = 1e4  # largest mean distance at the start, or else W0 is scaled down
 CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
 ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
 PATIENCE = 8  # steps without a smaller gap before a damped step is taken
 MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
-MOST_RESCUES = 8  # damped steps for want of progress before the last resort is tried
+MOST_RESCUES = 8  # number of damped steps without progress before the last resort is tried
 ROUNDING_GAP = 1e-14  # a relative gap below this is mostly rounding error
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal

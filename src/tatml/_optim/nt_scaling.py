@@ -13,7 +13,7 @@ from .._array import Array, eye, linalg_errors, namespace, on_gpu
 
 __all__ = ["Scaling"]
 
-LARGE = 64  # rows: from this size on, a Cholesky factorisation is tried before eigenvalues
+LARGE = 64  # number of rows from which a Cholesky factorisation is tried before eigenvalues
 SPREAD = 1e-5  # smallest ratio of two λ that their squares resolve
 
 

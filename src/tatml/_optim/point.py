@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lines", "Point", "Products"]
 
-LARGE = 64  # rows: from this size on, the gap is computed by Cholesky factorisation, much faster
+LARGE = 64  # number of rows from which the gap is computed by Cholesky factorisation
 # A gap below this times eps per row is computed from eigenvalues, which do not cancel.
 ROUNDING = 5e7
 

@@ -15,7 +15,7 @@ __all__ = ["Iterate", "Result", "Status", "is_converged", "metrics_of"]
 
 
 class Status(Enum):
-    """Why a solver stopped; the value is a sentence for people.
+    """The reason why a solver stopped; its value is a sentence that explains it.
 
     Examples
     --------

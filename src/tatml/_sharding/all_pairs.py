@@ -86,7 +86,10 @@ class TileSums(PairSums):
         return self
 
     def reach(self, distances: Array) -> Array:
-        """Return the size of what each distance is computed from: both norms, unless it is tiny."""
+        """Return the magnitude of the numbers that each distance is computed from.
+
+        These are the norms of both samples, or their difference if the distance is tiny.
+        """
         squares = sum(np.einsum("kij,kij->k", block, block) for block in self.features)
         norms = np.sqrt(squares / self.n_blocks)
         size, near = norms[self.first] + norms[self.second], self._distances_and_near[1]

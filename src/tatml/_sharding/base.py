@@ -1,4 +1,4 @@
-"""Shards and executors: some of the pairs each, and who calls a function for every shard.
+"""Shards, each with some of the pairs, and executors, which call a function for every shard.
 
 A shard is loaded, computed on by the code for pairs in memory, and dropped. `ShardedTerm` in
 `term.py` asks an executor for sums over all shards; `per_shard.py` has the functions that are

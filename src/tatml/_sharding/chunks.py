@@ -1,4 +1,4 @@
-"""From what a user gives to a problem in shards: pairs in memory, on disk, in chunks, all pairs.
+"""Build a problem in shards from pairs in memory, on disk or in chunks, or from all pairs.
 
 This is an edge: the code here looks at types and shapes.
 """

@@ -15,7 +15,7 @@ __all__ = ["DeviceExecutor", "array_on"]
 
 
 def array_on(name: str) -> Array:
-    """Return an array on a device of PyTorch, which other arrays are then placed like."""
+    """Return an array on a device of PyTorch; it serves as `like` for other arrays."""
     if not isinstance(name, str):
         raise TypeError(f"device: expected the name of a device or None, got {shown(name)}")
     try:

@@ -176,7 +176,7 @@ def compare(first: Scores, second: Scores | float, digits: int = DIGITS) -> Diff
 
 
 class Mark(Enum):
-    """How an accuracy stands in its column."""
+    """The mark of an accuracy in its column."""
 
     HIGHEST = "bold"
     UNDECIDED = "°"
@@ -211,7 +211,7 @@ def mark_column(column: Mapping[Key, Scores], digits: int = DIGITS) -> dict[Key,
 
 
 class Standing(NamedTuple):
-    """How the fixed configuration does in one cell against a method or a printed number.
+    """The fixed configuration compared with a method or a printed number in one cell.
 
     `rival` is the method that it is compared with, or whose printed number is the highest.
     """

@@ -124,7 +124,7 @@ FIELDS: dict[str, FieldCheck] = {
 # The further fields of a run that failed, and of a run that succeeded.
 FAILED_FIELDS = {"error": TEXT}
 DONE_FIELDS = {"accuracy": NUMBER, "seconds": NUMBER}
-# What the setting of a sensitivity study contains besides the name of the study.
+# The fields of the setting of a sensitivity study, besides the name of the study.
 STUDY_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "grid": {"c0": NUMBER, "mu0": NUMBER},
     "threshold": {"b0": NUMBER},
@@ -220,8 +220,8 @@ class Store:
             found = False
         if not found:
             raise FileNotFoundError(
-                f"{self.path}: expected to stay in place during the run, got removed or replaced; "
-                "the records in it are lost, and the same command runs them again"
+                f"{self.path}: expected a file that stays in place, got one that was removed or "
+                "replaced; the records in it are lost, and the same command runs them again"
             )
 
     def _lock(self) -> None:

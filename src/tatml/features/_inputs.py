@@ -1,4 +1,4 @@
-"""Validate what users pass to transformers. Only this module of the features looks at types."""
+"""Validation of the arguments of transformers. Only this module of the features looks at types."""
 
 from __future__ import annotations
 

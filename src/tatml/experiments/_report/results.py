@@ -31,7 +31,7 @@ def word_of(record: Record, key: str) -> str:
 
 
 class Results:
-    """The records of a folder, sorted by what the page shows.
+    """The records of a folder, grouped as the page shows them.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ PAPER_CELLS = 9  # three data sets with three feature types each in the paper's 
 
 
 def summary_lines(results: Results) -> list[str]:
-    """Return what came out and what is missing, one sentence per line."""
+    """Return the main results and the missing runs, one sentence per line."""
     name = method_title(FIXED)
     fixed = f"{name} is the one configuration that was fixed before any test half was scored."
     lines = [f"{fixed} ° marks differences that are not significant."]
@@ -85,7 +85,7 @@ def describe_reached(results: Results) -> str:
 
 
 def describe_completeness(results: Results, n_printed: int) -> str:
-    """Return what was run, and what was not."""
+    """Describe which runs were made and which are missing."""
     columns = results.scores.values()
     repeats = [len(scores) for column in columns for scores in column.values()] or [0]
     ends = sorted({min(repeats), max(repeats)})
