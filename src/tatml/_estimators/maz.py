@@ -32,7 +32,7 @@ SCALE_PARAMETERS = ("C", "threshold")  # the parameters that scale the objective
 
 
 class Maz(LabelsMixin, MetricMixin, BaseEstimator):
-    """Metric learning with a fixed threshold: the method whose threshold TATML learns.
+    """Metric learning with a fixed threshold: the earlier method that TATML extends.
 
     It solves the problem of `TATML` with b0 fixed. The paper gives this method the best of four
     thresholds, found by exhaustive search. ``threshold="search"`` does the same: it scores each

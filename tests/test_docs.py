@@ -1,0 +1,81 @@
+"""Links, files, tests and modules that the pages name exist."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+FOLDERS = "benchmarks|docs|examples|results|src|tests"
+
+
+def heading_anchors(path):
+    """Return the anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in words}
+
+
+def broken_links(page, text):
+    """Yield the links to files or headings that do not exist."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("http", "mailto")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        if not target.exists() or (anchor and anchor not in heading_anchors(target)):
+            yield link
+
+
+def missing_files(text):
+    """Yield the paths below the root that do not exist."""
+    for path in re.findall(rf"\b(?:{FOLDERS})/[\w/.-]+\.\w+", text):
+        if not (ROOT / path).exists():
+            yield path
+
+
+def missing_tests(text):
+    """Yield the names of tests that no file of tests defines."""
+    sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    known = {path.stem for path in sources}
+    for source in sources.values():
+        known.update(re.findall(r"def (test_\w+)", source))
+    yield from set(re.findall(r"\btest_\w+", text)) - known
+
+
+def missing_names(text):
+    """Yield the dotted names of the package that cannot be imported."""
+    for name in set(re.findall(r"\btatml(?:\.[A-Za-z_]\w*)+", text)):
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            try:
+                found = hasattr(importlib.import_module(module), attribute)
+            except ModuleNotFoundError:
+                found = False
+            if not found:
+                yield name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_what_a_page_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    assert [*broken_links(page, text)] == []
+    assert [*missing_files(text)] == []
+    assert [*missing_tests(text)] == []
+    if page.name != "CHANGELOG.md":  # it names modules that were moved
+        assert [*missing_names(text)] == []
+
+
+def test_what_does_not_exist_is_found():
+    page = ROOT / "docs" / "guide.md"
+    text = "[a](nowhere.md) [b](guide.md#no-such-heading) [c](guide.md#units)"
+    assert [*broken_links(page, text)] == ["nowhere.md", "guide.md#no-such-heading"]
+    assert [*missing_files("see tests/nothing.py and tests/helpers.py")] == ["tests/nothing.py"]
+    assert [*missing_tests("test" + "_nothing_of_this_name, test_docs")] == [
+        "test" + "_nothing_of_this_name"
+    ]
+    assert [*missing_names("tatml.io, tatml.TATML, tatml.saving")] == ["tatml.saving"]
