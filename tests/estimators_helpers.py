@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from sklearn.neighbors import NearestNeighbors
 
 from tatml import Blocks
 
@@ -96,3 +97,16 @@ def refused(model, X, y, message):
         model.fit(X, y)
     assert vars(model).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(model).items())
+
+
+def neighbours_and_predictions(estimator, X, y):
+    """Return the neighbours of every sample, and the prediction for every pair."""
+    embedded = estimator.fit(X, y).transform(X)
+    order = NearestNeighbors(n_neighbors=10).fit(embedded).kneighbors(return_distance=False)
+    return order, estimator.predict_pairs(all_pairs(len(y)), X)
+
+
+def changed_attributes(model, before):
+    """Return the names of the attributes that have changed."""
+    now = vars(model)
+    return {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}

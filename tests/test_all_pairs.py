@@ -1,11 +1,11 @@
 """All pairs as tiles: the sums of the explicit list of all pairs, and the same solution."""
 
-import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 from helpers import SHAPES, largest_difference
+from memory_helpers import peak_memory
 from numpy.testing import assert_allclose
 from sharding_helpers import TIGHT, Sliceable, assert_same, mapped
 from sklearn.exceptions import ConvergenceWarning
@@ -196,19 +196,9 @@ def test_memory_does_not_grow_with_the_pairs():
     rng = np.random.default_rng(0)
     n_samples, limit = 1500, 2**25
     X, labels = rng.normal(size=(n_samples, 4)), rng.integers(5, size=n_samples)
-    tracemalloc.start()
-    try:
-        learn_metric(
-            X,
-            AllPairs(labels),
-            C=1e-6,
-            tol=0.5,
-            solver=Newton(random_state=0),
-            compute=Compute(max_memory=limit),
-        )
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    options = {"C": 1e-6, "tol": 0.5, "solver": Newton(random_state=0)}
+    compute = Compute(max_memory=limit)
+    peak, _ = peak_memory(learn_metric, X, AllPairs(labels), compute=compute, **options)
     n_pairs = n_samples * (n_samples - 1) // 2  # 1.1 million: 9 MB per vector
     assert peak < limit < 4 * 8 * n_pairs
 

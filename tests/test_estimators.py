@@ -12,6 +12,7 @@ from estimators_helpers import (
     balanced_weights,
     best_b0,
     labelled,
+    neighbours_and_predictions,
     squared_distances,
     times,
 )
@@ -21,7 +22,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from tatml import PAPER, TATML, Euclidean, Maz, Newton, learn_metric
@@ -161,13 +162,6 @@ UNITS = {
 }
 
 
-def judged(estimator, X, y):
-    """Return the neighbours of every sample, and the prediction for every pair."""
-    embedded = estimator.fit(X, y).transform(X)
-    order = NearestNeighbors(n_neighbors=10).fit(embedded).kneighbors(return_distance=False)
-    return order, estimator.predict_pairs(all_pairs(len(y)), X)
-
-
 @pytest.mark.parametrize("name", UNITS)
 @pytest.mark.parametrize(
     "estimator",
@@ -177,7 +171,8 @@ def judged(estimator, X, y):
 def test_units_change_neither_neighbours_nor_predictions(estimator, name):
     kind, factors = UNITS[name]
     X, y = labelled(kind)
-    plain, scaled = judged(estimator, X, y), judged(estimator, times(X, *factors), y)
+    plain = neighbours_and_predictions(estimator, X, y)
+    scaled = neighbours_and_predictions(estimator, times(X, *factors), y)
     assert_array_equal(plain[0], scaled[0])
     assert_array_equal(plain[1], scaled[1])
     assert np.unique(plain[1]).tolist() == [-1, 1]
@@ -187,8 +182,8 @@ def test_units_change_only_the_threshold_of_euclidean():
     for kind, factor in (("vectors", 1e3), ("matrices", 1e-3), ("two blocks", 1e3)):
         X, y = labelled(kind)
         estimator = Euclidean(random_state=0)
-        plain, threshold = judged(estimator, X, y), estimator.threshold_
-        scaled = judged(estimator, times(X, factor), y)
+        plain, threshold = neighbours_and_predictions(estimator, X, y), estimator.threshold_
+        scaled = neighbours_and_predictions(estimator, times(X, factor), y)
         assert_array_equal(plain[0], scaled[0])
         assert_array_equal(plain[1], scaled[1])
         assert_allclose(estimator.threshold_, factor * threshold, err_msg=kind)

@@ -1,7 +1,6 @@
 """Covariance descriptors compared with loops over pixels; lists, strips, threads, memory."""
 
 import os
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from images_helpers import (
     gabor_plane,
     transform_in_strips,
 )
+from memory_helpers import peak_memory
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -287,12 +287,7 @@ def test_the_images_are_not_changed():
 
 
 def peak_bytes(descriptor, images):
-    tracemalloc.start()
-    try:
-        descriptor.transform(images)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak_memory(descriptor.transform, images)[0]
 
 
 def test_memory_does_not_grow_with_the_number_of_images():

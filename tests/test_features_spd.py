@@ -1,7 +1,6 @@
 """Logarithms, powers and vectors of symmetric positive definite matrices."""
 
 import re
-import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -10,6 +9,7 @@ import scipy.linalg
 from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_helpers import peak_memory
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -185,10 +185,7 @@ def test_memory_is_the_result_and_little_more(monkeypatch):
     monkeypatch.setattr(_symmetric, "_blas_threads", lambda: 1)
     X = np.broadcast_to(stack(20, 50), (75, 50, 20, 20)).reshape(-1, 20, 20)
     LogEuclidean().transform(X[:10])
-    tracemalloc.start()
-    result = LogEuclidean().transform(X)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak, result = peak_memory(LogEuclidean().transform, X)
     assert result.nbytes == 12_000_000
     assert peak < 1.9 * result.nbytes
 

@@ -13,6 +13,7 @@ from estimators_helpers import (
     balanced_weights,
     best_b0,
     labelled,
+    neighbours_and_predictions,
     refused,
     squared_distances,
     times,
@@ -20,7 +21,6 @@ from estimators_helpers import (
 from helpers import random_spd, symmetric
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm, fractional_matrix_power
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import GMML, Blocks
@@ -163,13 +163,6 @@ def test_the_mean_squared_distance_is_one_in_each_block(kind, strategy, prior):
     assert_allclose(gmml.pair_distance(gmml.pairs_, X), np.sqrt(squared), rtol=1e-9)
 
 
-def judged(estimator, X, y):
-    """Return the neighbours of every sample, and the prediction for every pair."""
-    embedded = estimator.fit(X, y).transform(X)
-    order = NearestNeighbors(n_neighbors=10).fit(embedded).kneighbors(return_distance=False)
-    return order, estimator.predict_pairs(all_pairs(len(y)), X)
-
-
 UNITS = {
     "vectors, identity": ("vectors", "identity", 0.2, [1e3]),
     "features": ("vectors", "auto", 0.5, [np.array([1e-3, 7.0, 1e3, 0.3])]),
@@ -184,7 +177,8 @@ def test_units_change_neither_neighbours_nor_predictions(name):
     kind, prior, t, factors = UNITS[name]
     X, y = labelled(kind)
     model = GMML(t, prior=prior, random_state=0)
-    plain, scaled = judged(model, X, y), judged(model, times(X, *factors), y)
+    plain = neighbours_and_predictions(model, X, y)
+    scaled = neighbours_and_predictions(model, times(X, *factors), y)
     assert_array_equal(plain[0], scaled[0])
     assert_array_equal(plain[1], scaled[1])
     assert np.unique(plain[1]).tolist() == [-1, 1]

@@ -10,12 +10,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from estimators_helpers import (
-    all_pairs,
     arrays_of,
     as_list,
     balanced_weights,
     best_b0,
     labelled,
+    neighbours_and_predictions,
     refused,
     squared_distances,
     times,
@@ -25,7 +25,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import ITML, Dykstra, Newton
@@ -292,13 +291,6 @@ def test_pairs_that_coincide_do_not_make_a_bound_of_zero():
 # Units and threshold
 
 
-def judged(estimator, X, y):
-    """Return the neighbours of every sample, and the prediction for every pair."""
-    embedded = estimator.fit(X, y).transform(X)
-    order = NearestNeighbors(n_neighbors=10).fit(embedded).kneighbors(return_distance=False)
-    return order, estimator.predict_pairs(all_pairs(len(y)), X)
-
-
 @pytest.mark.parametrize(
     ("kind", "factors", "bounds"),
     [
@@ -310,7 +302,8 @@ def judged(estimator, X, y):
 def test_units_change_neither_neighbours_nor_predictions(kind, factors, bounds):
     X, y = labelled(kind)
     model = ITML(bounds=bounds, random_state=0)
-    plain, scaled = judged(model, X, y), judged(model, times(X, *factors), y)
+    plain = neighbours_and_predictions(model, X, y)
+    scaled = neighbours_and_predictions(model, times(X, *factors), y)
     assert_array_equal(plain[0], scaled[0])
     assert_array_equal(plain[1], scaled[1])
     assert np.unique(plain[1]).tolist() == [-1, 1]

@@ -1,11 +1,11 @@
 """The Newton system in bounded memory: tiles of the Gram matrix, and kept svec(A_k)."""
 
-import tracemalloc
 from math import inf
 
 import numpy as np
 import pytest
 from helpers import SHAPES, limited, random_case, random_factors, random_point
+from memory_helpers import peak_memory
 from numpy.testing import assert_allclose
 from test_linear_systems import RTOL, at, explicit_matrix, flat, random_direction
 
@@ -85,12 +85,7 @@ def peak_of_woodbury(n, width, k, **limits):
     sums = pairs_of(n, width, k, **limits)
     few = ActivePairs(sums.take(np.arange(5)), np.ones(5), np.ones(5), 1.0)
     WoodburySystem(few)  # fills the caches
-    tracemalloc.start()
-    try:
-        WoodburySystem(ActivePairs(sums, np.ones(k), np.ones(k), 1.0))
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak_memory(lambda: WoodburySystem(ActivePairs(sums, np.ones(k), np.ones(k), 1.0)))[0]
 
 
 @pytest.mark.parametrize(("n", "width"), [(40, 40), (60, 4)])

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from estimators_helpers import changed_attributes
 from helpers import random_spd
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,12 +121,6 @@ def distance_by_definition(W, u, v):
 
 def as_list(value, n_blocks):
     return [value] if n_blocks == 1 else value
-
-
-def changed(model, before):
-    """Return the names of the attributes that have changed."""
-    now = vars(model)
-    return {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
 
 
 # One distance
@@ -317,7 +312,7 @@ def test_setting_the_threshold_changes_nothing_else(estimator):
     before = dict(vars(model))
     assert model.set_threshold(0.125) is model
     assert model.threshold_ == 0.125
-    assert changed(model, before) == {"threshold_"}
+    assert changed_attributes(model, before) == {"threshold_"}
     for threshold, error in [(-1, ValueError), (np.nan, ValueError), ("1", TypeError)]:
         with pytest.raises(error, match=f"threshold: expected.*got {threshold!r}"):
             model.set_threshold(threshold)

@@ -4,7 +4,6 @@ import os
 import pickle
 import re
 import sys
-import tracemalloc
 import warnings
 from functools import partial
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from helpers import SHAPES, random_case
+from memory_helpers import peak_memory
 from numpy.testing import assert_allclose
 from sharding_helpers import (
     STORES,
@@ -150,7 +150,7 @@ def test_a_result_starts_another_and_the_callback_stops():
 # Memory
 
 
-def peak_memory(directory, n_samples, n_pairs, max_memory):
+def peak_of_fit(directory, n_samples, n_pairs, max_memory):
     """Return the peak memory of a fit on disk; NumPy reports its arrays, not mapped files."""
     rng = np.random.default_rng(0)
     X = mapped(directory / "X", rng.normal(size=(n_samples, 12)))
@@ -158,13 +158,9 @@ def peak_memory(directory, n_samples, n_pairs, max_memory):
     index[:, 1] = (index[:, 0] + 1 + index[:, 1] % (n_samples - 1)) % n_samples
     pairs = mapped(directory / "pairs", index)
     similar = mapped(directory / "similar", rng.random(n_pairs) < 0.5)
-    tracemalloc.start()
-    try:
-        options = {"C": 1 / n_pairs, "tol": 0.5, "solver": Newton(max_iter=2, random_state=0)}
-        learn_metric(X, pairs, similar, compute=Compute(max_memory=max_memory), **options)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    options = {"C": 1 / n_pairs, "tol": 0.5, "solver": Newton(max_iter=2, random_state=0)}
+    compute = Compute(max_memory=max_memory)
+    return peak_memory(learn_metric, X, pairs, similar, compute=compute, **options)[0]
 
 
 @pytest.mark.parametrize("n_samples", [10_000, 20_000], ids=["small samples", "samples in parts"])
@@ -172,9 +168,9 @@ def test_the_peak_is_set_by_the_argument(tmp_path, n_samples):
     limit = WORKSPACE + 2**23
     small = 8 * 12 * n_samples <= SMALL_SHARE * memory_for_shards(limit)
     assert small == (n_samples == 10_000)
-    peak = peak_memory(tmp_path, n_samples, 85_000, limit)
+    peak = peak_of_fit(tmp_path, n_samples, 85_000, limit)
     assert 0.3 * limit < peak < limit
-    assert peak_memory(tmp_path, n_samples, 250_000, limit) < 1.1 * peak
+    assert peak_of_fit(tmp_path, n_samples, 250_000, limit) < 1.1 * peak
 
 
 def test_the_workspace_is_taken_from_the_memory():

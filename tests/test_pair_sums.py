@@ -1,11 +1,11 @@
 """Sums over pairs equal explicit loops, however the pairs are stored and cut into chunks."""
 
-import tracemalloc
 from itertools import product
 
 import numpy as np
 import pytest
 from helpers import SHAPES, limited, random_case, random_factors, random_matrices
+from memory_helpers import peak_memory
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Newton
@@ -312,30 +312,19 @@ def test_on_a_cpu_differences_are_not_held():
     assert sums.held() is sums
 
 
-def peak_of(function):
-    """Return the bytes allocated at most during a call."""
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_rounding_errors_are_bounded_in_chunks():
     rng = np.random.default_rng(0)
     features, factor = [rng.normal(size=(2_000, 5, 8))], [np.eye(8)]
     whole = PairSums(features)
     chunked = PairSums(features, limits=Limits(chunk_bytes=8 * 40 * 100))
     assert_allclose(chunked.rounding(factor), whole.rounding(factor), rtol=1e-14)
-    assert peak_of(lambda: chunked.rounding(factor)) < features[0].nbytes / 2
-    assert peak_of(lambda: whole.rounding(factor)) > features[0].nbytes / 2
+    assert peak_memory(chunked.rounding, factor)[0] < features[0].nbytes / 2
+    assert peak_memory(whole.rounding, factor)[0] > features[0].nbytes / 2
 
 
 def test_no_array_of_all_differences_is_held():
     n_pairs, n, width = 10_000, 10, 40
     case = random_case([(n, width)], n_pairs=n_pairs, n_samples=60, C=1e-3)
-    results = []
-    peak = peak_of(lambda: results.append(case.learn(tol=1e-6)))
-    assert results[0].converged
+    peak, result = peak_memory(case.learn, tol=1e-6)
+    assert result.converged
     assert peak < 0.5 * (8 * n_pairs * n * width)

@@ -1,7 +1,6 @@
 """Pairs drawn from labels: which, how many, and how evenly."""
 
 import math
-import tracemalloc
 from functools import partial
 from itertools import combinations
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from memory_helpers import peak_memory
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.random import sample_without_replacement
 
@@ -184,16 +184,6 @@ def test_as_many_as_documented_where_no_number_is_given():
         assert np.bincount(labels[pairs.index[pairs.similar][:, 0]]).tolist() == [half] * n_classes
         n_dissimilar = int((~pairs.similar).sum())  # a pair may be drawn for both its classes
         assert 0.99 * half * n_classes <= n_dissimilar <= half * n_classes
-
-
-def peak_memory(function):
-    """The bytes that a function holds at most, and what it returns."""
-    tracemalloc.start()
-    try:
-        result = function()
-        return tracemalloc.get_traced_memory()[1], result
-    finally:
-        tracemalloc.stop()
 
 
 def test_many_small_classes_get_their_pairs_in_little_memory():

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from estimators_helpers import changed_attributes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -337,19 +338,13 @@ def model():
     return Euclidean(random_state=0).fit(X, Y)
 
 
-def changed(model, before):
-    """Return the names of the attributes that have changed."""
-    now = vars(model)
-    return {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
-
-
 def test_calibration_sets_the_best_threshold_and_nothing_else(model):
     before = dict(vars(model))
     assert model.calibrate_threshold(INDEX, LABELS, X=X) is model
     distances = np.abs(X[INDEX[:, 0]] - X[INDEX[:, 1]])[:, 0]
     best = max(np.mean(np.where(distances < t, 1, -1) == LABELS) for t in np.arange(0, 12, 0.25))
     assert np.mean(model.predict_pairs(INDEX, X) == LABELS) == best
-    assert changed(model, before) == {"threshold_"}
+    assert changed_attributes(model, before) == {"threshold_"}
 
 
 def test_calibration_takes_weights(model):
@@ -376,4 +371,4 @@ def test_a_failing_calibration_changes_nothing(model, options, message):
     before = dict(vars(model))
     with pytest.raises(ValueError, match=message):
         model.calibrate_threshold(INDEX, **{"y": LABELS} | options, X=X)
-    assert changed(model, before) == set()
+    assert changed_attributes(model, before) == set()
