@@ -138,7 +138,7 @@ def test_the_pace_notes_what_the_last_steps_achieved():
     gaps = [1.0, 1e-4, 0.9e-4, 0.8e-4, 0.9e-4, 0.8e-4]
     seen = []
     for gap in gaps:
-        pace.note(SimpleNamespace(gap=gap, primal=1.0), step)
+        pace.update(SimpleNamespace(gap=gap, primal=1.0), step)
         seen.append((pace.stale, pace.slow, pace.best_gap))
     assert seen == [
         (0, False, 1.0),
@@ -150,10 +150,10 @@ def test_the_pace_notes_what_the_last_steps_achieved():
     ]
     assert not pace.at_floor
     assert pace.forcing == pytest.approx(0.03 * 0.01)
-    pace.note(SimpleNamespace(gap=1.0, primal=1.0), newton_module.Step("damped", products=90))
+    pace.update(SimpleNamespace(gap=1.0, primal=1.0), newton_module.Step("damped", products=90))
     assert (pace.stale, pace.products) == (0, 90)
     for gap in (1e-15, 1e-15, 1e-15):
-        pace.note(SimpleNamespace(gap=gap, primal=1.0), step)
+        pace.update(SimpleNamespace(gap=gap, primal=1.0), step)
     assert pace.at_floor
 
 

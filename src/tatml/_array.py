@@ -16,9 +16,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.linalg import LinAlgError
+from numpy.typing import NDArray
 
 __all__ = [
     "Array",
+    "Doubles",
+    "Floats",
+    "Indices",
     "LinAlgError",
     "as_double",
     "asarray",
@@ -42,6 +46,9 @@ __all__ = [
 ]
 
 Array = Any  # an array of any of the supported namespaces
+Floats = NDArray[np.floating]  # a NumPy array in single or double precision
+Doubles = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 # Where array-api-compat is looked for: the package itself, then scikit-learn's copy of it.
 COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")

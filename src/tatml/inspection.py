@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from ._array import Doubles
 from ._data.pairs import as_weights
 from ._estimators.given_labels import group_labels, pair_labels
 from ._estimators.inputs import check_has, shared_samples
@@ -25,8 +26,6 @@ from ._estimators.thresholds import threshold_of
 from ._validation import check_count, check_random, check_share
 
 __all__ = ["error_rates", "threshold_interval"]
-
-Numbers = NDArray[np.float64]
 
 
 def threshold_interval(
@@ -164,7 +163,7 @@ def error_rates(
     return Bunch(false_non_match=parts[0], false_match=parts[1], balanced_accuracy=parts[2])
 
 
-def _compute_rates(same: NDArray, similar: NDArray, weights: Numbers) -> tuple[float, float, float]:
+def _compute_rates(same: NDArray, similar: NDArray, weights: Doubles) -> tuple[float, float, float]:
     missed = float(np.average(~same[similar], weights=weights[similar]))
     passed = float(np.average(same[~similar], weights=weights[~similar]))
     return missed, passed, 1 - (missed + passed) / 2
@@ -172,7 +171,7 @@ def _compute_rates(same: NDArray, similar: NDArray, weights: Numbers) -> tuple[f
 
 def _resample_weights(
     index: NDArray | None, n_pairs: int, similar: NDArray, n_resamples: int, rng: Any
-) -> Iterator[Numbers]:
+) -> Iterator[Doubles]:
     """Yield the weights of the pairs in each resample that has pairs of both kinds.
 
     Without `index`, pairs are resampled. With it, samples are, and the weight of a pair is the
@@ -187,7 +186,7 @@ def _resample_weights(
             yield weights
 
 
-def _draw_counts(n: int, rng: Any) -> Numbers:
+def _draw_counts(n: int, rng: Any) -> Doubles:
     return np.bincount(rng.choice(n, n), minlength=n).astype(float)
 
 
@@ -247,7 +246,7 @@ def _resample_pairs(
             yield pairs, y, weights
 
 
-def _make_interval(value: float, distribution: Numbers, confidence_level: float) -> Bunch:
+def _make_interval(value: float, distribution: Doubles, confidence_level: float) -> Bunch:
     tail = 50 * (1 - check_share("confidence_level", confidence_level))
     low, high = np.percentile(distribution, [tail, 100 - tail])
     return Bunch(value=float(value), low=float(low), high=float(high), distribution=distribution)

@@ -14,10 +14,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from .. import TATML, Euclidean
+from .._array import Doubles
 from .._data.sampling import draw_random_pairs
 from ..plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
@@ -32,9 +32,9 @@ def draw_held_out_pairs(y: Integers, seed: int) -> tuple[Integers, Integers]:
 class Halves:
     """The wines to learn from, and the others with labelled pairs."""
 
-    train: Floats
+    train: Doubles
     y_train: Integers
-    test: Floats
+    test: Doubles
     y_test: Integers
     pairs: Integers
     labels: Integers

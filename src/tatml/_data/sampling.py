@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances_chunked
 from sklearn.utils.random import sample_without_replacement
 
+from .._array import Indices
 from .blocks import Blocks
 from .pairs import Pairs
 
@@ -23,7 +24,6 @@ __all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs", "draw_random_pair
 Strategy = Literal["random", "neighbors", "all"]
 STRATEGIES = get_args(Strategy)
 
-Index = NDArray[np.intp]
 AUTO_PER_CLASS = 500  # pairs per class by default, before the limits on their total
 AUTO_LEAST = 10  # the smallest default per class, however many classes there are
 LEAST_TOTAL = 5_000  # the default is raised to this total where there are few classes
@@ -33,8 +33,8 @@ MOST_TOTAL = 50_000  # the default is lowered to this total where there are many
 def draw_pairs(
     strategy: Strategy,
     blocks: Blocks,
-    labels: Index,
-    groups: Index | None,
+    labels: Indices,
+    groups: Indices | None,
     *,
     n_pairs_per_class: int | None,
     n_neighbors: int,
@@ -79,8 +79,8 @@ def draw_pairs(
 
 
 def draw_random_pairs(
-    labels: Index,
-    groups: Index | None = None,
+    labels: Indices,
+    groups: Indices | None = None,
     *,
     n_pairs_per_class: int | None = None,
     random_state: Any,
@@ -141,7 +141,7 @@ def balanced(pairs: Pairs) -> Pairs:
     return Pairs(pairs.index, pairs.similar, weights)
 
 
-def _as_pairs(similar: Index, dissimilar: Index, groups: Index | None) -> Pairs:
+def _as_pairs(similar: Indices, dissimilar: Indices, groups: Indices | None) -> Pairs:
     """Join similar and dissimilar pairs; raise where there are none of a kind."""
     _check_both_kinds(similar, dissimilar, groups)
     index = np.asfortranarray(np.concatenate([similar, dissimilar]))
@@ -154,7 +154,7 @@ def _automatic(n_classes: int) -> int:
     return min(wanted, max(AUTO_LEAST, MOST_TOTAL // n_classes))
 
 
-def _pairs_inside(members: Index, groups: Index, n_wanted: int, random_state: Any) -> Index:
+def _pairs_inside(members: Indices, groups: Indices, n_wanted: int, random_state: Any) -> Indices:
     """Draw distinct pairs of members of one class, which are sorted by group.
 
     Each member is paired with members of later groups, so that no pair is drawn in both orders.
@@ -164,7 +164,9 @@ def _pairs_inside(members: Index, groups: Index, n_wanted: int, random_state: An
     return np.stack([members[row], members[end[row] + place]], axis=1)
 
 
-def _pairs_beside(order: Index, first: int, end: int, n_wanted: int, random_state: Any) -> Index:
+def _pairs_beside(
+    order: Indices, first: int, end: int, n_wanted: int, random_state: Any
+) -> Indices:
     """Draw distinct pairs of a sample in order[first:end] and a sample outside it."""
     n_inside = end - first
     counts = np.full(n_inside, len(order) - n_inside)
@@ -179,7 +181,7 @@ class _ByGroup:
     It is set up once, so that the cost of a class does not grow with the number of other samples.
     """
 
-    def __init__(self, labels: Index, groups: Index):
+    def __init__(self, labels: Indices, groups: Indices):
         self.order = np.lexsort((labels, groups))
         self.position = np.empty_like(self.order)
         self.position[self.order] = np.arange(len(groups))
@@ -187,7 +189,7 @@ class _ByGroup:
         self.start = np.searchsorted(sorted_groups, groups, side="left")
         self.end = np.searchsorted(sorted_groups, groups, side="right")
 
-    def pairs_across(self, inside: Index, n_wanted: int, random_state: Any) -> Index:
+    def pairs_across(self, inside: Indices, n_wanted: int, random_state: Any) -> Indices:
         """Draw distinct pairs of a sample of one class and one of another class and group.
 
         `inside` are the samples of the class, sorted by group. A partner is drawn by its place
@@ -205,7 +207,7 @@ class _ByGroup:
         return np.stack([inside[row], self.order[place]], axis=1)
 
 
-def _draw_cells(counts: Index, n_wanted: int, random_state: Any) -> tuple[Index, Index]:
+def _draw_cells(counts: Indices, n_wanted: int, random_state: Any) -> tuple[Indices, Indices]:
     """Draw distinct (row, place) with place < counts[row]; all of them if fewer than wanted."""
     last = np.cumsum(counts)
     n_possible = int(last[-1])
@@ -215,21 +217,21 @@ def _draw_cells(counts: Index, n_wanted: int, random_state: Any) -> tuple[Index,
     return row, (code - (last - counts)[row]).astype(np.intp)
 
 
-def _apart(pairs: Index, groups: Index | None) -> Index:
+def _apart(pairs: Indices, groups: Indices | None) -> Indices:
     return pairs if groups is None else pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]
 
 
-def _distinct(pairs: Index) -> Index:
+def _distinct(pairs: Indices) -> Indices:
     """Return each unordered pair once, in the order of first appearance."""
     _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
     return pairs[np.sort(first)]
 
 
 def _neighbors(
-    space: NDArray[np.float64], labels: Index, groups: Index | None, n_neighbors: int
-) -> tuple[Index, Index]:
+    space: NDArray[np.float64], labels: Indices, groups: Indices | None, n_neighbors: int
+) -> tuple[Indices, Indices]:
     """Pair each sample with its nearest samples, of its own class and of other classes."""
-    found: dict[bool, list[Index]] = {True: [], False: []}
+    found: dict[bool, list[Indices]] = {True: [], False: []}
 
     def nearest(distances: NDArray[np.float64], start: int) -> None:
         rows = np.arange(start, start + len(distances))
@@ -247,7 +249,7 @@ def _neighbors(
     return similar, dissimilar
 
 
-def _nearest_pairs(candidates: NDArray[np.float64], rows: Index, n_neighbors: int) -> Index:
+def _nearest_pairs(candidates: NDArray[np.float64], rows: Indices, n_neighbors: int) -> Indices:
     n_nearest = min(n_neighbors, candidates.shape[1])
     column = np.argsort(candidates, axis=1, kind="stable")[:, :n_nearest]
     finite = np.isfinite(np.take_along_axis(candidates, column, axis=1))
@@ -267,13 +269,13 @@ def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
     return np.concatenate(columns, axis=1)
 
 
-def _all(labels: Index, groups: Index | None) -> tuple[Index, Index]:
+def _all(labels: Indices, groups: Indices | None) -> tuple[Indices, Indices]:
     pairs = _apart(np.stack(np.tril_indices(len(labels), -1), axis=1), groups)
     same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
     return pairs[same], pairs[~same]
 
 
-def _check_both_kinds(similar: Index, dissimilar: Index, groups: Index | None) -> None:
+def _check_both_kinds(similar: Indices, dissimilar: Indices, groups: Indices | None) -> None:
     within = "" if groups is None else " outside the groups"
     for name, pairs, need in (
         ("similar", similar, "a class of two samples"),

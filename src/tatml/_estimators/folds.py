@@ -9,9 +9,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
+from .._array import Indices
 from .._data.arrays import read_array
 from .._data.blocks import Blocks
 from .._messages import shown
@@ -20,8 +20,7 @@ from .._warnings import warn_user
 
 __all__ = ["Fold", "LabelledSamples", "check_fits_folds", "make_folds"]
 
-Index = NDArray[np.intp]
-Fold = tuple[Index, Index]  # the rows of the training samples, and of the test samples
+Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,10 @@ class LabelledSamples:
     """Samples with their class numbers and, if any, their group numbers."""
 
     blocks: Blocks
-    labels: Index
-    groups: Index | None
+    labels: Indices
+    groups: Indices | None
 
-    def __getitem__(self, rows: Index) -> LabelledSamples:
+    def __getitem__(self, rows: Indices) -> LabelledSamples:
         groups = None if self.groups is None else self.groups[rows]
         return LabelledSamples(self.blocks[rows], self.labels[rows], groups)
 
@@ -68,7 +67,7 @@ def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:
     return _check_fold_part(number, train, n_samples), _check_fold_part(number, test, n_samples)
 
 
-def _check_fold_part(number: int, rows: Any, n_samples: int) -> Index:
+def _check_fold_part(number: int, rows: Any, n_samples: int) -> Indices:
     rows = read_array(rows, "cv")
     if rows.dtype.kind == "b" and rows.shape == (n_samples,):
         rows = np.flatnonzero(rows)

@@ -30,7 +30,7 @@ from .._validation import (
     check_random,
     check_threshold,
 )
-from .label_mixins import Prior
+from .label_mixins import Matrices, Prior
 from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
 from .priors import IDENTICAL, PRIORS, make_prior, rows_of
 from .thresholds import b0_of, learn_b0, threshold_of
@@ -44,7 +44,6 @@ __all__ = [
     "within_pairs",
 ]
 
-Matrices = Sequence[NDArray[np.float64]]
 SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
+from .._array import Doubles
 from .._data.pairs import Pairs
 from .._messages import shown
 from .._optim.problem import best_threshold, squared_hinge
@@ -29,7 +30,6 @@ __all__ = [
     "threshold_of",
 ]
 
-Numbers = NDArray[np.float64]
 CalibrationStrategy = Literal["accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"]
 
 LARGEST_BETA = 1e100  # the square of a larger beta could overflow
@@ -47,7 +47,7 @@ def b0_of(threshold: float, margin: tuple[float, float]) -> float:
 
 
 def learn_b0(
-    squared: Numbers,
+    squared: Doubles,
     pairs: Pairs,
     margin: tuple[float, float],
     strength: float,
@@ -71,14 +71,14 @@ def learn_b0(
 
 
 def calibrated_threshold(
-    distances: Numbers,
+    distances: Doubles,
     similar: NDArray[np.bool_],
     strategy: CalibrationStrategy = "accuracy",
     *,
     min_rate: float | None = None,
     beta: float = 1.0,
     max_rate: float | None = None,
-    sample_weight: Numbers | None = None,
+    sample_weight: Doubles | None = None,
 ) -> float:
     """Return the threshold that is best for a target on given pairs.
 
@@ -128,7 +128,7 @@ def calibrated_threshold(
     return _between(-scores, int(best[-1] if strategy == "max_tnr" else best[0]))
 
 
-def equal_error_rate(distances: Numbers, similar: NDArray[np.bool_]) -> float:
+def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:
     """Return the error rate at which false matches are as frequent as false non-matches.
 
     Between two points of the ROC curve the rates are interpolated linearly.
@@ -149,7 +149,7 @@ def equal_error_rate(distances: Numbers, similar: NDArray[np.bool_]) -> float:
 _ROUNDING = 1e-12  # rates that miss their limit by less are taken to reach it
 
 
-def _between(distances: Numbers, last: int) -> float:
+def _between(distances: Doubles, last: int) -> float:
     """Return a threshold above the sorted distances up to number `last`, and below the next."""
     if last == len(distances) - 1:
         return nextafter(float(distances[-1]), np.inf)
@@ -160,7 +160,7 @@ def _between(distances: Numbers, last: int) -> float:
 
 
 def check_both_count(
-    similar: NDArray[np.bool_], weights: Numbers | None, name: str = "sample_weight"
+    similar: NDArray[np.bool_], weights: Doubles | None, name: str = "sample_weight"
 ) -> None:
     """Raise an error unless pairs of both kinds have a positive weight."""
     if weights is not None and not (weights[similar].any() and weights[~similar].any()):

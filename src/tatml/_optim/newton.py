@@ -92,7 +92,7 @@ class _Pace:
     rescues: int = 0
     products: int = FIRST_PRODUCTS
 
-    def note(self, point: Point, step: Step) -> None:
+    def update(self, point: Point, step: Step) -> None:
         """Update the progress with a new point."""
         self.slow = self.best_gap < NEAR * point.primal and point.gap > SLOW * self.best_gap
         self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
@@ -143,7 +143,7 @@ def _minimise(
         status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
             return status
-        pace.note(point, step)
+        pace.update(point, step)
         reached = None
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state

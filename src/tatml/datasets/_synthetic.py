@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from .._array import symmetrised
+from .._array import Doubles, symmetrised
 from .._svec import svec_size
 from .._validation import check_positive, check_random
 from ._arguments import check_at_least, check_counts, check_strengths, make_class_names
 
 __all__ = ["make_filter_bank", "make_spd_classes"]
 
-Floats = NDArray[np.float64]
 
 SPD_DESCR = """Synthetic symmetric positive definite matrices.
 
@@ -41,7 +40,7 @@ def make_spd_classes(
     noise: float = 1.0,
     random_state: Any = None,
     return_X_y: bool = False,
-) -> Bunch | tuple[Floats, NDArray[np.intp]]:
+) -> Bunch | tuple[Doubles, NDArray[np.intp]]:
     """Generate symmetric positive definite matrices of several classes with a shared nuisance.
 
     The matrix logarithm of a sample is `separation` · centre of its class + `nuisance` · a random
@@ -115,7 +114,7 @@ def make_spd_classes(
     )
 
 
-def _symmetric_matrices(vectors: Floats, n_dim: int) -> Floats:
+def _symmetric_matrices(vectors: Doubles, n_dim: int) -> Doubles:
     """Return symmetric matrices whose inner products are those of the vectors."""
     rows, columns = np.triu_indices(n_dim)
     entries = np.where(rows == columns, 1.0, np.sqrt(0.5)) * vectors
@@ -124,7 +123,7 @@ def _symmetric_matrices(vectors: Floats, n_dim: int) -> Floats:
     return matrices
 
 
-def _exponentials(matrices: Floats) -> Floats:
+def _exponentials(matrices: Doubles) -> Doubles:
     values, vectors = np.linalg.eigh(matrices)
     exponentials = (vectors * np.exp(values)[:, None, :]) @ vectors.swapaxes(1, 2)
     return symmetrised(exponentials)
@@ -142,7 +141,7 @@ def make_filter_bank(
     nuisance: float = 1.0,
     random_state: Any = None,
     return_X_y: bool = False,
-) -> Bunch | tuple[Floats, NDArray[np.intp]]:
+) -> Bunch | tuple[Doubles, NDArray[np.intp]]:
     """Generate signals of several channels, whose classes differ in certain frequency bands.
 
     In each band, each class has its own oscillation: one signal that occurs in all channels, with
@@ -231,7 +230,7 @@ def make_filter_bank(
 
 def _make_background(
     shape: tuple[int, int, int], frequencies: NDArray[np.floating], rng: Any
-) -> Floats:
+) -> Doubles:
     """Return mixed sources whose power falls with the frequency."""
     n_channels = shape[1]
     mixing = np.eye(n_channels) + rng.standard_normal((n_channels, n_channels)) / n_channels
@@ -239,10 +238,10 @@ def _make_background(
 
 
 def _add_oscillations(
-    signals: Floats,
+    signals: Doubles,
     windows: Sequence[NDArray[np.bool_]],
-    own_patterns: Floats,
-    shared_patterns: Floats,
+    own_patterns: Doubles,
+    shared_patterns: Doubles,
     nuisance: float,
     rng: Any,
 ) -> None:
@@ -255,7 +254,7 @@ def _add_oscillations(
         signals += strength * shared_patterns[band][:, None] * shared
 
 
-def _filtered_noise(filters: NDArray, shape: tuple[int, ...], rng: Any) -> Floats:
+def _filtered_noise(filters: NDArray, shape: tuple[int, ...], rng: Any) -> Doubles:
     """Return white noise with weighted frequencies, scaled to expected variance 1."""
     n_times = shape[-1]
     noise = np.fft.irfft(filters * np.fft.rfft(rng.standard_normal(shape)), n=n_times)
@@ -265,13 +264,13 @@ def _filtered_noise(filters: NDArray, shape: tuple[int, ...], rng: Any) -> Float
     return noise / np.sqrt((power.sum() + mirrored) / n_times)
 
 
-def _unit_vectors(vectors: Floats) -> Floats:
+def _unit_vectors(vectors: Doubles) -> Doubles:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def _check_bands(
     bands: Any, frequencies: NDArray[np.floating], highest: float
-) -> tuple[Floats, list[NDArray[np.bool_]]]:
+) -> tuple[Doubles, list[NDArray[np.bool_]]]:
     """Return the edges of the bands, and per band which frequencies lie in it."""
     windows = []
     try:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
+from .._array import Doubles
 from .._validation import check_random
 from ._arguments import check_at_least, check_counts, check_strengths, make_class_names
 
 __all__ = ["load_digits_images", "make_textures"]
 
-Floats = NDArray[np.float64]
 
 DESCR = """Synthetic grey textures.
 
@@ -24,7 +24,7 @@ gradient of the light vary from image to image, and white noise is added.
 """
 
 
-def load_digits_images(*, return_X_y: bool = False) -> Bunch | tuple[Floats, NDArray[np.intp]]:
+def load_digits_images(*, return_X_y: bool = False) -> Bunch | tuple[Doubles, NDArray[np.intp]]:
     """Load scikit-learn's handwritten digits as 1,797 grey images of 8×8 pixels.
 
     Parameters
@@ -148,7 +148,7 @@ def _make_class(
     return np.round(255 * np.clip(grey, 0, 1)).astype(np.uint8)
 
 
-def _texture_filters(c: int, size: int, turn: Floats, scale: Floats) -> Floats:
+def _texture_filters(c: int, size: int, turn: Doubles, scale: Doubles) -> Doubles:
     """Return the weight of each frequency in class c, rotated and scaled per image."""
     # multiples of these modulo 1 are evenly spread for any number of classes
     place = ((c + 0.5) * np.array([0.6180339887, 0.7548776662, 0.5698402910])) % 1

@@ -13,12 +13,11 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
 from ._inputs import MatrixTransformer, read_samples, write_samples
 
 __all__ = ["BlockScaler", "BlockUnion"]
-
-Floats = NDArray[np.floating]
 
 
 class BlockUnion(MatrixTransformer, _BaseComposition):

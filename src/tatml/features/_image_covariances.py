@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import symmetrised
+from .._array import Floats, symmetrised
 from ._image_plan import Level, Plan
 from ._pixel_features import Strip
 from ._shrinkage import Moments, add_diagonal, centre, estimate, sum_products, sum_quartics
@@ -23,7 +23,6 @@ from ._workspace import Workspace
 
 __all__ = ["compute_descriptors"]
 
-Floats = NDArray[np.floating]
 
 TASKS_PER_THREAD = 4  # so that no thread waits long for another at the end
 LONGEST_TASK = 1000  # images per task, which limits the sums held in memory

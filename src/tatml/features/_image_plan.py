@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._array import Floats
 from ._inputs import ImageGroup
 from ._pixel_features import COLOURS, FEATURES, Feature
 from ._resampling import Resampler, scaled_size
@@ -16,7 +16,6 @@ from ._shrinkage import Shrinkage
 
 __all__ = ["Level", "MemoryLimits", "Plan", "Recipe", "make_plan"]
 
-Floats = NDArray[np.floating]
 
 SMALLEST_SIDE = 3  # smallest side of an image in pixels: a second difference needs three
 

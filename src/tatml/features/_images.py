@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from .._array import Floats
 from .._data.blocks import Blocks
 from .._validation import (
     check_count,
@@ -28,7 +29,6 @@ from ._shrinkage import Shrinkage, check_shrinkage
 
 __all__ = ["CovarianceDescriptor"]
 
-Floats = NDArray[np.floating]
 
 SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero
 

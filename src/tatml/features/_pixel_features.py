@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 import scipy.ndimage
-from numpy.typing import NDArray
 
+from .._array import Floats
 from ._inputs import as_tuple
 from ._workspace import Workspace
 
 __all__ = ["COLOURS", "LUMA", "Feature", "Strip", "check_features"]
 
-Floats = NDArray[np.floating]
 
 LUMA = (0.299, 0.587, 0.114)  # weights of red, green and blue in ITU-R BT.601
 COLOURS = ("red", "green", "blue")

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._array import Floats
 from ._workspace import Workspace
 
 __all__ = ["Resampler", "scaled_size"]
 
-Floats = NDArray[np.floating]
 SUPPORT = 2.0  # half width of the cubic kernel, in pixels of the coarse grid
 BAND_ROWS = 16  # rows of a banded matrix that are stored as one dense block
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import symmetrised
+from .._array import Floats, symmetrised
 from .._validation import check_choice
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
 
 Estimated = Literal["ledoit_wolf", "oas"]
 Shrinkage = Estimated | float | None
-Floats = NDArray[np.floating]
 
 ESTIMATED: tuple[Estimated, ...] = get_args(Estimated)
 BLOCK_POINTS = 512  # points per matrix product, few enough to stay in the cache

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import scipy.signal
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._array import Floats
 from .._data.blocks import Blocks
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_not_negative, check_positive
@@ -21,7 +22,6 @@ from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
 __all__ = ["FilterBankCovariance"]
 
-Floats = NDArray[np.floating]
 CHUNK_ENTRIES = 2**20  # entries of the signals per chunk: filtering makes several copies of them
 
 

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from .._array import Floats
 from .._data.blocks import Blocks
 from .._validation import check_finite
 from ._inputs import MatrixTransformer, read_samples, write_samples
 from ._symmetric import check_square, map_eigenvalues
 
 __all__ = ["LogEuclidean", "SPDPower"]
-
-Floats = NDArray[np.floating]
 
 
 class _SPDMap(MatrixTransformer):

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import symmetrised
+from .._array import Floats, symmetrised
 from .._threads import SMALL_MATRIX, _threadpools
 
 __all__ = ["check_square", "Chunking", "check_symmetric", "is_symmetric", "map_eigenvalues"]
-
-Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
 from .._validation import as_list
 from ._inputs import MatrixTransformer, as_tensors
 
 __all__ = ["Unfold"]
-
-Floats = NDArray[np.floating]
 
 
 class Unfold(MatrixTransformer):

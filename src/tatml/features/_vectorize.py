@@ -11,14 +11,13 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
 from .._svec import svec, unsvec
 from ._inputs import read_samples, write_samples
 from ._symmetric import check_square, check_symmetric, is_symmetric
 
 __all__ = ["Vectorize"]
-
-Floats = NDArray[np.floating]
 
 
 class Vectorize(TransformerMixin, BaseEstimator):
