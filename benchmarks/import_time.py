@@ -1,4 +1,4 @@
-"""How long `import tatml` takes, beside scikit-learn's own import.
+"""Time of `import tatml`, beside that of scikit-learn's own import.
 
 Each import runs in a fresh process, by turns, and the shortest time counts: the first runs read
 files that the others find in the cache of the operating system.

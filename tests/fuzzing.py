@@ -59,7 +59,7 @@ class Summary:
 
     @property
     def n_failed(self) -> int:
-        """How many cases failed."""
+        """The number of cases that failed."""
         return sum(count["failed"] for count in self.counts.values())
 
     def report(self) -> str:

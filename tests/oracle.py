@@ -609,7 +609,7 @@ class _InteriorPoint:
         return inverses, _cholesky(B), slack - self.v, residuals
 
     def longest(self, step):
-        """How many times the step leads to the boundary, about."""
+        """Return about how many times the step reaches to the boundary."""
         d_alpha, d_v, d_W, d_P = step
         here, change = [*self.alpha, *self.v], [*d_alpha, *d_v]
         ratios = [-x / d for x, d in zip(here, change, strict=True) if d < 0]

@@ -66,7 +66,7 @@ def client(cluster):
 
 @contextmanager
 def waiting_at_most(seconds):
-    """How long a fit waits for a worker, or for the scheduler."""
+    """Limit how long a fit waits for a worker, or for the scheduler."""
     with dask.config.set({"distributed.comm.timeouts.connect": f"{seconds}s"}):
         yield
 
@@ -199,7 +199,7 @@ def test_a_worker_that_dies_costs_its_chunks_not_the_fit(client):
 
 
 def test_a_cluster_that_lost_all_workers_is_given_the_pairs_again(client):
-    """What was sent to the workers, and not computed there, is gone when all of them die."""
+    """Data that was sent to the workers, not computed there, is lost when all of them die."""
     client.wait_for_workers(2, timeout=60)
     case, found = fit_with_callback(lambda: kill_workers(client, None))
     assert_same(found, case.learn(tol=TIGHT))

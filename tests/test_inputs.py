@@ -1,4 +1,4 @@
-"""What is accepted: samples, pairs, labels and parameters in many forms, and the defaults."""
+"""Samples, pairs, labels and parameters are accepted in many forms; the defaults."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""What `learn_metric` promises, with 60 digits; and the oracle that says so."""
+"""The promises of `learn_metric`, checked with 60 digits, and the oracle that checks them."""
 
 from dataclasses import replace
 from math import inf, nan

@@ -1,4 +1,4 @@
-"""What the README shows runs, and says what it prints."""
+"""The code of the README runs and prints what the README says."""
 
 import re
 from pathlib import Path

@@ -221,7 +221,7 @@ def test_one_pair_a_class_is_the_fault_of_its_parameter():
 
 
 def counts_of_draws(labels, groups, *, n_pairs, n_draws):
-    """How often each possible pair is drawn, similar and dissimilar apart."""
+    """Count the draws of each possible pair, similar and dissimilar ones apart."""
     source = np.random.RandomState(0)
     counts = dict.fromkeys(possible(labels, groups), 0)
     for _ in range(n_draws):
@@ -346,7 +346,7 @@ def test_pairs_across_classes_and_groups_are_draw_cells_in_order(seed, n, n_grou
 
 
 def test_with_groups_a_class_costs_nothing_for_the_other_samples():
-    """What is looked at and kept for one class of four does not grow with the others."""
+    """The memory for one class of four samples does not grow with the other classes."""
     peaks = []
     for n_classes in (250, 50_000):
         labels = np.repeat(np.arange(n_classes), 4)

@@ -68,7 +68,7 @@ PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled �
 
 @dataclass(frozen=True)
 class Step:
-    """How a point was reached, for the history."""
+    """The step that led to a point, for the history."""
 
     kind: str
     length: float = 1.0

@@ -1,4 +1,4 @@
-"""Where a metric is computed, and in which precision."""
+"""`Compute`: the place and the precision of the computation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Precision = Literal["float64", "float32"]
 
 @dataclass(frozen=True, repr=False)
 class Compute:
-    """Where `learn_metric` computes, and in which precision.
+    """Place and precision of the computation of `learn_metric`.
 
     With `max_memory`, `client` or `device` the pairs are read in parts (docs/scale.md), which needs
     float64 and the solver `Newton`.

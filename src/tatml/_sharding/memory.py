@@ -1,4 +1,4 @@
-"""How `max_memory` is divided: pairs per chunk, pairs per sample, samples per tile.
+"""Division of `max_memory`: pairs per chunk, pairs per sample, samples per tile.
 
 The solver gets a fixed workspace. The rest is for one chunk of pairs, or one tile of all pairs,
 with the copies that a pass over it makes.

@@ -135,7 +135,7 @@ QUICK_DATASETS = _by_name(
 
 @dataclass(frozen=True)
 class Protocol:
-    """How every method is run and scored.
+    """The protocol by which every method is run and scored.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which accuracies are marked as highest, level or significantly different: one rule for all.
+"""One rule to mark accuracies as highest, level or significantly different.
 
 `table1.md`, `sensitivity.md` and `report.html` all take their marks from here.
 

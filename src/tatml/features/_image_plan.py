@@ -1,4 +1,4 @@
-"""How to compute the covariance descriptors of images: parameters, scales, regions, memory."""
+"""Plans for the covariance descriptors of images: parameters, scales, regions, memory."""
 
 from __future__ import annotations
 
