@@ -1,5 +1,8 @@
 """The Markdown tables and the sensitivity study."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from report_helpers import make_record
 
@@ -290,6 +293,15 @@ def test_the_study_is_written(quick_study):
     assert "### TATML: μ0" in text
     assert "### Maz: b0" in text
     assert "## Why the paper saw no sensitivity" in text
+
+
+def test_the_published_tables_are_those_of_the_published_records(tmp_path):
+    published = Path(__file__).resolve().parents[1] / "results"
+    shutil.copy(published / "results.jsonl", tmp_path)
+    for path in write_tables(tmp_path):
+        text = (published / path.name).read_text(encoding="utf-8")
+        assert path.read_text(encoding="utf-8") == text, path.name
+    assert {path.name for path in tmp_path.glob("*.md")} == {"table1.md", "sensitivity.md"}
 
 
 # The quick form, end to end

@@ -190,6 +190,12 @@ def test_the_wheel_contains_all_files_that_are_not_python():
     assert {path for path in found if path.suffix not in (".py", ".pyc")} == packed
 
 
+def test_the_footer_says_when_results_and_page_were_made(page):
+    words = " ".join(" ".join(page.text).split())
+    assert re.search(r"Results made from \S+ to \S+\.", words)
+    assert re.search(r"Page written \d{4}-\d\d-\d\d \d\d:\d\d UTC\.", words)
+
+
 def test_a_folder_without_records_gives_a_page_that_says_so(tmp_path):
     page = Page(write_report(tmp_path / "new").read_text(encoding="utf-8"))
     assert "There are no results yet." in page.text
