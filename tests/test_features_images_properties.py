@@ -224,13 +224,14 @@ def test_a_constant_image_has_the_diagonal_alone(value, shrinkage):
 def test_small_variances_are_not_singular_and_masks_may_be_an_object_array():
     images = np.random.default_rng(0).random((2, 12, 12))
     names = ("intensity", "|Ix|", "|Iy|")
-    (plain,) = CovarianceDescriptor(names).transform(images).arrays
-    (small,) = CovarianceDescriptor(names).transform(1e-4 * images).arrays
+    describe = CovarianceDescriptor(names, scales=(1.0,)).transform
+    plain = describe(images)
+    small = describe(1e-4 * images)
     assert_allclose(small, 1e-8 * plain, rtol=1e-9)
     masks = np.empty(2, dtype=object)
     masks[:] = [np.ones((12, 12), bool), np.tri(12, dtype=bool)]
-    (expected,) = CovarianceDescriptor(names).transform(images, list(masks)).arrays
-    (found,) = CovarianceDescriptor(names).transform(images, masks).arrays
+    expected = describe(images, list(masks))
+    found = describe(images, masks)
     assert_allclose(found, expected, rtol=0)
 
 
