@@ -96,7 +96,9 @@ def change_of(node):
             return "number", node, repr(value * 2 if value else 1)
         case ast.If() | ast.IfExp() | ast.While():
             return "negated", node.test, f"(not ({ast.unparse(node.test)}))"
-        case ast.Return(value=value) if value is not None:
+        case ast.Return(value=None | ast.Constant(value=None)):
+            return None
+        case ast.Return():
             return "returns None", node, "return None"
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise():
             return "removed", node, "pass"

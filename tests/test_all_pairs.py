@@ -222,6 +222,7 @@ def test_what_is_refused():
             learn_metric(X, *arguments)
     with pytest.raises(ValueError, match=r"^AllPairs: labels: expected at least two"):
         learn_metric(X[:1], AllPairs(labels[:1]))
+    assert learn_metric(X[:2], AllPairs([0, 0])).converged  # two are enough
     with pytest.raises(ValueError, match=r"expected None with PairChunks"):
         learn_metric(PairChunks([(X, None, [True] * 5)]), AllPairs(labels))
 

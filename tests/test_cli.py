@@ -100,6 +100,20 @@ def test_fit_is_the_estimator(train, model):
         assert_array_equal(saved.components_, estimator.components_, err_msg=arguments)
 
 
+def test_classes_of_two_files_are_compared_as_numbers(model, tmp_path, capsys):
+    """1 and 1.0 are the same class, whichever file has which."""
+    train, test = tmp_path / "train.npz", tmp_path / "test.npz"
+    np.savez(train, X=WINE.data[TRAIN], y=WINE.target[TRAIN])
+    assert run("fit", train, "--out", model, *FEW_ARGUMENTS) == 0
+    accuracies = []
+    for y in (WINE.target[TEST], WINE.target[TEST].astype(float)):
+        np.savez(test, X=WINE.data[TEST], y=y)
+        capsys.readouterr()
+        assert run("evaluate", model, test, "--train", train, "--json") == 0
+        accuracies.append(printed_json(capsys)["knn"]["accuracy"])
+    assert accuracies[0] == accuracies[1] > 0.9
+
+
 def test_evaluate_is_the_estimator(train, test, model, capsys):
     assert run("fit", train, "--out", model, *FEW_ARGUMENTS) == 0
     capsys.readouterr()

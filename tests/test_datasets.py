@@ -397,5 +397,14 @@ def test_the_layouts_count_what_the_datasets_hold():
     assert virus.LAYOUT.files[-1] == ("15/5/20.png",)
     assert brodatz.LAYOUT.files[-1] == ("D112.gif",)
     assert eth80.LAYOUT.files[-1][0] == "8/10/tomato10-090-338.png"
+    multiples = {step: range(0, 360, step) for step in (45, 90)}
+    around = {
+        0: [0],
+        35: [a for a in multiples[45] if a not in multiples[90]],
+        66: [a + turn for a in multiples[90] for turn in (27, 63)],
+        90: [round(22.5 * k) for k in range(16)],
+    } | dict.fromkeys((22, 45, 68), multiples[90])
+    views = {f"{polar:03}-{azimuth:03}" for polar, turns in around.items() for azimuth in turns}
+    assert {name[-11:-4] for name, _ in eth80.LAYOUT.files} == views
     cars = {name for name, _ in eth80.LAYOUT.files if name.startswith("2/")}
     assert {"2/4/car11-000-000.png", "2/8/car12-000-000.png", "2/10/car14-000-000.png"} <= cars

@@ -1,7 +1,10 @@
 """The Markdown tables and the sensitivity study."""
 
+import shutil
+from pathlib import Path
+
 import pytest
-from report_helpers import make_record
+from report_helpers import make_record, sensitivity_records
 
 from tatml import PAPER
 from tatml.experiments import METHODS, run, write_tables
@@ -196,6 +199,23 @@ def test_the_study_has_the_papers_grid_and_many_decades():
         moved = [s[name] for m, s in points if m == method and s.get("moves") == name]
         assert max(moved) / min(moved) >= 1e6
     assert {m for m, s in points if s.get("moves") == "n_pairs"} == {"tatml", "maz"}
+    quick = sensitivity_settings(True)
+    assert {s["c0"] for _, s in quick if s.get("moves") == "c0"} == {0.01, 1.0, 100.0}
+    assert {s["n_pairs"] for _, s in quick if s.get("moves") == "n_pairs"} == {10, 30}
+
+
+def test_the_study_can_be_run_for_some_methods():
+    options = {"datasets": ["textures"], "features": None, "repeats": 2, "quick": True}
+    every = make_tasks(["sensitivity"], methods=None, **options)
+    only = make_tasks(["sensitivity"], methods=["maz"], **options)
+    assert {task.method for task in only} == {"maz"}
+    assert only == [task for task in every if task.method == "maz"] != []
+
+
+def test_a_study_without_decades_is_written():
+    records = [r for r in sensitivity_records() if r["setting"]["study"] == "grid"]
+    assert "Many decades" not in sensitivity_text(records)
+    assert "Many decades" in sensitivity_text(sensitivity_records())
 
 
 def test_the_study_is_on_eth80_or_on_embedded_data():
@@ -290,6 +310,15 @@ def test_the_study_is_written(quick_study):
     assert "### TATML: μ0" in text
     assert "### Maz: b0" in text
     assert "## Why the paper saw no sensitivity" in text
+
+
+def test_the_published_tables_are_those_of_the_published_records(tmp_path):
+    published = Path(__file__).resolve().parents[1] / "results"
+    shutil.copy(published / "results.jsonl", tmp_path)
+    for path in write_tables(tmp_path):
+        text = (published / path.name).read_text(encoding="utf-8")
+        assert path.read_text(encoding="utf-8") == text, path.name
+    assert {path.name for path in tmp_path.glob("*.md")} == {"table1.md", "sensitivity.md"}
 
 
 # The quick form, end to end

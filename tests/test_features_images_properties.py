@@ -221,6 +221,20 @@ def test_a_constant_image_has_the_diagonal_alone(value, shrinkage):
         assert_allclose(block, [1e-3 * np.eye(5)] * 2, atol=1e-20)
 
 
+def test_small_variances_are_not_singular_and_masks_may_be_an_object_array():
+    images = np.random.default_rng(0).random((2, 12, 12))
+    names = ("intensity", "|Ix|", "|Iy|")
+    describe = CovarianceDescriptor(names, scales=(1.0,), diagonal=0.0).transform
+    plain = describe(images)
+    small = describe(1e-4 * images)
+    assert_allclose(small, 1e-8 * plain, rtol=1e-9)
+    masks = np.empty(2, dtype=object)
+    masks[:] = [np.ones((12, 12), bool), np.tri(12, dtype=bool)]
+    expected = describe(images, list(masks))
+    found = describe(images, masks)
+    assert_allclose(found, expected, rtol=0)
+
+
 @each_case("options", [{"diagonal": 0}, {"diagonal_relative": True}])
 @each_case("value", [0.0, 0.3, 1e5])
 def test_a_singular_covariance_is_an_error_where_the_diagonal_does_not_help(options, value):

@@ -7,6 +7,7 @@ import tomllib
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -75,9 +76,22 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
+SNAPSHOT = Path(__file__).with_name("report_snapshot.txt")
+
+
+def words_of(page):
+    """The text of the page, one line per element, without the time at which it was written."""
+    lines = [" ".join(part.split()) for part in page.text]
+    return re.sub(r"Page written [^U]*UTC", "", "\n".join(filter(None, lines)))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = write_records(tmp_path_factory.mktemp("report"), all_records())
+    return make_folder(tmp_path_factory.mktemp("report"))
+
+
+def make_folder(place):
+    folder = write_records(place, all_records())
     (folder / MANIFEST).parent.mkdir()
     picture = {
         "file": "a.png",
@@ -188,6 +202,17 @@ def test_the_wheel_contains_all_files_that_are_not_python():
     packed = {path for pattern in patterns for path in package.glob(pattern)}
     found = {path for path in package.rglob("*") if path.is_file()}
     assert {path for path in found if path.suffix not in (".py", ".pyc")} == packed
+
+
+def test_the_words_of_the_page_are_those_of_the_snapshot(page):
+    """A changed word, number or order shows here; `python tests/test_report.py` writes it anew."""
+    assert words_of(page).splitlines() == SNAPSHOT.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_footer_says_when_results_and_page_were_made(page):
+    words = " ".join(" ".join(page.text).split())
+    assert re.search(r"Results made from \S+ to \S+\.", words)
+    assert re.search(r"Page written \d{4}-\d\d-\d\d \d\d:\d\d UTC\.", words)
 
 
 def test_a_folder_without_records_gives_a_page_that_says_so(tmp_path):
@@ -424,3 +449,9 @@ def test_elements_escape_what_they_are_given():
         assert page.attributes("img")[0]["alt"] == hostile
         assert "".join(page.text).count(hostile) == 11, hostile
         assert len(page.attributes("script")) == 1, hostile
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as place:
+        written = write_report(make_folder(Path(place))).read_text(encoding="utf-8")
+    SNAPSHOT.write_text(words_of(Page(written)) + "\n", encoding="utf-8")
