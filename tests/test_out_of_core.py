@@ -23,7 +23,7 @@ from sharding_helpers import (
     zarr_array,
 )
 
-from tatml import TATML, Blocks, Compute, Newton, learn_metric
+from tatml import TATML, AllPairs, Blocks, Compute, Newton, TATMLPairs, learn_metric
 from tatml._data.storage import parse_bytes, sendable, warn_of_missing_chunks
 from tatml._sharding.base import Setting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
@@ -384,6 +384,12 @@ def test_a_truncated_memory_map_is_refused_before_the_fit(tmp_path):
     os.truncate(tmp_path / "X", 100)
     with pytest.raises(ValueError, match=r"expected a file of at least 3,200 bytes, got 100"):
         TATML().fit(X, np.arange(100) % 2)
+    labels = mapped(tmp_path / "y", np.arange(100) % 2)
+    os.truncate(tmp_path / "y", 0)
+    with pytest.raises(ValueError, match=r"^y: expected a file of at least 800 bytes, got 0"):
+        TATML().fit(np.ones((100, 4)), labels)
+    with pytest.raises(ValueError, match=r"^AllPairs: labels: expected a file of at least 800"):
+        learn_metric(np.ones((100, 4)), AllPairs(labels))
     pairs = mapped(tmp_path / "p", case.pairs)
     os.truncate(tmp_path / "p", case.pairs[:500].nbytes)
     learn_metric(arrays["X"], pairs[:500], case.similar[:500])  # a view of what is left
@@ -442,6 +448,12 @@ def test_missing_chunks_of_zarr_arrays_are_reported_once(tmp_path, version):
         "write_empty_chunks=True."
     ]
     assert caught[0].filename == __file__
+    labels = np.arange(15) % 2
+    with pytest.warns(UserWarning, match=r"^X: expected 3 stored chunks, got 2\.") as caught:
+        TATML(random_state=0).fit(X, labels)
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=r"^preprocessor: expected 3 stored chunks, got 2\."):
+        TATMLPairs(preprocessor=X).fit(case.pairs, np.where(case.similar, 1, -1))
     with pytest.warns(UserWarning, match=r"^first\[0\]: expected 3 stored chunks, got 2\."):
         PairChunks.from_arrays(X, samples_of(case), np.ones(15, dtype=bool))
 
