@@ -4,6 +4,7 @@ import builtins
 import csv
 import json
 import os
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -421,6 +422,20 @@ def test_version_and_help(capsys):
         assert command in listed
         assert run(command, "--help") == 0
         assert f"examples:\n  tatml {command} " in capsys.readouterr().out
+
+
+def test_a_standard_output_that_is_closed(folder, capsys, monkeypatch):
+    """As in `tatml fit … >&-`."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        statuses = [
+            run("fit", "small.csv", *FIT),
+            run("transform", "model.skops", "small.csv", "--out", "out.csv"),
+            run("transform", "model.skops", "small.csv"),
+        ]
+    assert statuses == [0, 0, 1]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("--out: expected a file, got none, and the standard output is closed")
 
 
 def test_unconverged_fits_warn_in_one_line(folder, capsys):

@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None if it was closed before the start
+            sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
         return OUTPUT_CLOSED
