@@ -349,6 +349,14 @@ def test_errors_of_aligned_arrays():
         message = r"^second\[0\]: expected samples of the shape of those of first\[0\], \(2,\), got"
         with pytest.raises(ValueError, match=message):
             PairChunks.from_arrays(first, np.zeros(shape), similar)
+    for place in range(3):  # the mask would be ignored
+        given = [first, first, similar]
+        given[place] = np.ma.masked_array(given[place], mask=True)
+        with pytest.raises(TypeError, match=r": expected an array without masked entries"):
+            PairChunks.from_arrays(*given)
+    for wrong in (first + 1j, first.astype(str)):
+        with pytest.raises(TypeError, match=r"second\[0\]: expected real numbers, got an array of"):
+            learn_metric(PairChunks.from_arrays(first, wrong, similar))
     for chunk_size in (0, -1, 2.5, "many"):
         with pytest.raises((TypeError, ValueError), match=r"^chunk_size: expected"):
             PairChunks.from_arrays(first, first, similar, chunk_size=chunk_size)
