@@ -341,6 +341,16 @@ def test_errors_of_chunks():
         learn_metric(case.blocks)
 
 
+def test_masks_are_refused():
+    case = vectors()
+    given = {"X": samples_of(case), "pairs": case.pairs, "similar": case.similar}
+    given["weights"] = case.weights
+    for name, values in given.items():
+        wrong = given | {name: np.ma.masked_array(values, mask=True)}
+        with pytest.raises(TypeError, match=rf"^{name}: expected an array without masked entries"):
+            learn_metric(**wrong, compute=LEAST)
+
+
 def test_errors_of_aligned_arrays():
     first, similar = np.ones((3, 2)), np.ones(3, dtype=bool)
     with pytest.raises(ValueError, match=r"^second: expected 1 arrays"):

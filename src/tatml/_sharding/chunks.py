@@ -247,7 +247,10 @@ def sharded_term(
                 "X.compute(), or give both samples of each pair: PairChunks.from_arrays(first, "
                 "second, similar)"
             )
-        warn_of_missing_chunks(X=X, pairs=pairs, similar=similar, weights=weights)
+        given = {"pairs": pairs, "similar": similar, "weights": weights}
+        for name, values in given.items():
+            check_not_masked(values, name)
+        warn_of_missing_chunks(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
         shards = _shards(shared, pairs, similar, weights, memory, on_cluster=client is not None)
     executor = _executor(shards, shared, client, device)
