@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import sys
 import time
 import warnings
 from argparse import Namespace
@@ -341,8 +340,6 @@ def _samples_in(data: InputData) -> InputSamples:
 def _table_path(options: Namespace) -> Path | None:
     """Return the file of a table; None for the standard output."""
     if options.out is None:
-        if sys.stdout is None:
-            raise ValueError("--out: expected a file, got none, and the standard output is closed")
         return None
     return _output_path(options.out, options.force, (".csv", ".npz"))
 

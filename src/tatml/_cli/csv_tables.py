@@ -282,6 +282,8 @@ def write_csv(
 ) -> None:
     """Write a table to a file, or to the standard output if `path` is None."""
     if path is None:
+        if sys.stdout is None:
+            raise ValueError("--out: expected a file, got none, and the standard output is closed")
         csv.writer(sys.stdout, lineterminator="\n").writerows([list(names), *rows])
         return
     with written_atomically(path, overwrite) as file:
