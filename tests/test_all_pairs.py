@@ -211,6 +211,7 @@ def test_what_is_refused():
         r"AllPairs: groups: expected shape \(5,\)": (AllPairs(labels, groups=[1, 2]),),
         r"AllPairs: weights: expected finite": (AllPairs(labels, weights=(-1.0, 1.0)),),
         r"AllPairs: groups: expected at least two groups": (AllPairs(labels, groups=np.ones(5)),),
+        r"AllPairs: labels: .*without masked": (AllPairs(np.ma.masked_equal(labels, 1)),),
         r"AllPairs: labels: .*one kind": (AllPairs(mixed),),
         r"AllPairs: groups: .*one kind": (AllPairs(labels, groups=mixed),),
         r"AllPairs: labels: .*missing": (AllPairs(missing.astype(object)),),

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import zipfile
 from math import nan
 
 import numpy as np
@@ -165,13 +166,20 @@ def test_without_a_file_the_start_is_the_usual_one(tmp_path):
 
 
 def test_other_files_are_refused(tmp_path):
-    for kind in ("text", "empty", "array", "other archive"):
+    for kind in ("text", "empty", "array", "other archive", "too large", "half"):
         path = tmp_path / f"{kind}.npz"
         if kind == "array":
             with path.open("wb") as file:
                 np.save(file, np.eye(2))
         elif kind == "other archive":
             np.savez(path, W0=np.eye(2), b0=1.0)
+        elif kind == "too large":  # more rows than an integer of C can count
+            with zipfile.ZipFile(path, "w") as archive, archive.open("L0.npy", "w") as file:
+                header = {"descr": "<f8", "fortran_order": False, "shape": (2**70, 2)}
+                np.lib.format.write_array_header_1_0(file, header)
+        elif kind == "half":
+            np.savez(path, W0=np.eye(2))
+            path.write_bytes(path.read_bytes()[:-30])
         else:
             path.write_text("W" if kind == "text" else "")
         message = rf"path: expected a file that Checkpoint .*{kind}\.npz"

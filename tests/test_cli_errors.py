@@ -2,7 +2,11 @@
 
 import builtins
 import csv
+import json
 import os
+import sys
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, 
 import tatml
 from tatml import TATML, io
 from tatml._cli import commands
+from tatml._cli.csv_tables import read_csv_table
 
 skops = pytest.importorskip("skops.io")
 
@@ -74,6 +79,10 @@ WRONG_TABLES = [
     ("1,2,0\n2,3,1\n", ", line 1, column 1: expected a header with the names of the columns, got "),
     ("0,1,setosa\n4.9,3.0,setosa\n6.1,2.8,virginica\n", ", line 1, column 1: expected a header"),
     ("a.png,0.5,x\nb.png,0.7,y\n", ", line 1, column 2: expected a header with the names of the"),
+    # NumPy cuts off the character, and the two classes would be one.
+    ("a,b,y\n1,2,u\n2,3,u\0\n", ", line 3: expected text in UTF-8, got a NUL character"),
+    ("a,b,y\n1,2,0\n2,3,inf\n", ", line 3, column 'y': expected a label, got inf, which is not fi"),
+    ("a,b,y\n1,2,1e400\n2,3,1\n", ", line 2, column 'y': expected a label, got 1e400, which is n"),
 ]
 
 
@@ -101,6 +110,23 @@ def test_column_numbers_as_pandas_writes_them_are_names(folder):
         assert io.load_model("model.skops").metadata["feature_names"] == names.split(",")[:2]
 
 
+def test_a_table_of_many_columns_is_read_in_one_pass(folder):
+    names = [*(f"c{k}" for k in range(100_000)), "c0"]
+    Path("data.csv").write_text(f"{','.join(names)}\n{'1,' * 100_000}1\n", encoding="utf-8")
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="column 100001: expected different column names, got 'c0"):
+        read_csv_table(Path("data.csv"))
+    assert time.perf_counter() - start < 10  # 80 s if each name is searched for in all others
+
+
+def test_a_column_that_is_left_out_is_no_target(folder, capsys):
+    Path("data.csv").write_text("y,a,b\n1,2,u\n2,3,v\n3,5,u\n4,7,v\n", encoding="utf-8")
+    assert run("fit", "data.csv", "--drop", "y", *FIT) == 0
+    assert io.load_model("model.skops").metadata["target"] == "b"
+    assert run("fit", "data.csv", "--groups", "y", "--force", *FIT) == 0
+    assert io.load_model("model.skops").metadata["target"] == "b"
+
+
 WRONG_OPTIONS = [
     (["--target", "b2"], "small.csv: expected a column 'b2' (--target), got 'a', 'b', 'y'"),
     (
@@ -116,6 +142,12 @@ WRONG_OPTIONS = [
     (["--set", "solver=Newton(max_iter=0)"], "max_iter: expected at least 1, got 0"),
     (["--set", "solver=Newton(steps=3)"], "solver: expected a parameter of Newton (linear_s"),
     (["--set", "solver=Newton(max_iter=open('x'))"], "solver: expected 'newton', 'dykstra', N"),
+    (["--set", "C={[]: 1}"], "C: expected a number, got '{[]: 1}'"),
+    (["--set", "C=1if"], "C: expected a number, got '1if'"),
+    (["--set", f"C={'-' * 100_000}1"], "C: expected a number, got '-----"),
+    (["--set", f"C={'+'.join('1' * 20_000)}"], "C: expected a number, got '1+1+1"),
+    (["--set", f"solver={'+'.join('1' * 20_000)}"], "solver: expected 'newton', 'dykstra', N"),
+    (["--target", "\x9b31m\x1b[31m"], "expected a column '\\x9b31m\\x1b[31m' (--target)"),
     (["--C", "-1"], "C: expected a positive number, got -1.0"),
     (["--estimator", "GMML", "--C", "1"], "expected a parameter of GMML"),
     (["--estimator", "TATMLPairs"], "TATMLPairs learns from pairs: expected --pairs"),
@@ -134,6 +166,7 @@ WRONG_PAIRS = [
     ("first,second,similar\n0,1.5,1\n", ", line 2, column 'second': expected the number of a sam"),
     ("first,second,similar\n0,٣,1\n", ", line 2, column 'second': expected the number of a samp"),
     ("first,second,similar\n0,1,maybe\n", ", line 2, column 'similar': expected 1, same, 0, -1"),
+    (f"first,second,similar\n{'9' * 5000},1,1\n", ", line 2, column 'first': expected the number "),
     ("first,secnd,similar\n0,1,1\n", ": expected a column 'second', got 'first', 'secnd', 'simil"),
 ]
 
@@ -194,6 +227,12 @@ def test_wrong_archives(folder, capsys):
         line = failure(capsys, "fit", "data.npz", *FIT)
         assert line.startswith(f"tatml fit: error: data.npz: {expected}")
     np.savez("data.npz", X=ROWS, y=CLASSES)
+    with zipfile.ZipFile("data.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("y.npy", b"other labels")
+    line = failure(capsys, "fit", "data.npz", *FIT)
+    assert line.startswith("tatml fit: error: data.npz: y: expected an array of numbers or words")
+    assert line.endswith("the archive has two arrays of this name")
+    np.savez("data.npz", X=ROWS, y=CLASSES)
     for options, expected in (
         (["--groups", "session"], "expected an array 'session', got 'X', 'y'"),
         (["--target", "kind"], "expected an array 'kind', got 'X', 'y'"),
@@ -233,6 +272,11 @@ def test_wrong_models(folder, capsys):
     line = failure(capsys, "predict", "model.skops", "small.csv")
     assert line.startswith("tatml predict: error: model.skops: expected a model saved by tatml, ")
     assert "got no such file" in failure(capsys, "evaluate", "none.skops", "small.csv")
+    schema = {"__class__": "\x1b[2J", "__module__": "os", "__loader__": "ObjectNode"}
+    with zipfile.ZipFile("model.skops", "w") as archive:
+        archive.writestr("schema.json", json.dumps(schema))
+    line = failure(capsys, "predict", "model.skops", "small.csv")
+    assert line.endswith("got one that needs os.\\x1b[2J (ObjectNode)")  # not sent to the terminal
 
 
 def test_a_model_of_another_version_warns(folder, capsys):
@@ -378,6 +422,20 @@ def test_version_and_help(capsys):
         assert command in listed
         assert run(command, "--help") == 0
         assert f"examples:\n  tatml {command} " in capsys.readouterr().out
+
+
+def test_a_standard_output_that_is_closed(folder, capsys, monkeypatch):
+    """As in `tatml fit … >&-`."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        statuses = [
+            run("fit", "small.csv", *FIT),
+            run("transform", "model.skops", "small.csv", "--out", "out.csv"),
+            run("transform", "model.skops", "small.csv"),
+        ]
+    assert statuses == [0, 0, 1]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("--out: expected a file, got none, and the standard output is closed")
 
 
 def test_unconverged_fits_warn_in_one_line(folder, capsys):

@@ -129,6 +129,7 @@ def test_the_default_folder_is_not_that_of_the_published_records(called):
         (["--datasets", "eth80"], "expected the folder of the data for eth80, got none; name it"),
         (["--datasets", "eht80"], "got 'eht80'; did you mean 'eth80'?"),
         (["--quick", "--datasets", "eth80"], "(with --quick), got 'eth80'"),
+        (["--out", __file__], "--out: expected a folder or an unused name, got "),
         (["--methods", "tamtl"], "got 'tamtl'; did you mean 'tatml'?"),
     ],
 )

@@ -390,6 +390,7 @@ def test_chunks_that_do_not_align():
     for arrays in (
         {"pairs": pairs[pairs[:, 0] > 3]},
         {"similar": similar, "pairs": pairs[pairs[:, 0] > 3]},
+        {"pairs": pairs[:, pairs[0] >= 0]},
     ):
         with pytest.raises(ValueError, match=r"^pairs: expected known chunks"):
             aligned_chunks(arrays, tuple)

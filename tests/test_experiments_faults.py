@@ -14,6 +14,7 @@ from tatml.experiments import read_records, run
 from tatml.experiments._report import page, pictures
 from tatml.experiments._settings import QUICK_DATASETS
 from tatml.experiments._store import Store
+from tatml.features._inputs import read_samples
 
 SHORT = ("reproduce", "table1", "--quick", "--datasets", "textures", "--methods", "euc")
 SHORT = (*SHORT, "--repeats", "1", "--no-pictures")
@@ -181,6 +182,15 @@ def test_a_second_process_is_kept_away(tmp_path, capsys):
         assert read_records(tmp_path) == [record]
     assert run_command(*SHORT, "--out", tmp_path) == 0  # free again
     assert len(read_records(tmp_path)) == 1 + N_RUNS
+
+
+def test_features_that_are_damaged_are_named(tmp_path):
+    for number, content in enumerate((b"", b"junk", b"PK\x03\x04 half of an archive")):
+        path = tmp_path / str(number) / "textures.npz"
+        path.parent.mkdir()
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"textures\.npz: expected the features .* remove it"):
+            read_samples(QUICK_DATASETS["textures"], "M=1;(1)", path)
 
 
 def test_features_that_cannot_be_written_leave_no_file(tmp_path, monkeypatch):

@@ -60,10 +60,16 @@ def test_a_line_that_is_no_record_is_named(tmp_path):
     """Every field that the tables need, JSON that is none, text that is none."""
     good = json.dumps(make_record("euc"))
     study = {"study": "decades", "moves": "c0", "c0": 1.0}
-    settings = [study | {"study": "other"}, {"study": "grid", "c0": 1.0}, study | {"c0": "high"}]
+    settings = [
+        study | {"study": "other"},
+        study | {"study": []},
+        {"study": "grid", "c0": 1.0},
+        study | {"c0": "high"},
+    ]
     needed = "key experiment dataset split features method setting repeat data_digest digest"
     lines = {
         "a record in JSON": ["{", "[1", '{"accuracy": NaN}', "[" * 100_000],
+        "got the field 'key' twice": ['{"key": "a", "key": "b"}'],
         "text in UTF-8": [good.replace("virus", "\\ud800")],
         "a record with fields": ["3", "[]", '"text"', "null"],
     }
@@ -73,6 +79,15 @@ def test_a_line_that_is_no_record_is_named(tmp_path):
         lines[f"a field '{name}', got none"] = [json.dumps(record)]
     lines["'accuracy', got None"] = [json.dumps(make_record("euc", accuracy=None))]
     lines["an integer in the field 'repeat'"] = [json.dumps(make_record("euc") | {"repeat": "a"})]
+    for name in ("accuracy", "seconds", "repeat", "auc"):
+        lines[f"in the field '{name}', got 1000"] = [
+            json.dumps(make_record("euc") | {name: 10**400})
+        ]
+    for name in ("auc", "eer", "balanced_learnt", "balanced_calibrated", "params"):
+        lines[f"in the field '{name}', got 'x'"] = [json.dumps(make_record("euc") | {name: "x"})]
+    lines["versions: expected text or null in the field 'commit'"] = [
+        json.dumps(make_record("euc", versions={"commit": 3}))
+    ]
     lines["in the field 'versions', got 3"] = [json.dumps(make_record("euc", versions=3))]
     lines["setting"] = [
         json.dumps(make_record("tatml", experiment="sensitivity", setting=setting))
@@ -85,6 +100,11 @@ def test_a_line_that_is_no_record_is_named(tmp_path):
             with pytest.raises(ValueError, match=re.escape(expected)) as refusal:
                 read_records(tmp_path)
             assert str(refusal.value).startswith(f"{path}, line 3"), line[:80]
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError, match="expected a file of records, got a folder"):
+        read_records(tmp_path)
+    path.rmdir()
     path.write_bytes(b"\xff\n")
     with pytest.raises(ValueError, match="line 1: expected text in UTF-8, got invalid start byte"):
         read_records(tmp_path)

@@ -429,6 +429,11 @@ def test_metadata_are_checked(folder):
         content = {"format": io.FORMAT, "metadata": metadata, "estimator": metric}
         skops.dump(content, "model.skops")
         refused("wrong value: TATML: metadata: ")
+    endless = []
+    endless.append(endless)
+    for metadata in ({"data": endless}, [1], "text"):
+        with pytest.raises(TypeError, match=r"^metadata: expected "):
+            io.save_model(metric, "model.skops", metadata)
 
 
 # Writing

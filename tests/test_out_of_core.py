@@ -23,7 +23,7 @@ from sharding_helpers import (
     zarr_array,
 )
 
-from tatml import TATML, Blocks, Compute, Newton, learn_metric
+from tatml import TATML, AllPairs, Blocks, Compute, Newton, TATMLPairs, learn_metric
 from tatml._data.storage import parse_bytes, sendable, warn_of_missing_chunks
 from tatml._sharding.base import LossSetting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
@@ -337,6 +337,16 @@ def test_errors_of_chunks():
         learn_metric(case.blocks)
 
 
+def test_masks_are_refused():
+    case = vectors()
+    given = {"X": samples_of(case), "pairs": case.pairs, "similar": case.similar}
+    given["weights"] = case.weights
+    for name, values in given.items():
+        wrong = given | {name: np.ma.masked_array(values, mask=True)}
+        with pytest.raises(TypeError, match=rf"^{name}: expected an array without masked entries"):
+            learn_metric(**wrong, compute=LEAST)
+
+
 def test_errors_of_aligned_arrays():
     first, similar = np.ones((3, 2)), np.ones(3, dtype=bool)
     with pytest.raises(ValueError, match=r"^second: expected 1 arrays"):
@@ -345,6 +355,14 @@ def test_errors_of_aligned_arrays():
         message = r"^second\[0\]: expected samples of the shape of those of first\[0\], \(2,\), got"
         with pytest.raises(ValueError, match=message):
             PairChunks.from_arrays(first, np.zeros(shape), similar)
+    for place in range(3):  # the mask would be ignored
+        given = [first, first, similar]
+        given[place] = np.ma.masked_array(given[place], mask=True)
+        with pytest.raises(TypeError, match=r": expected an array without masked entries"):
+            PairChunks.from_arrays(*given)
+    for wrong in (first + 1j, first.astype(str)):
+        with pytest.raises(TypeError, match=r"second\[0\]: expected real numbers, got an array of"):
+            learn_metric(PairChunks.from_arrays(first, wrong, similar))
     for chunk_size in (0, -1, 2.5, "many"):
         with pytest.raises((TypeError, ValueError), match=r"^chunk_size: expected"):
             PairChunks.from_arrays(first, first, similar, chunk_size=chunk_size)
@@ -380,6 +398,12 @@ def test_a_truncated_memory_map_is_refused_before_the_fit(tmp_path):
     os.truncate(tmp_path / "X", 100)
     with pytest.raises(ValueError, match=r"expected a file of at least 3,200 bytes, got 100"):
         TATML().fit(X, np.arange(100) % 2)
+    labels = mapped(tmp_path / "y", np.arange(100) % 2)
+    os.truncate(tmp_path / "y", 0)
+    with pytest.raises(ValueError, match=r"^y: expected a file of at least 800 bytes, got 0"):
+        TATML().fit(np.ones((100, 4)), labels)
+    with pytest.raises(ValueError, match=r"^AllPairs: labels: expected a file of at least 800"):
+        learn_metric(np.ones((100, 4)), AllPairs(labels))
     pairs = mapped(tmp_path / "p", case.pairs)
     os.truncate(tmp_path / "p", case.pairs[:500].nbytes)
     learn_metric(arrays["X"], pairs[:500], case.similar[:500])  # a view of what is left
@@ -438,6 +462,12 @@ def test_missing_chunks_of_zarr_arrays_are_reported_once(tmp_path, version):
         "write_empty_chunks=True."
     ]
     assert caught[0].filename == __file__
+    labels = np.arange(15) % 2
+    with pytest.warns(UserWarning, match=r"^X: expected 3 stored chunks, got 2\.") as caught:
+        TATML(random_state=0).fit(X, labels)
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=r"^preprocessor: expected 3 stored chunks, got 2\."):
+        TATMLPairs(preprocessor=X).fit(case.pairs, np.where(case.similar, 1, -1))
     with pytest.warns(UserWarning, match=r"^first\[0\]: expected 3 stored chunks, got 2\."):
         PairChunks.from_arrays(X, samples_of(case), np.ones(15, dtype=bool))
 

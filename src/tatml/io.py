@@ -46,6 +46,8 @@ FORMAT = "tatml model 1"
 MAX_BYTES = 2 * 2**30
 # The limit of the description in a skops file; that of a usual model has 50,000 bytes.
 MAX_SCHEMA_BYTES = 2**24
+# The most levels of lists and dicts in the metadata.
+MAX_DEPTH = 20
 # Attributes that are not saved: the samples, the pairs, and requests for scikit-learn's routing.
 LEFT_OUT = ("preprocessor", "pairs_", "similar_", "pair_weights_", "_metadata_request")
 
@@ -170,6 +172,8 @@ def write_model(
             f"estimator: expected one of {_estimator_names()}, got {type(estimator).__name__}"
         )
     check_is_fitted(estimator)
+    if metadata is not None and type(metadata) is not dict:
+        raise TypeError(f"metadata: expected a dict, got {shown(metadata)}")
     saved, left_out = _without_data(estimator)
     check_fitted_state(saved)
     facts = {"version": __version__, "holds": _fitted_names(saved), "left_out": left_out}
@@ -362,11 +366,14 @@ def _check_metadata(model: Model) -> None:
         )
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    if depth > MAX_DEPTH:  # a list may hold itself
+        return False
     if type(value) in (list, tuple):
-        return all(_is_plain(member) for member in value)
+        return all(_is_plain(member, depth + 1) for member in value)
     if type(value) is dict:
-        return all(isinstance(name, str) and _is_plain(part) for name, part in value.items())
+        names_are_words = all(isinstance(name, str) for name in value)
+        return names_are_words and all(_is_plain(part, depth + 1) for part in value.values())
     return value is None or isinstance(value, Real | str)
 
 

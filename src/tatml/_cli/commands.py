@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import time
+import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -39,6 +40,8 @@ __all__ = ["evaluate", "fit", "predict", "transform"]
 FROM_PAIRS = ("TATMLPairs", "PairThreshold")
 # Parameters that --set refuses: the data, and what has no effect in a single fit.
 NOT_SETTABLE = ("preprocessor", "warm_start", "verbose")
+# What the parser raises for text that is not Python; the last two if it is nested too deeply.
+NOT_PYTHON = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
 def fit(options: Namespace) -> None:
@@ -177,12 +180,18 @@ def _parse_setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set: expected name=value, got {text!r}")
-    for read in (ast.literal_eval, float):
+    for read in (_literal, float):
         try:
             return name.strip(), read(value.strip())
-        except (ValueError, SyntaxError):
+        except NOT_PYTHON:
             continue
     return name.strip(), value.strip()
+
+
+def _literal(text: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the parser, about text that is not Python
+        return ast.literal_eval(text)
 
 
 def _parse_solver(value: Any) -> Any:
@@ -194,7 +203,7 @@ def _parse_solver(value: Any) -> Any:
                 given = {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
             case _:
                 return value
-    except (SyntaxError, TypeError, ValueError):
+    except NOT_PYTHON:
         return value
     solver = type(as_solver(kind.lower()))
     known = [field.name for field in fields(solver)]

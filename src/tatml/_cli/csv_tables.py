@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
 
@@ -52,13 +53,18 @@ class CsvTable:
 
     def place(self, name: str, option: str | None = None) -> int:
         """Return the index of a column; `option` is the option that asked for it."""
-        if name not in self.names:
+        if name not in self._places:
             asked = f" ({option})" if option else ""
             raise ValueError(
                 f"{self.path}: expected a column {name!r}{asked}, got {quoted(self.names)}"
                 f"{suggestion(name, self.names)}"
             )
-        return self.names.index(name)
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The index of each name; the first one if a name occurs twice."""
+        return {name: place for place, name in reversed(list(enumerate(self.names)))}
 
     def read_numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Return some columns as finite numbers, shape (n_rows, n_columns)."""
@@ -81,8 +87,14 @@ class CsvTable:
         cells = self.column(name)
         for values in (_as_integers(cells), _as_fractions(cells)):
             if values is not None:
+                self._check_finite_labels(name, values)
                 return values
         return np.array(cells)
+
+    def _check_finite_labels(self, name: str, values: NDArray) -> None:
+        for (cell, where), value in zip(self.cells(name), values, strict=True):
+            if not isfinite(value):
+                raise ValueError(f"{where}: expected a label, got {cell}, which is not finite")
 
     def read_groups(self, name: str, option: str) -> NDArray:
         """Return a column of groups as words.
@@ -191,6 +203,9 @@ def read_csv_table(path: Path) -> CsvTable:
 
 def _read_text(path: Path) -> str:
     content = path.read_bytes()
+    if b"\0" in content:  # NumPy cuts it off the end of words
+        line = content.count(b"\n", 0, content.index(b"\0")) + 1
+        raise ValueError(f"{path}, line {line}: expected text in UTF-8, got a NUL character")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -231,7 +246,7 @@ def _check_header(table: CsvTable, line: int) -> None:
             "that are numbers"
         )
     for place, name in enumerate(table.names):
-        if name in table.names[:place]:
+        if table.place(name) != place:
             raise ValueError(
                 f"{table.path}, line {line}, column {place + 1}: expected different column names, "
                 f"got {shown(name)} twice"
@@ -247,9 +262,8 @@ def _counts_columns(table: CsvTable, numbers: Sequence[str]) -> bool:
     counts = [str(place) for place in range(len(numbers) + 1)]
     if len(numbers) == len(table.names) or list(numbers) not in (counts[:-1], counts[1:]):
         return False
-    return not any(
-        name and name not in numbers and name in table.column(name) for name in table.names
-    )
+    words = [name for name in table.names if name and not _is_finite(name)]
+    return not any(name in table.column(name) for name in words)
 
 
 def check_is_file(path: Path) -> None:
@@ -270,6 +284,8 @@ def write_csv(
 ) -> None:
     """Write a table to a file, or to the standard output if `path` is None."""
     if path is None:
+        if sys.stdout is None:
+            raise ValueError("--out: expected a file, got none, and the standard output is closed")
         csv.writer(sys.stdout, lineterminator="\n").writerows([list(names), *rows])
         return
     with written_atomically(path, overwrite) as file:

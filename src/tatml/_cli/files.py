@@ -162,10 +162,10 @@ def _target_of(table: CsvTable, columns: Columns, guess: bool) -> str | None:
         return table.names[table.place(columns.target, "--target")]
     if columns.likely_target in table.names:
         return columns.likely_target
-    for name in table.names:
+    left = [name for name in table.names if name not in {*columns.drop, columns.groups}]
+    for name in left:
         if name.lower() in TARGET_NAMES and name not in (columns.features or ()):
             return name
-    left = [name for name in table.names if name not in {*columns.drop, columns.groups}]
     return left[-1] if guess and left else None
 
 
@@ -183,7 +183,7 @@ def _with_pairs(data: InputData, path: Path) -> InputData:
 
 def _sample_numbers(table: CsvTable, name: str, n_samples: int) -> NDArray[np.intp]:
     for cell, where in table.cells(name):
-        if not (is_whole_number(cell) and int(cell) < n_samples):
+        if not (is_whole_number(cell) and float(cell) < n_samples):
             raise ValueError(
                 f"{where}: expected the number of a sample, from 0 to {n_samples - 1}, got "
                 f"{shown(cell)}"
@@ -233,6 +233,8 @@ def _read_arrays(path: Path) -> dict[str, NDArray]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
+                if name in arrays:
+                    raise ValueError("the archive has two arrays of this name")
                 arrays[name] = np.asarray(archive[name])
     except Exception as error:  # damaged archives raise many kinds of errors
         where = f"{path}: " if name is None else f"{path}: {name}: "

@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None if it was closed before the start
+            sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
         return OUTPUT_CLOSED
@@ -128,16 +129,22 @@ def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint:
     """Print the error as one line and return the exit status."""
     if options.traceback:
         traceback.print_exc()
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = str(error) or type(error).__name__
     file, problem = getattr(error, "filename", None), getattr(error, "strerror", None)
     if file and problem:
         text = f"{file}: {problem}"  # an error of the operating system
-    print(f"tatml {options.name}: error: {kind}{text}{hint}", file=sys.stderr)
+    print(f"tatml {options.name}: error: {kind}{_one_line(text)}{hint}", file=sys.stderr)
     return 1
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"tatml: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"tatml: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line ends and without characters that control the terminal."""
+    words = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
 
 
 def _discard_output() -> None:

@@ -30,6 +30,10 @@ def reproduce(options: Namespace) -> None:
     data = _given_folder(options.data)
     chosen = _checked_datasets(options.datasets, declared, data, options.quick)
     _check_known("--methods", options.methods, experiments.METHODS)
+    if os.path.lexists(options.out) and not os.path.isdir(options.out):
+        raise NotADirectoryError(
+            f"--out: expected a folder or an unused name, got {options.out}, which is no folder"
+        )
     found = {record["key"] for record in experiments.read_records(options.out)}
     records = experiments.run(
         options.what,

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._data.arrays import check_not_masked, read_array
+from .._data.storage import check_files
 from .._messages import named_error, shown
 
 __all__ = ["are_pair_labels", "class_labels", "group_labels", "pair_labels"]
@@ -97,6 +98,7 @@ def _as_labels(y: Any) -> NDArray:
     if scipy.sparse.issparse(y):
         raise TypeError(f"y: expected a dense array of labels, got sparse {type(y).__name__}")
     check_not_masked(y, "y")
+    check_files(y=y)
     try:
         return column_or_1d(y, warn=True)
     except Exception as error:  # raised by scikit-learn or the given object

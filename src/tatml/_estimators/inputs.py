@@ -22,6 +22,7 @@ from .._data.arrays import as_host_array, as_real_array, check_not_masked, read_
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
+from .._data.storage import warn_of_missing_chunks
 from .._messages import named_error, shown
 from .._warnings import warn_user
 from .given_labels import are_pair_labels
@@ -63,6 +64,7 @@ def samples_of(
     if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
         X = as_host_array(X, "X")
     check_not_masked(X, "X")
+    warn_of_missing_chunks(X=X)
     if preprocessor is not None and _n_dims(X) == 1:
         X = _looked_up(preprocessor, read_array(X, "X"))
         check_not_masked(X, "preprocessor")
@@ -259,6 +261,7 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
         return samples
     samples = preprocessor
     if not isinstance(preprocessor, Blocks):
+        warn_of_missing_chunks(preprocessor=preprocessor)
         samples = read_array(preprocessor, "preprocessor")
     if samples.ndim not in (2, 3):
         raise TypeError(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, symmetrised
+from .._data.arrays import read_array
 from .._data.pairs import as_weights
 from .._optim.pair_sums import PairSums, _flat, _multiply_rows, centred
 from .base import Piece
@@ -244,7 +245,7 @@ class AllPairs:
 
 def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
     """Return labels as integers from 0 on."""
-    values = np.asarray(values)
+    values = read_array(values, name)
     if values.shape != (n_samples,):
         raise ValueError(f"{name}: expected shape ({n_samples},), got shape {values.shape}")
     if n_samples < 2:

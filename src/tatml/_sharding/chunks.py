@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._array import to_numpy
+from .._data.arrays import as_real_array, check_not_masked
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_prior
 from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
@@ -100,6 +101,8 @@ class PairChunks:
         arrays = dict(zip(names, (*first, *second), strict=True)) | {"similar": similar}
         if weights is not None:
             arrays["weights"] = weights
+        for name, array in arrays.items():
+            check_not_masked(array, name)
         check_files(**arrays)
         warn_of_missing_chunks(**arrays)
         combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
@@ -133,8 +136,11 @@ def _check_same_shapes(first: tuple, second: tuple) -> None:
 def _differences(n_blocks: int, *arrays: Any) -> tuple:
     """Return (differences, None, similar[, weights]) of first…, second…, similar[, weights]."""
     first, second = (
-        [np.asarray(a, dtype=np.float64) for a in arrays[start : start + n_blocks]]
-        for start in (0, n_blocks)
+        [
+            np.asarray(as_real_array(arrays[start + m], f"{name}[{m}]"), dtype=np.float64)
+            for m in range(n_blocks)
+        ]
+        for name, start in (("first", 0), ("second", n_blocks))
     )
     blocks = Blocks(*(a - b for a, b in zip(first, second, strict=True)))
     return blocks, None, *arrays[2 * n_blocks :]
@@ -241,7 +247,10 @@ def sharded_term(
                 "X.compute(), or give both samples of each pair: PairChunks.from_arrays(first, "
                 "second, similar)"
             )
-        warn_of_missing_chunks(X=X, pairs=pairs, similar=similar, weights=weights)
+        given = {"pairs": pairs, "similar": similar, "weights": weights}
+        for name, values in given.items():
+            check_not_masked(values, name)
+        warn_of_missing_chunks(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
         shards = _shards(shared, pairs, similar, weights, memory, on_cluster=client is not None)
     executor = _executor(shards, shared, client, device)

@@ -246,10 +246,9 @@ def _row_chunks(name: str, array: Any) -> tuple[int, ...]:
             f"{name}: expected a dask array with rows, got {type(array).__name__}; chunks that "
             "are Delayed go into PairChunks"
         )
-    chunks = array.chunks[0]
-    if any(size != size for size in chunks):
+    if any(size != size for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name}: expected known chunks, got unknown; call compute_chunk_sizes()")
-    return chunks
+    return array.chunks[0]
 
 
 def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:

@@ -124,8 +124,14 @@ def _blocks_of(dataset: Dataset, images: NDArray, jobs: int) -> list[NDArray[np.
 
 @lru_cache(maxsize=4)
 def _read_arrays(path: str) -> dict[str, NDArray]:
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return dict(archive)
+    except Exception as error:  # damaged archives raise many kinds of errors
+        raise ValueError(
+            f"{path}: expected the features of a data set, got a file that cannot be read "
+            f"({error}); remove it, and the same command makes it again"
+        ) from error
 
 
 def read_features(dataset: Dataset, features: str, path: str | Path) -> DatasetSamples:

@@ -56,6 +56,8 @@ def read_records(path: str | os.PathLike[str]) -> list[Record]:
     path = _file_of(path)
     if not path.exists():
         return []
+    if not path.is_file():
+        raise OSError(f"{path}: expected a file of records, got a folder, a device or a pipe")
     whole, _, _ = path.read_bytes().rpartition(b"\n")
     lines = enumerate(whole.split(b"\n"), start=1)
     return [_parse(line, f"{path}, line {number}") for number, line in lines if line.strip()]
@@ -72,7 +74,9 @@ def _file_of(path: str | os.PathLike[str]) -> Path:
 def _parse(line: bytes, place: str) -> Record:
     """Return the record of a line; raise ValueError with the place if there is none."""
     try:
-        record = json.loads(line, parse_constant=_refuse_constant)
+        record = json.loads(
+            line, parse_constant=_refuse_constant, object_pairs_hook=_refuse_doubled
+        )
         if b"\\u" in line:  # an escape can spell half of a surrogate pair, which is no text
             json.dumps(record, ensure_ascii=False).encode()
     except (UnicodeDecodeError, UnicodeEncodeError) as error:
@@ -89,16 +93,29 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name}, which is not JSON")
 
 
+def _refuse_doubled(pairs: list[tuple[str, Any]]) -> Record:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {doubled!r} twice")
+    return record
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
 
 
 def _is_number(value: Any) -> bool:
     return _is_count(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _or_null(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or is_valid(value)
 
 
 def _is_mapping(value: Any) -> bool:
@@ -124,6 +141,15 @@ FIELDS: dict[str, FieldCheck] = {
 # The further fields of a run that failed, and of a run that succeeded.
 FAILED_FIELDS = {"error": TEXT}
 DONE_FIELDS = {"accuracy": NUMBER, "seconds": NUMBER}
+# Fields that a record need not have.
+OPTIONAL_FIELDS: dict[str, FieldCheck] = {
+    **dict.fromkeys(
+        ("auc", "eer", "balanced_learnt", "balanced_calibrated"),
+        (_or_null(_is_number), "a number or null"),
+    ),
+    "params": (_or_null(_is_mapping), "names and values or null"),
+}
+VERSION_FIELDS: dict[str, FieldCheck] = {"commit": (_or_null(_is_text), "text or null")}
 # The fields of the setting of a sensitivity study, besides the name of the study.
 STUDY_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "grid": {"c0": NUMBER, "mu0": NUMBER},
@@ -136,15 +162,21 @@ def _check_fields(record: Record, place: str) -> None:
     """Raise ValueError if a field that the tables need is missing or of another kind."""
     _check(record, FIELDS, place)
     _check(record, FAILED_FIELDS if record.get("error") else DONE_FIELDS, place)
+    _check_present(record, OPTIONAL_FIELDS, place)
+    _check_present(record["versions"], VERSION_FIELDS, f"{place}, versions")
     if record["experiment"] == "sensitivity":
         setting = record["setting"]
-        if setting.get("study") not in STUDY_FIELDS:
+        if setting.get("study") not in tuple(STUDY_FIELDS):  # also of kinds that no dict can hold
             studies = ", ".join(STUDY_FIELDS)
             got = repr(setting.get("study"))
             raise ValueError(f"{place}: expected a setting with study {studies}, got {got}")
         _check(setting, STUDY_FIELDS[setting["study"]], f"{place}, setting")
         if setting["study"] == "decades":
             _check(setting, {setting["moves"]: NUMBER}, f"{place}, setting")
+
+
+def _check_present(record: Record, fields: dict[str, FieldCheck], place: str) -> None:
+    _check(record, {name: fields[name] for name in fields if name in record}, place)
 
 
 def _check(record: Record, fields: dict[str, FieldCheck], place: str) -> None:
