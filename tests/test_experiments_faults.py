@@ -12,9 +12,9 @@ from report_helpers import make_record
 from tatml._data.atomic_files import written_atomically
 from tatml.experiments import read_records, run
 from tatml.experiments._report import page, pictures
+from tatml.experiments._samples import read_features
 from tatml.experiments._settings import QUICK_DATASETS
 from tatml.experiments._store import Store
-from tatml.features._inputs import read_samples
 
 SHORT = ("reproduce", "table1", "--quick", "--datasets", "textures", "--methods", "euc")
 SHORT = (*SHORT, "--repeats", "1", "--no-pictures")
@@ -190,7 +190,7 @@ def test_features_that_are_damaged_are_named(tmp_path):
         path.parent.mkdir()
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"textures\.npz: expected the features .* remove it"):
-            read_samples(QUICK_DATASETS["textures"], "M=1;(1)", path)
+            read_features(QUICK_DATASETS["textures"], "M=1;(1)", path)
 
 
 def test_features_that_cannot_be_written_leave_no_file(tmp_path, monkeypatch):

@@ -100,7 +100,8 @@ def _is_masked(values: Any) -> bool:
 def _object_columns(frame: Any) -> list[Any]:
     """Return the columns of dtype object of a pandas data frame; other frames have none."""
     dtypes = getattr(frame, "dtypes", None)
-    if dtypes is None or not hasattr(dtypes, "items") or not frame.columns.is_unique:
+    unique = getattr(frame.columns, "is_unique", False)
+    if not hasattr(dtypes, "items") or unique is not True:  # delayed objects have any attribute
         return []
     return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
 
