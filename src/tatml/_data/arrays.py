@@ -99,7 +99,7 @@ def _is_masked(values: Any) -> bool:
 
 def _object_columns(frame: Any) -> list[Any]:
     """Return the columns of dtype object of a pandas data frame; other frames have none."""
-    dtypes = getattr(frame, "dtypes", None)
+    dtypes: Any = getattr(frame, "dtypes", None)
     unique = getattr(frame.columns, "is_unique", False)
     if not hasattr(dtypes, "items") or unique is not True:  # delayed objects have any attribute
         return []
