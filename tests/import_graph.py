@@ -140,7 +140,7 @@ def draw_layers(path):
     from matplotlib import pyplot as plt
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-    texts = [fill(list_modules(number), 70) for number in range(len(LAYERS))]
+    texts = [fill(list_modules(number), 66) for number in range(len(LAYERS))]
     heights = [0.45 + 0.26 * (text.count("\n") + 1) for text in texts]
     bottoms = [sum(heights[:number]) + 0.15 * number for number in range(len(LAYERS))]
     middles = [bottom + height / 2 for bottom, height in zip(bottoms, heights, strict=True)]
