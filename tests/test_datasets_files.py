@@ -196,13 +196,13 @@ def test_labels_that_do_not_exist_are_named(mini, tmp_path):
 @each_dataset
 def test_samples_twice_or_out_of_order_are_named(mini, tmp_path):
     n = mini.n_samples
-    for rows in ([0, 1, 1, *range(3, n)], [1, 0, *range(2, n)]):
+    for rows, wrong in (([0, 1, 1, *range(3, n)], 2), ([1, 0, *range(2, n)], 1)):
         path = mini.write_archive(tmp_path, rows=rows)
         assert_named(
             mini,
             tmp_path,
             path,
-            "expected rows in ascending order without duplicates",
+            rf"expected rows in ascending order without duplicates, got .* in row {wrong} after",
         )
 
 

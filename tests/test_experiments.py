@@ -346,3 +346,9 @@ def test_the_real_data_are_halved_as_declared(tmp_path):
     assert [r["features"] for r in records] == list(features_of(DATASETS["virus"]))
     assert {(r["n_train"], r["n_test"], r.get("error")) for r in records} == {(750, 750, None)}
     assert len({r["seed"] for r in records}) == 1
+
+
+def test_the_methods_that_learn_a_threshold_are_declared():
+    """The threshold of the others is calibrated on the training half."""
+    own = {name for name, method in METHODS.items() if method.own_threshold}
+    assert own == {"tatml", "maz", "tatml_star", "tatml_mat", "tatml_vec", "tatml_paper_vec"}

@@ -226,8 +226,8 @@ def test_small_variances_are_not_singular_and_masks_may_be_an_object_array():
     names = ("intensity", "|Ix|", "|Iy|")
     describe = CovarianceDescriptor(names, scales=(1.0,), diagonal=0.0).transform
     plain = describe(images)
-    small = describe(1e-4 * images)
-    assert_allclose(small, 1e-8 * plain, rtol=1e-9)
+    small = describe(1e-9 * images)
+    assert_allclose(small, 1e-18 * plain, rtol=1e-9)
     masks = np.empty(2, dtype=object)
     masks[:] = [np.ones((12, 12), bool), np.tri(12, dtype=bool)]
     expected = describe(images, list(masks))

@@ -82,7 +82,7 @@ def test_efficient_and_naive_projections_agree():
             np.testing.assert_allclose(efficient.alpha, naive.alpha, rtol=0, atol=1e-10)
             assert largest_difference(metric(efficient), metric(naive)) < 1e-10, kind
             assert abs(efficient.b0 - naive.b0) < 1e-10, kind
-        assert naive.rule.evaluations > efficient.rule.evaluations, kind
+        assert naive.rule.evaluations > efficient.rule.evaluations > 0, kind
 
 
 def test_the_clipped_step_keeps_the_metric_positive_definite():

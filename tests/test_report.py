@@ -415,11 +415,12 @@ def test_all_runs_show_what_was_chosen_and_the_latest_record_of_a_run():
 
 
 def test_shares_of_time_sum_to_one_hundred():
-    records = [make_record("euc", seconds=1.0), make_record("maz", seconds=3.0)]
+    records = [make_record("euc", seconds=1.0)]
+    records += [make_record("maz", repeat, seconds=1.5) for repeat in range(2)]
     table = time_table(results_of(records), "method", "Method")
     assert [value.number for value in column(table, "Share, %")] == [75.0, 25.0]
     assert [value.number for value in column(table, "Seconds")] == [3.0, 1.0]
-    assert [value.number for value in column(table, "Seconds per run")] == [3.0, 1.0]
+    assert [value.number for value in column(table, "Seconds per run")] == [1.5, 1.0]
 
 
 def test_methods_and_cells_are_in_the_declared_order_whatever_the_records():
