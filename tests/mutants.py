@@ -181,10 +181,9 @@ def tests_by_line():
 def tests_for(mutant, recorded, seconds):
     """The tests to run for a mutant, the fastest first: those that run its line, if any do.
 
-    A line that runs at import only is tested by all tests that run its file.
+    A line that runs at import only is tested by all tests: any of them may read a constant.
     """
-    lines = recorded.get(mutant.path, {})
-    tests = lines.get(mutant.line) or set().union(*lines.values())
+    tests = recorded.get(mutant.path, {}).get(mutant.line) or set(seconds)
     by_time = sorted(tests & set(seconds), key=seconds.get)
     total = accumulate(map(seconds.get, by_time))
     return [test for test, time in zip(by_time, total, strict=True) if time <= MOST_SECONDS]

@@ -404,6 +404,8 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (threshold, {"metric": 3}, "metric"),
         (threshold, {"threshold_": MISSING}, "threshold_"),
         (maz, {"search_scores_": {"a": 1.0}}, "search_scores_"),
+        (maz, {"search_scores_": {}}, "search_scores_"),
+        (maz, {"search_scores_": [0.5]}, "search_scores_"),
         (maz, {"search_scores_": {0.5: 2.0}}, "search_scores_"),
         (itml, {"bounds_": (2.0, 1.0)}, "bounds"),
         (itml, {"percentiles": (95, 5)}, "percentiles"),

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
+from tatml._optim import losses
 from tatml.losses import BurgLoss, SquaredHinge
 
 N_PAIRS = 400
@@ -271,3 +272,12 @@ def test_burg_increase_next_to_the_bound_keeps_its_digits(unit):
     for crossing in (was & will, was & ~will, ~was & will):
         assert np.all(increase[crossing & (before != after)] > 0)
     assert_array_equal(increase[~was & ~will], 0)
+
+
+def test_the_series_of_x_minus_log1p_has_the_digits_of_the_function():
+    """Against 40 digits, on both sides of the change to the closed form."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(40):
+        for x in (1e-8, -3e-5, 9.9e-4, -9.9e-4, 1.1e-3, -1.1e-3, 0.5):
+            exact = float(mpmath.mpf(x) - mpmath.log1p(x))
+            assert_allclose(losses._minus_log1p(np.array([x])), exact, rtol=1e-9)

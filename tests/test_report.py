@@ -414,6 +414,13 @@ def test_all_runs_show_what_was_chosen_and_the_latest_record_of_a_run():
     assert column(table, "Duality gap")[0].text == "1.0e−09"
 
 
+def test_the_study_can_be_filtered_by_its_parts():
+    table = settings_table(results_of(sensitivity_records()))
+    choices = [column.title for column in table.columns if column.choice]
+    assert choices[0] == "Study"
+    assert "Method" in choices
+
+
 def test_shares_of_time_sum_to_one_hundred():
     records = [make_record("euc", seconds=1.0)]
     records += [make_record("maz", repeat, seconds=1.5) for repeat in range(2)]
