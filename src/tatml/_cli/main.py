@@ -134,6 +134,11 @@ def _failed(options: argparse.Namespace, error: Exception, kind: str = "", hint:
     if file and problem:
         text = f"{file}: {problem}"  # an error of the operating system
     print(f"tatml {options.name}: error: {kind}{_one_line(text)}{hint}", file=sys.stderr)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # the interpreter would try once more, fail, and end with status 120
+        _discard_output()
     return 1
 
 
