@@ -310,7 +310,7 @@ LABELS = {
     + together(
         "TATMLCV.fit",
         Value,
-        "cv: expected a number of folds.*(groups|members)",
+        "cv: expected (a number of folds.*(groups|members)|folds that are index arrays)",
         {"groups": np.zeros(N)},
         {"y": Y[:3], "X": X[:3]},
     )

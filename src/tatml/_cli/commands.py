@@ -6,8 +6,9 @@ import ast
 import json
 import time
 import warnings
+import zipfile
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -371,9 +372,11 @@ def _write_columns(out: Path | None, table: dict[str, NDArray], overwrite: bool)
 
 
 def _write_arrays(out: Path, arrays: dict[str, NDArray], overwrite: bool) -> None:
-    savez: Callable[..., None] = np.savez  # NumPy annotates the arrays as allow_pickle
-    with written_atomically(out, overwrite) as file:
-        savez(file, **arrays)
+    # Not numpy.savez: before NumPy 2.1 an archive that fails is closed late, with a message.
+    with written_atomically(out, overwrite) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _data_text(data: InputData) -> str:
