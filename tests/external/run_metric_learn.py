@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -100,7 +101,8 @@ def fetch(folder):
 def unpack(archive, folder):
     """A fresh copy of the source in the folder, ready for pytest."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.unpack_archive(archive, folder, filter="data")
+    checked = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 on
+    shutil.unpack_archive(archive, folder, **checked)
     source = folder / f"metric-learn-{VERSION}"
     (source / "test" / "__init__.py").touch()
     # Without a configuration of its own, pytest would find that of the project around it.
