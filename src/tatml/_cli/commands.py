@@ -6,7 +6,6 @@ import ast
 import json
 import time
 import warnings
-import zipfile
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import fields
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._data.atomic_files import checked_output, written_atomically
+from .._data.atomic_files import checked_output, write_arrays
 from .._messages import quoted, suggestion
 from .._optim.solvers import as_solver
 from ..io import ESTIMATORS, EXTENSION, Model, load_model, write_model
@@ -130,7 +129,7 @@ def transform(options: Namespace) -> None:
         if values is not None
     }
     if out is not None and out.suffix.lower() == ".npz":
-        _write_arrays(out, {"X": Z, **labels}, options.force)
+        write_arrays(out, {"X": Z, **labels}, options.force)
         print(f"Saved to {out}: X of shape {Z.shape}")
         return
     names = model.estimator.get_feature_names_out()
@@ -362,21 +361,13 @@ def _output_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
 
 def _write_columns(out: Path | None, table: dict[str, NDArray], overwrite: bool) -> None:
     if out is not None and out.suffix.lower() == ".npz":
-        _write_arrays(out, table, overwrite)
+        write_arrays(out, table, overwrite)
     else:
         columns = [values.tolist() for values in table.values()]
         write_csv(out, table, zip(*columns, strict=True), overwrite)
     if out is not None:
         count = len(next(iter(table.values())))
         print(f"Saved to {out}: {count} rows of {quoted(table).replace(chr(39), '')}")
-
-
-def _write_arrays(out: Path, arrays: dict[str, NDArray], overwrite: bool) -> None:
-    # Not numpy.savez: before NumPy 2.1 an archive that fails is closed late, with a message.
-    with written_atomically(out, overwrite) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _data_text(data: InputData) -> str:

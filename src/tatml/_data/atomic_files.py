@@ -6,12 +6,16 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["checked_output", "written_atomically"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["checked_output", "write_arrays", "written_atomically"]
 
 
 def checked_output(path: str | os.PathLike, name: str | None = None) -> Path:
@@ -122,3 +126,12 @@ def _rename_to_unused(source: Path, target: Path) -> None:
         os.replace(source, target)
     else:
         os.unlink(source)
+
+
+def write_arrays(out: Path, arrays: Mapping[str, NDArray], overwrite: bool) -> None:
+    """Write arrays to an npz file, completely or not at all."""
+    # Not numpy.savez: before NumPy 2.1 an archive that fails is closed late, with a message.
+    with written_atomically(out, overwrite) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
