@@ -81,8 +81,8 @@ NUMBERS = {
     + of("threshold", "*.set_threshold", Value, "expected .*got more than a float can hold", HUGE),
     "t": of("t", FIT, Value, "expected a finite number of at least 0, got -0.1", -0.1)
     + of("t", FIT, Value, "expected a number from 0 to 1, got 1.1", 1.1)
-    + of("t", FIT, Value, "expected a finite number, got nan", nan)
-    + of("t", FIT, Type, "expected a number, got None", None),
+    + of("t", FIT, Value, "expected a finite number, got (nan|inf)", nan, inf)
+    + of("t", FIT, Type, "expected a number, got (None|'0.5'|True)", None, "0.5", True),
     "margin": of("margin", BOTH, Value, "expected 0 < γ_s < γ_d, got", (2.0, 0.5), (1, 1))
     + of("margin", BOTH, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0))
     + of("margin", BOTH, Value, "expected a positive number, got (nan|inf)", (0.5, nan), (0.5, inf))
@@ -91,13 +91,17 @@ NUMBERS = {
     + of("margin", BOTH, Type, "expected a number, got True", (True, 2))
     + of("margin", BOTH, Value, r"expected numbers from 1e-50 to 1e\+50, got", (1e-300, 1e300)),
     "bounds": of("bounds", FIT, Value, "expected the first to be at most the second", (2.0, 1.0))
-    + of("bounds", FIT, Value, "expected a positive number, got 0.0", (0.0, 1.0))
-    + of("bounds", FIT, Type, "expected two numbers .*got 1.0", 1.0),
+    + of("bounds", FIT, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0))
+    + of("bounds", FIT, Value, "expected a positive number, got (nan|inf)", (nan, 1), (1, inf))
+    + of("bounds", FIT, Type, "expected two numbers .*got", 1.0, (1.0,))
+    + of("bounds", FIT, Type, "expected", "ab"),
     "percentiles": of(
         "percentiles", FIT, Value, "expected 0 ≤ low < high ≤ 100, got", (50, 50), (5, 101)
     )
     + of("percentiles", FIT, Value, "expected a finite number of at least 0, got -1", (-1, 95))
-    + of("percentiles", FIT, Type, "expected two numbers from 0 to 100, got 5", 5),
+    + of("percentiles", FIT, Value, "expected a finite number.*got nan", (5, nan))
+    + of("percentiles", FIT, Type, "expected two numbers from 0 to 100, got", 5, (5,), None)
+    + of("percentiles", FIT, Type, "expected", "ab"),
 }
 
 

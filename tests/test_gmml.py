@@ -1,6 +1,5 @@
 """GMML: the closed form minimises its objective, and units do not matter."""
 
-from copy import copy
 from math import sqrt
 
 import numpy as np
@@ -263,29 +262,6 @@ def test_the_checks_of_scikit_learn():
     results = check_estimator(GMML(), on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
-
-
-WRONG = {
-    "t": [-0.1, 1.1, np.nan, np.inf, "0.5", None, True],
-    "regularization": [0, -1.0, np.nan, np.inf, "1", None, True],
-    "prior": ["wishful", None, 3, np.eye(4), [np.eye(4)]],
-    "margin": [(2.0, 0.5), None],
-    "threshold_prior": [0, "1"],
-    "threshold_strength": [0, None],
-    "pairs": ["some"],
-    "n_pairs_per_class": [1, 2.5],
-    "n_components": [0, 5, [1, 2]],
-    "random_state": ["seed"],
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_parameter_is_named(name):
-    X, y = labelled()
-    fitted = GMML(**FEW).fit(X, y)
-    for value in WRONG[name]:
-        refused(GMML(**FEW | {name: value}), X, y, rf"\b{name}: expected")
-        refused(copy(fitted).set_params(**{name: value}), X, y, rf"\b{name}: expected")
 
 
 def test_identical_samples_are_named():

@@ -1,7 +1,6 @@
 """ITML: every solver finds the optimum of the published problem, with a valid certificate."""
 
 import warnings
-from copy import copy
 from dataclasses import replace
 from itertools import product
 from math import sqrt
@@ -337,29 +336,6 @@ def test_the_checks_of_scikit_learn():
     results = check_estimator(ITML(), on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
-
-
-NOT_POSITIVE = [0, -1.0, np.nan, np.inf, "1", None, True]
-WRONG = {
-    "gamma": NOT_POSITIVE,
-    "bounds": [(2.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, np.inf), (np.nan, 1.0), (1,), 3.0, "ab"],
-    "percentiles": [(95, 5), (5, 5), (-1, 50), (5, 101), (5, np.nan), (5,), 5, "ab", None],
-    "solver": ["gradient", "permutation", "cyclic", None],
-    "prior": ["wishful", None, np.eye(3), -np.eye(4)],
-    "tol": NOT_POSITIVE,
-    "margin": [(2.0, 0.5), None],
-    "threshold_strength": [0, None],
-    "pairs": ["some"],
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_parameter_is_named(name):
-    X, y = labelled()
-    fitted = ITML(**FEW).fit(X, y)
-    for value in WRONG[name]:
-        refused(ITML(**FEW | {name: value}), X, y, rf"\b{name}\b")
-        refused(copy(fitted).set_params(**{name: value}), X, y, rf"\b{name}\b")
 
 
 def test_the_projections_refuse_matrices_and_blocks():

@@ -480,7 +480,13 @@ def test_a_store_that_cannot_count_its_chunks_is_read():
         def nchunks_initialized(self):
             raise NotImplementedError
 
-    warn_of_missing_chunks(X=Uncountable(np.zeros((3, 2))), weights=None)
+    stored = Uncountable(np.ones((3, 2)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_missing_chunks(X=stored, weights=None)
+        read = as_shared_samples(stored, read_in_parts=False, memory=10**6)
+    assert caught == []
+    assert read.n_samples == 3
 
 
 def test_a_chunk_travels_without_the_others():
