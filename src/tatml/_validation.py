@@ -54,11 +54,12 @@ def _as_float(name: str, value: Any, kind: str) -> float:
         raise WrongTypeError(f"{name}: expected {kind}, got {shown(value)}") from error
 
 
-def check_number_or(name: str, value: Any, word: str) -> float | None:
-    """Return a positive number, or None if the value is `word`."""
+def check_number_or(name: str, value: Any, *words: str) -> float | None:
+    """Return a positive number, or None if the value is one of the words."""
     if isinstance(value, str):
-        if value != word:
-            raise TypeError(f"{name}: expected a number or {word!r}, got {shown(value)}")
+        if value not in words:
+            named = " or ".join(map(repr, words))
+            raise TypeError(f"{name}: expected a number or {named}, got {shown(value)}")
         return None
     return check_positive(name, value)
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples
 
 from ._array import Doubles
 from ._data.pairs import as_weights
+from ._estimators.folds import gives_pairs
 from ._estimators.given_labels import group_labels, pair_labels
 from ._estimators.inputs import check_has, shared_samples
 from ._estimators.thresholds import threshold_of
@@ -194,7 +195,9 @@ def _check_learnt(estimator: Any) -> None:
     """Raise an error unless the threshold is the one that fit learnt."""
     check_has(estimator, "margin")
     learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
-    fixed = "threshold" in estimator.get_params() and estimator.threshold != "auto"
+    learnt *= getattr(estimator, "threshold_factor_", 1.0)
+    words = ("auto", "joint")
+    fixed = "threshold" in estimator.get_params() and estimator.threshold not in words
     if fixed or getattr(estimator, "threshold_", None) != learnt:
         raise ValueError(
             f"estimator: expected a {type(estimator).__name__} whose threshold was learnt in fit, "
@@ -212,22 +215,15 @@ def _resample_samples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
     units = group_labels(groups, n_samples)
     if units is None:  # the units are the samples
         units = np.arange(n_samples)
-    if not _gives_pairs(y, units):
+    if not gives_pairs(y, units):
         raise ValueError("y: expected labels that give similar and dissimilar pairs, got one kind")
     members = np.argsort(units, kind="stable")
     start = np.searchsorted(units[members], np.arange(units.max() + 2))
     while True:
         chosen = rng.choice(units.max() + 1, units.max() + 1)
         rows = np.concatenate([members[start[u] : start[u + 1]] for u in chosen])
-        if _gives_pairs(y[rows], units[rows]):
+        if gives_pairs(y[rows], units[rows]):
             yield _safe_indexing(X, rows), y[rows], units[rows]
-
-
-def _gives_pairs(y: NDArray, units: NDArray[np.intp]) -> bool:
-    """Return whether a class is in two units, and there is another class."""
-    labels = np.unique(y, return_inverse=True)[1]
-    counts = np.bincount(np.unique(np.stack([labels, units]), axis=1)[0])
-    return len(counts) > 1 and int(counts.max()) > 1
 
 
 def _resample_pairs(

@@ -19,7 +19,7 @@ from .._array import Indices
 from .blocks import Blocks
 from .pairs import Pairs
 
-__all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs", "draw_random_pairs"]
+__all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs", "draw_random_pairs", "thin_out"]
 
 Strategy = Literal["random", "neighbors", "all"]
 STRATEGIES = get_args(Strategy)
@@ -27,6 +27,7 @@ STRATEGIES = get_args(Strategy)
 AUTO_PER_CLASS = 500  # pairs per class by default, before the limits on their total
 AUTO_LEAST = 10  # the smallest default per class, however many classes there are
 LEAST_TOTAL = 5_000  # the default is raised to this total where there are few classes
+LEAST_THINNED = 1_000  # pairs that remain where some are left out to save time
 MOST_TOTAL = 50_000  # the default is lowered to this total where there are many classes
 
 
@@ -146,6 +147,13 @@ def _as_pairs(similar: Indices, dissimilar: Indices, groups: Indices | None) -> 
     _check_both_kinds(similar, dissimilar, groups)
     index = np.asfortranarray(np.concatenate([similar, dissimilar]))
     return Pairs(index, np.arange(len(index)) < len(similar))
+
+
+def thin_out(pairs: Pairs, max_step: int, min_pairs: int = LEAST_THINNED) -> Pairs:
+    """Keep every n-th pair of either kind: n is at most `max_step`, and `min_pairs` remain."""
+    step = max(1, min(max_step, len(pairs) // min_pairs))
+    kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
+    return pairs if step == 1 else pairs.take(np.concatenate(kinds))
 
 
 def _automatic(n_classes: int) -> int:

@@ -112,7 +112,8 @@ class Euclidean(LabelThresholdMixin, BaseEstimator):
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
             if y is not None:
-                self._learn_from(blocks, self._draw_pairs(blocks, y, groups)[0])
+                samples = self._labelled(blocks, y, groups)
+                self._learn_from(blocks, self._draw_pairs(samples))
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -28,6 +28,7 @@ from .._validation import (
     check_grid,
     check_jobs,
     check_margin,
+    check_number_or,
     check_metric,
     check_not_negative,
     check_percentiles,
@@ -37,7 +38,7 @@ from .._validation import (
     check_words,
 )
 from .metric import check_components
-from .priors import PRIORS
+from .priors import PRIORS, UNITS
 from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
@@ -169,6 +170,7 @@ PARAMETERS: dict[str, StateCheck] = {
     "bounds": _ignore_name(check_bounds),
     "c0": partial(check_positive, or_infinite=True),
     "class_weight": _check_class_weight,
+    "clip_outliers": check_flag,
     "cv": _check_splitter,
     "gamma": check_positive,
     "k": check_count,
@@ -190,7 +192,9 @@ PARAMETERS: dict[str, StateCheck] = {
     "scoring": partial(check_choice, choices=SCORINGS),
     "solver": _check_solver_settings,
     "t": check_share,
-    "threshold": lambda name, value: value in ("auto", "search") or check_positive(name, value),
+    "threshold": lambda name, value: (
+        value in ("auto", "joint", "search") or check_positive(name, value)
+    ),
     "threshold_prior": check_positive,
     "threshold_strength": check_positive,
     "threshold_strengths": check_grid,
@@ -202,7 +206,14 @@ PARAMETERS: dict[str, StateCheck] = {
 # Parameters that may be None.
 OPTIONAL = {
     *("bounds", "c0", "class_weight", "cv", "n_components", "n_jobs", "n_pairs_per_class"),
-    *("pair_strategies", "preprocessor", "priors", "threshold_prior", "threshold_strengths"),
+    *(
+        "pair_strategies",
+        "preprocessor",
+        "prior",
+        "priors",
+        "threshold_prior",
+        "threshold_strengths",
+    ),
 }
 
 
@@ -305,10 +316,12 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "pair_weights_": partial(_check_pair_array, kinds="f"),
     "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
     "prior_": _check_matrices,
+    "prior_units_": partial(check_choice, choices=UNITS),
     "result_": _check_result,
     "search_scores_": _check_search_scores,
     "similar_": partial(_check_pair_array, kinds="b"),
     "threshold_": check_not_negative,
+    "threshold_factor_": check_positive,
 }
 
 

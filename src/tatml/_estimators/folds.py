@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, check_cv
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
 from .._array import Indices
 from .._data.arrays import read_array
@@ -18,9 +18,18 @@ from .._messages import shown
 from .._validation import check_count, check_two
 from .._warnings import warn_user
 
-__all__ = ["Fold", "LabelledSamples", "check_fits_folds", "make_folds"]
+__all__ = [
+    "Fold",
+    "LabelledSamples",
+    "check_fits_folds",
+    "gives_pairs",
+    "make_folds",
+    "make_pair_folds",
+]
 
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
+MOST_FOLDS = 5
+LARGE_CLASS = 20  # samples; for classes of this size, three folds are enough
 
 
 @dataclass(frozen=True)
@@ -35,15 +44,67 @@ class LabelledSamples:
         groups = None if self.groups is None else self.groups[rows]
         return LabelledSamples(self.blocks[rows], self.labels[rows], groups)
 
+    def renumbered(self) -> LabelledSamples:
+        """Return the samples with classes numbered from 0 without gaps."""
+        labels = np.unique(self.labels, return_inverse=True)[1]
+        return LabelledSamples(self.blocks, labels, self.groups)
+
+
+def make_pair_folds(
+    labels: Indices, groups: Indices | None, n_folds: int | None = None
+) -> list[Fold]:
+    """Return folds whose training and test samples both give similar and dissimilar pairs.
+
+    Classes (with groups: the groups of a class) are spread over the folds by twos where they are
+    small, so that a fold has two samples of a class, or none. There are at most half as many folds
+    as samples in the median class, and none at all if the samples are too few. By default there are
+    five, or three if the median class is large. The folds are the same whenever they are made.
+    """
+    units = np.arange(len(labels)) if groups is None else groups
+    first = np.unique(units, return_index=True)[1]
+    nested = bool(np.all(labels == labels[first][units]))  # each group is in one class
+    counts = np.bincount(labels[first] if nested else labels)
+    usual = int(np.median(counts[counts > 0]))
+    if n_folds is None:
+        n_folds = 3 if usual >= LARGE_CLASS else MOST_FOLDS
+    n_folds = max(2, min(n_folds, usual // 2))
+    if nested:
+        number = _spread(labels[first], n_folds)[units]
+    else:
+        splitter = StratifiedGroupKFold(min(n_folds, len(first)), shuffle=True, random_state=0)
+        number = np.empty(len(labels), dtype=np.intp)
+        for fold, (_, test) in enumerate(splitter.split(labels, labels, groups)):
+            number[test] = fold
+    folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
+    return [fold for fold in folds if all(gives_pairs(labels[r], units[r]) for r in fold)]
+
+
+def _spread(labels: Indices, n_folds: int) -> Indices:
+    """Return a fold for each unit, given its class."""
+    order = np.random.RandomState(0).permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    fold, start = np.empty(len(labels), dtype=np.intp), 0
+    ends = np.cumsum(np.bincount(labels))
+    for members in np.split(order, ends[:-1]):
+        step = 1 if len(members) >= 2 * n_folds else 2
+        fold[members] = (start + np.arange(len(members)) // step) % n_folds
+        start += len(members) // step
+    return fold
+
+
+def gives_pairs(labels: Any, units: Indices) -> bool:
+    """Return whether a class is in two units, and there is another class."""
+    numbers = np.unique(labels, return_inverse=True)[1]
+    size = int(units.max()) + 1
+    counts = np.bincount(np.unique(numbers * size + units) // size)
+    return len(counts) > 1 and int(counts.max()) > 1
+
 
 def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
     """Return the folds that `cv` asks for; no group is both in training and in test samples."""
     labels, groups = samples.labels, samples.groups
-    is_count = isinstance(cv, Integral) and not isinstance(cv, bool)
-    if is_count:
-        cv = check_count("cv", cv, least=2)
-    if groups is not None and is_count:
-        cv = StratifiedGroupKFold(cv)
+    if isinstance(cv, Integral) and not isinstance(cv, bool):
+        return _make_some_folds(check_count("cv", cv, least=2), samples)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -59,6 +120,25 @@ def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
     if not folds:
         raise ValueError(f"cv: expected at least one fold, got {shown(cv)}")
     return [_check_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
+
+
+def _make_some_folds(count: int, samples: LabelledSamples) -> list[Fold]:
+    """Return stratified folds; fewer where they would not give both kinds of pairs."""
+    labels, groups = samples.labels, samples.groups
+    units = np.arange(len(labels)) if groups is None else groups
+    fewest = np.bincount(labels).min() if groups is None else len(np.unique(groups))
+    if fewest >= count:
+        splitter = StratifiedKFold(count) if groups is None else StratifiedGroupKFold(count)
+        folds = list(splitter.split(labels, labels, groups))
+        if all(gives_pairs(labels[rows], units[rows]) for fold in folds for rows in fold):
+            return folds
+    folds = make_pair_folds(labels, groups, count)
+    if not folds:
+        raise ValueError(
+            f"cv: expected a number of folds that all give similar and dissimilar pairs, got "
+            f"{count} for {len(labels)} samples in {len(np.unique(labels))} classes"
+        )
+    return folds
 
 
 def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:

@@ -121,14 +121,15 @@ class GMML(LabelThresholdMixin, BaseEstimator):
             regularization = check_positive("regularization", self.regularization)
             check_choice("prior", self.prior, PRIORS)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
+            samples = self._labelled(blocks, y, groups)
+            pairs = self._draw_pairs(samples, prior=self.prior)
             sums = build_pair_sums(blocks, pairs)
             similar, dissimilar = (
                 mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
             )
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
-            prior = make_prior(self.prior, blocks, both, within_classes(blocks, labels))
+            prior = make_prior(self.prior, blocks, both, within_classes(blocks, samples.labels))
             L = _compute_factors(similar, dissimilar, prior, t, regularization)
             L = [
                 lower / np.sqrt(np.sum(lower * (S @ lower)))

@@ -21,6 +21,7 @@ from .inputs import samples_of, unchanged_on_error
 from .label_mixins import LabelThresholdMixin, Prior, within_classes
 from .logdet_learner import SolvingMixin, mean_scatter, prior_of
 from .metric import check_components, one_or_list
+from .priors import WithinClasses
 
 __all__ = ["ITML"]
 
@@ -144,9 +145,10 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             _check_projections(solver, blocks)
-            pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
+            samples = self._labelled(blocks, y, groups)
+            pairs = self._draw_pairs(samples, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)
-            within = within_classes(blocks, labels)
+            within = within_classes(blocks, samples.labels)
             problem, prior = _build_at_prior(blocks, pairs, within, gamma, self.prior)
             squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)
@@ -171,7 +173,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
 def _build_at_prior(
     blocks: Blocks,
     pairs: Pairs,
-    within: Sequence[NDArray[np.float64]],
+    within: WithinClasses,
     gamma: float,
     prior: Prior,
 ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:

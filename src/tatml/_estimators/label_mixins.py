@@ -20,9 +20,10 @@ from .._validation import (
     check_random,
     check_threshold,
 )
+from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
 from .metric import MetricMixin, components_of, embed_blocks, row_distances
-from .priors import PRIORS, PriorName, make_prior, rows_of
+from .priors import PRIORS, PriorName, Units, WithinClasses, make_prior, rows_of
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
@@ -31,8 +32,12 @@ __all__ = [
     "LabelsMixin",
     "Prior",
     "ThresholdMixin",
+    "embed_by",
     "learn_b0_from_distances",
+    "pair_weights",
+    "sample_scatter",
     "within_classes",
+    "within_pairs",
 ]
 
 Matrices = Sequence[NDArray[np.float64]]
@@ -58,42 +63,47 @@ class LabelPairsMixin(LabelsMixin):
     n_neighbors: int
     random_state: Any
 
+    def _labelled(self, blocks: Blocks, y: Any, groups: Any) -> LabelledSamples:
+        """Return the samples with their class and group numbers, after a check of the labels."""
+        _, labels = class_labels(self, y, len(blocks))
+        return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
+
     def _draw_pairs(
         self,
-        blocks: Blocks,
-        y: Any,
-        groups: Any,
+        samples: LabelledSamples,
         *,
         strategy: Strategy | None = None,
         prior: Prior = "auto",
-    ) -> tuple[Pairs, NDArray[np.intp]]:
-        """Return the drawn pairs and the class numbers of the samples.
+        units: Units = "columns",
+    ) -> Pairs:
+        """Draw pairs of the samples.
 
         The default of `strategy` is the parameter `pairs`. Neighbours are found in the metric of
-        the `prior`; for "auto", in the units of the data.
+        the `prior`, shrunk in the given `units`; for "auto", in the units of the data.
         """
-        _, labels = class_labels(self, y, len(blocks))
         check_choice("pairs", self.pairs, STRATEGIES)
         strategy = self.pairs if strategy is None else strategy
         n_pairs = self.n_pairs_per_class
         if n_pairs is not None:
             n_pairs = check_count("n_pairs_per_class", n_pairs, least=2)
-        pairs = draw_pairs(
+        return draw_pairs(
             strategy,
-            blocks,
-            labels,
-            group_labels(groups, len(blocks)),
+            samples.blocks,
+            samples.labels,
+            samples.groups,
             n_pairs_per_class=n_pairs,
             n_neighbors=check_count("n_neighbors", self.n_neighbors),
             random_state=check_random(self.random_state),
-            space=_neighbor_space(prior, blocks, labels) if strategy == "neighbors" else None,
+            space=_neighbor_space(prior, samples, units) if strategy == "neighbors" else None,
         )
-        return pairs, labels
 
-    def _draw_random_pairs(self, blocks: Blocks, y: Any, groups: Any) -> Pairs:
+    def _draw_random_pairs(
+        self, samples: LabelledSamples, strategy: Strategy | None = None
+    ) -> Pairs:
         """Draw random pairs (or all), for results that must not depend on the parameter `pairs`."""
-        kind: Strategy = "all" if self.pairs == "all" else "random"
-        return balanced(self._draw_pairs(blocks, y, groups, strategy=kind)[0])
+        if strategy is None:
+            strategy = "all" if self.pairs == "all" else "random"
+        return balanced(self._draw_pairs(samples, strategy=strategy))
 
 
 class ThresholdMixin:
@@ -135,33 +145,53 @@ def learn_b0_from_distances(
     return learn_b0(distances**2, pairs, margin, strength, mu0)
 
 
-def within_classes(blocks: Blocks, labels: NDArray[np.intp]) -> list[NDArray[np.float64]]:
-    """Return the samples minus the mean of their class: one array (n_rows, n_m) per block."""
+def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
+    """Return the weights w_k of the pairs, ones by default."""
+    return np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+
+
+def within_classes(
+    blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns"
+) -> WithinClasses:
+    """Return the samples minus the mean of their class."""
     counts = np.bincount(labels).astype(float)
     deviations = []
     for array in blocks.arrays:
         sums = np.zeros((len(counts), *array.shape[1:]))
         np.add.at(sums, labels, array)
         deviations.append(rows_of(array - (sums / counts[:, None, None])[labels]))
-    return deviations
+    return WithinClasses(deviations, units)
+
+
+def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
+    """Return the differences of similar pairs over √2, whose scatter is that within classes."""
+    chosen = pairs.similar & (pair_weights(pairs) > 0)
+    first, second = pairs.first[chosen], pairs.second[chosen]
+    differences = ((array[first] - array[second]) / np.sqrt(2) for array in blocks.arrays)
+    return WithinClasses([rows_of(difference) for difference in differences])
 
 
 def _neighbor_space(
-    prior: Prior, blocks: Blocks, labels: NDArray[np.intp]
+    prior: Prior, samples: LabelledSamples, units: Units
 ) -> NDArray[np.float64] | None:
     """Return the samples in the metric of the prior, to find neighbours; None for "auto"."""
+    blocks = samples.blocks
     if not isinstance(prior, str):
-        return _embed_by(check_prior(prior, blocks), blocks)
+        return embed_by(check_prior(prior, blocks), blocks)
     check_choice("prior", prior, PRIORS)
     if prior == "auto":
         return None
+    within = within_classes(blocks, samples.labels, units)
+    return embed_by(make_prior(prior, blocks, sample_scatter(blocks), within), blocks)
+
+
+def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
+    """Return the scatter of the samples around their mean in each block."""
     around_mean = [rows_of(array - array.mean(axis=0)) for array in blocks.arrays]
-    scatter = [rows.T @ rows / len(blocks) for rows in around_mean]
-    W0 = make_prior(prior, blocks, scatter, within_classes(blocks, labels))
-    return _embed_by(W0, blocks)
+    return [rows.T @ rows / len(blocks) for rows in around_mean]
 
 
-def _embed_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
+def embed_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
     """Embed the samples so that Euclidean distances are those of the matrices."""
     L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in W]
     return embed_blocks(components_of(L, blocks, None), blocks)

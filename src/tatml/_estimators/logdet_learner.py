@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
 from .._data.pairs import Pairs
+from .._data.sampling import thin_out
 from .._optim.pair_sums import PairSums
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result
@@ -30,20 +31,22 @@ from .._validation import (
     check_random,
     check_threshold,
 )
-from .label_mixins import Matrices, Prior
+from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
+from .label_mixins import Matrices, Prior, learn_b0_from_distances, pair_weights
 from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
-from .priors import IDENTICAL, PRIORS, make_prior, rows_of
+from .outliers import clip_outliers
+from .priors import IDENTICAL, PRIORS, Units, WithinClasses, make_prior
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
     "LogDetLearner",
     "SolvingMixin",
     "mean_scatter",
-    "pair_weights",
     "prior_of",
-    "within_pairs",
 ]
 
+PAIR_STEP = 10  # fits to parts of the samples take every tenth pair, or more,
+PART_PAIRS = 300  # so that this many remain
 SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
 
 
@@ -98,7 +101,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         self,
         blocks: Blocks,
         pairs: Pairs,
-        within: Matrices,
+        within: WithinClasses,
         threshold: float | None,
         counted: Blocks | None = None,
     ) -> Result:
@@ -114,15 +117,80 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         self._solve(problem, counted, self._scale_parameters)
         self.prior_ = one_or_list(prior)
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
-        self.b0_ = self._final_b0(problem, blocks, pairs, margin)
-        self.threshold_ = threshold_of(self.b0_, margin)
+        self._set_b0(self._final_b0(problem, blocks, pairs, margin))
         return self.result_
+
+    def _set_b0(self, b0: float) -> None:
+        """Set b0 and the threshold that belongs to it."""
+        self.b0_, self.threshold_factor_ = b0, 1.0
+        self.threshold_ = threshold_of(b0, check_margin(self.margin))
 
     def _given_threshold(self) -> float | None:
         """Return the threshold that the parameters fix, None if it is to be learnt."""
-        return check_number_or("threshold", self.threshold, "auto")
+        return check_number_or("threshold", self.threshold, "auto", "joint")
+
+    def _cross_fits(self) -> bool:
+        """Return whether the threshold is judged on held-out pairs."""
+        return self._given_threshold() is None and self.threshold == "auto" and self.c0 != inf
+
+    def _without_outliers(self, blocks: Blocks, counted: Blocks) -> Blocks:
+        if not check_flag("clip_outliers", self.clip_outliers):
+            return blocks
+        return clip_outliers(blocks, counted, self._samples_name)
+
+    def _cross_fit_threshold(
+        self,
+        parts: Sequence[HeldOutPairs],
+        units: Units,
+        pairs: Pairs,
+        threshold_pairs: Pairs | None = None,
+    ) -> None:
+        """Multiply the threshold by the factor that is best for held-out pairs.
+
+        The metric of each part is learnt from those of the pairs that lie in it, and its threshold
+        from the `threshold_pairs`, if there are any.
+        """
+        models, parts = [], enough_parts(parts)
+        for part in parts:
+            model = self._model_of_parts()
+            model.block_shapes_ = part.known.block_shapes
+            known = self._some_pairs(part.select_known(pairs))
+            model._learn(part.known, known, replace(part.within, units=units), None)
+            if threshold_pairs is not None:
+                model._learn_threshold_of(part.select_known(threshold_pairs), part.known)
+            models.append(model)
+        self.threshold_factor_ = find_threshold_factor(models, parts)
+        self.threshold_ *= self.threshold_factor_
+
+    def _some_pairs(self, pairs: Pairs) -> Pairs:
+        """Leave out pairs, to save time where many remain; with "sum", all of them count."""
+        return thin_out(pairs, PAIR_STEP, PART_PAIRS) if self.reduction == "mean" else pairs
+
+    def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
+        """Learn the threshold of the fitted metric again, from other pairs."""
+        margin, strength = check_margin(self.margin), self._relative_strength(pairs)
+        distances = row_distances(self._embed(blocks), pairs.index)
+        b0 = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
+        self._set_b0(b0)
+
+    def _model_of_parts(self) -> Self:
+        """Return an estimator to fit to parts of the samples: with a large tolerance."""
+        given = self.get_params(deep=False) | {
+            "threshold": "joint",
+            "clip_outliers": False,
+            "preprocessor": None,
+            "solver": "newton",
+            "tol": max(FOLD_TOL, check_positive("tol", self.tol)),
+            "warm_start": False,
+            "random_state": 0,
+            "verbose": False,
+        }
+        model = type(self)(**given)
+        model._scale_parameters = self._scale_parameters
+        return model
 
     def _check_words(self) -> None:
+        check_flag("clip_outliers", self.clip_outliers)
         as_solver(self.solver)
         check_choice("reduction", self.reduction, ("mean", "sum"))
 
@@ -130,7 +198,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         self,
         blocks: Blocks,
         pairs: Pairs,
-        within: Matrices,
+        within: WithinClasses,
         margin: tuple[float, float],
         threshold: float | None,
         counted: Blocks | None = None,
@@ -209,28 +277,16 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
 
 
-def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
-    """Return the weights w_k of the pairs, ones by default."""
-    return np.ones(len(pairs)) if pairs.weights is None else pairs.weights
-
-
 def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
     return [sums.n_blocks * S for S in sums.scatter(share)]
 
 
 def prior_of(
-    prior: Prior, blocks: Blocks, scatter: Matrices, within: Matrices, samples_name: str = "X"
+    prior: Prior, blocks: Blocks, scatter: Matrices, within: WithinClasses, samples_name: str = "X"
 ) -> list[NDArray[np.float64]]:
     """Return W0, one matrix per block: a named prior, or given matrices after a check."""
     if isinstance(prior, str):
         check_choice("prior", prior, PRIORS)
         return make_prior(prior, blocks, scatter, within, samples_name)
     return check_prior(prior, blocks)
-
-
-def within_pairs(blocks: Blocks, pairs: Pairs) -> list[NDArray[np.float64]]:
-    """Return the differences of similar pairs over √2, whose scatter is that within classes."""
-    chosen = pairs.similar & (pair_weights(pairs) > 0)
-    first, second = pairs.first[chosen], pairs.second[chosen]
-    return [rows_of((array[first] - array[second]) / np.sqrt(2)) for array in blocks.arrays]

@@ -154,7 +154,9 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
             if threshold is None:
                 samples = LabelledSamples(blocks, labels, group_numbers)
                 threshold, self.search_scores_ = self._search(samples)
-            model = make_inner_model(self, SCALE_PARAMETERS, threshold=threshold)
+            model = make_inner_model(
+                self, SCALE_PARAMETERS, threshold=threshold, clip_outliers=False
+            )
             if hasattr(self, "result_"):
                 model.result_ = self.result_  # the starting point of a warm start
             model._fit_blocks(blocks, labels, group_numbers, threshold)
@@ -172,7 +174,7 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         def score(threshold: float) -> float:
             seed = deepcopy(self.random_state)  # all candidates draw the same pairs
             changes = {"threshold": threshold, "random_state": seed, "solver": solver}
-            model = make_inner_model(self, SCALE_PARAMETERS, **changes)
+            model = make_inner_model(self, SCALE_PARAMETERS, clip_outliers=False, **changes)
             return float(np.mean([_score_fold(model, self.k, samples, fold) for fold in folds]))
 
         return search_threshold(check_grid("thresholds", self.thresholds), score)

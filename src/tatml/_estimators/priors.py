@@ -7,35 +7,68 @@ meaning for all data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf
+from sklearn.utils import gen_batches
 
 from .._data.blocks import Blocks
 
-__all__ = ["IDENTICAL", "PRIORS", "PriorName", "make_prior"]
+__all__ = [
+    "IDENTICAL",
+    "PRIORS",
+    "UNITS",
+    "PriorName",
+    "Units",
+    "WithinClasses",
+    "has_units",
+    "make_prior",
+]
 
 Matrix = NDArray[np.float64]
+Units = Literal["columns", "common", "affine"]
+UNITS = get_args(Units)
 
 PriorName = Literal[
     "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
 ]
 PRIORS = get_args(PriorName)
 LEAST_WEIGHT = 0.05  # weight in "discriminant" of directions that separate no classes
+SHRUNK = ("within", "discriminant")  # priors whose scatter within classes is shrunk in some units
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
-LEAST_WITHIN = 1e-6  # least variance within classes for "discriminant", relative to the total
+LEAST_WITHIN = 1e-6  # least variance within classes, relative to the total
+ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
+BATCH = 1000  # matrices whose squares are computed at a time
+
+
+@dataclass(frozen=True)
+class WithinClasses:
+    """The deviations from the class means, and the units in which their scatter is shrunk.
+
+    Parameters
+    ----------
+    deviations : list of M arrays of shape (n_rows, n_m)
+        The columns of the deviations of all samples.
+    units : {"columns", "common", "affine"}
+        "columns": the spread of each column within classes, so that the units of the columns do
+        not matter. "common": one unit for all columns. "affine": the scatter is not shrunk, so that
+        no linear map of the columns matters.
+    """
+
+    deviations: Sequence[Matrix]
+    units: Units = "columns"
 
 
 def make_prior(
     kind: str,
     blocks: Blocks,
     scatter: Sequence[Matrix],
-    within: Sequence[Matrix],
+    within: WithinClasses,
     name: str = "X",
 ) -> list[Matrix]:
     """Return W0, one matrix per block.
@@ -49,8 +82,8 @@ def make_prior(
         The samples, for their covariance.
     scatter : list of M arrays of shape (n_m, n_m)
         The mean of ΔΔᵀ over the pairs.
-    within : list of M arrays of shape (n_rows, n_m)
-        Deviations from the class means, for the scatter within classes.
+    within : WithinClasses
+        The deviations from the class means, for "within" and "discriminant".
     name : str
         The name of the samples in error messages.
     """
@@ -59,18 +92,26 @@ def make_prior(
             raise ValueError(f"{name}: {IDENTICAL}")
         return [np.eye(len(S)) for S in scatter]
     priors = []
-    for m, (S, deviations) in enumerate(zip(scatter, within, strict=True)):
+    for m, (S, deviations) in enumerate(zip(scatter, within.deviations, strict=True)):
         if not np.trace(S) > 0:
             raise ValueError(
                 f"{name}: expected pairs of samples that differ in block {m}, got identical ones "
                 "only; remove the block, or take prior='identity'"
             )
-        W0 = _shape(kind, blocks.arrays[m], S, deviations, m)
+        if kind in SHRUNK:
+            W0 = _from_within(kind, blocks.arrays[m], deviations, within.units, m)
+        else:
+            W0 = _shape(kind, blocks.arrays[m], S, m)
         priors.append(W0 / np.sum(W0 * S))
     return priors
 
 
-def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix, m: int) -> Matrix:
+def has_units(prior: object) -> bool:
+    """Return whether a prior is the name of one whose scatter within classes is shrunk."""
+    return isinstance(prior, str) and prior in SHRUNK
+
+
+def _shape(kind: str, array: NDArray[np.floating], S: Matrix, m: int) -> Matrix:
     if kind == "auto":
         kind = "diagonal" if array.shape[2] == 1 else "scaled"
     if kind == "scaled":
@@ -78,19 +119,58 @@ def _shape(kind: str, array: NDArray[np.floating], S: Matrix, deviations: Matrix
     if kind == "diagonal":
         return np.diag(1 / _without_zeros(np.diagonal(S)))
     around_mean = rows_of(array - array.mean(axis=0))
-    if kind in ("within", "discriminant"):
-        varies = np.ptp(rows_of(array), axis=0) > 0  # a constant feature has a variance by rounding
-        unit = np.sqrt(_without_zeros(np.where(varies, np.mean(around_mean**2, axis=0), 0.0)))
-        scatter = ledoit_wolf(deviations / unit, assume_centered=True)[0]
-        if kind == "discriminant":
-            W0 = _discriminant(scatter, deviations / unit, around_mean / unit)
-            return W0 / unit / unit[:, None]
-        return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")
     covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
     unit = np.sqrt(_without_zeros(np.diagonal(covariance)))
     return _inverse(
         covariance / unit / unit[:, None], unit, f"prior='covariance': the covariance of block {m}"
     )
+
+
+def _from_within(
+    kind: str, array: NDArray[np.floating], deviations: Matrix, units: Units, m: int
+) -> Matrix:
+    """Return the prior "within" or "discriminant" of one block."""
+    around_mean = rows_of(array - array.mean(axis=0))
+    variance = np.mean(around_mean**2, axis=0)
+    variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
+    total = _without_zeros(variance)
+    constant = total != variance
+    inside = np.maximum(np.mean(deviations**2, axis=0), LEAST_WITHIN * total)
+    unit = np.sqrt(np.where(constant, total, inside))
+    if units == "common":
+        unit[:] = np.sqrt(np.mean(unit**2))
+    scaled = deviations / unit
+    if units == "affine":
+        scatter = _mean_square(scaled) + np.diag(constant.astype(float))
+    else:
+        scatter = _shrink(scaled, array.shape[2])
+    if kind == "discriminant":
+        return _discriminant(scatter, scaled, around_mean / unit) / unit / unit[:, None]
+    return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")
+
+
+def _shrink(deviations: Matrix, width: int) -> Matrix:
+    """Return the scatter with Ledoit-Wolf shrinkage; `width` rows are one observation.
+
+    The columns of one matrix are not independent. So the number of samples, not that of columns,
+    determines how reliable the scatter is.
+    """
+    S, n_samples, size = _mean_square(deviations), len(deviations) // width, deviations.shape[1]
+    mean_variance = np.trace(S) / size
+    squares = np.concatenate(list(_squares(deviations.reshape(n_samples, width, size))))
+    noise = (np.mean(squares) / width**2 - np.sum(S**2)) / n_samples
+    distance = np.sum(S**2) - size * mean_variance**2
+    share = min(max(noise / distance, 0.0), 1.0) if distance > 0 else 1.0
+    return (1 - share) * S + share * mean_variance * np.eye(size)
+
+
+def _squares(matrices: Matrix) -> Iterator[Matrix]:
+    """Yield the squared norms of ZᵀZ for a stack of matrices Z, in batches."""
+    for batch in gen_batches(len(matrices), BATCH):
+        Z = matrices[batch]
+        transposed = np.swapaxes(Z, 1, 2)
+        gram = Z @ transposed if Z.shape[1] < Z.shape[2] else transposed @ Z
+        yield np.sum(gram**2, axis=(1, 2))
 
 
 def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
@@ -117,7 +197,7 @@ def rows_of(array: NDArray[np.floating]) -> Matrix:
 
 def _without_zeros(variances: Matrix) -> Matrix:
     """Return the variances, with the mean of the positive ones in place of zeros."""
-    positive = variances > LEAST_VARIANCE
+    positive = variances > max(LEAST_VARIANCE, ROUNDING * np.max(variances))
     return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -15,13 +16,14 @@ from .._data.sampling import STRATEGIES, Strategy, balanced
 from .._learn_metric import warn_unless_converged
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
-from .._validation import check_choice, check_margin
+from .._validation import check_choice
+from .cross_fitting import choose_units, hold_out_samples
+from .folds import LabelledSamples, make_pair_folds
 from .inputs import samples_of, unchanged_on_error
-from .label_mixins import LabelPairsMixin, Prior, learn_b0_from_distances, within_classes
+from .label_mixins import LabelPairsMixin, Prior, within_classes
 from .logdet_learner import LogDetLearner
-from .metric import row_distances
+from .priors import has_units
 from .tatml_all_pairs import has_very_many_pairs, learn_from_all_pairs
-from .thresholds import threshold_of
 
 __all__ = ["PAPER", "TATML"]
 
@@ -35,6 +37,8 @@ PAPER = MappingProxyType(
         "prior": "identity",
         "pairs": "random",
         "n_pairs_per_class": 10,
+        "threshold": "joint",
+        "clip_outliers": False,
     }
 )
 
@@ -187,7 +191,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self,
         C: float = 100.0,
         *,
-        threshold: Literal["auto"] | float = "auto",
+        threshold: Literal["auto", "joint"] | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,
@@ -197,6 +201,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         reduction: Literal["mean", "sum"] = "mean",
+        clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
         solver: SolverLike = "newton",
@@ -216,6 +221,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
         self.reduction = reduction
+        self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.solver = solver
@@ -252,23 +258,39 @@ class TATML(LabelPairsMixin, LogDetLearner):
     def _fit_blocks(self, blocks: Blocks, y: Any, groups: Any, threshold: float | None) -> Result:
         self.block_shapes_ = blocks.block_shapes
         self._check_words()
+        samples = self._labelled(blocks, y, groups)
+        samples = replace(samples, blocks=self._without_outliers(blocks, blocks))
+        cross_fits = threshold is None and self._cross_fits()
+        parts = []
+        if cross_fits or has_units(self.prior):
+            parts = hold_out_samples(samples, make_pair_folds(samples.labels, samples.groups))
+        self.prior_units_ = choose_units(self.prior, parts)
+        pairs, threshold_pairs = self._fit_once(samples, threshold)
+        if cross_fits and parts:
+            if pairs is None:  # a list of all pairs would be too long
+                pairs = self._draw_random_pairs(samples, "random")
+            self._cross_fit_threshold(parts, self.prior_units_, pairs, threshold_pairs)
+        return self.result_
+
+    def _fit_once(
+        self, samples: LabelledSamples, threshold: float | None
+    ) -> tuple[Pairs | None, Pairs | None]:
+        """Learn from all samples; return the pairs of the metric, and those of the threshold."""
+        blocks, labels = samples.blocks, samples.labels
+        within = within_classes(blocks, labels, self.prior_units_)
         if has_very_many_pairs(self, len(blocks)):
-            return learn_from_all_pairs(self, blocks, y, groups, threshold)
-        pairs, labels = self._draw_pairs(blocks, y, groups, prior=self.prior)
+            learn_from_all_pairs(self, samples, within, threshold)
+            return None, None
+        pairs = self._draw_pairs(samples, prior=self.prior, units=self.prior_units_)
         if self.reduction == "mean":
             pairs = balanced(pairs)
-        result = self._learn(blocks, pairs, within_classes(blocks, labels), threshold)
-        if self.pairs == "neighbors" and threshold is None and self.c0 != inf:
-            self._learn_threshold_of(self._draw_random_pairs(blocks, y, groups), blocks)
-        return result
+        self._learn(blocks, pairs, within, threshold)
+        if self.pairs != "neighbors" or threshold is not None or self.c0 == inf:
+            return pairs, None
+        threshold_pairs = self._draw_random_pairs(samples)
+        self._learn_threshold_of(threshold_pairs, blocks)
+        return pairs, threshold_pairs
 
     def _check_words(self) -> None:
         super()._check_words()
         check_choice("pairs", self.pairs, STRATEGIES)
-
-    def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
-        """Learn the threshold of the fitted metric again, from other pairs."""
-        margin, strength = check_margin(self.margin), self._relative_strength(pairs)
-        distances = row_distances(self._embed(blocks), pairs.index)
-        self.b0_ = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
-        self.threshold_ = threshold_of(self.b0_, margin)

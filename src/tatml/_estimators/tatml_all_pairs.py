@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._data.blocks import Blocks
 from .._optim.pair_term import PairTerm
 from .._optim.result import Result
 from .._optim.solvers import Newton, as_solver
@@ -15,11 +14,10 @@ from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
 from .._validation import check_margin, check_positive
-from .given_labels import class_labels, group_labels
-from .label_mixins import within_classes
+from .folds import LabelledSamples
 from .logdet_learner import prior_of
 from .metric import one_or_list
-from .thresholds import threshold_of
+from .priors import WithinClasses
 
 if TYPE_CHECKING:
     from .tatml import TATML
@@ -38,12 +36,11 @@ def has_very_many_pairs(learner: TATML, n_samples: int) -> bool:
 
 
 def learn_from_all_pairs(
-    learner: TATML, blocks: Blocks, y: Any, groups: Any, threshold: float | None
+    learner: TATML, samples: LabelledSamples, within: WithinClasses, threshold: float | None
 ) -> Result:
     """Solve the problem of all pairs, and set the fitted attributes."""
     margin = check_margin(learner.margin)
-    _, labels = class_labels(learner, y, len(blocks))
-    groups = group_labels(groups, len(blocks))
+    blocks, labels, groups = samples.blocks, samples.labels, samples.groups
     n_similar, n_dissimilar = _count_pairs(labels, groups)
     total, weights = n_similar + n_dissimilar, (1.0, 1.0)
     if learner.reduction == "mean":  # both kinds get the same total weight
@@ -51,7 +48,7 @@ def learn_from_all_pairs(
     pairs = AllPairs(labels, groups, weights)
     plain = sharded_term(blocks, pairs, None, None, LossSetting(1.0, margin))
     scatter = [len(blocks.arrays) * S / total for S in plain.total(_weighted_scatter)]
-    prior = prior_of(learner.prior, blocks, scatter, within_classes(blocks, labels))
+    prior = prior_of(learner.prior, blocks, scatter, within)
     c0, mu0 = learner._threshold_term(prior, scatter, margin, threshold)
     unweighted = sharded_problem(plain, c0, mu0)
     c, c0 = learner._strengths(unweighted, total, check_positive("C", learner.C))
@@ -59,8 +56,7 @@ def learn_from_all_pairs(
     learner._solve(problem.with_prior(prior), blocks, learner._scale_parameters)
     learner.prior_ = one_or_list(prior)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
-    learner.b0_ = learner.result_.b0
-    learner.threshold_ = threshold_of(learner.b0_, margin)
+    learner._set_b0(learner.result_.b0)
     return learner.result_
 
 

@@ -12,12 +12,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import euclidean_distances
 
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
-from .._data.sampling import STRATEGIES, Strategy, balanced
+from .._data.sampling import STRATEGIES, Strategy, balanced, thin_out
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
 from .._optim.solvers import SolverLike, as_solver, seeded
@@ -31,17 +29,19 @@ from .._validation import (
     check_random,
     check_words,
 )
-from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
+from .cross_fitting import area_under_roc, choose_units, hold_out_samples
+from .folds import Fold, LabelledSamples, check_fits_folds, make_folds, make_pair_folds
 from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
 from .label_mixins import LabelsMixin, Prior, within_classes
 from .metric import MetricMixin, components_of, one_or_list, row_distances
-from .priors import PRIORS
+from .priors import PRIORS, Units, has_units
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
 
+DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 Scoring = Literal["accuracy", "auc"]
 SCORINGS = get_args(Scoring)
@@ -143,25 +143,26 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
 
     def __init__(
         self,
-        Cs: int | Sequence[float] = 9,
+        Cs: int | Sequence[float] = (10.0, 100.0, 1000.0),
         *,
         threshold_strengths: Sequence[float] | None = None,
         priors: Sequence[str] | None = None,
         pair_strategies: Sequence[str] | None = None,
-        scoring: Scoring = "accuracy",
+        scoring: Scoring = "auc",
         k: int = 3,
         cv: Any = 5,
         n_jobs: int | None = None,
-        threshold: Literal["auto"] | float = "auto",
+        threshold: Literal["auto", "joint"] | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
+        prior: Prior | None = None,
         pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         reduction: Literal["mean", "sum"] = "mean",
+        clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
         solver: SolverLike = "newton",
@@ -187,6 +188,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
         self.reduction = reduction
+        self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.solver = solver
@@ -216,7 +218,8 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
-            self._search(LabelledSamples(blocks, labels, group_numbers))
+            clipped = self._model()._without_outliers(blocks, blocks)
+            self._search(LabelledSamples(clipped, labels, group_numbers))
             model = self._model(**self.best_params_)
             result = model._fit_blocks(blocks, labels, group_numbers, model._given_threshold())
             copy_fitted(self, model)
@@ -227,6 +230,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
         folds = make_folds(self.cv, samples)
+        units = _choose_units([setting["prior"] for setting in settings], samples)
         check_count("k", self.k)
         if self.scoring == "accuracy":
             check_fits_folds("k", self.k, folds)
@@ -236,6 +240,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         jobs = (
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
+                units.get(str(setting["prior"]), "columns"),
                 *(samples, fold, Cs, self.scoring, self.k, self._path),
             )
             for setting, fold in product(settings, folds)
@@ -280,17 +285,31 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     def _settings(self) -> Iterator[dict[str, Any]]:
         strengths = self.threshold_strengths
         strengths = [self.threshold_strength] if strengths is None else strengths
-        priors = [self.prior] if self.priors is None else self.priors
+        priors: Sequence[Any] = DEFAULT_PRIORS if self.prior is None else [self.prior]
+        if self.priors is not None:
+            priors = self.priors
         pairs = [self.pairs] if self.pair_strategies is None else self.pair_strategies
         for strength, prior, strategy in product(strengths, priors, pairs):
             yield {"threshold_strength": strength, "prior": prior, "pairs": strategy}
 
     def _model(self, **changes: Any) -> TATML:
+        if self.prior is None:
+            changes = {"prior": DEFAULT_PRIORS[0]} | changes
         return make_inner_model(self, SCALE_PARAMETERS, **changes)
+
+
+def _choose_units(priors: Sequence[Any], samples: LabelledSamples) -> dict[str, Units]:
+    """Return the units of the priors that have some, chosen once for all folds."""
+    shrunk = {prior for prior in priors if has_units(prior)}
+    if not shrunk:
+        return {}
+    parts = hold_out_samples(samples, make_pair_folds(samples.labels, samples.groups))
+    return {prior: choose_units(prior, parts) for prior in shrunk}
 
 
 def _score_path(
     model: TATML,
+    units: Units,
     samples: LabelledSamples,
     fold: Fold,
     Cs: Sequence[float],
@@ -300,10 +319,15 @@ def _score_path(
 ) -> list[float]:
     """Return the score of every C on one fold; each solution starts from that of the last C."""
     known, held_out = (samples[rows] for rows in fold)
-    pairs, numbers = model._draw_pairs(known.blocks, known.labels, known.groups, prior=model.prior)
+    numbered = known.renumbered()
+    pairs = model._draw_pairs(numbered, prior=model.prior, units=units)
     if model.reduction == "mean":
-        pairs = balanced(_thin_out(pairs, path, 1 if model.pairs == "neighbors" else path.max_step))
-    within, margin = within_classes(known.blocks, numbers), check_margin(model.margin)
+        step = 1 if model.pairs == "neighbors" else path.max_step
+        pairs = balanced(thin_out(pairs, step, path.min_pairs))
+    within, margin = (
+        within_classes(known.blocks, numbered.labels, units),
+        check_margin(model.margin),
+    )
     problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
     score = _make_scorer(model, known, held_out, scoring, k)
     solver = seeded(as_solver(model.solver), 0)
@@ -319,13 +343,6 @@ def _score_path(
     return [scores[C] for C in Cs]
 
 
-def _thin_out(pairs: Pairs, path: PathSettings, max_step: int) -> Pairs:
-    """Keep every n-th pair of either kind, with n at most `max_step`."""
-    step = max(1, min(max_step, len(pairs) // path.min_pairs))
-    kinds = [np.flatnonzero(pairs.similar == kind)[::step] for kind in (True, False)]
-    return pairs.take(np.concatenate(kinds))
-
-
 def _make_scorer(
     model: TATML, known: LabelledSamples, held_out: LabelledSamples, scoring: str, k: int
 ) -> Callable[[], float]:
@@ -338,11 +355,11 @@ def _make_scorer(
             return float(np.mean(found == held_out.labels))
 
         return accuracy
-    pairs = model._draw_random_pairs(held_out.blocks, held_out.labels, held_out.groups)
+    pairs = model._draw_random_pairs(held_out.renumbered())
 
     def area() -> float:
         distances = row_distances(model._embed(held_out.blocks), pairs.index)
-        return float(roc_auc_score(pairs.similar, -distances))
+        return area_under_roc(distances, pairs.similar)
 
     return area
 

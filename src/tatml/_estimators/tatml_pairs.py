@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NoReturn, Self
 
 from numpy.typing import ArrayLike
 
+from .._data.blocks import Blocks
+from .._data.pairs import Pairs
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
+from .._optim.result import Result
 from .._optim.solvers import SolverLike
+from .cross_fitting import choose_units, hold_out_pairs
 from .inputs import pair_samples, unchanged_on_error
-from .label_mixins import Prior
-from .logdet_learner import LogDetLearner, within_pairs
+from .label_mixins import Prior, within_pairs
+from .logdet_learner import LogDetLearner
 from .pair_classifier import (
     CLASSES,
     PairClassifierMixin,
     make_labelled_pairs,
     select_weighted_samples,
 )
+from .priors import has_units
 
 __all__ = ["TATMLPairs"]
 
@@ -116,7 +122,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         self,
         C: float = 1000.0,
         *,
-        threshold: Literal["auto"] | float = "auto",
+        threshold: Literal["auto", "joint"] | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,
@@ -124,6 +130,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         prior: Prior = "auto",
         class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
         reduction: Literal["mean", "sum"] = "mean",
+        clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
         solver: SolverLike = "newton",
@@ -141,6 +148,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         self.prior = prior
         self.class_weight = class_weight
         self.reduction = reduction
+        self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.solver = solver
@@ -183,14 +191,25 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             blocks, index = pair_samples(self, pairs, reset=True)
             chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
-            counted = select_weighted_samples(blocks, chosen)
             self._check_words()
-            result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold, counted)
+            result = self._fit_pairs(blocks, chosen, threshold)
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)
         warn_unless_converged(result)
         return self
+
+    def _fit_pairs(self, blocks: Blocks, pairs: Pairs, threshold: float | None) -> Result:
+        blocks = self._without_outliers(blocks, select_weighted_samples(blocks, pairs))
+        cross_fits = threshold is None and self._cross_fits()
+        parts = hold_out_pairs(blocks, pairs) if cross_fits or has_units(self.prior) else []
+        self.prior_units_ = choose_units(self.prior, parts)
+        within = replace(within_pairs(blocks, pairs), units=self.prior_units_)
+        counted = select_weighted_samples(blocks, pairs)
+        result = self._learn(blocks, pairs, within, threshold, counted)
+        if cross_fits and parts:
+            self._cross_fit_threshold(parts, self.prior_units_, pairs)
+        return result
 
     def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:
         try:

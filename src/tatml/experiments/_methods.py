@@ -43,8 +43,10 @@ def fixed_configuration(seed: int) -> Pipeline:
     return make_pipeline(
         Vectorize(join=True),
         TATMLCV(
+            9,
             priors=["discriminant", "within"],
             pair_strategies=["random", "neighbors"],
+            scoring="accuracy",
             cv=FOLDS,
             random_state=seed,
         ),
@@ -91,7 +93,7 @@ class Method:
 
 
 def _paper_tatml(seed: int, **changes: Any) -> TATMLCV:
-    options = PAPER_WITHOUT_C | {"cv": FOLDS, "k": NEIGHBOURS} | changes
+    options = PAPER_WITHOUT_C | {"scoring": "accuracy", "cv": FOLDS, "k": NEIGHBOURS} | changes
     return TATMLCV(PAPER_WEIGHTS, random_state=seed, **options)
 
 

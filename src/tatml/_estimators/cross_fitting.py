@@ -1,0 +1,250 @@
+"""Choices by held-out pairs: the units of a prior, and the threshold of a learnt metric.
+
+A metric makes the pairs that it was learnt from look better than new ones. So the threshold that
+suits the training pairs is too small for new pairs, the more so the more features there are. Here
+the metric is learnt again on parts of the samples, and the threshold is judged on pairs of the
+other samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from .._array import Doubles, Indices
+from .._data.blocks import Blocks
+from .._data.pairs import Pairs
+from .._data.sampling import balanced, draw_random_pairs
+from .folds import Fold, LabelledSamples
+from .label_mixins import embed_by, pair_weights, sample_scatter, within_classes, within_pairs
+from .metric import row_distances
+from .priors import Units, WithinClasses, has_units, make_prior
+
+__all__ = [
+    "FOLD_TOL",
+    "HeldOutPairs",
+    "area_under_roc",
+    "choose_units",
+    "enough_parts",
+    "find_threshold_factor",
+    "hold_out_pairs",
+    "hold_out_samples",
+]
+
+FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
+
+# Unshrunk scatters need at least this many samples per column.
+SAMPLES_PER_COLUMN = 5
+# Pairs are drawn from the samples of one fold, at most this many in total.
+MOST_HELD_OUT = 1000
+# The fewest similar, and dissimilar, pairs over all folds that can judge a threshold.
+LEAST_HELD_OUT = 20
+# Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
+ENOUGH_HELD_OUT = 1500
+FACTORS = np.geomspace(0.4, 2.5, 121)
+SMOOTHING = 0.2  # standard deviation of the smoothing of balanced accuracies, in log(factor)
+
+
+@dataclass(frozen=True)
+class HeldOutPairs:
+    """One part of the samples to learn from, and pairs of other samples to judge by.
+
+    Parameters
+    ----------
+    rows : int array
+        The numbers of the samples to learn from.
+    known : Blocks
+        These samples.
+    scatter : list of M arrays of shape (n_m, n_m)
+        The mean of ΔΔᵀ over their pairs, up to a factor.
+    within : WithinClasses
+        Their deviations from the class means.
+    others : Blocks
+        The other samples.
+    pairs : Pairs
+        Pairs of them; both kinds occur.
+    """
+
+    rows: Indices
+    known: Blocks
+    scatter: Sequence[Doubles]
+    within: WithinClasses
+    others: Blocks
+    pairs: Pairs
+
+    def select_known(self, pairs: Pairs) -> Pairs:
+        """Return the pairs of known samples, as pairs of `known`."""
+        number = np.full(1 + max(int(pairs.index.max()), int(self.rows.max())), -1)
+        number[self.rows] = np.arange(len(self.rows))
+        index = number[pairs.index]
+        chosen = pairs.take(np.flatnonzero(np.all(index >= 0, axis=1)))
+        return Pairs(np.asfortranarray(number[chosen.index]), chosen.similar, chosen.weights)
+
+
+def hold_out_samples(samples: LabelledSamples, folds: Sequence[Fold]) -> list[HeldOutPairs]:
+    """Return one part per fold of labelled samples, with random pairs of its test samples."""
+    return [_hold_out(rows, samples[rows], samples[others]) for rows, others in folds]
+
+
+def _hold_out(rows: Indices, known: LabelledSamples, others: LabelledSamples) -> HeldOutPairs:
+    known, others = known.renumbered(), others.renumbered()
+    pairs = draw_random_pairs(
+        others.labels,
+        others.groups,
+        n_pairs_per_class=max(2, MOST_HELD_OUT // (1 + int(others.labels.max()))),
+        random_state=np.random.RandomState(0),
+    )
+    within = within_classes(known.blocks, known.labels)
+    scatter = sample_scatter(known.blocks)
+    return HeldOutPairs(rows, known.blocks, scatter, within, others.blocks, balanced(pairs))
+
+
+def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
+    """Return one part per fold of the samples of given pairs; pairs across folds are left out.
+
+    There are five folds, or fewer if they hold too few pairs; none if two hold too few.
+    """
+    if pairs.weights is not None:
+        pairs = pairs.take(np.flatnonzero(pairs.weights))
+    for n_folds in (5, 3, 2):
+        fold = _folds_of_samples(blocks, pairs, n_folds)
+        first, second = fold[pairs.first], fold[pairs.second]
+        parts = [
+            ((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)
+        ]
+        parts = [part for part in parts if all(_has_both_kinds(pairs, rows) for rows in part)]
+        held_out = np.any([rows for _, rows in parts], axis=0)
+        kinds = [int(np.sum(held_out & (pairs.similar == kind))) for kind in (True, False)]
+        if min(kinds) >= LEAST_HELD_OUT:
+            return [_hold_out_some(blocks, pairs, *rows) for rows in parts]
+    return []
+
+
+def _has_both_kinds(pairs: Pairs, rows: NDArray[np.bool_]) -> bool:
+    return bool(np.any(rows & pairs.similar) and np.any(rows & ~pairs.similar))
+
+
+def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
+    """Return the fold of each sample.
+
+    Samples that pairs connect stay together if the pairs fall into many such components.
+    """
+    rng, nodes = np.random.RandomState(0), _number_distinct(blocks)
+    edges = nodes[pairs.first], nodes[pairs.second]
+    size = int(nodes.max()) + 1
+    component = connected_components(coo_array((np.ones(len(pairs)), edges), (size, size)))[1]
+    n_pairs = np.bincount(component[edges[0]], minlength=component.max() + 1)
+    if 2 * n_pairs.max() > len(pairs):
+        return rng.permutation(size)[nodes] % n_folds
+    order = rng.permutation(len(n_pairs))
+    fold = np.empty(len(n_pairs), dtype=np.intp)
+    before = np.cumsum(n_pairs[order]) - n_pairs[order]
+    fold[order] = before * n_folds // len(pairs)
+    return fold[component[nodes]]
+
+
+def _number_distinct(blocks: Blocks) -> Indices:
+    """Return a number for each sample; identical samples get the same one."""
+    rows = zip(*blocks.arrays, strict=True)
+    codes = [hash(tuple(matrix.tobytes() for matrix in sample)) for sample in rows]
+    return np.unique(np.array(codes, dtype=np.int64), return_inverse=True)[1]
+
+
+def _hold_out_some(
+    blocks: Blocks, pairs: Pairs, known: NDArray[np.bool_], others: NDArray[np.bool_]
+) -> HeldOutPairs:
+    rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
+    _, other_blocks, other_pairs = _taken(blocks, pairs, others)
+    within, scatter = within_pairs(known_blocks, known_pairs), sample_scatter(known_blocks)
+    return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, other_pairs)
+
+
+def _taken(blocks: Blocks, pairs: Pairs, rows: NDArray[np.bool_]) -> tuple[Indices, Blocks, Pairs]:
+    """Return some of the pairs, with the rows of their samples and these samples."""
+    chosen = pairs.take(np.flatnonzero(rows))
+    used, index = np.unique(chosen.index, return_inverse=True)
+    index = np.asfortranarray(index.reshape(-1, 2))
+    return used, blocks[used], Pairs(index, chosen.similar, chosen.weights)
+
+
+def choose_units(prior: Any, parts: Sequence[HeldOutPairs]) -> Units:
+    """Return the units of a prior whose distances order held-out pairs best, without a solver."""
+    if not has_units(prior) or not parts:
+        return "columns"
+    candidates: list[Units] = ["columns", "common"]
+    if min(map(_samples_per_column, parts)) >= SAMPLES_PER_COLUMN:
+        candidates.append("affine")
+    areas = [
+        np.mean([_area_of_prior(prior, units, part) for part in parts]) for units in candidates
+    ]
+    return candidates[int(np.argmax(areas))]
+
+
+def _samples_per_column(part: HeldOutPairs) -> float:
+    widths = [array.shape[2] for array in part.known.arrays]
+    deviations = zip(part.within.deviations, widths, strict=True)
+    return min(len(rows) / width / rows.shape[1] for rows, width in deviations)
+
+
+def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
+    """Return the area under the ROC curve of held-out pairs; 0 where there is no such prior."""
+    try:
+        W0 = make_prior(prior, part.known, part.scatter, replace(part.within, units=units))
+    except ValueError:  # a block is constant in this part, or a scatter has no inverse
+        return 0.0
+    distances = row_distances(embed_by(W0, part.others), part.pairs.index)
+    return area_under_roc(distances, part.pairs.similar)
+
+
+def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
+    """Return the share of (similar, dissimilar) pairs of pairs whose distances are in order.
+
+    It equals scikit-learn's ``roc_auc_score(similar, -distances)``, whose checks take longer than
+    the prior itself.
+    """
+    near, far = np.sort(distances[similar]), distances[~similar]
+    smaller = np.searchsorted(near, far, side="left") + np.searchsorted(near, far, side="right")
+    return float(np.mean(smaller) / (2 * len(near)))
+
+
+def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:
+    """Return as many of the parts as a threshold needs."""
+    sizes = [len(part.pairs) for part in parts]
+    return [part for k, part in enumerate(parts) if sum(sizes[:k]) < ENOUGH_HELD_OUT]
+
+
+def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) -> float:
+    """Return the factor of the threshold that predicts held-out pairs best.
+
+    Each model was fitted to the known samples of a part; its distances are divided by its own
+    threshold. The weighted accuracy is smoothed over the factors, since few pairs make it rough.
+    """
+    judged = [(m, part) for m, part in zip(models, parts, strict=True) if m.threshold_ > 0]
+    if not judged:
+        return 1.0
+    ratios = np.concatenate([_ratios(model, part) for model, part in judged])
+    similar = np.concatenate([part.pairs.similar for _, part in judged])
+    weights = np.concatenate([pair_weights(part.pairs) for _, part in judged])
+    below = _weight_below(ratios[similar], weights[similar])
+    correct = below - _weight_below(ratios[~similar], weights[~similar])  # up to a constant
+    step = np.log(FACTORS[1] / FACTORS[0])
+    smooth = gaussian_filter1d(correct, SMOOTHING / step, mode="nearest")
+    return float(FACTORS[int(np.argmax(smooth))])
+
+
+def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
+    return row_distances(model._embed(part.others), part.pairs.index) / model.threshold_
+
+
+def _weight_below(ratios: Doubles, weights: Doubles) -> Doubles:
+    """Return for each factor the total weight of the pairs whose ratio is smaller."""
+    order = np.argsort(ratios)
+    total = np.concatenate([[0.0], np.cumsum(weights[order])])
+    return total[np.searchsorted(ratios[order], FACTORS)]

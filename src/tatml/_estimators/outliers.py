@@ -1,0 +1,88 @@
+"""Outliers in the samples of a fit: entries are clipped, and samples that dominate are named."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._array import Doubles, Indices
+from .._data.blocks import Blocks
+from .._warnings import warn_user
+
+__all__ = ["clip_outliers"]
+
+TAIL = 0.05  # share of the entries of a column on either side that may be arbitrary
+REACH = 0.5  # how far bounds lie outside the two quantiles, relative to their distance
+LEAST_SAMPLES = 10  # with fewer samples, or fewer distinct entries, nothing is clipped
+DOMINANT_SHARE = 0.5  # of the squared distances from the medians
+FEW = 0.01  # share of the samples that counts as few
+MOST_NAMED = 5  # samples that a warning names
+
+
+def clip_outliers(blocks: Blocks, counted: Blocks, name: str = "X") -> Blocks:
+    """Return the samples with the entries of each column clipped; warn of samples that dominate.
+
+    The bounds are q05 − (q95 − q05)/2 and q95 + (q95 − q05)/2, with the 5 % and 95 % quantiles of
+    the column over the samples `counted`. If most entries of a column are equal, as in counts with
+    many zeros, the quantiles are those of the other entries.
+    """
+    if len(counted) < LEAST_SAMPLES:
+        return blocks
+    bounds = [_find_bounds(columns) for columns in _tables(counted)]
+    _warn_of_dominant(counted, bounds, name)
+    clipped = [
+        np.clip(array, *(bound.reshape(array.shape[1:]).astype(array.dtype) for bound in pair))
+        for array, pair in zip(blocks.arrays, bounds, strict=True)
+    ]
+    return Blocks(*clipped)
+
+
+def _tables(blocks: Blocks) -> list[Doubles]:
+    """Return each block as a table with one column per entry."""
+    return [array.reshape(len(array), -1).astype(np.float64, copy=False) for array in blocks.arrays]
+
+
+def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the lower and the upper bound of each column."""
+    low, middle, high = np.quantile(columns, (TAIL, 0.5, 1 - TAIL), axis=0, method="nearest")
+    usual = columns == middle
+    for column in np.flatnonzero(2 * np.sum(usual, axis=0) > len(columns)):
+        others = columns[~usual[:, column], column]
+        if len(others) < LEAST_SAMPLES:
+            low[column], high[column] = -np.inf, np.inf
+        else:
+            ends = np.quantile(others, (TAIL, 1 - TAIL), method="nearest")
+            low[column] = min(ends[0], middle[column])
+            high[column] = max(ends[1], middle[column])
+    with np.errstate(invalid="ignore"):
+        reach = np.where(np.isfinite(low), REACH * (high - low), 0.0)
+    return low - reach, high + reach
+
+
+def _warn_of_dominant(blocks: Blocks, bounds: list[tuple[Doubles, Doubles]], name: str) -> None:
+    """Warn if a few samples make up most of the squared distances from the medians."""
+    squares = np.sum(
+        [
+            _squared_deviations(columns, *pair)
+            for columns, pair in zip(_tables(blocks), bounds, strict=True)
+        ],
+        axis=0,
+    )
+    order: Indices = np.argsort(squares)[::-1][: max(1, int(FEW * len(blocks)))]
+    share = float(np.sum(squares[order]) / np.sum(squares)) if np.any(squares) else 0.0
+    if share <= DOMINANT_SHARE:
+        return
+    needed = 1 + int(np.searchsorted(np.cumsum(squares[order]), DOMINANT_SHARE * np.sum(squares)))
+    named = ", ".join(map(str, np.sort(order[:needed])[:MOST_NAMED]))
+    more = "" if needed <= MOST_NAMED else f" and {needed - MOST_NAMED} more"
+    warn_user(
+        f"{name}: samples {named}{more} are so far from all others that they make up "
+        f"{100 * share:.0f} % of the squared distances; check them, or remove them"
+    )
+
+
+def _squared_deviations(columns: Doubles, low: Doubles, high: Doubles) -> Doubles:
+    """Return for each sample its squared distance from the medians, in units of the bounds."""
+    width = high - low
+    used = np.isfinite(width) & (width > 0)
+    middle = np.median(columns[:, used], axis=0)
+    return np.sum(((columns[:, used] - middle) / width[used]) ** 2, axis=1)
