@@ -304,10 +304,10 @@ def current_commit():
     return done.stdout.strip() or "unknown"
 
 
-def log_confirmation(issue, methods, path=CONFIRMATIONS):
+def log_confirmation(issue, methods, path):
     """Append a line to the log of the times that the confirming half was opened."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    with Path(path).open("a", newline="", encoding="utf-8") as file:
+    with path.open("a", newline="", encoding="utf-8") as file:
         row = [now, issue, current_commit(), "; ".join(methods)]
         csv.writer(file, lineterminator="\n").writerow(row)
 
@@ -332,9 +332,9 @@ def chosen_names(options, parser, methods, matrix=False):
     return [name for name in only if name not in skip and load(name) is not None]
 
 
-def open_half(half, issue, parser, methods):
+def open_half(half, issue, parser, methods, log=CONFIRMATIONS):
     """Refuse the confirming half without an issue, and log its opening."""
     if half == "confirming":
         if issue is None:
             parser.error("--half confirming: expected --issue N, which is logged, got none")
-        log_confirmation(issue, methods)
+        log_confirmation(issue, methods, log)
