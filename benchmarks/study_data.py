@@ -260,7 +260,10 @@ LARGEST = 1500  # largest number of samples per dataset, which limits the run ti
 @cache
 def load(name):
     """Return (X, y, groups), or None if the dataset is not available."""
-    return SETS[name]()
+    try:
+        return SETS[name]()
+    except FileNotFoundError:
+        return None
 
 
 @cache

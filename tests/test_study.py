@@ -62,6 +62,12 @@ def test_datasets_that_need_no_package_load():
         assert np.bincount(y).min() >= 4
 
 
+def test_a_dataset_whose_files_are_missing_is_left_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("TATML_DATA", str(tmp_path))
+    for name in ("virus M=2", "brodatz M=2", "ETH-80 by object M=2"):
+        assert study_data.load.__wrapped__(name) is None
+
+
 def test_a_dataset_without_its_package_is_left_out(monkeypatch):
     monkeypatch.setattr(study_data, "find_spec", lambda name: None)
     monkeypatch.delenv("TATML_DATA", raising=False)
