@@ -1,12 +1,12 @@
 """Find defaults that suit k-NN and verification: vary one factor at a time.
 
-Every configuration is fitted on random halves of every dataset of `study_data` (split by object
-if there are groups) and scored on the other half: accuracy of 3-NN, area under the ROC curve of
+Every configuration is fitted on random halves of every dataset of a half of `study_data` (split by
+object if there are groups) and scored on the rest: accuracy of 3-NN, area under the ROC curve of
 pairs, balanced accuracy of pairs at the learnt threshold, and the loss compared with the best
 threshold in hindsight. Prints the mean over the datasets per configuration, and with --sets the
 scores of each dataset.
 
-    python benchmarks/defaults_study.py [--repeats 3] [--only C,prior] [--sets] [--vectors]
+    python benchmarks/defaults_study.py [--repeats 3] [--factors C,prior] [--sets] [--vectors]
         [--jobs 2]
 """
 
@@ -19,14 +19,10 @@ import numpy as np
 from common import describe_machine
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
-from sklearn.neighbors import KNeighborsClassifier
-from study_data import SETS, as_table, load
-from threshold_quality import held_out_pairs, judge
+from study_data import add_half_options, as_table, chosen_names, load_some
+from study_scores import fit_and_score, halves
 
 from tatml import PAPER, TATML
-
-LARGEST = 1500  # largest number of samples per dataset, which limits the run time
 
 BEFORE = {"prior": "auto", "C": 1000.0}  # the best setting without a prior from class scatters
 
@@ -43,33 +39,14 @@ FACTORS = {
 }
 
 
-def halves(X, y, groups, repeats):
-    if groups is None:
-        splitter = StratifiedShuffleSplit(repeats, test_size=0.5, random_state=0)
-    else:
-        splitter = GroupShuffleSplit(repeats, test_size=0.5, random_state=0)
-    return splitter.split(np.zeros(len(y)), y, groups)
-
-
-def some_of(X, y, groups):
-    if len(y) <= LARGEST:
-        return X, y, groups
-    keep = np.random.default_rng(0).permutation(len(y))[:LARGEST]
-    if groups is not None or len(np.unique(y)) > 50:  # keep whole classes or objects
-        keep = np.flatnonzero(np.isin(y, np.unique(y)[: LARGEST * len(np.unique(y)) // len(y)]))
-        keep = np.arange(len(y))[:: len(y) // LARGEST + 1] if groups is not None else keep
-    return X[keep], y[keep], None if groups is None else groups[keep]
-
-
 def scores(changes, X, y, groups, repeats):
     """Return the mean over the halves of 3-NN accuracy, AUC, balanced accuracy, and its best."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     rows = []
     for seed, (train, test) in enumerate(halves(X, y, groups, repeats)):
-        metric = TATML(random_state=seed, tol=1e-4, **changes).fit(X[train], y[train])
-        knn = KNeighborsClassifier(3).fit(metric.transform(X[train]), y[train])
-        accuracy = knn.score(metric.transform(X[test]), y[test])
-        rows.append((accuracy, *judge(metric, X[test], *held_out_pairs(y[test], seed))))
+        model = TATML(random_state=seed, tol=1e-4, **changes)
+        row = fit_and_score(model, X[train], X[test], y[train], y[test], seed)
+        rows.append([row[name] for name in ("3-NN", "AUC", "at threshold", "best")])
     return np.mean(rows, axis=0)
 
 
@@ -80,21 +57,20 @@ def format_options(options):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default=",".join(FACTORS))
+    parser.add_argument("--factors", default=",".join(FACTORS))
     parser.add_argument("--sets", action="store_true", help="print every dataset too")
     parser.add_argument("--vectors", action="store_true", help="matrices as vectors (svec)")
-    parser.add_argument("--skip", default="", help="datasets to leave out")
+    add_half_options(parser)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     print(describe_machine())
-    names = [n for n in SETS if n not in options.skip.split(",") and load(n) is not None]
     data = {}
-    for name in names:
-        X, y, groups = some_of(*load(name))
+    for name in chosen_names(options, parser, [f"TATML: {options.factors}"]):
+        X, y, groups = load_some(name)
         data[name] = (as_table(X) if options.vectors else X, y, groups)
     print(f"{len(data)} datasets: {', '.join(data)}")
     print(f"{'configuration':<64} {'3-NN':>6} {'AUC':>6} {'learnt':>7} {'best':>6} {'lost':>6}")
-    for factor in ["defaults", *options.only.split(",")]:
+    for factor in ["defaults", *options.factors.split(",")]:
         for changes in FACTORS.get(factor, [{}]):
             jobs = (delayed(scores)(changes, *d, options.repeats) for d in data.values())
             rows = Parallel(n_jobs=options.jobs)(jobs)

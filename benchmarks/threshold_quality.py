@@ -15,14 +15,10 @@ import argparse
 import numpy as np
 from common import describe_machine
 from sklearn import datasets
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score, roc_curve
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import LabelEncoder
+from study_scores import held_out_pairs, judge
 
 from tatml import TATML
-from tatml._data.sampling import draw_random_pairs
-
-N_TEST_PAIRS = 4000
 
 
 def load_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -42,26 +38,6 @@ def load_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
             random_state=seed,
         )
     return sets
-
-
-def held_out_pairs(y: np.ndarray, seed: int):
-    """Draw random pairs of the held-out samples, half of them similar."""
-    labels = LabelEncoder().fit_transform(y)
-    n_classes = labels.max() + 1
-    pairs = draw_random_pairs(
-        labels,
-        n_pairs_per_class=N_TEST_PAIRS // n_classes,
-        random_state=np.random.RandomState(seed),
-    )
-    return pairs.index, pairs.similar
-
-
-def judge(metric, X, index, similar) -> tuple[float, float, float]:
-    """Return AUC, and balanced accuracy at the learnt and at the best threshold."""
-    distances = metric.pair_distance(index, X)
-    fpr, tpr, _ = roc_curve(similar, -distances)
-    learnt = balanced_accuracy_score(similar, metric.predict_pairs(index, X) > 0)
-    return roc_auc_score(similar, -distances), learnt, float(np.max(tpr + 1 - fpr) / 2)
 
 
 def evaluate(X, y, repeats: int, make=TATML) -> np.ndarray:

@@ -1,0 +1,94 @@
+"""The methods of the studies: factories from a seed to an estimator.
+
+Every method is at its best: tables are standardised for those that need it, matrices become vectors
+for those that take none, and ITML's γ, GMML's t and LDA's shrinkage are chosen by cross-validation
+in the training half, as TATMLCV chooses C.
+"""
+
+from __future__ import annotations
+
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from study_data import as_table
+
+import tatml
+from tatml import GMML, ITML, TATML, TATMLCV, Euclidean
+
+
+class Vectors(TransformerMixin, BaseEstimator):
+    """A transformer that turns samples into vectors."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return as_table(X)
+
+
+def tuned(metric, grid):
+    """Return the metric with the parameters that are best for 3-NN in cross-validation."""
+    pipeline = Pipeline([("metric", metric), ("knn", KNeighborsClassifier(3))])
+    grid = {f"metric__{name}": values for name, values in grid.items()}
+
+    class Tuned(BaseEstimator):
+        def fit(self, X, y):
+            search = GridSearchCV(pipeline, grid, cv=5, error_score=0.0).fit(X, y)
+            self.best_ = search.best_estimator_["metric"]
+            return self
+
+        def transform(self, X):
+            return self.best_.transform(X)
+
+    return Tuned()
+
+
+def lda():
+    steps = make_pipeline(Vectors(), StandardScaler(), LinearDiscriminantAnalysis(solver="eigen"))
+    grid = {"lineardiscriminantanalysis__shrinkage": ["auto", 0.01, 0.1, 0.5]}
+    return tuned(steps, grid)
+
+
+METHODS = {
+    "Euclidean": lambda seed: Euclidean(random_state=seed),
+    "Euclidean, standardised": lambda seed: make_pipeline(
+        Vectors(), StandardScaler(), Euclidean(random_state=seed)
+    ),
+    "NCA": lambda seed: make_pipeline(
+        Vectors(), StandardScaler(), NeighborhoodComponentsAnalysis(random_state=seed)
+    ),
+    "LDA": lambda seed: lda(),
+    "ITML": lambda seed: tuned(ITML(random_state=seed), {"gamma": [1e-3, 0.01, 0.1, 1.0, 10.0]}),
+    "ITML vec": lambda seed: tuned(
+        make_pipeline(Vectors(), ITML(random_state=seed)),
+        {"itml__gamma": [1e-3, 0.01, 0.1, 1.0, 10.0]},
+    ),
+    "GMML": lambda seed: tuned(GMML(random_state=seed), {"t": [0.1, 0.3, 0.5, 0.7, 0.9]}),
+    "GMML vec": lambda seed: tuned(
+        make_pipeline(Vectors(), GMML(random_state=seed)), {"gmml__t": [0.1, 0.3, 0.5, 0.7, 0.9]}
+    ),
+    "TATML": lambda seed: TATML(random_state=seed),
+    "TATML vec": lambda seed: make_pipeline(Vectors(), TATML(random_state=seed)),
+    "TATMLCV": lambda seed: TATMLCV(random_state=seed),
+    "TATMLCV vec": lambda seed: make_pipeline(
+        Vectors(),
+        TATMLCV(
+            priors=["discriminant", "within"],
+            pair_strategies=["random", "neighbors"],
+            random_state=seed,
+        ),
+    ),
+}
+
+
+def make_method(text, seed):
+    """Return the estimator of a named method, or of an expression like "TATML(prior='auto')"."""
+    if text in METHODS:
+        return METHODS[text](seed)
+    model = eval(text, {name: getattr(tatml, name) for name in tatml.__all__})
+    if not hasattr(model, "fit"):
+        raise ValueError(f"method: expected a name or an expression of an estimator, got {text!r}")
+    return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
