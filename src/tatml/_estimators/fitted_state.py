@@ -28,9 +28,9 @@ from .._validation import (
     check_grid,
     check_jobs,
     check_margin,
-    check_number_or,
     check_metric,
     check_not_negative,
+    check_number_or,
     check_percentiles,
     check_positive,
     check_random,
@@ -192,9 +192,7 @@ PARAMETERS: dict[str, StateCheck] = {
     "scoring": partial(check_choice, choices=SCORINGS),
     "solver": _check_solver_settings,
     "t": check_share,
-    "threshold": lambda name, value: (
-        value in ("auto", "joint", "search") or check_positive(name, value)
-    ),
+    "threshold": lambda name, value: check_number_or(name, value, "auto", "joint", "search"),
     "threshold_prior": check_positive,
     "threshold_strength": check_positive,
     "threshold_strengths": check_grid,

@@ -134,16 +134,17 @@ def _from_within(
     variance = np.mean(around_mean**2, axis=0)
     variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
     total = _without_zeros(variance)
-    constant = total != variance
+    varies = total == variance
     inside = np.maximum(np.mean(deviations**2, axis=0), LEAST_WITHIN * total)
-    unit = np.sqrt(np.where(constant, total, inside))
+    unit = np.sqrt(np.where(varies, inside, total))
     if units == "common":
-        unit[:] = np.sqrt(np.mean(unit**2))
+        unit[:] = np.sqrt(np.mean(unit[varies] ** 2))
     scaled = deviations / unit
-    if units == "affine":
-        scatter = _mean_square(scaled) + np.diag(constant.astype(float))
-    else:
-        scatter = _shrink(scaled, array.shape[2])
+    scatter = np.eye(len(unit))  # of constant features, so that they do not matter
+    some = scaled[:, varies]
+    scatter[np.ix_(varies, varies)] = (
+        _mean_square(some) if units == "affine" else _shrink(some, array.shape[2])
+    )
     if kind == "discriminant":
         return _discriminant(scatter, scaled, around_mean / unit) / unit / unit[:, None]
     return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")

@@ -66,7 +66,7 @@ def sensitivity_method(name: str, setting: StudySetting) -> Method:
         if setting["study"] == "decades":
             return TATML(**options)
         options.pop("C")
-        return TATMLCV(PAPER_WEIGHTS, cv=PROTOCOL.folds, **options)
+        return TATMLCV(PAPER_WEIGHTS, scoring="accuracy", cv=PROTOCOL.folds, **options)
 
     return Method(name, known.title, known.kind, build, known.form, known.about, own_threshold=True)
 
