@@ -58,9 +58,11 @@ class TATML(LabelPairsMixin, LogDetLearner):
         Weight of the pairs relative to the prior. It multiplies the *mean* loss, c = C/K for K
         pairs, so the number of pairs does not change the weight of the prior. With
         ``reduction="sum"`` it is the paper's c.
-    threshold : "auto" or float, default="auto"
-        "auto" learns the threshold (b0) with the metric. A number fixes it, in the units of
-        `pair_distance`, as in `Maz`.
+    threshold : "auto", "joint" or float, default="auto"
+        "joint" learns the threshold (b0) with the metric, as in the paper. "auto" multiplies it by
+        the factor that suits held-out pairs best: the metric is learnt again on parts of the
+        samples, and the factor is judged on pairs of the others. A number fixes the threshold, in
+        the units of `pair_distance`, as in `Maz`.
     threshold_prior : float or None, default=None
         The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
         root mean squared distance of the pairs under the prior, which is 1 for every named prior
@@ -79,7 +81,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
 
         - "discriminant": S⁻¹ − T⁻¹ + 0.05 S⁻¹, where S is the scatter within classes with
           Ledoit-Wolf shrinkage and T the scatter of all samples. It weights the axes of a linear
-          discriminant analysis by how well they separate the classes.
+          discriminant analysis by how well they separate the classes. The units in which S is
+          shrunk are chosen by held-out pairs; see `prior_units_`.
         - "within": S⁻¹, for classes with several modes.
         - "auto": "diagonal" for vectors and "scaled" for matrices.
         - "diagonal": divides each feature (row) by its own spread.
@@ -113,6 +116,10 @@ class TATML(LabelPairsMixin, LogDetLearner):
         Whether C multiplies the mean or the sum of the losses of the pairs. "mean" gives similar
         and dissimilar pairs the same total weight: the learnt threshold balances false matches and
         false non-matches.
+    clip_outliers : bool, default=True
+        Whether to clip outliers in the samples that fit is given: entries of a column below
+        q05 − (q95 − q05)/2 or above q95 + (q95 − q05)/2, with its 5 % and 95 % quantiles. The
+        fitted metric is linear: `transform` and `pair_distance` clip nothing.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block: the leading principal axes of the embedded
         samples. None keeps all. A learnt threshold is then fitted to the reduced distances.
@@ -136,10 +143,13 @@ class TATML(LabelPairsMixin, LogDetLearner):
     components_ : array of shape (n_components, n), or list of M such arrays
         The linear maps that `transform` applies, including the factor 1/√M.
     threshold_ : float
-        √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to be the same. In the units
-        of `pair_distance`.
+        `threshold_factor_` times √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to be
+        the same. In the units of `pair_distance`.
+    threshold_factor_ : float
+        The factor that suits held-out pairs best; 1 unless ``threshold="auto"``, or if the classes
+        are too small to hold out pairs of both kinds.
     b0_ : float
-        The threshold in the paper's squared units.
+        The threshold that was learnt with the metric, in the paper's squared units.
     result_ : Result
         The matrices W, the certificate and the history of the solver.
     pairs_ : int array of shape (n_pairs, 2), or None
@@ -150,6 +160,10 @@ class TATML(LabelPairsMixin, LogDetLearner):
         Weights of these pairs; None if all are equal.
     prior_ : array of shape (n, n), or list of M arrays
         The prior W0.
+    prior_units_ : {"columns", "common", "affine"}
+        The units in which the scatter within classes was shrunk, for the priors "discriminant" and
+        "within": the spread of each column within classes, one unit for all columns, or not shrunk
+        at all. The choice orders held-out pairs best.
     block_shapes_ : tuple of M pairs
         The shape of a sample in each block.
     n_iter_ : int

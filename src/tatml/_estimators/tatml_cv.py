@@ -69,7 +69,7 @@ class PathSettings:
 
 
 class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
-    """TATML with its weight C chosen by cross-validation along warm-started paths.
+    """TATML with its prior and its weight C chosen by cross-validation.
 
     Each fold draws its pairs once and solves for all values of C in increasing order, each solution
     starting from the one before. To save time, a path stops at a duality gap of 1 % of the
@@ -80,31 +80,34 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=9
+    Cs : int or sequence of float, default=(10.0, 100.0, 1000.0)
         The values of C to choose from. An int gives that many values from 1 to 10⁴, evenly spaced
         on a logarithmic scale.
     threshold_strengths : sequence of float or None, default=None
         Values of `threshold_strength` to choose from. None: only `threshold_strength`.
     priors : sequence of str or None, default=None
-        Priors to choose from. None: only `prior`. For a thorough search, combine
-        ``["discriminant", "within"]`` with both `pair_strategies`.
+        Priors to choose from. None: only `prior` if it is given, and otherwise
+        ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes.
     pair_strategies : sequence of str or None, default=None
         Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
-    scoring : {"accuracy", "auc"}, default="accuracy"
-        The score of a setting on the test samples of a fold: the accuracy of a k-NN classifier,
-        or the area under the ROC curve for pairs of test samples (random pairs, or all pairs for
-        ``pairs="all"``).
+    scoring : {"accuracy", "auc"}, default="auc"
+        The score of a setting on the test samples of a fold: the area under the ROC curve for
+        pairs of test samples (random pairs, or all pairs for ``pairs="all"``), or the accuracy of a
+        k-NN classifier.
     k : int, default=3
         Number of neighbours of the k-NN classifier.
     cv : int, splitter or iterable of (train, test), default=5
         The folds. An int gives stratified folds without shuffling. With groups, it also keeps each
-        group on one side of every split.
+        group on one side of every split. If classes are too small for that many folds, there are
+        fewer, so that both sides of every split give similar and dissimilar pairs.
     n_jobs : int or None, default=None
         Number of paths solved in parallel by joblib. There is one path per fold and combination of
         prior, threshold strength and pair strategy.
-    threshold, threshold_prior, threshold_strength, c0, margin, prior, pairs, n_pairs_per_class
+    threshold, threshold_prior, threshold_strength, c0, margin, pairs, n_pairs_per_class
         See `TATML`.
-    n_neighbors, reduction, n_components, preprocessor, solver, tol, verbose
+    prior : str, list of M arrays of shape (n_m, n_m), or None, default=None
+        The only prior; see `TATML`. None: see `priors`.
+    n_neighbors, reduction, clip_outliers, n_components, preprocessor, solver, tol, verbose
         See `TATML`. Only the final fit is verbose.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the draw of pairs, in the folds and in the final fit, and the random draws of the
@@ -122,7 +125,9 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     cv_results_ : dict
         ``params`` (list of dict), ``mean_test_score``, ``std_test_score``, and
         ``split_test_score`` of shape (n_settings, n_splits).
-    components_, threshold_, b0_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_
+    components_, threshold_, threshold_factor_, b0_, result_, pairs_, similar_, prior_
+        Of the final fit; see `TATML`.
+    prior_units_, block_shapes_, n_iter_
         Of the final fit; see `TATML`.
 
     See Also

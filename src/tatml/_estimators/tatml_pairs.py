@@ -53,8 +53,11 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
     C : float, default=1000.0
         Weight of the pairs relative to the prior. It multiplies the *mean* loss of the pairs, or
         the sum with ``reduction="sum"``; see `TATML`.
-    threshold : "auto" or float, default="auto"
-        "auto" learns the threshold (b0). A number fixes it, in the units of `pair_distance`.
+    threshold : "auto", "joint" or float, default="auto"
+        "joint" learns the threshold (b0) with the metric, as in the paper. "auto" multiplies it by
+        the factor that suits held-out pairs best. The pairs of a fold are held out by sample: no
+        sample of theirs is in a pair that the metric is learnt from. A number fixes the threshold,
+        in the units of `pair_distance`.
     threshold_prior : float or None, default=None
         The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
         root mean squared distance of the pairs under the prior.
@@ -73,6 +76,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         are given. None gives every pair the same weight.
     reduction : {"mean", "sum"}, default="mean"
         Whether C multiplies the mean or the sum of the losses of the pairs.
+    clip_outliers : bool, default=True
+        Whether to clip outliers in the samples of the pairs; see `TATML`.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
@@ -94,7 +99,9 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         the i-th of the sorted distinct indicators.
     similar_ : bool array of shape (n_pairs,)
         Which of these pairs are similar.
-    components_, threshold_, b0_, result_, prior_, block_shapes_, n_iter_, n_features_in_
+    components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_
+        See `TATML`.
+    block_shapes_, n_iter_, n_features_in_
         See `TATML`.
 
     See Also
