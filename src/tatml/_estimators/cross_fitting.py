@@ -44,8 +44,9 @@ FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 SAMPLES_PER_COLUMN = 5
 # Pairs are drawn from the samples of one fold, at most this many in total.
 MOST_HELD_OUT = 1000
-# The fewest similar, and dissimilar, pairs over all folds that can judge a threshold.
+# The fewest similar, and dissimilar, given pairs inside all folds that can judge a threshold.
 LEAST_HELD_OUT = 20
+PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 # Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
 ENOUGH_HELD_OUT = 1500
 FACTORS = np.geomspace(0.4, 2.5, 121)
@@ -113,18 +114,23 @@ def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
     """
     if pairs.weights is not None:
         pairs = pairs.take(np.flatnonzero(pairs.weights))
-    for n_folds in (5, 3, 2):
-        fold = _folds_of_samples(blocks, pairs, n_folds)
-        first, second = fold[pairs.first], fold[pairs.second]
-        parts = [
-            ((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)
-        ]
-        parts = [part for part in parts if all(_has_both_kinds(pairs, rows) for rows in part)]
+    for n_folds in PAIR_FOLDS:
+        parts = _split_pairs(blocks, pairs, n_folds)
         held_out = np.any([rows for _, rows in parts], axis=0)
         kinds = [int(np.sum(held_out & (pairs.similar == kind))) for kind in (True, False)]
         if min(kinds) >= LEAST_HELD_OUT:
             return [_hold_out_some(blocks, pairs, *rows) for rows in parts]
     return []
+
+
+def _split_pairs(
+    blocks: Blocks, pairs: Pairs, n_folds: int
+) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Return for each fold the pairs outside and those inside, if both have both kinds."""
+    fold = _folds_of_samples(blocks, pairs, n_folds)
+    first, second = fold[pairs.first], fold[pairs.second]
+    parts = [((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)]
+    return [part for part in parts if all(_has_both_kinds(pairs, rows) for rows in part)]
 
 
 def _has_both_kinds(pairs: Pairs, rows: NDArray[np.bool_]) -> bool:

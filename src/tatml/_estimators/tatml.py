@@ -143,8 +143,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
     components_ : array of shape (n_components, n), or list of M such arrays
         The linear maps that `transform` applies, including the factor 1/√M.
     threshold_ : float
-        `threshold_factor_` times √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to be
-        the same. In the units of `pair_distance`.
+        `threshold_factor_` times √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to
+        be the same. In the units of `pair_distance`.
     threshold_factor_ : float
         The factor that suits held-out pairs best; 1 unless ``threshold="auto"``, or if the classes
         are too small to hold out pairs of both kinds.

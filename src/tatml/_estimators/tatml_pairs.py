@@ -50,7 +50,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
 
     Parameters
     ----------
-    C : float, default=1000.0
+    C : float, default=100.0
         Weight of the pairs relative to the prior. It multiplies the *mean* loss of the pairs, or
         the sum with ``reduction="sum"``; see `TATML`.
     threshold : "auto", "joint" or float, default="auto"
@@ -67,7 +67,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         The strength of the pull as an absolute number. None: set by `threshold_strength`.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
-    prior : str, or list of M arrays of shape (n_m, n_m), default="auto"
+    prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0); see `TATML`. For "within" and
         "discriminant", the differences of similar pairs give the scatter within classes.
     class_weight : dict, "balanced" or None, default="balanced"
@@ -127,14 +127,14 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
 
     def __init__(
         self,
-        C: float = 1000.0,
+        C: float = 100.0,
         *,
         threshold: Literal["auto", "joint"] | float = "auto",
         threshold_prior: float | None = None,
         threshold_strength: float = 1.0,
         c0: float | None = None,
         margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "auto",
+        prior: Prior = "discriminant",
         class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
         reduction: Literal["mean", "sum"] = "mean",
         clip_outliers: bool = True,
