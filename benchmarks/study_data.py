@@ -6,7 +6,8 @@ of the paper are read from the folder TATML_DATA. A dataset that is not there is
 
 `CHOOSING` and `CONFIRMING` fix which datasets defaults may be chosen on, and which ones are opened
 once per issue to confirm a choice. `MATRIX_SETS` has the datasets of each half whose samples are
-matrices, `SEVERAL_MODES` those whose classes are unions of several groups of samples.
+matrices, `SEVERAL_MODES` those whose classes are unions of several groups of samples; some are made
+from the others by merging classes (`MERGED`), and are used with --several-modes only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import csv
 import os
 import subprocess
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -183,6 +184,17 @@ def _signals_of_40_channels():
     return LogEuclidean().fit_transform(covariance), y, None
 
 
+def _merged(name, n_classes):
+    """Return a dataset whose classes were put together at random, several into one."""
+    loaded = load(name)
+    if loaded is None:
+        return None
+    X, y, groups = loaded
+    numbers = np.unique(y, return_inverse=True)[1]
+    merged = np.random.default_rng(1).permutation(numbers.max() + 1) % n_classes
+    return X, merged[numbers], groups
+
+
 HAWK_FEATURES = ["Wing", "Weight", "Culmen", "Hallux", "Tail"]
 LEAF_FEATURES = ["bladelen", "petiole", "bladewid"]
 POSSUM_FEATURES = [
@@ -250,7 +262,29 @@ MATRIX_SETS = {
         "brodatz M=2", "ETH-80 by object M=2", "mnist images", "signals of 40 channels",
     ),
 }  # fmt: skip
-SEVERAL_MODES = ("digits parity", "olive regions", "mnist parity", "many modes")
+# Datasets with merged classes, only for the search of a prior: (dataset, number of classes).
+MERGED = {
+    "choosing": (
+        ("vowels", 3), ("olive areas", 3), ("virus M=2", 4), ("textures M=2", 2), ("digits", 3),
+        ("SPD classes", 2),
+    ),
+    "confirming": (
+        ("mnist", 3), ("brodatz M=2", 4), ("crabs", 2), ("athletes", 3), ("possum", 2),
+        ("osu leaf", 2),
+    ),
+}  # fmt: skip
+MERGED_SETS = {
+    half: tuple(f"{name} in {count}" for name, count in sets) for half, sets in MERGED.items()
+}
+SETS |= {
+    f"{name} in {count}": partial(_merged, name, count)
+    for sets in MERGED.values()
+    for name, count in sets
+}
+SEVERAL_MODES = (
+    "digits parity", "olive regions", "mnist parity", "many modes",
+    *MERGED_SETS["choosing"], *MERGED_SETS["confirming"],
+)  # fmt: skip
 
 CONFIRMATIONS = Path(__file__).with_name("confirmations.csv")
 
@@ -319,6 +353,7 @@ def add_half_options(parser):
     """Add the options that choose datasets: --half, --issue, --only and --skip."""
     parser.add_argument("--half", choices=list(HALVES), default="choosing")
     parser.add_argument("--issue", type=int, help="issue that opens the confirming half")
+    parser.add_argument("--several-modes", action="store_true", help="only such datasets, and more")
     parser.add_argument("--only", default="", help="datasets of that half to use")
     parser.add_argument("--skip", default="", help="datasets to leave out")
 
@@ -326,6 +361,8 @@ def add_half_options(parser):
 def chosen_names(options, parser, methods, matrix=False):
     """Return the available datasets that the options name; log it if these are confirming."""
     known = MATRIX_SETS[options.half] if matrix else HALVES[options.half]
+    if options.several_modes:
+        known = [name for name in known if name in SEVERAL_MODES] + [*MERGED_SETS[options.half]]
     only = options.only.split(",") if options.only else known
     unknown = [name for name in only if name not in known]
     if unknown:

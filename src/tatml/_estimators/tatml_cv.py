@@ -44,7 +44,7 @@ __all__ = ["TATMLCV"]
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 Scoring = Literal["both", "auc", "accuracy"]
-ACCURACY_SHARE = 0.25  # weight of the accuracy in the score "both"
+ACCURACY_SHARE = 1 / 3  # weight of the accuracy in the score "both"
 SCORINGS = get_args(Scoring)
 # The parameters that scale the objective.
 SCALE_PARAMETERS = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")
@@ -94,8 +94,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
-        accuracy of a k-NN classifier. "both": three quarters of the first and one quarter of the
-        second. The AUC alone does not show whether a prior suits classes with several modes; the
+        accuracy of a k-NN classifier. "both": (2 AUC + accuracy)/3. The AUC alone does not show whether a prior suits classes with several modes; the
         accuracy alone is noisy, and says little about the distances of other pairs.
     k : int, default=3
         Number of neighbours of the k-NN classifier.
