@@ -42,7 +42,10 @@ def test_the_two_halves_are_disjoint_and_cover_every_dataset():
     chosen, confirmed = set(study_data.CHOOSING), set(study_data.CONFIRMING)
     matrices = {half: set(names) for half, names in study_data.MATRIX_SETS.items()}
     assert not (chosen | matrices["choosing"]) & (confirmed | matrices["confirming"])
-    assert chosen | confirmed | set.union(*matrices.values()) == set(study_data.SETS)
+    merged = set.union(*map(set, study_data.MERGED_SETS.values()))
+    assert chosen | confirmed | merged | set.union(*matrices.values()) == set(study_data.SETS)
+    for half, sets in study_data.MERGED.items():  # made from datasets of their own half
+        assert {name for name, _ in sets} <= set(study_data.HALVES[half])
     assert len(chosen | confirmed) >= 24
     assert len(chosen) == len(study_data.CHOOSING)
     assert len(confirmed) == len(study_data.CONFIRMING)

@@ -94,8 +94,9 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
-        accuracy of a k-NN classifier. "both": (2 AUC + accuracy)/3. The AUC alone does not show whether a prior suits classes with several modes; the
-        accuracy alone is noisy, and says little about the distances of other pairs.
+        accuracy of a k-NN classifier. "both": (2 AUC + accuracy)/3. The AUC alone does not show
+        whether a prior suits classes with several modes; the accuracy alone is noisy, and says
+        little about the distances of other pairs.
     k : int, default=3
         Number of neighbours of the k-NN classifier.
     cv : int, splitter or iterable of (train, test), default=5
