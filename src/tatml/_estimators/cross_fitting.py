@@ -157,10 +157,13 @@ def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
 
 
 def _number_distinct(blocks: Blocks) -> Indices:
-    """Return a number for each sample; identical samples get the same one."""
-    rows = zip(*blocks.arrays, strict=True)
-    codes = [hash(tuple(matrix.tobytes() for matrix in sample)) for sample in rows]
-    return np.unique(np.array(codes, dtype=np.int64), return_inverse=True)[1]
+    """Return a number for each sample, in order; identical samples get the same one."""
+    numbers: dict[int, int] = {}
+    codes = (
+        hash(tuple(matrix.tobytes() for matrix in sample))
+        for sample in zip(*blocks.arrays, strict=True)
+    )
+    return np.array([numbers.setdefault(code, len(numbers)) for code in codes], dtype=np.intp)
 
 
 def _hold_out_some(

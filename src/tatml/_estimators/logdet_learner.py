@@ -20,7 +20,7 @@ from .._data.pairs import Pairs
 from .._data.sampling import thin_out
 from .._optim.pair_sums import PairSums
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result
+from .._optim.result import Result, Status
 from .._optim.solvers import SolverLike, as_solver, seeded
 from .._validation import (
     check_choice,
@@ -150,16 +150,21 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         The metric of each part is learnt from those of the pairs that lie in it, and its threshold
         from the `threshold_pairs`, if there are any.
         """
-        models, parts = [], enough_parts(parts)
-        for part in parts:
+        if self.result_.status is Status.INTERRUPTED:
+            return
+        models, judged = [], []
+        for part in enough_parts(parts):
+            known = self._some_pairs(part.select_known(pairs))
+            if known.similar.all() or not known.similar.any():
+                continue
             model = self._model_of_parts()
             model.block_shapes_ = part.known.block_shapes
-            known = self._some_pairs(part.select_known(pairs))
             model._learn(part.known, known, replace(part.within, units=units), None)
             if threshold_pairs is not None:
                 model._learn_threshold_of(part.select_known(threshold_pairs), part.known)
             models.append(model)
-        self.threshold_factor_ = find_threshold_factor(models, parts)
+            judged.append(part)
+        self.threshold_factor_ = find_threshold_factor(models, judged)
         self.threshold_ *= self.threshold_factor_
 
     def _some_pairs(self, pairs: Pairs) -> Pairs:
