@@ -44,7 +44,7 @@ FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 SAMPLES_PER_COLUMN = 5
 # Pairs are drawn from the samples of one fold, at most this many in total.
 MOST_HELD_OUT = 1000
-# The fewest similar, and dissimilar, given pairs inside all folds that can judge a threshold.
+# The fewest similar, and dissimilar, pairs inside all folds that can judge a threshold.
 LEAST_HELD_OUT = 20
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 # Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
@@ -142,7 +142,7 @@ def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
 
     Samples that pairs connect stay together if the pairs fall into many such components.
     """
-    rng, nodes = np.random.RandomState(0), _number_distinct(blocks)
+    rng, nodes = np.random.RandomState(0), _number_distinct(blocks, pairs)
     edges = nodes[pairs.first], nodes[pairs.second]
     size = int(nodes.max()) + 1
     component = connected_components(coo_array((np.ones(len(pairs)), edges), (size, size)))[1]
@@ -156,14 +156,14 @@ def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
     return fold[component[nodes]]
 
 
-def _number_distinct(blocks: Blocks) -> Indices:
-    """Return a number for each sample, in order; identical samples get the same one."""
+def _number_distinct(blocks: Blocks, pairs: Pairs) -> Indices:
+    """Return a number for each sample, in the order of the pairs, the same for identical ones."""
+    samples = list(zip(*blocks.arrays, strict=True))
+    codes = [hash(tuple(matrix.tobytes() for matrix in sample)) for sample in samples]
     numbers: dict[int, int] = {}
-    codes = (
-        hash(tuple(matrix.tobytes() for matrix in sample))
-        for sample in zip(*blocks.arrays, strict=True)
-    )
-    return np.array([numbers.setdefault(code, len(numbers)) for code in codes], dtype=np.intp)
+    for row in (*pairs.index.ravel().tolist(), *range(len(codes))):
+        numbers.setdefault(codes[row], len(numbers))
+    return np.array([numbers[code] for code in codes], dtype=np.intp)
 
 
 def _hold_out_some(
@@ -234,12 +234,13 @@ def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) 
 
     Each model was fitted to the known samples of a part; its distances are divided by its own
     threshold. The weighted accuracy is smoothed over the factors, since few pairs make it rough.
+    With fewer than 20 pairs of a kind, the factor is 1.
     """
     judged = [(m, part) for m, part in zip(models, parts, strict=True) if m.threshold_ > 0]
-    if not judged:
+    similar = np.concatenate([np.zeros(0, bool), *(part.pairs.similar for _, part in judged)])
+    if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
         return 1.0
     ratios = np.concatenate([_ratios(model, part) for model, part in judged])
-    similar = np.concatenate([part.pairs.similar for _, part in judged])
     weights = np.concatenate([pair_weights(part.pairs) for _, part in judged])
     below = _weight_below(ratios[similar], weights[similar])
     correct = below - _weight_below(ratios[~similar], weights[~similar])  # up to a constant
