@@ -15,10 +15,13 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import importlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,11 +32,12 @@ from itertools import accumulate, islice
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "tatml"
 RECORD = ROOT / "build" / "mutants"
 TIMEOUT = 300  # seconds: a mutant that makes a loop endless counts as killed
-MOST_SECONDS = 150  # of tests per mutant, the fastest first
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -178,18 +182,45 @@ def tests_by_line():
     return found
 
 
-def tests_for(mutant, recorded, seconds):
+def tests_for(mutant, recorded, seconds, most_seconds):
     """The tests to run for a mutant, the fastest first: those that run its line, if any do.
 
-    A line that runs at import only is tested by all tests: any of them may read a constant.
+    A line that runs at import only is tested by all tests, because any of them may read a
+    constant: first those that run another line of its file.
     """
-    tests = recorded.get(mutant.path, {}).get(mutant.line) or set(seconds)
-    by_time = sorted(tests & set(seconds), key=seconds.get)
-    total = accumulate(map(seconds.get, by_time))
-    return [test for test, time in zip(by_time, total, strict=True) if time <= MOST_SECONDS]
+    lines = recorded.get(mutant.path, {})
+    tests, near = lines.get(mutant.line) or set(seconds), set().union(*lines.values())
+    chosen = sorted(tests & set(seconds), key=lambda test: (test not in near, seconds[test]))
+    total = accumulate(map(seconds.get, chosen))
+    return [test for test, time in zip(chosen, total, strict=True) if time <= most_seconds]
 
 
 # Running them
+
+
+def import_libraries():
+    """Import what most tests need, but not tatml, so that a forked process does not have to."""
+    for name in ("scipy.optimize", "sklearn.linear_model", "sklearn.utils.estimator_checks",
+                 "pandas", "matplotlib.pyplot"):  # fmt: skip
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+
+
+def run_tests(folder, listed):
+    """Run tests in a forked process, on the copy of the project in `folder`."""
+    paths = [str(folder / "src"), str(folder / "tests")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the processes that tests start
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
+    sys.path[:] = paths + [path for path in sys.path if not path.startswith(str(ROOT))]
+    os.chdir(folder)
+    os.setsid()  # so that a timeout ends the processes of the tests too
+    with open(os.devnull, "r+") as nowhere:
+        for stream in range(3):
+            os.dup2(nowhere.fileno(), stream)
+    os._exit(int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", f"@{listed}"])))
 
 
 def is_killed(mutant, tests, folder):
@@ -197,30 +228,24 @@ def is_killed(mutant, tests, folder):
     target = folder / "src" / "tatml" / mutant.path
     original = target.read_text(encoding="utf-8")
     target.write_text(mutant.source, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder / 'tests'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
     listed = folder / "tests.txt"
     listed.write_text("\n".join(tests), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"@{listed}"]
+    process = multiprocessing.get_context("fork").Process(target=run_tests, args=(folder, listed))
     try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=TIMEOUT
-        )
-        return done.returncode not in (0, 5)
-    except subprocess.TimeoutExpired:
-        return True
+        process.start()
+        process.join(TIMEOUT)
+        if process.is_alive():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+        return process.exitcode not in (0, 5)
     finally:
         target.write_text(original, encoding="utf-8")
 
 
-def run_mutants(mutants, n_jobs):
+def run_mutants(mutants, n_jobs, most_seconds):
     """Yield (mutant, number of tests, killed), each worker with a copy of the project."""
     recorded, seconds = tests_by_line(), seconds_by_test()
-    work = [(mutant, tests_for(mutant, recorded, seconds)) for mutant in mutants]
+    work = [(mutant, tests_for(mutant, recorded, seconds, most_seconds)) for mutant in mutants]
     with tempfile.TemporaryDirectory() as place:
         folders = [Path(place, str(job)) for job in range(n_jobs)]
         for folder in folders:
@@ -255,13 +280,18 @@ def main():
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--seconds", type=float, default=150, help="of tests per mutant, the fastest first"
+    )
     parser.add_argument("--package", default=".", help="a folder of src/tatml (default: all)")
     parser.add_argument("--json", type=Path, help="write the results here")
     options = parser.parse_args()
     if options.record:
         return record()
     mutants = draw_mutants(options.count, random.Random(options.seed), options.package)
-    results = list(run_mutants(mutants, options.jobs))
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    import_libraries()
+    results = list(run_mutants(mutants, options.jobs, options.seconds))
     killed = defaultdict(list)
     for mutant, _, dead in results:
         killed[mutant.path.partition("/")[0]].append(dead)

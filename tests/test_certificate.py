@@ -114,6 +114,18 @@ def test_a_distance_that_may_be_zero_has_no_bound_where_the_loss_is_infinite():
         assert np.isnan(loss.gap_within(zeta, loss.slope(zeta), np.array([2e-3]))[0])
 
 
+@pytest.mark.parametrize(("weight", "bound", "s"), [(1.0, 1e-8, 0.0), (1e-9, 0.5, 1.0)])
+def test_the_bound_of_a_burg_loss_holds_the_rounding_of_d_over_b_and_of_s_d_over_w(
+    weight, bound, s
+):
+    """Both terms are rounded, so that D = 2 counts as D ± 4 ε D (1 + D/b + |s| D/w)."""
+    loss = BurgLoss(np.ones(1), np.array([weight]), np.array([bound]))
+    zeta, s = np.array([2.0]), np.array([-s])
+    error = 8 * np.finfo(float).eps * (1 + 2 / bound + 2 * abs(s) / weight)
+    change = loss.gap_within(zeta, s, np.zeros(1)) - loss.gap(zeta, s)
+    assert_allclose(change, np.abs(loss.slope(zeta) - s) * error, rtol=1e-3)
+
+
 @pytest.mark.parametrize("held", ["samples", "differences"])
 def test_the_rounding_error_of_a_difference_is_below_its_bound(held):
     """With exact numbers, for features of one large column that L cancels."""

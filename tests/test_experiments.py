@@ -2,13 +2,26 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tatml import Blocks
 from tatml.experiments import DATASETS, METHODS, run
-from tatml.experiments._fitting import MatchedPCA, embed_samples, learner_of, matched_size
+from tatml.experiments._fitting import (
+    MatchedPCA,
+    chosen_parameters,
+    embed_samples,
+    learner_of,
+    matched_size,
+)
 from tatml.experiments._protocol import (
     choose_and_fit,
     describe_fit,
@@ -243,6 +256,30 @@ def test_the_embedding_of_a_search_stops_before_the_classifier():
     distances = np.linalg.norm(np.diff(embed_samples(fitted, samples.X)[:2], axis=0))
     vectors = fitted.best_estimator_[:1].transform(samples.X)
     assert distances == pytest.approx(learner.pair_distance([[0, 1]], vectors)[0])
+
+
+def test_the_learner_is_found_inside_pipelines_and_searches():
+    """Without a step "metric" it is the last step; parameters lose the names of their steps."""
+    X, y = load_wine(return_X_y=True)
+    plain = make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, y)
+    assert learner_of(plain) is plain[-1]
+    assert chosen_parameters(plain) == {}
+    search = GridSearchCV(plain, {"pca__n_components": [3], "logisticregression__C": [0.5]}, cv=2)
+    search.fit(X, y)
+    assert learner_of(search) is search.best_estimator_[-1]
+    assert chosen_parameters(search) == {"n_components": 3, "C": 0.5}
+    named = Pipeline([("metric", PCA(2)), ("classifier", LogisticRegression())])
+    search = GridSearchCV(named, {"metric__n_components": [2]}, cv=2).fit(X, y)
+    assert learner_of(search) is search.best_estimator_[0]
+    nested = make_pipeline(StandardScaler(), search).fit(X, y)
+    assert learner_of(nested) is nested[-1].best_estimator_[0]
+    assert chosen_parameters(nested) == {"n_components": 2}
+    assert learner_of(named[0]) is named[0]
+
+
+def test_chosen_arrays_become_lists_and_words_stay_words():
+    search = SimpleNamespace(best_params_={"a__bounds": np.array([1, 2]), "prior": "covariance"})
+    assert chosen_parameters(search) == {"bounds": [1.0, 2.0], "prior": "covariance"}
 
 
 # Scores
