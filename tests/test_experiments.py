@@ -33,11 +33,19 @@ from tatml.experiments._protocol import (
 )
 from tatml.experiments._samples import (
     DatasetSamples,
+    _first_of_each_class,
     data_digest,
     extract_features,
+    load_images,
     read_features,
 )
-from tatml.experiments._settings import PROTOCOL, QUICK_DATASETS, features_of
+from tatml.experiments._settings import (
+    PROTOCOL,
+    QUICK_DATASETS,
+    SENSITIVITY,
+    Protocol,
+    features_of,
+)
 from tatml.experiments._tasks import Task, choose_names, make_tasks
 
 
@@ -282,6 +290,23 @@ def test_chosen_arrays_become_lists_and_words_stay_words():
     assert chosen_parameters(search) == {"bounds": [1.0, 2.0], "prior": "covariance"}
 
 
+def test_the_first_images_of_each_class_are_kept_in_their_order():
+    few = replace(QUICK_DATASETS["textures"], most_per_class=3)
+    every = replace(few, most_per_class=None)
+    data, whole = load_images(few, None), load_images(every, None)
+    rows = [
+        row
+        for label in np.unique(whole.target)
+        for row in np.flatnonzero(whole.target == label)[:3]
+    ]
+    np.testing.assert_array_equal(data.target, whole.target[sorted(rows)])
+    np.testing.assert_array_equal(data.images, whole.images[sorted(rows)])
+    assert np.bincount(data.target).tolist() == [3] * len(np.unique(whole.target))
+    mixed = np.array([2, 0, 2, 1, 0, 2, 0])
+    assert _first_of_each_class(mixed, 2).tolist() == [0, 1, 2, 3, 4]
+    assert _first_of_each_class(mixed, 1).tolist() == [0, 1, 3]
+
+
 # Scores
 
 
@@ -294,6 +319,18 @@ def test_pairs_to_verify_count_both_kinds_the_same():
 
 
 # Tasks and declared data
+
+
+def test_the_small_form_and_the_protocol_are_the_documented_ones():
+    digits, textures = QUICK_DATASETS["digits"], QUICK_DATASETS["textures"]
+    assert digits.most_per_class == 30
+    assert dict(textures.options) == {"n_classes": 5, "n_per_class": 20, "random_state": 0}
+    assert Protocol(5, 2, 3, 5, 20_000, 0.05, 20160) == PROTOCOL
+    assert SENSITIVITY.n_pairs == (10, 30, 100, 300, 1000)
+    assert SENSITIVITY.decades == (1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1e3, 1e4)
+    assert SENSITIVITY.quick_decades == (0.01, 1, 100)
+    assert SENSITIVITY.quick_n_pairs == (10, 30)
+    assert SENSITIVITY.b0 == (0.25, 0.5, 1.0, 2.0)
 
 
 def test_the_slow_methods_run_only_when_they_are_asked_for():

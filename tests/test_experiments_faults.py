@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from cli_helpers import run as run_command
@@ -10,7 +11,7 @@ from kill_helpers import Runner, kill_and_resume, numbers, run_undisturbed
 from report_helpers import make_record
 
 from tatml._data.atomic_files import written_atomically
-from tatml.experiments import read_records, run
+from tatml.experiments import _versions, read_records, run
 from tatml.experiments._report import page, pictures
 from tatml.experiments._samples import read_features
 from tatml.experiments._settings import QUICK_DATASETS
@@ -203,3 +204,21 @@ def test_features_that_cannot_be_written_leave_no_file(tmp_path, monkeypatch):
         run(methods=["euc"], datasets=["textures"], out=tmp_path, quick=True, progress=False)
     assert QUICK_DATASETS["textures"].embedded
     assert os.listdir(tmp_path / "features") == []
+
+
+def test_the_commit_is_known_in_a_checkout_only(tmp_path, monkeypatch):
+    assert _versions._git(tmp_path, "rev-parse", "--show-toplevel") is None
+    monkeypatch.setattr(_versions, "_git", lambda folder, *arguments: str(tmp_path))
+    assert _versions._commit() is None  # the package lies in another checkout
+    root = Path(_versions.__file__).resolve().parents[3]
+    answers = {"rev-parse --show-toplevel": str(root), "rev-parse HEAD": "abc"}
+    for changed, expected in (("", "abc"), (" M file", "abc-changed")):
+        monkeypatch.setattr(
+            _versions,
+            "_git",
+            lambda folder, *arguments, changed=changed: answers.get(" ".join(arguments), changed),
+        )
+        assert _versions._commit() == expected
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _versions._git(tmp_path, "status") is None

@@ -112,6 +112,9 @@ def test_no_way_forms_a_matrix_with_too_many_rows():
     n = next(n for n in range(200) if svec_size(n) + 1 > LARGEST_MATRIX)
     assert system_costs([n - 1], [1], 10, False, 20)["dense"] < inf
     assert system_costs([n], [1], 10, False, 20)["dense"] == inf
+    exactly = [109, 2, 1]  # d = 5995 + 3 + 1 + 1 = 6000
+    assert system_costs(exactly, [1, 1, 1], 10, False, 20)["dense"] < inf
+    assert system_costs([*exactly, 1], [1] * 4, 10, False, 20)["dense"] == inf
     assert system_costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
     assert system_costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
     assert system_costs([100], [1], 5_000, False, 20)["woodbury"] < inf
