@@ -8,8 +8,9 @@ condition, a default, a statement. The tests that run its line are run until one
 that all of them pass has survived, and is printed. It is up to the reader to say which survivors
 do not change behaviour at all (for example ``<`` for ``<=`` where equality cannot happen).
 Left out by rule, because no test could tell: annotations, texts of messages, ``__all__``,
-``frozen`` of dataclasses, ``strict`` of zip (the lengths are equal by construction) and
-``stacklevel`` of warnings. Needs coverage and pytest-cov; not part of `make test`.
+``frozen`` of dataclasses, ``strict`` of zip (the lengths are equal by construction), ``copy`` of
+astype, ``stacklevel`` of warnings, and None for False as the value of a function.
+Needs coverage and pytest-cov; not part of `make test`.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def nodes_left_out(tree):
                 for keyword in node.keywords
                 if keyword.arg in ("frozen", "stacklevel")
                 or (keyword.arg == "strict" and ast.unparse(node.func) == "zip")
+                or (keyword.arg == "copy" and ast.unparse(node.func).endswith(".astype"))
             ]
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             parts.append(node)
@@ -111,7 +113,7 @@ def change_of(node):
             return "number", node, repr(value * 2 if value else 1)
         case ast.If() | ast.IfExp() | ast.While():
             return "negated", node.test, f"(not ({ast.unparse(node.test)}))"
-        case ast.Return(value=None | ast.Constant(value=None)):
+        case ast.Return(value=None | ast.Constant(value=None | False)):
             return None
         case ast.Return():
             return "returns None", node, "return None"
@@ -197,10 +199,15 @@ def tests_for(mutant, recorded, seconds, most_seconds):
     """The tests to run for a mutant: the fastest of those that run its line.
 
     A line that runs at import only is tested by the tests that run another line of its file, or
-    by all tests if there are none. Tests of one file stay together: they share fixtures.
+    by all tests if there are none, and by tests that run no line at all, but read signatures or
+    start processes. Tests of one file stay together: they share fixtures.
     """
     lines = recorded.get(mutant.path, {})
-    tests = lines.get(mutant.line) or set().union(*lines.values()) or set(seconds)
+    tests = lines.get(mutant.line)
+    if not tests:
+        every = set().union(*(own for file in recorded.values() for own in file.values()))
+        near = set().union(*lines.values()) or set(seconds)
+        tests = near | (set(seconds) - every)
     by_time = sorted(tests & set(seconds), key=seconds.get)
     total = accumulate(map(seconds.get, by_time))
     by_file = defaultdict(list)

@@ -22,6 +22,7 @@ from tatml.experiments._fitting import (
     learner_of,
     matched_size,
 )
+from tatml.experiments._methods import QUICK_METHODS
 from tatml.experiments._protocol import (
     choose_and_fit,
     describe_fit,
@@ -319,6 +320,17 @@ def test_pairs_to_verify_count_both_kinds_the_same():
 
 
 # Tasks and declared data
+
+
+def test_methods_say_what_they_are():
+    def those(name):
+        return {key for key, method in METHODS.items() if getattr(method, name)}
+
+    tatmls = {"tatml", "tatml_star", "tatml_mat", "tatml_vec", "tatml_paper_vec"}
+    assert those("own_threshold") == tatmls | {"maz"}
+    assert those("classifier") == {"lr", "svm"}
+    assert those("slow") == {"nca", "lr", "svm"}
+    assert QUICK_METHODS == ("tatml", "euc", "maz", "tatml_star", "gmml", "lda")
 
 
 def test_the_small_form_and_the_protocol_are_the_documented_ones():

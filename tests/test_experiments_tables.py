@@ -350,3 +350,17 @@ def test_the_quick_form_ends_with_tables(tmp_path):
     (path,) = write_tables(tmp_path)
     assert path.name == "table1.md"
     assert "### Digits" in path.read_text(encoding="utf-8")
+
+
+def test_parts_of_the_study_without_records_are_left_out():
+    decades = [r for r in sensitivity_records() if r["setting"]["study"] == "decades"]
+    text = sensitivity_text(decades)
+    assert "Many decades" in text
+    assert "the paper's grid" not in text
+    assert "four fixed thresholds" not in text
+
+
+def test_data_without_printed_numbers_have_no_tally():
+    text = table1_text(records_of({"tatml_star": [70.0], "euc": [60.0]}, dataset="textures"))
+    assert "Its accuracy minus" in text
+    assert "Of the cells with printed numbers" not in text

@@ -29,6 +29,7 @@ from tatml.experiments._report.html import (
     Value,
     data_uri,
     fill_page,
+    section,
 )
 from tatml.experiments._report.page import describe_ranges, summary_html, write_report
 from tatml.experiments._report.pictures import MANIFEST
@@ -457,6 +458,12 @@ def test_elements_escape_what_they_are_given():
         assert page.attributes("img")[0]["alt"] == hostile
         assert "".join(page.text).count(hostile) == 11, hostile
         assert len(page.attributes("script")) == 1, hostile
+
+
+def test_parts_without_content_are_left_out():
+    assert section("s", "Title", "", "") == ""
+    assert section("s", "Title", "", "text").count("text") == 1
+    assert settings_table(results_of([make_record("euc")])) is None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A problem in shards is the problem in memory: the same sums, steps, solution and certificate."""
 
 import sys
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -26,6 +27,7 @@ from tatml._optim.linear_systems import newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
 from tatml._sharding.chunks import ChunkShard
+from tatml._sharding.gpu import DeviceExecutor, _each
 from tatml._sharding.samples import as_shared_samples
 from tatml._sharding.term import FUSED_DIMENSION
 
@@ -225,3 +227,23 @@ def test_features_are_laid_out_in_the_same_way_everywhere(dtype):
     differences = ChunkShard((X, None, np.ones(len(X), dtype=bool))).load(None).sums.features[0]
     assert_array_equal(differences, np.swapaxes(exact, 1, 2), strict=True)  # never centred
     assert differences.flags.c_contiguous
+
+
+def test_a_device_gives_the_sums_of_the_host():
+    """The "device" is NumPy here: what is sent and what comes back is the same."""
+    for name, case in every_case(["two ragged"]):
+        host = sharded(case)
+        (term,) = host.terms
+        executor = DeviceExecutor(term.executor.shards, like=np.zeros(1))
+        device = replace(host, terms=(replace(term, executor=executor),))
+        assert_same(Newton().solve(device, tol=TIGHT), Newton().solve(host, tol=TIGHT), name)
+        features = executor._sent[0]
+        executor.place(executor.shards[-1].load(None).term(term.setting))
+        assert executor._sent[0] is not features
+
+
+def test_functions_are_applied_inside_lists_tuples_and_named_tuples():
+    nested = [1, (2, Totals(*range(len(Totals._fields))))]
+    found = _each(lambda value: value + 1, nested)
+    assert found == [2, (3, Totals(*range(1, len(Totals._fields) + 1)))]
+    assert isinstance(found[1][1], Totals)
