@@ -178,20 +178,26 @@ def seconds_by_test():
     return found
 
 
-def tests_by_line():
-    """{file: {line: tests}} from the recorded run."""
+def tests_by_line(tests):
+    """{file: {line: tests}} from the recorded run.
+
+    What a fixture runs counts for all tests of the file: they may share what it makes.
+    """
     from coverage import CoverageData
 
+    by_file = defaultdict(set)
+    for test in tests:
+        by_file[test.partition("::")[0]].add(test)
     data = CoverageData(basename=str(RECORD / "coverage"))
     data.read()
     found = {}
     for file in data.measured_files():
         name = Path(file).relative_to(SOURCE).as_posix()
-        lines = data.contexts_by_lineno(file)
-        found[name] = {
-            line: {context.partition("|")[0] for context in contexts if context}
-            for line, contexts in lines.items()
-        }
+        found[name] = defaultdict(set)
+        for line, contexts in data.contexts_by_lineno(file).items():
+            for test, _, phase in (context.partition("|") for context in contexts if context):
+                own = by_file[test.partition("::")[0]] if phase == "setup" else {test}
+                found[name][line] |= own
     return found
 
 
@@ -378,7 +384,8 @@ def serve(folder, work, results):
 
 def run_mutants(mutants, n_jobs, most_seconds):
     """Yield (mutant, number of tests, killed), each worker with a copy of the project."""
-    recorded, seconds = tests_by_line(), seconds_by_test()
+    seconds = seconds_by_test()
+    recorded = tests_by_line(seconds)
     work = [(mutant, tests_for(mutant, recorded, seconds, most_seconds)) for mutant in mutants]
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as place:

@@ -43,12 +43,12 @@ def test_the_start_says_what_was_found_and_when_it_was_made():
 
 
 def test_a_line_says_how_many_are_done_and_what_is_left():
-    """The records of the first two runs show how long the others take: 3 s each, on two jobs."""
+    """The first two runs took 3 s and 5 s: six more on two jobs take 12 s."""
     records = [make_record("euc", repeat, seconds=2.0, seconds_scoring=1.0) for repeat in range(8)]
     progress = reporter(8, 2, records[:1])
     done = {record["key"]: record for record in records[:2]}
-    progress.finished(records[1], records, done)
-    assert said(progress) == ["2/8, about 9 s left  virus M=1;(1) euc"]
+    progress.finished(records[1] | {"seconds": 4.0}, records, done)
+    assert said(progress) == ["2/8, about 12 s left  virus M=1;(1) euc"]
     everything = {record["key"]: record for record in records}
     progress = reporter(8, 2)
     progress.finished(records[7], records, everything)
