@@ -531,3 +531,17 @@ def test_solvers_are_written_as_in_python_or_as_words():
     assert _parse_solver("Dykstra(order='cyclic')") == Dykstra(order="cyclic")
     for other in ("newton", "Newton", "Newton(5)", "Newton(max_iter=x)", "1 +", "print(1)"):
         assert _parse_solver(other) == other
+
+
+@POSIX
+def test_what_is_no_file_is_named(folder, capsys):
+    for ending in ("csv", "npz"):
+        Path(f"folder.{ending}").mkdir()
+        os.mkfifo(f"pipe.{ending}")
+        for name, message in (
+            ("folder", "expected a file, got a folder"),
+            ("none", "expected a file, got none of this name"),
+            ("pipe", "expected a file, got a device or a pipe"),
+        ):
+            line = failure(capsys, "fit", f"{name}.{ending}", *FIT)
+            assert line == f"tatml fit: error: {name}.{ending}: {message}"

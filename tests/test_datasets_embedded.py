@@ -385,3 +385,11 @@ def test_signals_tell_their_bands_and_frequency():
     assert data.signals.shape == (8, 2, 100)
     assert data.bands.tolist() == [[5, 10], [12, 25]]
     assert data.sfreq == 50
+
+
+def test_bands_reach_from_zero_to_half_the_sampling_frequency():
+    data = make_filter_bank(n_trials=4, n_times=64, bands=[(0, 9), (60, 64)], random_state=0)
+    assert_array_equal(data.bands, [[0, 9], [60, 64]])
+    for wrong in ((-1e-9, 9), (60, 64.1), (9, 9)):
+        with pytest.raises(ValueError, match="in band 0"):
+            make_filter_bank(bands=[wrong])

@@ -336,6 +336,8 @@ def test_methods_say_what_they_are():
 def test_the_small_form_and_the_protocol_are_the_documented_ones():
     digits, textures = QUICK_DATASETS["digits"], QUICK_DATASETS["textures"]
     assert digits.most_per_class == 30
+    assert digits.features == (("matrix", (0,)), ("unfoldings", (0, 1)), ("vector", (2,)))
+    assert textures.features == (("M=2;(1,.5)", (0, 1)), ("M=1;(1)", (0,)), ("M=1;(.5)", (1,)))
     assert dict(textures.options) == {"n_classes": 5, "n_per_class": 20, "random_state": 0}
     assert Protocol(5, 2, 3, 5, 20_000, 0.05, 20160) == PROTOCOL
     assert SENSITIVITY.n_pairs == (10, 30, 100, 300, 1000)

@@ -28,6 +28,7 @@ from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
 from tatml._sharding.chunks import ChunkShard
 from tatml._sharding.gpu import DeviceExecutor, _each
+from tatml._sharding.per_shard import assemble_hessian
 from tatml._sharding.samples import as_shared_samples
 from tatml._sharding.term import FUSED_DIMENSION
 
@@ -247,3 +248,15 @@ def test_functions_are_applied_inside_lists_tuples_and_named_tuples():
     found = _each(lambda value: value + 1, nested)
     assert found == [2, (3, Totals(*range(1, len(Totals._fields) + 1)))]
     assert isinstance(found[1][1], Totals)
+
+
+def test_less_than_half_of_the_active_pairs_are_sampled_and_more_are_all_used():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=3.0)
+    term, identity = case.problem().pairs, case.eyes
+    k, n = term.at(identity, 1.0).n_active, term.n_pairs
+    whole = assemble_hessian(term, 0, identity, 1.0, None)
+    assert whole.n_sampled == 0
+    for enough, sampled in (((k - 1) // 2, 1), ((k + 1) // 2, 0), (k // 2, int(k % 2))):
+        found = assemble_hessian(term, 0, identity, 1.0, (enough - 0.5) / n)
+        assert found.n_sampled == sampled, (enough, k)
+        assert (largest_difference([found.gram], [whole.gram]) == 0) == (sampled == 0)
