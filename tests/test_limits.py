@@ -1,6 +1,7 @@
 """Limits on what users give: the last value that is accepted, and the first that is refused."""
 
 from math import inf, nextafter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,12 @@ from tatml._data.checks import check_magnitude, check_spread
 from tatml._data.pairs import as_sample_weight
 from tatml._data.sampling import _automatic
 from tatml._estimators.thresholds import check_target
+from tatml._sharding.memory import (
+    memory_for_shards,
+    pairs_per_chunk,
+    pairs_per_sample,
+    samples_per_tile,
+)
 from tatml.datasets._archive import _is_of_type
 from tatml.datasets._arguments import check_at_least, check_strengths
 from tatml.datasets._image_files import _read_bytes
@@ -96,3 +103,46 @@ def test_default_numbers_of_pairs():
     """500 per class; 5,000 in total for few classes, 50,000 for many; 10 per class at least."""
     known = {1: 5000, 2: 2500, 3: 1667, 10: 500, 100: 500, 101: 495, 5000: 10, 10**6: 10}
     assert {n: _automatic(n) for n in known} == known
+
+
+# Memory, in bytes
+
+MIB = 2**20
+
+
+def test_memory_for_shards_is_what_the_workspace_leaves():
+    assert memory_for_shards(None) == 240 * MIB  # of 256 MiB
+    assert memory_for_shards(100 * MIB) == 84 * MIB
+    assert memory_for_shards(MIB) == -15 * MIB
+
+
+def test_pairs_per_chunk():
+    """9 copies of a difference and 300 bytes per pair; samples in memory need one copy or two."""
+    stored = SimpleNamespace(in_memory=False, numbers=10)
+    assert pairs_per_chunk(stored, 256 * (720 + 300)) == 256
+    assert pairs_per_chunk(stored, 1000 * (720 + 300) + 1019) == 1000
+    with pytest.raises(ValueError, match="at least 17,038,336 bytes, got 17,038,335"):
+        pairs_per_chunk(stored, 256 * (720 + 300) - 1)
+    for counted, copies in ((False, 1), (True, 2)):
+        held = SimpleNamespace(
+            in_memory=True, counted=counted, n_bytes=5000, n_samples=50, numbers=10
+        )
+        assert pairs_per_chunk(held, 300 * 51 + copies * 5000) == 51
+        few = 300 * 51 + copies * 5000 - 1  # no more pairs than samples: differences
+        with pytest.raises(ValueError, match="max_memory: expected at least"):
+            pairs_per_chunk(held, few)
+
+
+def test_pairs_per_sample_and_samples_per_tile():
+    assert pairs_per_sample(10, 100 * (480 + 300)) == 100
+    assert pairs_per_sample(10, 100 * (480 + 300) - 1) == 99
+    assert pairs_per_sample(10, 1) == 1
+    assert samples_per_tile(1, 400 * 100**2) == 100
+    assert samples_per_tile(1, 400 * 100**2 - 1) == 99
+    assert samples_per_tile(1000, 400 * 100**2) == 31  # 16 copies of 8,000 bytes each
+    assert samples_per_tile(1, 10**12) == 512
+    assert samples_per_tile(1, 1600) == 2
+    assert samples_per_tile(1000, 2 * 128_000) == 2
+    for numbers, memory in ((1, 1599), (1000, 2 * 128_000 - 1)):
+        with pytest.raises(ValueError, match="max_memory: expected at least"):
+            samples_per_tile(numbers, memory)
