@@ -26,7 +26,7 @@ from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
-from tatml._sharding.chunks import ChunkShard
+from tatml._sharding.chunks import ChunkShard, PairChunks, _executor
 from tatml._sharding.gpu import DeviceExecutor, _each
 from tatml._sharding.per_shard import assemble_hessian
 from tatml._sharding.samples import as_shared_samples
@@ -260,3 +260,28 @@ def test_less_than_half_of_the_active_pairs_are_sampled_and_more_are_all_used():
         found = assemble_hessian(term, 0, identity, 1.0, (enough - 0.5) / n)
         assert found.n_sampled == sampled, (enough, k)
         assert (largest_difference([found.gram], [whole.gram]) == 0) == (sampled == 0)
+
+
+def test_what_needs_pairs_in_memory_says_so():
+    case = random_case(SHAPES["vectors"])
+    problem, held = sharded(case), case.problem()
+    (term,) = problem.terms
+    point = problem.at(case.eyes, 1.0)
+    for call in (lambda: problem.pairs, lambda: point.pairs):
+        with pytest.raises(TypeError, match="expected pairs in memory as"):
+            call()
+    both = replace(held, terms=(*held.terms, *held.terms))
+    for call in (lambda: both.pairs, lambda: both.at(case.eyes, 1.0).pairs):
+        with pytest.raises(TypeError, match="expected pairs in memory as"):
+            call()
+    assert "woodbury" in held.at(case.eyes, 1.0).costs(False, 20)
+    assert "woodbury" not in both.at(case.eyes, 1.0).costs(False, 20)
+    with pytest.raises(ValueError, match="s: expected None for pairs in shards"):
+        term.certify(case.eyes, 1.0, len(case.pairs), s=np.zeros(len(case.pairs)))
+
+
+def test_pairs_in_parts_say_how_many_parts_and_need_both_arrays():
+    assert repr(PairChunks([None, None])) == "PairChunks(2 chunks)"
+    assert len(PairChunks([None, None])) == 2
+    with pytest.raises(ValueError, match="device: expected None with a dask cluster, got 'cpu'"):
+        _executor([], None, object(), "cpu")
