@@ -333,6 +333,24 @@ def test_methods_say_what_they_are():
     assert QUICK_METHODS == ("tatml", "euc", "maz", "tatml_star", "gmml", "lda")
 
 
+def test_grids_of_the_searches_are_the_declared_ones():
+    grids = {
+        "itml": {"gamma": [0.01, 0.1, 1, 10], "bounds": [(b / 2, 2 * b) for b in SENSITIVITY.b0]},
+        "itml_full": {"gamma": [1e-4, 1e-3, 0.01, 0.1, 1, 10]},
+        "gmml": {"t": [0.01, 0.05, 0.1, 0.3, 0.5, 0.7]},
+        "lda": {"shrinkage": ["auto", 0.001, 0.01, 0.1, 0.5]},
+        "lr": {"C": [0.01, 0.1, 1, 10, 100]},
+        "svm": {"C": [1, 10, 100, 1000], "gamma": [0.003, 0.01, 0.03, 0.1]},
+    }
+    for name, grid in grids.items():
+        search = METHODS[name].build(0)
+        found = {key.rpartition("__")[2]: values for key, values in search.param_grid.items()}
+        assert found == grid, name
+        assert (search.cv, search.error_score) == (5, "raise"), name
+    assert METHODS["lr"].build(0).estimator[-1].max_iter == 1000
+    assert METHODS["itml_full"].build(0).estimator[-2].n_pairs_per_class == 100
+
+
 def test_the_small_form_and_the_protocol_are_the_documented_ones():
     digits, textures = QUICK_DATASETS["digits"], QUICK_DATASETS["textures"]
     assert digits.most_per_class == 30
