@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_helpers import run as run_command
@@ -11,7 +12,7 @@ from kill_helpers import Runner, kill_and_resume, numbers, run_undisturbed
 from report_helpers import make_record
 
 from tatml._data.atomic_files import written_atomically
-from tatml.experiments import _versions, read_records, run
+from tatml.experiments import _runner, _versions, read_records, run
 from tatml.experiments._report import page, pictures
 from tatml.experiments._samples import read_features
 from tatml.experiments._settings import QUICK_DATASETS
@@ -222,3 +223,20 @@ def test_the_commit_is_known_in_a_checkout_only(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _versions._git(tmp_path, "status") is None
+
+
+def test_workers_watch_their_parent_and_the_parent_itself_does_not(monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        _runner,
+        "Thread",
+        lambda target, daemon: SimpleNamespace(start=lambda: started.append((target, daemon))),
+    )
+    monkeypatch.setattr(_runner.os, "_exit", lambda status: started.append(status))
+    _runner._end_with.__wrapped__(os.getpid())
+    assert started == []
+    _runner._end_with.__wrapped__(-1)  # a parent that is no longer there
+    ((watch, daemon),) = started
+    assert daemon is True
+    watch()
+    assert started[1:] == [1]
