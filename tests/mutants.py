@@ -7,6 +7,9 @@ Each mutant changes one place of a copy of the source: a comparison, a sign, a c
 condition, a default, a statement. The tests that run its line are run until one fails; a mutant
 that all of them pass has survived, and is printed. It is up to the reader to say which survivors
 do not change behaviour at all (for example ``<`` for ``<=`` where equality cannot happen).
+Left out by rule, because no test could tell: annotations, texts of messages, ``__all__``,
+``frozen`` of dataclasses, ``strict`` of zip (the lengths are equal by construction), ``copy`` of
+astype, ``stacklevel`` of warnings, and None for False as the value of a function.
 Needs coverage and pytest-cov; not part of `make test`.
 """
 
@@ -15,25 +18,31 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
+import inspect
 import json
+import multiprocessing
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
+from time import monotonic, sleep
+from types import CodeType, FunctionType
 from xml.etree import ElementTree
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "tatml"
 RECORD = ROOT / "build" / "mutants"
 TIMEOUT = 300  # seconds: a mutant that makes a loop endless counts as killed
-MOST_SECONDS = 150  # of tests per mutant, the fastest first
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -66,6 +75,14 @@ def nodes_left_out(tree):
         parts = [getattr(node, field, None) for field in ("annotation", "returns")]
         if isinstance(node, ast.JoinedStr):
             parts.append(node)
+        if isinstance(node, ast.Call):
+            parts += [
+                keyword.value
+                for keyword in node.keywords
+                if keyword.arg in ("frozen", "stacklevel")
+                or (keyword.arg == "strict" and ast.unparse(node.func) == "zip")
+                or (keyword.arg == "copy" and ast.unparse(node.func).endswith(".astype"))
+            ]
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             parts.append(node)
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -96,7 +113,7 @@ def change_of(node):
             return "number", node, repr(value * 2 if value else 1)
         case ast.If() | ast.IfExp() | ast.While():
             return "negated", node.test, f"(not ({ast.unparse(node.test)}))"
-        case ast.Return(value=None | ast.Constant(value=None)):
+        case ast.Return(value=None | ast.Constant(value=None | False)):
             return None
         case ast.Return():
             return "returns None", node, "return None"
@@ -161,91 +178,228 @@ def seconds_by_test():
     return found
 
 
-def tests_by_line():
-    """{file: {line: tests}} from the recorded run."""
+def tests_by_line(tests):
+    """{file: {line: tests}} from the recorded run.
+
+    What a fixture runs counts for all tests of the file: they may share what it makes.
+    """
     from coverage import CoverageData
 
+    by_file = defaultdict(set)
+    for test in tests:
+        by_file[test.partition("::")[0]].add(test)
     data = CoverageData(basename=str(RECORD / "coverage"))
     data.read()
     found = {}
     for file in data.measured_files():
         name = Path(file).relative_to(SOURCE).as_posix()
-        lines = data.contexts_by_lineno(file)
-        found[name] = {
-            line: {context.partition("|")[0] for context in contexts if context}
-            for line, contexts in lines.items()
-        }
+        found[name] = defaultdict(set)
+        for line, contexts in data.contexts_by_lineno(file).items():
+            for test, _, phase in (context.partition("|") for context in contexts if context):
+                own = by_file[test.partition("::")[0]] if phase == "setup" else {test}
+                found[name][line] |= own
     return found
 
 
-def tests_for(mutant, recorded, seconds):
-    """The tests to run for a mutant, the fastest first: those that run its line, if any do.
+def tests_for(mutant, recorded, seconds, most_seconds):
+    """The tests to run for a mutant: the fastest of those that run its line.
 
-    A line that runs at import only is tested by all tests: any of them may read a constant.
+    A line that runs at import only is tested by the tests that run another line of its file, or
+    by all tests if there are none, and by tests that run no line at all, but read signatures or
+    start processes. Tests of one file stay together: they share fixtures.
     """
-    tests = recorded.get(mutant.path, {}).get(mutant.line) or set(seconds)
+    lines = recorded.get(mutant.path, {})
+    tests = lines.get(mutant.line)
+    if not tests:
+        every = set().union(*(own for file in recorded.values() for own in file.values()))
+        near = set().union(*lines.values()) or set(seconds)
+        tests = near | (set(seconds) - every)
     by_time = sorted(tests & set(seconds), key=seconds.get)
     total = accumulate(map(seconds.get, by_time))
-    return [test for test, time in zip(by_time, total, strict=True) if time <= MOST_SECONDS]
+    by_file = defaultdict(list)
+    for test, time in zip(by_time, total, strict=True):
+        if time <= most_seconds:
+            by_file[test.partition("::")[0]].append(test)
+    files = sorted(by_file.values(), key=lambda own: sum(map(seconds.get, own)))
+    return [test for own in files for test in own]
 
 
 # Running them
 
 
-def is_killed(mutant, tests, folder):
-    """Whether a test fails with the changed file in place."""
-    target = folder / "src" / "tatml" / mutant.path
-    original = target.read_text(encoding="utf-8")
-    target.write_text(mutant.source, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder / 'tests'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    listed = folder / "tests.txt"
-    listed.write_text("\n".join(tests), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"@{listed}"]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=TIMEOUT
-        )
-        return done.returncode not in (0, 5)
-    except subprocess.TimeoutExpired:
+def changed_functions(path, source):
+    """[(function, its changed code)], or None if something changes that runs at import.
+
+    The functions of the imported module get the code of the changed source, so that a forked
+    process need neither import the library nor collect the tests again.
+    """
+    before = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
+    after = compile(source, str(path), "exec", dont_inherit=True)
+    pairs, found = [(before, after)], {}
+    for old, new in pairs:  # grows: module, classes, functions
+        nested = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new)]
+        names = [[code.co_qualname for code in codes] for codes in nested]
+        at_import = old.co_name == "<module>" or not old.co_flags & inspect.CO_OPTIMIZED
+        if at_import and (names[0] != names[1] or own_parts(old) != own_parts(new)):
+            return None
+        if not at_import:
+            found[old.co_qualname, old.co_firstlineno] = new
+        if names[0] == names[1]:
+            pairs += zip(*nested, strict=True)
+    functions = [
+        function
+        for function in gc.get_objects()
+        if isinstance(function, FunctionType) and function.__code__.co_filename == str(path)
+    ]
+    return [
+        (function, found[place])
+        for function in functions
+        if (place := (function.__code__.co_qualname, function.__code__.co_firstlineno)) in found
+    ]
+
+
+def own_parts(code):
+    """What a code object does by itself, without the code objects inside it."""
+    constants = [repr(c) for c in code.co_consts if not isinstance(c, CodeType)]
+    return code.co_code, code.co_names, constants
+
+
+def nearest_first(tests):
+    """Split tests in those of the two files that have the most of them, and the others."""
+    counts = Counter(test.partition("::")[0] for test in tests)
+    near = {file for file, _ in counts.most_common(2)}
+    return [
+        [test for test in tests if (test.partition("::")[0] in near) == first]
+        for first in (True, False)
+    ]
+
+
+class Server:
+    """A plugin of pytest that runs, instead of all tests, those of each mutant in a fork."""
+
+    def __init__(self, folder, work, report):
+        self.folder, self.work, self.report = folder, work, report
+
+    def pytest_runtestloop(self, session):
+        """Run the tests of all mutants of this worker."""
+        items = {item.nodeid: item for item in session.items}
+        for mutant, tests in self.work:
+            target = self.folder / "src" / "tatml" / mutant.path
+            original = target.read_text(encoding="utf-8")
+            try:
+                functions = changed_functions(target, mutant.source)
+                target.write_text(mutant.source, encoding="utf-8")
+                if functions is None:
+                    killed = any(
+                        run_in_fork(lambda part=part: self.import_anew(part))
+                        for part in nearest_first(tests)
+                        if part
+                    )
+                else:
+                    chosen = [items[test] for test in tests if test in items]
+                    killed = run_in_fork(
+                        lambda functions=functions, chosen=chosen: run_items(
+                            session, functions, chosen
+                        )
+                    )
+            finally:
+                target.write_text(original, encoding="utf-8")
+            self.report(mutant, len(tests), killed)
         return True
-    finally:
-        target.write_text(original, encoding="utf-8")
+
+    def import_anew(self, tests):
+        """In a fork: forget the library and the tests, and start pytest again."""
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(str(self.folder)):
+                del sys.modules[name]
+        listed = self.folder / "tests.txt"
+        listed.write_text("\n".join(tests), encoding="utf-8")
+        return pytest.main(["-q", "-x", "-p", "no:cacheprovider", f"@{listed}"]) in (0, 5)
 
 
-def run_mutants(mutants, n_jobs):
+def run_items(session, functions, items):
+    """In a fork: change the functions, run collected tests, and say whether all pass."""
+    for function, code in functions:
+        function.__code__ = code
+    for item, after in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+        if session.testsfailed:
+            return False
+    return True
+
+
+def run_in_fork(passes):
+    """Whether `passes` is false, fails or takes too long in a forked process."""
+    sys.stdout.flush()
+    process = os.fork()
+    if not process:
+        os.setsid()  # so that a timeout ends the processes of the tests too
+        with open(os.devnull, "r+") as nowhere:
+            for stream in range(3):
+                os.dup2(nowhere.fileno(), stream)
+        try:
+            os._exit(not passes())
+        except BaseException:
+            os._exit(2)
+    end = monotonic() + TIMEOUT
+    while monotonic() < end:
+        done, status = os.waitpid(process, os.WNOHANG)
+        if done:
+            return status != 0
+        sleep(0.02)
+    os.killpg(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return True
+
+
+def copy_project(folder):
+    """Copy what the tests need."""
+    for part in ("src", "tests", "docs", "examples", "benchmarks", "results"):
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part)
+    for file in [*ROOT.glob("*.*"), ROOT / "Makefile"]:
+        if file.is_file():
+            shutil.copy(file, folder)
+
+
+def serve(folder, work, results):
+    """In a worker: collect all tests of the copy in `folder` once, and run its share of mutants."""
+    paths = [str(folder / "src"), str(folder / "tests")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the processes that tests start
+    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1", "CI": "1"}
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder.parent)
+    sys.dont_write_bytecode = True
+    sys.path[:] = paths + [path for path in sys.path if not path.startswith(str(ROOT))]
+    os.chdir(folder)
+
+    def report(mutant, n_tests, killed):
+        mark = "killed  " if killed else "SURVIVED"
+        print(f"{mark} {mutant.path}:{mutant.line} {mutant.change} ({n_tests} tests)", flush=True)
+        results.put((mutant, n_tests, killed))
+
+    options = ["-q", "-s", "--no-header", "--no-summary", "-p", "no:cacheprovider", "tests"]
+    pytest.main(options, plugins=[Server(folder, work, report)])
+    results.put(None)
+
+
+def run_mutants(mutants, n_jobs, most_seconds):
     """Yield (mutant, number of tests, killed), each worker with a copy of the project."""
-    recorded, seconds = tests_by_line(), seconds_by_test()
-    work = [(mutant, tests_for(mutant, recorded, seconds)) for mutant in mutants]
+    seconds = seconds_by_test()
+    recorded = tests_by_line(seconds)
+    work = [(mutant, tests_for(mutant, recorded, seconds, most_seconds)) for mutant in mutants]
+    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as place:
-        folders = [Path(place, str(job)) for job in range(n_jobs)]
-        for folder in folders:
-            for part in ("src", "tests", "docs", "examples", "benchmarks", "results"):
-                if (ROOT / part).is_dir():
-                    shutil.copytree(ROOT / part, folder / part)
-            for file in ROOT.glob("*.*"):
-                if file.is_file():
-                    shutil.copy(file, folder)
-            shutil.copy(ROOT / "Makefile", folder)
-        shares = [work[job::n_jobs] for job in range(n_jobs)]
-
-        def run_share(job):
-            for mutant, tests in shares[job]:
-                killed = bool(tests) and is_killed(mutant, tests, folders[job])
-                mark = "killed  " if killed else "SURVIVED"
-                print(
-                    f"{mark} {mutant.path}:{mutant.line} {mutant.change} ({len(tests)} tests)",
-                    flush=True,
-                )
-                yield mutant, len(tests), killed
-
-        with ThreadPoolExecutor(n_jobs) as executor:
-            for results in executor.map(lambda job: list(run_share(job)), range(n_jobs)):
-                yield from results
+        results, workers = context.Queue(), []
+        for job in range(n_jobs):
+            folder = Path(place, str(job))
+            copy_project(folder)
+            arguments = folder, work[job::n_jobs], results
+            workers.append(context.Process(target=serve, args=arguments))
+            workers[-1].start()
+        for _ in workers:
+            yield from iter(results.get, None)
+        for worker in workers:
+            worker.join()
 
 
 def main():
@@ -255,13 +409,16 @@ def main():
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--seconds", type=float, default=150, help="of tests per mutant, the fastest first"
+    )
     parser.add_argument("--package", default=".", help="a folder of src/tatml (default: all)")
     parser.add_argument("--json", type=Path, help="write the results here")
     options = parser.parse_args()
     if options.record:
         return record()
     mutants = draw_mutants(options.count, random.Random(options.seed), options.package)
-    results = list(run_mutants(mutants, options.jobs))
+    results = list(run_mutants(mutants, options.jobs, options.seconds))
     killed = defaultdict(list)
     for mutant, _, dead in results:
         killed[mutant.path.partition("/")[0]].append(dead)

@@ -268,3 +268,17 @@ def test_the_estimator_lists_up_to_two_million_pairs(monkeypatch):
     monkeypatch.setattr("tatml._estimators.tatml.has_very_many_pairs", lambda *args: True)
     with pytest.raises(ValueError, match=r"^y: expected classes that give .* got no similar"):
         learner.fit(np.eye(4), [0, 1, 2, 3])
+
+
+def test_long_lists_are_summed_in_tiles_unless_the_solver_needs_them():
+    """2,000 samples have 1,999,000 pairs, 2,001 have 2,001,000: the limit is 2,000,000."""
+    every = TATML(pairs="all")
+    assert [has_very_many_pairs(every, n) for n in (2000, 2001)] == [False, True]
+    for other in (
+        TATML(pairs="random"),
+        TATML(pairs="all", n_components=2),
+        TATML(pairs="all", solver="dykstra"),
+        TATML(pairs="all", solver=Newton(linear_solver="woodbury")),
+    ):
+        assert not has_very_many_pairs(other, 10_000), other
+    assert has_very_many_pairs(TATML(pairs="all", solver=Newton(linear_solver="cg")), 2001)

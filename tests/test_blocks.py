@@ -51,6 +51,8 @@ def test_what_is_ready_is_not_copied():
     assert X.arrays[0] is matrices
     assert np.shares_memory(X.arrays[1], vectors)
     assert np.shares_memory(X[1:3].arrays[0], matrices)
+    mixed = Blocks(matrices, vectors.astype(np.float32))
+    assert np.shares_memory(mixed.arrays[0], matrices)
 
 
 def test_arrays_become_contiguous():

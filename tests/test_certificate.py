@@ -88,6 +88,17 @@ def test_the_excess_is_infinite_where_a_point_may_be_outside_the_cone():
     assert excess_within([np.diag([np.nan, 0.0])], 0.0) == inf
 
 
+def test_the_excess_holds_the_rounding_of_the_eigenvalues():
+    """Near the boundary, 10 n u (1 + ‖G‖) more error makes the bound visibly larger."""
+    for rest in ([], [0.5, 2.0]):
+        e = np.array([-1 + 1e-10, *rest])
+        error = 10 * len(e) * np.finfo(float).eps / 2 * (1 + np.linalg.norm(e))
+        slopes, ratio = e / (1 + e), error / (1 + e[0])
+        larger = error * np.linalg.norm(slopes) + ratio**2 / (2 * (1 - ratio))
+        found = excess_within([np.diag(e)], 0.0) - np.sum(e - np.log1p(e))
+        assert_allclose(found, larger, rtol=1e-3)
+
+
 LOSSES = {
     "hinge": SquaredHinge(np.array([1.0, -1, 1, -1]), np.array([2.0, 3, 0, 1]), np.ones(4)),
     "burg": BurgLoss(np.array([1.0, -1, 1, -1]), np.array([2.0, 3, 0, 1]), np.full(4, 1.3)),
@@ -112,6 +123,18 @@ def test_a_distance_that_may_be_zero_has_no_bound_where_the_loss_is_infinite():
     zeta = np.array([1e-3])
     with np.errstate(invalid="ignore"):  # as in the solvers
         assert np.isnan(loss.gap_within(zeta, loss.slope(zeta), np.array([2e-3]))[0])
+
+
+@pytest.mark.parametrize(("weight", "bound", "s"), [(1.0, 1e-8, 0.0), (1e-9, 0.5, 1.0)])
+def test_the_bound_of_a_burg_loss_holds_the_rounding_of_d_over_b_and_of_s_d_over_w(
+    weight, bound, s
+):
+    """Both terms are rounded, so that D = 2 counts as D ± 4 ε D (1 + D/b + |s| D/w)."""
+    loss = BurgLoss(np.ones(1), np.array([weight]), np.array([bound]))
+    zeta, s = np.array([2.0]), np.array([-s])
+    error = 8 * np.finfo(float).eps * (1 + 2 / bound + 2 * abs(s) / weight)
+    change = loss.gap_within(zeta, s, np.zeros(1)) - loss.gap(zeta, s)
+    assert_allclose(change, np.abs(loss.slope(zeta) - s) * error, rtol=1e-3)
 
 
 @pytest.mark.parametrize("held", ["samples", "differences"])

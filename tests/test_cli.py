@@ -33,6 +33,7 @@ from tatml import (
     PairThreshold,
     TATMLPairs,
 )
+from tatml._cli.main import _parser
 from tatml._estimators.thresholds import equal_error_rate
 from tatml.inspection import error_rates
 from tatml.io import load_model, save_model
@@ -435,3 +436,78 @@ def test_an_extension_in_capitals_is_kept(train, model, tmp_path):
         assert run(command[0], model, train, *command[1:], "--out", out) == 0
         with np.load(out) as saved:
             assert len(saved["y"]) == len(TRAIN)
+
+
+# Options
+
+COLUMNS = {"target": None, "groups": None, "drop": []}
+DEFAULTS = {  # command line: what the commands are given besides what it names
+    "fit a.csv --out m.skops": {
+        **COLUMNS,
+        "pairs": None,
+        "estimator": None,
+        "C": None,
+        "set": [],
+        "jobs": None,
+        "random_state": 0,
+        "json": False,
+        "force": False,
+    },
+    "evaluate m.skops a.csv": {
+        **COLUMNS,
+        "pairs": None,
+        "train": None,
+        "k": 3,
+        "random_state": 0,
+        "json": False,
+    },
+    "predict m.skops a.csv": {
+        **COLUMNS,
+        "pairs": None,
+        "out": None,
+        "train": None,
+        "k": 3,
+        "force": False,
+    },
+    "transform m.skops a.csv": {**COLUMNS, "pairs": None, "out": None, "force": False},
+    "reproduce all": {
+        **dict.fromkeys(["datasets", "data", "methods", "features", "repeats"]),
+        "out": "tatml-results",
+        "jobs": 1,
+        "quick": False,
+        "no_pictures": False,
+    },
+}
+
+
+def test_defaults_of_the_options():
+    for line, expected in DEFAULTS.items():
+        found = vars(_parser().parse_args(line.split()))
+        assert found["name"] == found["run"].__name__ == line.split()[0]
+        assert found | expected == found, line
+        named = {"name", "run", "traceback", "data", "model", "what", "out"}
+        assert set(found) - named == set(expected) - named, line
+
+
+def test_limits_of_counts_and_seeds(capsys):
+    fit = ["fit", "a.csv", "--out", "m.skops"]
+    for option, given, accepted in (
+        ("--jobs", "1", True),
+        ("--jobs", "1000000", True),
+        ("--jobs", "1000001", False),
+        ("--jobs", "0", False),
+        ("--random-state", "0", True),
+        ("--random-state", "4294967295", True),
+        ("--random-state", "4294967296", False),
+        ("--random-state", "-1", False),
+        ("--C", "1e-3", True),
+        ("--C", "1_0", False),
+        ("--C", "٣", False),
+    ):
+        if accepted:
+            found = vars(_parser().parse_args([*fit, option, given]))
+            assert found[option[2:].replace("-", "_")] == float(given)
+        else:
+            with pytest.raises(SystemExit, match="2"):
+                _parser().parse_args([*fit, f"{option}={given}"])
+            assert capsys.readouterr().err.count("\n") == 1

@@ -6,7 +6,9 @@ import json
 import os
 import sys
 import time
+import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +16,11 @@ import pytest
 from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, write_wine
 
 import tatml
-from tatml import TATML, io
+from tatml import TATML, Dykstra, Newton, io
 from tatml._cli import commands
+from tatml._cli.commands import _parse_solver
 from tatml._cli.csv_tables import read_csv_table
+from tatml._cli.evaluation import LabelledFile, _check_comparable
 
 skops = pytest.importorskip("skops.io")
 
@@ -467,3 +471,77 @@ def test_errors_while_reading(folder, capsys, monkeypatch):
     assert failure(capsys, *arguments) == "tatml fit: error: small.csv: Permission denied"
     reading_raises(KeyboardInterrupt())
     assert failure(capsys, *arguments, status=130) == "tatml: interrupted"
+
+
+def test_neighbours_may_be_all_training_samples_and_unknown_classes_are_counted(folder, capsys):
+    write_wine("wine.csv", TRAIN)
+    assert run("fit", "wine.csv", *FIT) == 0
+    capsys.readouterr()
+    arguments = ["evaluate", "model.skops", "wine.csv", "--train", "wine.csv"]
+    assert run(*arguments, "--k", len(WINE.target[TRAIN])) == 0
+    assert capsys.readouterr().err == ""
+    few = np.flatnonzero(WINE.target[TRAIN] != 2)
+    write_wine("few.csv", np.asarray(TRAIN)[few])
+    assert run("evaluate", "model.skops", "wine.csv", "--train", "few.csv") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["tatml: warning: wine.csv: 1 classes are not in few.csv: 'class_2', …"]
+
+
+def test_groups_in_both_files_are_counted():
+    known = LabelledFile(Path("a.csv"), None, np.array([0, 1, 1]), np.array([1, 2, 3]))
+    for groups, message in (([3, 2, 9], "2 groups are in both a"), ([4, 5, 6], None)):
+        other = replace(known, path=Path("b.csv"), groups=np.array(groups))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _check_comparable(known, other)
+        assert [str(w.message)[:22] for w in caught] == ([message] if message else [])
+    _check_comparable(known, replace(known, groups=None))
+    _check_comparable(replace(known, groups=None), known)
+
+
+def test_a_report_without_training_data_names_the_option(folder, capsys):
+    write_wine("wine.csv", TRAIN)
+    assert run("fit", "wine.csv", *FIT) == 0
+    capsys.readouterr()
+    assert run("evaluate", "model.skops", "wine.csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines[0] == "TATML (model.skops) on 89 samples of wine.csv, 3 classes (column 'cultivar')"
+    )
+    assert lines[-1].endswith("name the training data: --train TRAIN")
+    assert run("evaluate", "model.skops", "wine.csv", "--train", "wine.csv") == 0
+    assert "--train TRAIN" not in capsys.readouterr().out
+
+
+def test_pairs_of_samples_have_numbers_and_no_samples(folder, capsys):
+    index, similar = wine_pairs(TRAIN)
+    rows = WINE.data[TRAIN][index]
+    np.savez("pairs.npz", pairs=rows, similar=similar)
+    assert run("fit", "pairs.npz", *FIT) == 0
+    assert run("predict", "model.skops", "pairs.npz", "--out", "answers.csv") == 0
+    lines = Path("answers.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "pair,distance,similar"
+    assert [line.split(",")[0] for line in lines[1:4]] == ["0", "1", "2"]
+    line = failure(capsys, "transform", "model.skops", "pairs.npz")
+    assert "pairs.npz: expected samples, X, got pairs of samples only" in line
+
+
+def test_solvers_are_written_as_in_python_or_as_words():
+    assert _parse_solver("Newton(max_iter=7)") == Newton(max_iter=7)
+    assert _parse_solver("Dykstra(order='cyclic')") == Dykstra(order="cyclic")
+    for other in ("newton", "Newton", "Newton(5)", "Newton(max_iter=x)", "1 +", "print(1)"):
+        assert _parse_solver(other) == other
+
+
+@POSIX
+def test_what_is_no_file_is_named(folder, capsys):
+    for ending in ("csv", "npz"):
+        Path(f"folder.{ending}").mkdir()
+        os.mkfifo(f"pipe.{ending}")
+        for name, message in (
+            ("folder", "expected a file, got a folder"),
+            ("none", "expected a file, got none of this name"),
+            ("pipe", "expected a file, got a device or a pipe"),
+        ):
+            line = failure(capsys, "fit", f"{name}.{ending}", *FIT)
+            assert line == f"tatml fit: error: {name}.{ending}: {message}"

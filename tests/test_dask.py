@@ -444,3 +444,18 @@ def test_descriptors_are_extracted_on_the_same_cluster(client):
     with joblib.parallel_config(backend="dask"):
         found = joblib.Parallel()(joblib.delayed(descriptor.fit_transform)(part) for part in parts)
     assert_allclose(np.concatenate(found), descriptor.fit_transform(images), rtol=1e-12)
+
+
+def test_a_sum_is_a_tree_and_all_its_tasks_are_known():
+    """So that all of them can be cancelled, and a lost one is found; eight results per task."""
+    executor = SimpleNamespace(
+        _submit=lambda *_: [SimpleNamespace(result=lambda k=k: k) for k in range(20)],
+        _task=lambda function, group: SimpleNamespace(
+            result=lambda: sum(each.result() for each in group), size=len(group)
+        ),
+        _wait=lambda futures: None,
+    )
+    futures = []
+    assert DaskExecutor._total(executor, futures, None, None, ()) == sum(range(20))
+    assert len(futures) == 20 + 3 + 1
+    assert [future.size for future in futures[20:]] == [8, 8, 4, 3]

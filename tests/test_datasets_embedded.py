@@ -39,6 +39,29 @@ def test_a_seed_decides_everything(make, kind):
     assert not np.array_equal(one[SAMPLES[make]], other[SAMPLES[make]])
 
 
+# Shape, mean, standard deviation and the first entries of the defaults with seed 0.
+OF_SEED_0 = {
+    make_textures: ((320, 64, 64), 128.372052, 38.3336556, [133, 136, 120]),
+    make_spd_classes: ((300, 6, 6), 0.301662496, 0.86447211, [1.39968864, 0.02143779, -0.35208248]),
+    make_filter_bank: (
+        (200, 8, 256),
+        0.00903304559,
+        1.25330574,
+        [-0.57027381, -1.4823244, -0.21777729],
+    ),
+}
+
+
+@each_maker
+def test_a_seed_gives_the_data_of_earlier_versions(make):
+    """Results on these data can be compared from version to version."""
+    shape, mean, deviation, first = OF_SEED_0[make]
+    found = make(random_state=0)[SAMPLES[make]]
+    assert found.shape == shape
+    assert_allclose([found.mean(), found.std()], [mean, deviation], rtol=1e-6)
+    assert_allclose(found.ravel()[:3], first, rtol=1e-6)
+
+
 @each_maker
 def test_x_and_y_alone(make):
     X, y = make(**SMALL[make], random_state=0, return_X_y=True)
@@ -362,3 +385,11 @@ def test_signals_tell_their_bands_and_frequency():
     assert data.signals.shape == (8, 2, 100)
     assert data.bands.tolist() == [[5, 10], [12, 25]]
     assert data.sfreq == 50
+
+
+def test_bands_reach_from_zero_to_half_the_sampling_frequency():
+    data = make_filter_bank(n_trials=4, n_times=64, bands=[(0, 9), (60, 64)], random_state=0)
+    assert_array_equal(data.bands, [[0, 9], [60, 64]])
+    for wrong in ((-1e-9, 9), (60, 64.1), (9, 9)):
+        with pytest.raises(ValueError, match="in band 0"):
+            make_filter_bank(bands=[wrong])

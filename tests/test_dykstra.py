@@ -356,3 +356,17 @@ def test_an_invalid_start_is_refused():
         case.learn(solver="dykstra", init="here")
     with pytest.raises(ValueError, match="init"):
         case.learn(solver="dykstra", init=random_case([(3, 1)]).learn())
+
+
+def test_the_value_of_a_start_is_the_dual_function():
+    """A start whose value is below g(0) = 0 is not taken."""
+    case = random_case(SHAPES["two ragged"], c0=0.3, C=3.0)
+    problem = case.problem()
+    best = Newton().solve(problem, tol=1e-10)
+    s = problem.at(best.L, best.b0).pairs.slope
+    assert module._dual_value(problem, 0.0 * s) == pytest.approx(0.0, abs=1e-12)
+    assert module._dual_value(problem, s) == pytest.approx(best.primal, rel=1e-6)
+    for share in (0.3, 2.0, 5.0):  # g is concave, with its maximum at the multipliers
+        value = module._dual_value(problem, share * s)
+        assert value == pytest.approx(dual_of(problem, share * s), rel=1e-9)
+        assert value < best.primal

@@ -2,13 +2,27 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tatml import Blocks
 from tatml.experiments import DATASETS, METHODS, run
-from tatml.experiments._fitting import MatchedPCA, embed_samples, learner_of, matched_size
+from tatml.experiments._fitting import (
+    MatchedPCA,
+    chosen_parameters,
+    embed_samples,
+    learner_of,
+    matched_size,
+)
+from tatml.experiments._methods import QUICK_METHODS
 from tatml.experiments._protocol import (
     choose_and_fit,
     describe_fit,
@@ -20,11 +34,19 @@ from tatml.experiments._protocol import (
 )
 from tatml.experiments._samples import (
     DatasetSamples,
+    _first_of_each_class,
     data_digest,
     extract_features,
+    load_images,
     read_features,
 )
-from tatml.experiments._settings import PROTOCOL, QUICK_DATASETS, features_of
+from tatml.experiments._settings import (
+    PROTOCOL,
+    QUICK_DATASETS,
+    SENSITIVITY,
+    Protocol,
+    features_of,
+)
 from tatml.experiments._tasks import Task, choose_names, make_tasks
 
 
@@ -245,6 +267,47 @@ def test_the_embedding_of_a_search_stops_before_the_classifier():
     assert distances == pytest.approx(learner.pair_distance([[0, 1]], vectors)[0])
 
 
+def test_the_learner_is_found_inside_pipelines_and_searches():
+    """Without a step "metric" it is the last step; parameters lose the names of their steps."""
+    X, y = load_wine(return_X_y=True)
+    plain = make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, y)
+    assert learner_of(plain) is plain[-1]
+    assert chosen_parameters(plain) == {}
+    search = GridSearchCV(plain, {"pca__n_components": [3], "logisticregression__C": [0.5]}, cv=2)
+    search.fit(X, y)
+    assert learner_of(search) is search.best_estimator_[-1]
+    assert chosen_parameters(search) == {"n_components": 3, "C": 0.5}
+    named = Pipeline([("metric", PCA(2)), ("classifier", LogisticRegression())])
+    search = GridSearchCV(named, {"metric__n_components": [2]}, cv=2).fit(X, y)
+    assert learner_of(search) is search.best_estimator_[0]
+    nested = make_pipeline(StandardScaler(), search).fit(X, y)
+    assert learner_of(nested) is nested[-1].best_estimator_[0]
+    assert chosen_parameters(nested) == {"n_components": 2}
+    assert learner_of(named[0]) is named[0]
+
+
+def test_chosen_arrays_become_lists_and_words_stay_words():
+    search = SimpleNamespace(best_params_={"a__bounds": np.array([1, 2]), "prior": "covariance"})
+    assert chosen_parameters(search) == {"bounds": [1.0, 2.0], "prior": "covariance"}
+
+
+def test_the_first_images_of_each_class_are_kept_in_their_order():
+    few = replace(QUICK_DATASETS["textures"], most_per_class=3)
+    every = replace(few, most_per_class=None)
+    data, whole = load_images(few, None), load_images(every, None)
+    rows = [
+        row
+        for label in np.unique(whole.target)
+        for row in np.flatnonzero(whole.target == label)[:3]
+    ]
+    np.testing.assert_array_equal(data.target, whole.target[sorted(rows)])
+    np.testing.assert_array_equal(data.images, whole.images[sorted(rows)])
+    assert np.bincount(data.target).tolist() == [3] * len(np.unique(whole.target))
+    mixed = np.array([2, 0, 2, 1, 0, 2, 0])
+    assert _first_of_each_class(mixed, 2).tolist() == [0, 1, 2, 3, 4]
+    assert _first_of_each_class(mixed, 1).tolist() == [0, 1, 3]
+
+
 # Scores
 
 
@@ -257,6 +320,49 @@ def test_pairs_to_verify_count_both_kinds_the_same():
 
 
 # Tasks and declared data
+
+
+def test_methods_say_what_they_are():
+    def those(name):
+        return {key for key, method in METHODS.items() if getattr(method, name)}
+
+    tatmls = {"tatml", "tatml_star", "tatml_mat", "tatml_vec", "tatml_paper_vec"}
+    assert those("own_threshold") == tatmls | {"maz"}
+    assert those("classifier") == {"lr", "svm"}
+    assert those("slow") == {"nca", "lr", "svm"}
+    assert QUICK_METHODS == ("tatml", "euc", "maz", "tatml_star", "gmml", "lda")
+
+
+def test_grids_of_the_searches_are_the_declared_ones():
+    grids = {
+        "itml": {"gamma": [0.01, 0.1, 1, 10], "bounds": [(b / 2, 2 * b) for b in SENSITIVITY.b0]},
+        "itml_full": {"gamma": [1e-4, 1e-3, 0.01, 0.1, 1, 10]},
+        "gmml": {"t": [0.01, 0.05, 0.1, 0.3, 0.5, 0.7]},
+        "lda": {"shrinkage": ["auto", 0.001, 0.01, 0.1, 0.5]},
+        "lr": {"C": [0.01, 0.1, 1, 10, 100]},
+        "svm": {"C": [1, 10, 100, 1000], "gamma": [0.003, 0.01, 0.03, 0.1]},
+    }
+    for name, grid in grids.items():
+        search = METHODS[name].build(0)
+        found = {key.rpartition("__")[2]: values for key, values in search.param_grid.items()}
+        assert found == grid, name
+        assert (search.cv, search.error_score) == (5, "raise"), name
+    assert METHODS["lr"].build(0).estimator[-1].max_iter == 1000
+    assert METHODS["itml_full"].build(0).estimator[-2].n_pairs_per_class == 100
+
+
+def test_the_small_form_and_the_protocol_are_the_documented_ones():
+    digits, textures = QUICK_DATASETS["digits"], QUICK_DATASETS["textures"]
+    assert digits.most_per_class == 30
+    assert digits.features == (("matrix", (0,)), ("unfoldings", (0, 1)), ("vector", (2,)))
+    assert textures.features == (("M=2;(1,.5)", (0, 1)), ("M=1;(1)", (0,)), ("M=1;(.5)", (1,)))
+    assert dict(textures.options) == {"n_classes": 5, "n_per_class": 20, "random_state": 0}
+    assert Protocol(5, 2, 3, 5, 20_000, 0.05, 20160) == PROTOCOL
+    assert SENSITIVITY.n_pairs == (10, 30, 100, 300, 1000)
+    assert SENSITIVITY.decades == (1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1e3, 1e4)
+    assert SENSITIVITY.quick_decades == (0.01, 1, 100)
+    assert SENSITIVITY.quick_n_pairs == (10, 30)
+    assert SENSITIVITY.b0 == (0.25, 0.5, 1.0, 2.0)
 
 
 def test_the_slow_methods_run_only_when_they_are_asked_for():

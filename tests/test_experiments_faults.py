@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_helpers import run as run_command
@@ -10,7 +12,7 @@ from kill_helpers import Runner, kill_and_resume, numbers, run_undisturbed
 from report_helpers import make_record
 
 from tatml._data.atomic_files import written_atomically
-from tatml.experiments import read_records, run
+from tatml.experiments import _runner, _versions, read_records, run
 from tatml.experiments._report import page, pictures
 from tatml.experiments._samples import read_features
 from tatml.experiments._settings import QUICK_DATASETS
@@ -203,3 +205,38 @@ def test_features_that_cannot_be_written_leave_no_file(tmp_path, monkeypatch):
         run(methods=["euc"], datasets=["textures"], out=tmp_path, quick=True, progress=False)
     assert QUICK_DATASETS["textures"].embedded
     assert os.listdir(tmp_path / "features") == []
+
+
+def test_the_commit_is_known_in_a_checkout_only(tmp_path, monkeypatch):
+    assert _versions._git(tmp_path, "rev-parse", "--show-toplevel") is None
+    monkeypatch.setattr(_versions, "_git", lambda folder, *arguments: str(tmp_path))
+    assert _versions._commit() is None  # the package lies in another checkout
+    root = Path(_versions.__file__).resolve().parents[3]
+    answers = {"rev-parse --show-toplevel": str(root), "rev-parse HEAD": "abc"}
+    for changed, expected in (("", "abc"), (" M file", "abc-changed")):
+        monkeypatch.setattr(
+            _versions,
+            "_git",
+            lambda folder, *arguments, changed=changed: answers.get(" ".join(arguments), changed),
+        )
+        assert _versions._commit() == expected
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _versions._git(tmp_path, "status") is None
+
+
+def test_workers_watch_their_parent_and_the_parent_itself_does_not(monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        _runner,
+        "Thread",
+        lambda target, daemon: SimpleNamespace(start=lambda: started.append((target, daemon))),
+    )
+    monkeypatch.setattr(_runner.os, "_exit", lambda status: started.append(status))
+    _runner._end_with.__wrapped__(os.getpid())
+    assert started == []
+    _runner._end_with.__wrapped__(-1)  # a parent that is no longer there
+    ((watch, daemon),) = started
+    assert daemon is True
+    watch()
+    assert started[1:] == [1]

@@ -252,3 +252,18 @@ def test_the_study_has_the_same_marks_in_both_outputs():
         "c0 = 0.5, μ0 = 1.0": ("95.500 ± 0.707", True),
         "c0 = 1.0, μ0 = 1.0": ("95.500 ± 0.707", True),
     }
+
+
+def test_differences_that_are_equal_up_to_rounding_have_no_spread():
+    """A spread of 1e-12 of the differences, or of 1e-12, is rounding; 1e-9 is no difference."""
+    for differences, expected in (
+        ((1.0, 1.0 + 1.2e-12), 0.0),  # a standard deviation of 0.85e-12
+        ((100.0, 100.0 + 1.2e-10), 0.0),
+        ((1.5e-9, 1.5e-9), 0.0),
+        ((0.9e-9, 0.9e-9), 1.0),
+        ((-0.9e-9, -0.9e-9), 1.0),
+        ((0.0, 1e-13), 1.0),
+    ):
+        assert p_value(dict(enumerate(differences)), 0.0) == expected, differences
+    for differences in ((1.0, 1.0 + 2.2e-12), (100.0, 100.0 + 2.2e-10)):  # a spread of 1.6e-12
+        assert 0 < p_value(dict(enumerate(differences)), 0.0) < 1e-9, differences

@@ -14,6 +14,8 @@ from tatml.experiments import METHODS, read_records, run
 from tatml.experiments._methods import Method
 from tatml.experiments._progress import expected_seconds
 from tatml.experiments._runner import _at_hand
+from tatml.experiments._samples import data_digest
+from tatml.experiments._sensitivity import sensitivity_settings
 from tatml.experiments._settings import DATASETS
 from tatml.experiments._store import Store, current_records, failed_records
 from tatml.experiments._tasks import Task
@@ -268,4 +270,9 @@ def test_the_published_records_are_those_of_the_methods_as_they_are_declared():
             given = {name: record[name] for name in names}
             seen[declared] = Task(dataset=dataset, repeat=0, **given).identity()["digest"]
         assert record["digest"] == seen[declared], record["key"]
+        assert record["data_digest"] == data_digest(dataset), record["key"]
     assert len(records) > 1000
+    studied = [r["setting"] for r in records.values() if r["experiment"] == "sensitivity"]
+    published = {json.dumps(setting, sort_keys=True) for setting in studied}
+    declared = {json.dumps(s, sort_keys=True) for _, s in sensitivity_settings()}
+    assert published == declared

@@ -164,6 +164,23 @@ def test_verification_times_commit_and_failures_are_there(text):
     assert "ValueError: no" in text[text.index("## Runs that failed") :]
 
 
+def test_times_are_sums_of_fitting_and_scoring_by_method_and_place():
+    """The slowest method is first; a method that was not run on some data has a dash there."""
+    slow = records_of({"lda": [90.0, 91.0]}, seconds=60.0)  # and 1 s each to score
+    quick = records_of({"euc": [80.0]}, "eth80", split="objects", seconds=2.0)
+    for record in quick:
+        del record["seconds_scoring"]
+    text = table1_text([*quick, *slow])
+    assert "took 2.1 minutes of one core" in text  # 124 s
+    lines = text[text.index("## Time by method") :].split("\n")[4:8]
+    assert lines == [
+        "| seconds | eth80 by object | virus | all | share |",
+        "|---|---:|---:|---:|---:|",
+        "| LDA + 3-NN | – | 122.0 | 122.0 | 98 % |",
+        "| Euc | 2.0 | – | 2.0 | 2 % |",
+    ]
+
+
 def test_without_records_there_is_no_table():
     assert table1_text([]) == ""
     assert sensitivity_text([]) == ""
@@ -333,3 +350,17 @@ def test_the_quick_form_ends_with_tables(tmp_path):
     (path,) = write_tables(tmp_path)
     assert path.name == "table1.md"
     assert "### Digits" in path.read_text(encoding="utf-8")
+
+
+def test_parts_of_the_study_without_records_are_left_out():
+    decades = [r for r in sensitivity_records() if r["setting"]["study"] == "decades"]
+    text = sensitivity_text(decades)
+    assert "Many decades" in text
+    assert "the paper's grid" not in text
+    assert "four fixed thresholds" not in text
+
+
+def test_data_without_printed_numbers_have_no_tally():
+    text = table1_text(records_of({"tatml_star": [70.0], "euc": [60.0]}, dataset="textures"))
+    assert "Its accuracy minus" in text
+    assert "Of the cells with printed numbers" not in text

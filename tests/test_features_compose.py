@@ -319,3 +319,20 @@ def test_names_of_columns_are_forgotten_with_the_columns():
     scaler.fit(matrices())
     assert not hasattr(scaler, "feature_names_in_")
     assert scaler.transform(matrices()).shape == (20, 3, 3)
+
+
+class FitOnly(BaseEstimator):
+    """A transformer without fit_transform."""
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+def test_transformers_without_fit_transform_are_fitted_and_applied():
+    X = np.random.default_rng(0).normal(size=(6, 3, 3))
+    union = BlockUnion([("centre", FitOnly())])
+    assert_array_equal(union.fit_transform(X).arrays[0], X - X.mean(axis=0))

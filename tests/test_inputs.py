@@ -29,6 +29,7 @@ from tatml import (
     TATMLPairs,
     learn_metric,
 )
+from tatml._data.checks import hint_at_raw_covariances
 from tatml._estimators.given_labels import class_labels, group_labels, pair_labels
 from tatml._estimators.inputs import given_distances, index_pairs, pair_samples, samples_of
 
@@ -394,3 +395,30 @@ def test_a_prior_in_any_units_is_the_rescaled_problem(solver):
     assert_allclose(found.primal, expected.primal, rtol=2e-8)
     assert_allclose(found.b0, expected.b0, rtol=1e-3)
     assert_allclose(found.W[0] / units / units[:, None], expected.W[0], atol=1e-3)
+
+
+def test_the_hint_looks_at_shape_symmetry_and_sign():
+    def hint(matrix, n=4):
+        return hint_at_raw_covariances(Blocks(np.tile(matrix, (n, 1, 1))))
+
+    covariance = np.diag([9.0, 4.0, 1.0])
+    for scale in (1e-4, 1.0, 1e4):
+        for asymmetry, found in (
+            (0.5, True),
+            (2.0, False),
+        ):  # in units of 1e-6 of the largest entry
+            matrix = covariance.copy()
+            matrix[0, 1] += asymmetry * 1e-6 * 9
+            assert (hint(scale * matrix) is not None) == found, (scale, asymmetry)
+    assert hint(np.diag([9.0, 4.0, -1.0])) is None
+    assert hint(np.diag([9.0, 4.0, 0.0])) is None
+    assert hint(np.diag([5.0, 1.0])) is None  # the condition number is not above 5
+    assert hint(np.diag([5.1, 1.0])).startswith("X: block 0 holds")
+    assert hint(np.zeros((3, 3))) is None
+    assert hint(np.array([[3.0]])) is None
+    assert hint(np.ones((3, 2))) is None
+    first_only = np.stack([covariance, -covariance] * 100)  # every second matrix is looked at
+    assert hint_at_raw_covariances(Blocks(first_only)) is not None
+    assert hint_at_raw_covariances(Blocks(first_only[:198])) is None  # here all are
+    two = Blocks(np.ones((4, 2)), np.tile(covariance, (4, 1, 1)))
+    assert hint_at_raw_covariances(two).startswith("X: block 1 holds")

@@ -459,3 +459,40 @@ def test_samples_of_one_class_are_refused():
     for labels in (np.zeros(60), np.arange(60)):  # no dissimilar pair, no similar one
         with pytest.raises(ValueError, match="y: expected"):
             threshold_interval(estimator, X, labels, random_state=Impatient(0))
+
+
+class Recorded(TATML):
+    """A TATML that notes the parameters of its fits."""
+
+    fits = []  # noqa: RUF012
+
+    def fit(self, X, y, groups=None):
+        self.fits.append(self.get_params())
+        return super().fit(X, y, groups)
+
+
+def test_each_refit_starts_from_the_one_before_and_has_one_seed():
+    X, y = labelled()
+    metric = Recorded(n_pairs_per_class=10).fit(X, y)
+    Recorded.fits.clear()
+    threshold_interval(metric, X, y, n_resamples=3, random_state=0)
+    assert [fit["warm_start"] for fit in Recorded.fits] == [True] * 3
+    (seed,) = {fit["random_state"] for fit in Recorded.fits}
+    assert 0 <= seed < 2**31 - 1
+    assert not metric.warm_start  # the estimator is not touched
+    assert metric.random_state is None
+    Recorded.fits.clear()
+    threshold_interval(metric.set_params(random_state=7), X, y, n_resamples=2, random_state=0)
+    assert {fit["random_state"] for fit in Recorded.fits} == {7}
+
+
+def test_intervals_are_percentiles_of_the_resamples():
+    distances, y = drawn_distances(np.random.default_rng(0), 60)
+    rates = error_rates(judge_at(1.0), distances, y, random_state=0)
+    narrow = error_rates(judge_at(1.0), distances, y, random_state=0, confidence_level=0.5)
+    for name in RATES:
+        assert rates[name].distribution.shape == (1000,)
+        expected = np.percentile(rates[name].distribution, [2.5, 97.5])
+        assert_allclose([rates[name].low, rates[name].high], expected)
+        expected = np.percentile(rates[name].distribution, [25, 75])
+        assert_allclose([narrow[name].low, narrow[name].high], expected)

@@ -511,3 +511,31 @@ def test_an_error_inside_leaves_nothing(folder):
     with pytest.raises(KeyboardInterrupt):
         write_while(interrupt)
     assert os.listdir(folder) == []
+
+
+def test_plain_values_are_words_numbers_and_lists_of_them_to_a_depth_of_twenty():
+    plain = [None, 1, 2.5, True, "a", [], (1, "a"), {"a": [1, {"b": None}]}, np.float64(1)]
+    others = [{1}, {1: "a"}, {"a": {1}}, {"a": 1, 2: "b"}, [b"a"], np.ones(2), {"a": {"b": {1}}}]
+    assert all(io._is_plain(value) for value in plain)
+    assert not any(io._is_plain(value) for value in others)
+    for make in (lambda value: [value], lambda value: {"a": value}):
+        value = 1
+        for _ in range(20):
+            value = make(value)
+        assert io._is_plain(value)
+        assert not io._is_plain(make(value))
+
+
+def test_names_of_features_are_one_per_feature(folder):
+    metric = Euclidean().fit([[0.0, 1.0], [1.0, 0.0], [3.0, 2.0]], [0, 0, 1])
+    for names, error in ((["a", "b"], None), (["a"], ValueError), (["a", 1], TypeError)):
+        model = io.Model(metric, {"feature_names": names})
+        if error is None:
+            io._check_metadata(model)
+        else:
+            with pytest.raises(error, match="metadata: feature_names: expected"):
+                io._check_metadata(model)
+    for name in ("version", "target", "groups"):
+        io._check_metadata(io.Model(metric, {name: "word"}))
+        with pytest.raises(TypeError, match=f"metadata: {name}: expected a word, got 3"):
+            io._check_metadata(io.Model(metric, {name: 3}))

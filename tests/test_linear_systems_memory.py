@@ -112,6 +112,9 @@ def test_no_way_forms_a_matrix_with_too_many_rows():
     n = next(n for n in range(200) if svec_size(n) + 1 > LARGEST_MATRIX)
     assert system_costs([n - 1], [1], 10, False, 20)["dense"] < inf
     assert system_costs([n], [1], 10, False, 20)["dense"] == inf
+    exactly = [109, 2, 1]  # d = 5995 + 3 + 1 + 1 = 6000
+    assert system_costs(exactly, [1, 1, 1], 10, False, 20)["dense"] < inf
+    assert system_costs([*exactly, 1], [1] * 4, 10, False, 20)["dense"] == inf
     assert system_costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
     assert system_costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
     assert system_costs([100], [1], 5_000, False, 20)["woodbury"] < inf
@@ -160,3 +163,14 @@ def test_a_problem_too_large_to_keep_has_the_same_solution():
     assert_allclose(found.primal, kept.primal, rtol=1e-12)
     for V, W in zip(found.W, kept.W, strict=True):
         assert_allclose(V, W, rtol=1e-6, atol=1e-7)
+
+
+def test_costs_are_those_of_the_formulas():
+    """One block of 3 rows and width 2: d = 7; svec(A_k) has 6 entries."""
+    costs = system_costs([3], [2], 100, False, 20)
+    assert costs["dense"] == pytest.approx(100 * 7**2 + 7**3 / 3)
+    assert costs["woodbury"] == pytest.approx(1.8 * (100**2 * 6 + 100**3 / 3))
+    assert costs["cg"] == pytest.approx(20 * (2 * 100 * 3 * 2 * (3 + 48) + 1.5e6))
+    many = system_costs([3, 2], [2, 1], 10_000, True, 20)  # d = 10, of 500 · 10 sampled pairs
+    assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)
+    assert many["cg"] == pytest.approx(20 * (20_000 * (6 * 51 + 2 * 50) + 1.5e6))

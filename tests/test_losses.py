@@ -281,3 +281,15 @@ def test_the_series_of_x_minus_log1p_has_the_digits_of_the_function():
         for x in (1e-8, -3e-5, 9.9e-4, -9.9e-4, 1.1e-3, -1.1e-3, 0.5):
             exact = float(mpmath.mpf(x) - mpmath.log1p(x))
             assert_allclose(losses._minus_log1p(np.array([x])), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_pair_at_its_bound_is_not_active(sign):
+    losses = [
+        BurgLoss(np.array([sign]), np.ones(1), np.array([1.5])),
+        SquaredHinge(np.array([sign]), np.ones(1), np.zeros(1)),
+    ]
+    for loss, at in zip(losses, (1.5, 0.0), strict=True):
+        zeta = np.array([at])
+        assert loss.curvature(zeta) == loss.value(zeta) == loss.slope(zeta) == 0
+        assert loss.curvature(zeta + sign * 1e-9) > 0

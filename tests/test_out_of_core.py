@@ -24,7 +24,7 @@ from sharding_helpers import (
 )
 
 from tatml import TATML, AllPairs, Blocks, Compute, Newton, TATMLPairs, learn_metric
-from tatml._data.storage import parse_bytes, sendable, warn_of_missing_chunks
+from tatml._data.storage import parse_bytes, read_rows, sendable, warn_of_missing_chunks
 from tatml._sharding.base import LossSetting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
 from tatml._sharding.memory import (
@@ -514,3 +514,23 @@ def test_a_device_without_pytorch_is_a_missing_extra(monkeypatch):
     message = re.escape('device needs PyTorch: pip install "tatml[torch]"')
     with pytest.raises(ImportError, match=message):
         learn_metric(case.blocks, case.pairs, case.similar, compute=Compute(device="cuda"))
+
+
+class SlicesOnly:
+    """An array that supports slices only, as some file formats do."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __getitem__(self, rows):
+        if not isinstance(rows, slice):
+            raise TypeError("slices only")
+        return self.values[rows]
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, SlicesOnly])
+def test_rows_are_read_by_slices_and_by_indices(wrap):
+    values = np.arange(20.0).reshape(10, 2)
+    for rows in ([3], [3, 4, 5], [0, 9], [0, 1, 4, 6, 7, 8], list(range(10))):
+        found = read_rows(wrap(values), np.array(rows))
+        np.testing.assert_array_equal(found, values[rows])

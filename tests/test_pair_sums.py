@@ -135,6 +135,9 @@ def test_no_difference_is_longer_than_the_bound(case_and_sums):
     for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
         longest = np.sqrt(each.distances().max())
         assert longest <= each.longest_difference() <= 10 * longest
+    if sums.first is not None:  # twice the longest sample, block by block
+        parts = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features]
+        assert_allclose(sums.longest_difference(), 2 * np.sqrt(np.sum(parts) / len(parts)))
 
 
 def test_some_pairs_and_single_blocks(case_and_sums):

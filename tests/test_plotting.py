@@ -140,6 +140,48 @@ def test_distances_without_a_threshold_are_refused():
         PairDistanceDisplay.from_predictions([1.0, 2.0], [1, 0], threshold=1.0)
 
 
+def test_histograms_have_forty_bins_from_zero_and_room_above():
+    """The y-axis ends 35 % above matplotlib's own limit, which is 5 % above the tallest bar."""
+    distances = np.linspace(0.0, 2.0, 41)
+    y = np.where(distances < 0.8, 1, -1)
+    display = PairDistanceDisplay.from_predictions(distances, y, threshold=0.8, b0=0.64)
+    ax = display.ax_
+    assert [len(bars) for bars in ax.containers] == [40, 40]
+    tallest = max(bar.get_height() for bars in ax.containers for bar in bars)
+    assert_allclose(ax.get_ylim(), [0.0, 1.35 * 1.05 * tallest])
+    assert ax.get_xlim()[0] < 0 < 2 < ax.get_xlim()[1]
+    lines = lines_at(ax)  # the margins are 1/2 and 2 if none are given
+    assert_allclose([lines[LOW][0], lines[HIGH][0]], np.sqrt([0.32, 1.28]))
+    assert [line.get_color() for line in ax.lines] == ["#222222", "#0072b2", "#d55e00"]
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "--", "--"]
+    assert ax.lines[0].get_linewidth() == 2
+    assert [bars[0].get_alpha() for bars in ax.containers] == [0.55, 0.55]
+    assert ax.get_legend()._ncols == 2
+    assert ax.get_legend().get_frame().get_alpha() == 1
+
+
+def test_negative_b0_has_margins_at_zero():
+    """Maz may learn a negative b0: then no distance is below the threshold."""
+    display = PairDistanceDisplay.from_predictions([0.1, 0.4], [1, -1], threshold=0.0, b0=-1.0)
+    assert display.margin_distances == (0.0, 0.0)
+
+
+def test_sizes_of_figures():
+    """One heat map has 5 inches at least; bars have 0.55 inches per block."""
+    shares = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
+    history = history_of([3.0, 2.0], [1.0, 1.9])
+    for display, size in (
+        (PairDistanceDisplay.from_predictions([0.1, 1.0], [1, -1], threshold=0.5), (6.4, 4.0)),
+        (ConvergenceDisplay(history, 1e-6).plot(), (12.0, 3.6)),
+        (MetricDisplay([np.eye(2)]).plot(), (5.0, 7.0)),
+        (MetricDisplay([np.eye(2)] * 3).plot(), (13.8, 7.0)),
+        (BlockShareDisplay(shares).plot(), (6.4, 1.9 + 3 * 0.55)),
+        (BlockShareDisplay(shares[:, :1]).plot(), (6.4, 1.9 + 0.55)),
+    ):
+        assert_allclose(display.figure_.get_size_inches(), size)
+        assert display.figure_.get_layout_engine() is not None  # "constrained"
+
+
 # Convergence
 
 TWO_STEPS = Newton(max_iter=2)
@@ -216,6 +258,42 @@ def test_a_spike_does_not_flatten_the_last_values():
         assert shown[len(primal) - 1], note
         assert np.ptp(values[shown]) > 0.8 * (high - low) or np.ptp(values[shown]) == 0, note
         assert_array_equal(ax.lines[0].get_ydata(), primal)  # zooming out shows all values
+
+
+LIMITS = [  # (primal, dual, limits of the y-axis, note)
+    ([70.0, 30.0, 20.0], [-7e4, 12.0, 19.9], (12 - 2.9, 70 + 2.9), "1 not shown, up to -7e+04"),
+    ([81.0, 80.0, 20.0], [-40.0, 12.0, 19.9], (-46.0, 86.0), ""),  # 80 and -40 are just near
+    ([1e8, 1e8, 20.0], [-1e9, -1e9, 20.0], (18.0, 22.0), "4 not shown, up to -1e+09"),
+    ([5.0, 3.0, 0.0], [-9.0, -3.0, 0.0], (-3.3, 3.3), "2 not shown, up to -9"),  # 3 · 1, not 3 · 0
+    ([5.0, 0.0], [-9.0, 0.0], (-0.1, 0.1), "2 not shown, up to -9"),
+    ([-80.1, -20.0], [-99.0, -21.0], (-21.05, -19.95), "2 not shown, up to -99"),
+]
+
+
+def test_the_objective_is_cut_off_three_times_its_last_value_away():
+    """5 % of room above and below; 10 % of the last value if all values near it are equal."""
+    for primal, dual, limits, note in LIMITS:
+        ax = ConvergenceDisplay(history_of(primal, dual), 1e-6).plot().axes_[0]
+        assert_allclose(ax.get_ylim(), limits, err_msg=str(primal))
+        assert ax.get_legend().get_title().get_text() == note
+
+
+def test_a_gap_of_zero_is_drawn_at_the_smallest_gap():
+    ax = ConvergenceDisplay(history_of([3.0, 2.0], [1.0, 2.0]), 1e-6).plot().axes_[1]
+    assert_array_equal(ax.lines[0].get_ydata(), [2.0, 1e-17])
+
+
+def test_iterations_have_integer_ticks():
+    display = ConvergenceDisplay(history_of([3.0, 2.0], [1.0, 1.9]), 1e-6).plot()
+    for ax in display.axes_[:2]:
+        low, high = ax.get_xlim()
+        ticks = ax.xaxis.get_ticklocs()
+        assert set(ticks[(low <= ticks) & (ticks <= high)]) == {0.0, 1.0}
+    assert [ax.get_title() for ax in display.axes_] == [
+        "Objective",
+        "Duality gap by iteration",
+        "Duality gap by seconds",
+    ]
 
 
 # Matrices
@@ -316,7 +394,58 @@ def test_names_of_columns_are_names_of_rows():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c", "d"]
 
 
+def test_matrices_are_numbered_if_there_are_several():
+    titles = [
+        [ax.get_title() for ax in MetricDisplay([np.eye(2)] * n).plot().axes_[0]] for n in (1, 2)
+    ]
+    assert titles == [["Learnt matrix"], ["Block 0", "Block 1"]]
+
+
+def test_up_to_forty_rows_are_named():
+    for n, named in ((40, True), (41, False)):
+        names = [f"row {i}" for i in range(n)]
+        ax = MetricDisplay([np.eye(n)], [names]).plot().axes_[0, 0]
+        assert ([label.get_text() for label in ax.get_xticklabels()] == names) == named, n
+        assert ([label.get_text() for label in ax.get_yticklabels()] == names) == named, n
+    ax = MetricDisplay([np.eye(2)], [["a", "b"]]).plot().axes_[0, 0]
+    assert_array_equal(ax.get_xticks(), [0, 1])
+    assert [label.get_rotation() for label in ax.get_xticklabels()] == [90, 90]
+    assert {label.get_fontsize() for label in ax.get_xticklabels() + ax.get_yticklabels()} == {7}
+    wrong = MetricDisplay([np.eye(3)], [["a", "b"]]).plot().axes_[0, 0]  # two names of three rows
+    assert "a" not in [label.get_text() for label in wrong.get_xticklabels()]
+
+
+def test_spectra_leave_out_rounding_errors_and_label_small_ranges():
+    """Eigenvalues below 1e-15 times the largest one are left out."""
+    cut = MetricDisplay([np.diag([4.0, 1.0, 4 * 1.5e-15, 4 * 0.9e-15, 0.0])]).plot().axes_[1, 0]
+    assert_allclose(cut.lines[0].get_ydata(), [4.0, 1.0, 6e-15])
+    for ratio, subs in ((99.0, [1.0, 2.0, 5.0]), (100.0, [1.0]), (101.0, [1.0])):
+        display = MetricDisplay([np.diag([ratio, 1.0])]).plot()
+        axis = display.axes_[1, 0].yaxis
+        assert_allclose(axis.get_major_locator()._subs, subs, err_msg=str(ratio))
+        text = axis.get_major_formatter()(10.0)
+        assert (text == "10") == (ratio < 100)
+    heights = [ax.get_gridspec().get_height_ratios() for ax in display.axes_[:, 0]]
+    assert [list(ratios) for ratios in heights] == [[3, 1.6], [3, 1.6]]
+    grid = display.axes_[1, 0].yaxis.get_gridlines()[0]
+    assert grid.get_visible()
+    assert grid.get_alpha() == 0.3
+    assert not display.axes_[1, 0].xaxis.get_gridlines()[0].get_visible()
+    assert display.axes_[1, 0].lines[0].get_markersize() == 4
+
+
 # Blocks
+
+
+def test_bars_of_a_block_lie_side_by_side():
+    ax = BlockShareDisplay(np.array([[0.6, 0.4], [0.2, 0.8]])).plot().ax_
+    for bars, shift in zip(ax.containers, (-0.2, 0.2), strict=True):
+        assert_allclose([bar.get_height() for bar in bars], 0.38)
+        centres = [bar.get_y() + bar.get_height() / 2 for bar in bars]
+        assert_allclose(centres, [shift, 1 + shift])
+    assert ax.get_ylim() == (1.6, -1.0)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["block 0", "block 1"]
+    assert ax.get_legend()._ncols == 2
 
 
 def test_shares_are_those_of_the_mean_squared_distance():

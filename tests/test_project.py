@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import re
 import tomllib
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -241,3 +242,21 @@ def test_the_citation_names_the_version():
 
 def test_the_package_is_typed():
     assert (ROOT / "src" / "tatml" / "py.typed").is_file()
+
+
+# Dataclasses
+
+
+def test_dataclasses_that_hold_arrays_are_compared_by_identity():
+    """The generated == would compare arrays entry by entry, and there would be no hash."""
+    classes = {
+        value
+        for name in MODULES
+        if name != "tatml.__main__"
+        for value in vars(importlib.import_module(name)).values()
+        if inspect.isclass(value) and is_dataclass(value) and value.__module__.startswith("tatml")
+    }
+    by_identity = {value.__name__ for value in classes if not value.__dataclass_params__.eq}
+    assert by_identity == {
+        *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
+    }

@@ -29,8 +29,16 @@ from tatml.experiments._report.html import (
     Value,
     data_uri,
     fill_page,
+    section,
 )
-from tatml.experiments._report.page import describe_ranges, summary_html, write_report
+from tatml.experiments._report.page import (
+    describe_ranges,
+    seeds_line,
+    summary_html,
+    time_line,
+    versions_table,
+    write_report,
+)
 from tatml.experiments._report.pictures import MANIFEST
 from tatml.experiments._report.results import Results
 from tatml.experiments._report.run_tables import failure_table, run_table, time_table
@@ -457,6 +465,40 @@ def test_elements_escape_what_they_are_given():
         assert page.attributes("img")[0]["alt"] == hostile
         assert "".join(page.text).count(hostile) == 11, hostile
         assert len(page.attributes("script")) == 1, hostile
+
+
+def test_parts_without_content_are_left_out():
+    assert section("s", "Title", "", "") == ""
+    assert section("s", "Title", "", "text").count("text") == 1
+    assert settings_table(results_of([make_record("euc")])) is None
+
+
+def test_what_was_run_is_counted():
+    results = results_of([make_record("euc", repeat) for repeat in range(3)] + [make_record("maz")])
+    said = "4 runs, 1 to 3 repeats per cell and method"
+    assert describe_completeness(results, 9) == f"{said}."
+    assert describe_completeness(results, 8) == f"{said}; 8 of the paper's nine cells were run."
+    assert describe_completeness(results_of([]), 9) == "0 runs, 0 repeats per cell and method."
+
+
+def test_seeds_and_times_are_summed_up_in_a_line():
+    records = [make_record("euc", r, seed=100 + r, seconds=30.0) for r in range(13)]
+    listed = ", ".join(str(100 + r) for r in range(12))
+    assert seeds_line(results_of(records)) == (f"13 seeds, listed per run in All runs: {listed} ….")
+    assert seeds_line(results_of(records[:12])).endswith(f": {listed}.")
+    slow = make_record("nca", seconds=810.0)
+    assert time_line(results_of([*records, slow])).startswith(
+        "The fits took 20.0 minutes of one core; NCA took 68 % of them."
+    )
+    assert "took 0 % of them" in time_line(results_of([make_record(seconds=0.0)]))
+
+
+def test_forty_versions_per_record_are_shown():
+    versions = {f"package {i:02}": "1.0" for i in range(41)}
+    records = [make_record("euc", r, versions=versions) for r in range(2)]
+    table = versions_table(results_of(records))
+    assert [row[0].text for row in table.rows] == sorted(versions)[:40]
+    assert {row[2].text for row in table.rows} == {"2"}
 
 
 if __name__ == "__main__":

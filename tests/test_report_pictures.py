@@ -1,10 +1,15 @@
 """The pictures of a fit: drawn once, of the right samples, and taken into the report."""
 
+import re
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from PIL import Image
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml.datasets import make_textures
+from tatml.experiments._protocol import held_out_pairs, split_in_halves
 from tatml.experiments._report import pictures
 from tatml.experiments._report.pictures import (
     CASES,
@@ -14,8 +19,10 @@ from tatml.experiments._report.pictures import (
     find_neighbours,
     majority_vote,
     read_pictures,
+    save_png,
 )
 from tatml.experiments._settings import DATASETS, QUICK_DATASETS, Dataset
+from tatml.experiments._tasks import Task
 
 SMALL = Dataset(
     "textures",
@@ -27,10 +34,26 @@ SMALL = Dataset(
 )
 
 
+FIGURES = {}  # what was drawn, by the last word of the name of the file
+
+
+def draw_and_keep(folder, name, make_figure, **options):
+    """Save a picture as usual, and keep its figure."""
+
+    def make_and_keep():
+        figure = make_figure()
+        FIGURES[name.rpartition("-")[2].removesuffix(".png")] = figure
+        return figure
+
+    return save_png(folder, name, make_and_keep, **options)
+
+
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
     out = tmp_path_factory.mktemp("pictures")
-    return out, draw_pictures(out, [SMALL])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pictures, "save_png", draw_and_keep)
+        return out, draw_pictures(out, [SMALL])
 
 
 def test_each_kind_of_picture_is_drawn_and_listed(drawn):
@@ -47,6 +70,121 @@ def test_each_kind_of_picture_is_drawn_and_listed(drawn):
         assert content.startswith(b"\x89PNG")
         assert len(content) < 400_000
     assert [picture.drawing for picture in listed] == [True] * 5 + [False]
+
+
+def test_pictures_are_as_wide_as_a_phone_and_have_few_colours(drawn):
+    """4.6 inches at 130 dots per inch; matrices are 5 inches wide, so that their names fit."""
+    out, listed = drawn
+    n_queries = 10
+    sizes = {
+        "distances": (4.6, 3.8, 128),
+        "convergence": (4.6, 7.2, 32),
+        "0": (5.0, 7.0, 128),
+        "1": (5.0, 7.0, 128),
+        "neighbours": (4.6, 0.65 * n_queries + 0.3, 256),
+    }
+    for picture in listed:
+        kind = picture.file.rpartition("-")[2].removesuffix(".png")
+        width, height, colours = sizes[kind]
+        with Image.open(out / "pictures" / picture.file) as image:
+            assert_allclose(image.size, [130 * width, 130 * height], atol=1)
+            assert image.mode == "P"
+            assert len(image.getcolors()) <= colours
+            if kind != "neighbours":
+                assert len(image.getcolors()) > colours / 2, kind
+        assert FIGURES[kind].axes[0].xaxis.label.get_fontsize() == 9
+    assert not pictures._pyplot().get_fignums()  # all are closed
+
+
+def first_halves():
+    """Return the samples of the first halves, and the images, as the protocol makes them."""
+    task = Task("table1", SMALL, "M=2;(1,.5)", "tatml_star", repeat=0)
+    data = make_textures(**dict(SMALL.options))
+    return data, split_in_halves(data.target, None, task.seeds()["split"])
+
+
+def test_the_histograms_are_of_pairs_of_the_first_test_half(drawn):
+    data, (_, test) = first_halves()
+    pairs = held_out_pairs(data.target[test], None, seed=0)
+    figure = FIGURES["distances"]
+    (ax,) = figure.axes
+    assert ax.get_legend() is None
+    (legend,) = figure.legends
+    assert {text.get_fontsize() for text in legend.get_texts()} == {7}
+    assert legend._ncols == 2
+    assert not legend.get_frame_on()
+    assert ax.get_title().endswith(":\npairs of the test half")
+    bins = [[bar.get_width() * bar.get_height() for bar in bars] for bars in ax.containers]
+    for shares, n_pairs in zip(bins, (pairs.similar.sum(), (~pairs.similar).sum()), strict=True):
+        counts = np.array(shares) * n_pairs  # whole numbers of pairs, all of them
+        assert_allclose(counts, np.round(counts), atol=1e-6)
+        assert_allclose(counts.sum(), n_pairs)
+    rates = re.findall(r"\d+\.\d%", " ".join(text.get_text() for text in legend.get_texts()))
+    words = drawn[1][0].alternative
+    assert f"{rates[0]} of the similar pairs lie above it and {rates[1]} of the diss" in words
+
+
+def test_the_convergence_is_drawn_in_three_rows(drawn):
+    assert len(FIGURES["convergence"].axes) == 3
+    assert len({ax.get_position().x0 for ax in FIGURES["convergence"].axes}) <= 3
+    tops = [ax.get_subplotspec().rowspan.start for ax in FIGURES["convergence"].axes]
+    assert tops == [0, 1, 2]
+    steps = len(FIGURES["convergence"].axes[0].lines[0].get_xdata()) - 1
+    assert f": {steps} steps to a duality gap of" in drawn[1][1].caption
+
+
+def test_matrices_are_named_after_method_and_block(drawn):
+    out, listed = drawn
+    names = [re.sub(r"^textures-[0-9a-f]+-", "", picture.file) for picture in listed]
+    assert names[2:5] == ["tatml-0.png", "tatml-1.png", "tatml_star-0.png"]
+    assert "the matrix that TATML, block 0 learnt" in listed[2].caption
+    assert "the matrix that TATML, block 1 learnt" in listed[3].caption
+    assert "the matrix that TATML* learnt" in listed[4].caption
+    rows = [label.get_text() for label in FIGURES["1"].axes[0].get_yticklabels()]
+    assert rows == list(SMALL.pixel_features)
+    assert len(read_pictures(out)) == 6
+
+
+def test_the_sheet_shows_queries_of_the_test_half_with_neighbours_of_the_training_half(drawn):
+    """A tick marks neighbours of the query's class; the images tell which sample is shown."""
+    data, (train, test) = first_halves()
+    axes = np.reshape(FIGURES["neighbours"].axes, (10, 7))
+    assert [axes[0, place].get_title() for place in range(7)] == [
+        *("query", "", "Euc distance", "", "", "learnt distance", "")
+    ]
+    assert {axes[0, place].title.get_fontsize() for place in (0, 2, 5)} == {8}
+
+    def shown(ax):
+        (image,) = ax.images
+        assert image.get_clim() == (0, 255)
+        assert image.get_interpolation() == "nearest"
+        assert len(ax.get_xticks()) == len(ax.get_yticks()) == 0
+        same = np.all(data.images == np.asarray(image.get_array()), axis=(1, 2))
+        return np.flatnonzero(same)[0]
+
+    for row in axes:
+        query = shown(row[0])
+        assert query in test
+        assert not row[0].texts
+        for ax in row[1:]:
+            near = shown(ax)
+            assert near in train
+            (mark,) = ax.texts
+            right = data.target[near] == data.target[query]
+            assert mark.get_text() == ("✓" if right else "✗")
+            assert mark.get_position() == (0.96, 0.94)
+            assert mark.get_fontsize() == 9
+            assert mark.get_color() == ("#00734d" if right else "#b3340a")
+            assert mark.get_bbox_patch().get_boxstyle().pad == 0.07  # 0.6 / 9, rounded
+            styles = {(line.get_linewidth(), line.get_linestyle()) for line in ax.spines.values()}
+            assert styles == {(2, "-" if right else ":")}
+
+
+def test_images_of_floats_are_shown_from_0_to_1():
+    ax = pictures._pyplot().figure().add_subplot()
+    pictures.show_image(ax, np.full((2, 2), 0.25))
+    assert ax.images[0].get_clim() == (0, 1)
+    pictures._pyplot().close("all")
 
 
 def test_what_is_there_is_not_drawn_again(drawn, monkeypatch):
@@ -116,6 +254,14 @@ def test_queries_show_every_case_that_there_is():
     assert cases == set(CASES)
     assert {0, 1, 2, 3, 4} <= set(chosen)  # rare cases are all there
     assert choose_queries(right, 10) == chosen
+
+
+def test_queries_are_spread_over_the_samples_of_a_case():
+    right = np.zeros((2, 101), bool)  # one case only: wrong by both
+    assert choose_queries(right, 5) == [0, 25, 50, 75, 100]
+    assert choose_queries(right, 1) == [0]
+    right[:, 50:] = True  # 50 are wrong by both, 51 right by both
+    assert choose_queries(right, 5) == [0, 24, 49, 50, 100]
 
 
 def test_queries_are_no_more_than_there_are():

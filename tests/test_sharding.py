@@ -1,6 +1,7 @@
 """A problem in shards is the problem in memory: the same sums, steps, solution and certificate."""
 
 import sys
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -25,7 +26,9 @@ from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
-from tatml._sharding.chunks import ChunkShard
+from tatml._sharding.chunks import ChunkShard, PairChunks, _executor
+from tatml._sharding.gpu import DeviceExecutor, _each
+from tatml._sharding.per_shard import assemble_hessian
 from tatml._sharding.samples import as_shared_samples
 from tatml._sharding.term import FUSED_DIMENSION
 
@@ -225,3 +228,60 @@ def test_features_are_laid_out_in_the_same_way_everywhere(dtype):
     differences = ChunkShard((X, None, np.ones(len(X), dtype=bool))).load(None).sums.features[0]
     assert_array_equal(differences, np.swapaxes(exact, 1, 2), strict=True)  # never centred
     assert differences.flags.c_contiguous
+
+
+def test_a_device_gives_the_sums_of_the_host():
+    """The "device" is NumPy here: what is sent and what comes back is the same."""
+    for name, case in every_case(["two ragged"]):
+        host = sharded(case)
+        (term,) = host.terms
+        executor = DeviceExecutor(term.executor.shards, like=np.zeros(1))
+        device = replace(host, terms=(replace(term, executor=executor),))
+        assert_same(Newton().solve(device, tol=TIGHT), Newton().solve(host, tol=TIGHT), name)
+        features = executor._sent[0]
+        executor.place(executor.shards[-1].load(None).term(term.setting))
+        assert executor._sent[0] is not features
+
+
+def test_functions_are_applied_inside_lists_tuples_and_named_tuples():
+    nested = [1, (2, Totals(*range(len(Totals._fields))))]
+    found = _each(lambda value: value + 1, nested)
+    assert found == [2, (3, Totals(*range(1, len(Totals._fields) + 1)))]
+    assert isinstance(found[1][1], Totals)
+
+
+def test_less_than_half_of_the_active_pairs_are_sampled_and_more_are_all_used():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=3.0)
+    term, identity = case.problem().pairs, case.eyes
+    k, n = term.at(identity, 1.0).n_active, term.n_pairs
+    whole = assemble_hessian(term, 0, identity, 1.0, None)
+    assert whole.n_sampled == 0
+    for enough, sampled in (((k - 1) // 2, 1), ((k + 1) // 2, 0), (k // 2, int(k % 2))):
+        found = assemble_hessian(term, 0, identity, 1.0, (enough - 0.5) / n)
+        assert found.n_sampled == sampled, (enough, k)
+        assert (largest_difference([found.gram], [whole.gram]) == 0) == (sampled == 0)
+
+
+def test_what_needs_pairs_in_memory_says_so():
+    case = random_case(SHAPES["vectors"])
+    problem, held = sharded(case), case.problem()
+    (term,) = problem.terms
+    point = problem.at(case.eyes, 1.0)
+    for call in (lambda: problem.pairs, lambda: point.pairs):
+        with pytest.raises(TypeError, match="expected pairs in memory as"):
+            call()
+    both = replace(held, terms=(*held.terms, *held.terms))
+    for call in (lambda: both.pairs, lambda: both.at(case.eyes, 1.0).pairs):
+        with pytest.raises(TypeError, match="expected pairs in memory as"):
+            call()
+    assert "woodbury" in held.at(case.eyes, 1.0).costs(False, 20)
+    assert "woodbury" not in both.at(case.eyes, 1.0).costs(False, 20)
+    with pytest.raises(ValueError, match="s: expected None for pairs in shards"):
+        term.certify(case.eyes, 1.0, len(case.pairs), s=np.zeros(len(case.pairs)))
+
+
+def test_pairs_in_parts_say_how_many_parts_and_need_both_arrays():
+    assert repr(PairChunks([None, None])) == "PairChunks(2 chunks)"
+    assert len(PairChunks([None, None])) == 2
+    with pytest.raises(ValueError, match="device: expected None with a dask cluster, got 'cpu'"):
+        _executor([], None, object(), "cpu")

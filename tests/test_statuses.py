@@ -188,3 +188,12 @@ def test_dykstra_refuses_a_loss_without_a_projection():
     message = "solver: 'dykstra' needs .*SquaredHinge or BurgLoss, got Other"
     with pytest.raises(TypeError, match=message):
         Dykstra().solve(problem)
+
+
+def test_a_monitor_without_points_has_no_result():
+    monitor = Monitor(random_case(SHAPES["vectors"]).problem(), tol=1e-6, max_iter=9)
+    for call in (lambda: monitor.found, lambda: monitor.result(Status.MAX_ITER)):
+        with pytest.raises(RuntimeError, match="no point was recorded"):
+            call()
+    with pytest.raises(RuntimeError, match="no point was certified"):
+        monitor.result(Status.CONVERGED)

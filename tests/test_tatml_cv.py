@@ -443,3 +443,12 @@ def test_more_neighbours_than_training_samples_are_refused():
     refused(TATMLCV([10.0], cv=3, k=41, **FEW), X, y, "k: expected at most the 40 .*, got 41")
     assert TATMLCV([10.0], cv=3, k=40, **FEW).fit(X, y).best_score_ < 1
     TATMLCV([10.0], cv=3, k=41, scoring="auc", **FEW).fit(X, y)  # needs no neighbours
+
+
+def test_folds_may_be_masks():
+    X, y = labelled()
+    half = np.arange(len(y)) % 2 == 0
+    options = {"Cs": [1.0, 10.0], "n_pairs_per_class": 10, "random_state": 0}
+    masks = TATMLCV(cv=[(half, ~half)], **options).fit(X, y)
+    rows = TATMLCV(cv=[(np.flatnonzero(half), np.flatnonzero(~half))], **options).fit(X, y)
+    assert_array_equal(masks.components_, rows.components_)
