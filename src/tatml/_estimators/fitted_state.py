@@ -38,12 +38,15 @@ from .._validation import (
 )
 from .metric import check_components
 from .priors import PRIORS
+from .probabilities import check_calibration, check_same_rate
 from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
 
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
 HIDDEN = {"_sklearn_output_config"}
+# Attributes of calibrated probabilities: both or none.
+CALIBRATED = ("calibration_", "same_rate_")
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 
 
@@ -62,6 +65,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     required = [*parameters, *_required(parameters)]
+    required += [name for name in CALIBRATED if set(CALIBRATED) & set(state)]
     missing = [name for name in required if name not in state]
     if missing:
         raise ValueError(f"{missing[0]}: expected a value, got none")
@@ -243,6 +247,11 @@ def _check_classes(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected -1 and 1, got {shown(value)}")
 
 
+def _check_calibration(name: str, value: Any) -> None:
+    _check_array(name, value, "f", 1)
+    check_calibration(name, value)
+
+
 def _check_names(name: str, value: Any) -> None:
     _check_array(name, value, "OU", 1)
     for word in value.tolist():
@@ -296,6 +305,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
     "bounds_": _ignore_name(check_bounds),
+    "calibration_": _check_calibration,
     "classes_": _check_classes,
     "components_": _check_matrices,
     "cv_results_": _check_dict,
@@ -306,6 +316,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
     "prior_": _check_matrices,
     "result_": _check_result,
+    "same_rate_": check_same_rate,
     "search_scores_": _check_search_scores,
     "similar_": partial(_check_pair_array, kinds="b"),
     "threshold_": check_not_negative,

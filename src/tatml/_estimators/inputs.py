@@ -57,8 +57,8 @@ def samples_of(
     """Return samples as Blocks, from a table, matrices, Blocks or indicators.
 
     With `reset` the estimator stores the shape of the samples (n_features_in_, feature_names_in_,
-    block_shapes_); without it X must have the stored shape. With the labels `y` of a fit, pairs
-    that belong to `TATMLPairs` are refused.
+    block_shapes_) and forgets calibrated probabilities; without it X must have the stored shape.
+    With the labels `y` of a fit, pairs that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
     if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
@@ -199,6 +199,13 @@ def forget_samples(estimator: BaseEstimator) -> None:
     """Delete the attributes that describe the samples of an earlier fit."""
     for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
         vars(estimator).pop(name, None)
+    _forget_calibration(estimator)
+
+
+def _forget_calibration(estimator: BaseEstimator) -> None:
+    """Delete the probabilities that were calibrated for the metric of an earlier fit."""
+    for name in ("calibration_", "same_rate_"):
+        vars(estimator).pop(name, None)
 
 
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
@@ -230,6 +237,7 @@ def _with_checked_shapes(
         if hint:
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
+        _forget_calibration(estimator)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)

@@ -25,6 +25,7 @@ from .._validation import as_list, check_count, check_flag, check_not_negative
 from .given_labels import pair_labels
 from .inputs import index_pairs, pair_samples, samples_of
 from .priors import rows_of
+from .probabilities import ProbabilityMixin
 from .thresholds import CalibrationStrategy, calibrated_threshold, check_target
 
 __all__ = ["LearntMetric", "MetricMixin", "PairJudge"]
@@ -84,7 +85,7 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     return array.reshape(shape)
 
 
-class PairJudge(ABC):
+class PairJudge(ProbabilityMixin, ABC):
     """Mixin that predicts whether pairs are the same, by a distance and its threshold."""
 
     @abstractmethod
