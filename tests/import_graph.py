@@ -56,7 +56,7 @@ LAYERS = (
     ("sharding", ("_sharding", "_sharding.*")),
     ("learning", ("_learn_metric",)),
     ("estimators", ("_estimators", "_estimators.*")),
-    ("public", ("inspection", "losses", "plotting", "solvers")),
+    ("public", ("inspection", "losses", "plotting", "plotting.*", "solvers")),
     ("package", ("__init__",)),
     ("models", ("io",)),
     ("experiments", ("experiments", "experiments.*")),

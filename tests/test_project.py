@@ -36,7 +36,9 @@ PUBLIC = {
     "tatml.inspection": "error_rates threshold_interval",
     "tatml.io": "Model load_model save_model",
     "tatml.losses": "BurgLoss PairLoss SquaredHinge",
-    "tatml.plotting": "BlockShareDisplay ConvergenceDisplay MetricDisplay PairDistanceDisplay",
+    "tatml.plotting": """
+        BlockShareDisplay ConvergenceDisplay MetricDisplay PairDistanceDisplay ReliabilityDisplay
+    """,
     "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
 }
 PUBLIC_OBJECTS = [

@@ -163,7 +163,7 @@ def fit_log_likelihood_ratio(
     >>> import numpy as np
     >>> similar = np.repeat([True, False], 3)
     >>> a, b = fit_log_likelihood_ratio(np.arange(6.0), similar, np.ones(6))
-    >>> round(a / b, 6)  # both kinds are equally likely half-way
+    >>> round(float(a / b), 6)  # both kinds are equally likely half-way
     2.5
     """
     targets, shares = np.empty(len(similar)), np.empty(len(similar))
