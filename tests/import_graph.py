@@ -58,7 +58,7 @@ LAYERS = (
     ("estimators", ("_estimators", "_estimators.*")),
     ("public", ("inspection", "losses", "plotting", "plotting.*", "solvers")),
     ("package", ("__init__",)),
-    ("models", ("io",)),
+    ("models", ("_export", "io")),
     ("experiments", ("experiments", "experiments.*")),
     ("commands", ("__main__", "_cli", "_cli.*")),
 )

@@ -34,7 +34,7 @@ PUBLIC = {
         Unfold Vectorize
     """,
     "tatml.inspection": "error_rates threshold_interval",
-    "tatml.io": "Model load_model save_model",
+    "tatml.io": "Model export load_model save_model",
     "tatml.losses": "BurgLoss PairLoss SquaredHinge",
     "tatml.plotting": """
         BlockShareDisplay ConvergenceDisplay MetricDisplay PairDistanceDisplay ReliabilityDisplay

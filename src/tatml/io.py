@@ -1,4 +1,4 @@
-"""Save a fitted estimator and load it again without running code from the file.
+"""Save a fitted estimator, load it again without running code, or export its arrays.
 
 A model is a skops file: an archive of arrays and plain settings. Loading creates only the types
 that a model needs, and checks everything that the file holds. SECURITY.md says what this means.
@@ -28,13 +28,14 @@ from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
 from ._estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
 from ._estimators.fitted_state import check_fitted_state
+from ._export import export
 from ._messages import shown
 from ._optim.result import Result
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
 from ._warnings import warn_user
 
-__all__ = ["Model", "load_model", "save_model"]
+__all__ = ["Model", "export", "load_model", "save_model"]
 
 ESTIMATORS = {
     kind.__name__: kind
