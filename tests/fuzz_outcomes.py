@@ -227,7 +227,7 @@ def _changes(case: Case, before: dict[str, Any], refused: bool) -> list[str]:
     if not refused and case.target.endswith(("set_threshold", "calibrate_threshold")):
         may_change = {"threshold_"}
     if not refused and case.target.endswith(("set_same_rate", "calibrate_probability")):
-        may_change = {"calibration_", "same_rate_"}
+        may_change = {"likelihood_ratio_", "same_rate_"}
     state = dict(vars(estimator))
     for name in sorted((state.keys() | before["vars"].keys()) - may_change):
         old, new = before["vars"].get(name, before), state.get(name, before)
@@ -294,7 +294,7 @@ def _wrong_threshold(estimator: Any) -> list[str]:
 
 
 def _wrong_calibration(estimator: Any) -> list[str]:
-    a, b = estimator.calibration_
+    a, b = estimator.likelihood_ratio_
     rate = estimator.same_rate_
     good = np.isfinite(a) and np.isfinite(b) and b >= 0 and 0 < rate < 1
     return [] if good else [f"calibrated to {a} - {b} d at the rate {rate}"]
@@ -314,7 +314,7 @@ def _wrong_fit(case: Case, estimator: Any) -> list[str]:
     if missing:
         return [f"fit did not set {', '.join(missing)}"]
     complaints = [] if without_labels else _wrong_threshold(estimator)
-    if hasattr(estimator, "calibration_"):
+    if hasattr(estimator, "likelihood_ratio_"):
         complaints.append("a fit has kept the probabilities of an earlier one")
     if hasattr(estimator, "result_"):
         complaints += wrong_result(estimator.result_)

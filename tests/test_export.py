@@ -100,7 +100,7 @@ def test_the_file_contains_what_the_page_says_and_nothing_else(tmp_path):
         "components_0": ((3, 3), "f"),
         "components_1": ((2, 2), "f"),
         "threshold": ((), "f"),
-        "calibration": ((2,), "f"),
+        "likelihood_ratio": ((2,), "f"),
         "same_rate": ((), "f"),
     }
     table = PAGE[PAGE.index("## The file") : PAGE.index("## A scorer")]

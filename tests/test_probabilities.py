@@ -50,7 +50,7 @@ def test_log_odds_are_the_likelihood_ratio_plus_the_prior_odds(name):
     ratio = model.pair_log_likelihood_ratio(INDEX, X)
     probability = model.pair_probability(INDEX, X)
     assert_allclose(logit(probability) - logit(0.02), ratio, rtol=1e-9, atol=1e-9)
-    intercept, slope = model.calibration_
+    intercept, slope = model.likelihood_ratio_
     assert_array_equal(ratio, intercept - slope * model.pair_distance(INDEX, X))
 
 
@@ -72,7 +72,7 @@ def test_the_likelihood_ratio_does_not_depend_on_how_many_pairs_are_the_same():
     balanced = judge(distances, y).calibrate_probability(distances, y)
     rare = judge(many, signs).calibrate_probability(many, signs)
     assert (balanced.same_rate_, rare.same_rate_) == (0.5, pytest.approx(1 / 11))
-    assert_allclose(rare.calibration_, balanced.calibration_, rtol=0.01)
+    assert_allclose(rare.likelihood_ratio_, balanced.likelihood_ratio_, rtol=0.01)
 
 
 @pytest.mark.parametrize(("intercept", "slope"), [(3.0, 2.0), (0.5, 0.4), (12.0, 5.0)])
@@ -134,10 +134,10 @@ def test_a_weight_of_two_is_nearly_a_pair_given_twice():
     twice = np.repeat(np.arange(200), weights.astype(int))
     weighted = judge(distances, y).calibrate_probability(distances, y, sample_weight=weights)
     repeated = judge(distances, y).calibrate_probability(distances[twice], y[twice])
-    assert_allclose(weighted.calibration_, repeated.calibration_, rtol=0.03)
+    assert_allclose(weighted.likelihood_ratio_, repeated.likelihood_ratio_, rtol=0.03)
     assert weighted.same_rate_ == repeated.same_rate_
     scaled = judge(distances, y).calibrate_probability(distances, y, sample_weight=1e6 * weights)
-    assert_allclose(scaled.calibration_, weighted.calibration_, rtol=1e-9)
+    assert_allclose(scaled.likelihood_ratio_, weighted.likelihood_ratio_, rtol=1e-9)
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e-3, 1e3, 1e100])
@@ -153,7 +153,7 @@ def test_units_do_not_matter(unit):
 def test_distances_that_separate_the_kinds_give_finite_numbers():
     distances, y = np.arange(20.0), np.repeat([1, -1], 10)
     model = judge(distances, y).calibrate_probability(distances, y)
-    intercept, slope = model.calibration_
+    intercept, slope = model.likelihood_ratio_
     assert intercept / slope == pytest.approx(9.5)
     assert 0 < slope < 100
 
@@ -170,7 +170,7 @@ def test_equal_distances_say_nothing():
     distances, y = np.ones(6), np.array([1, 1, 1, -1, -1, -1])
     with pytest.warns(UserWarning, match="log-likelihood ratio of all pairs is set to 0"):
         model = judge(distances, y).calibrate_probability(distances, y)
-    assert_array_equal(model.calibration_, 0)
+    assert_array_equal(model.likelihood_ratio_, 0)
 
 
 def test_distances_too_small_to_invert_are_refused():
@@ -178,7 +178,7 @@ def test_distances_too_small_to_invert_are_refused():
     model = judge([0.1, 0.2, 0.8, 0.9], y)
     with pytest.raises(ValueError, match="pairs: expected distances whose inverse a float"):
         model.calibrate_probability(distances, y)
-    assert not hasattr(model, "calibration_")
+    assert not hasattr(model, "likelihood_ratio_")
 
 
 # When there are probabilities
@@ -206,7 +206,7 @@ def test_probabilities_exist_after_calibration_only(name):
     assert model.threshold_ == threshold
     assert model.pair_probability(INDEX, X).shape == (len(INDEX),)
     model.fit(*given)  # another metric
-    assert not hasattr(model, "calibration_")
+    assert not hasattr(model, "likelihood_ratio_")
     assert not hasattr(model, "same_rate_")
 
 
@@ -234,10 +234,10 @@ def test_saved_models_have_the_probabilities(name, tmp_path):
 @pytest.mark.parametrize(
     ("attribute", "value", "message"),
     [
-        ("calibration_", np.array([1.0, -1.0]), "a slope of at least 0"),
-        ("calibration_", np.array([1.0]), "an intercept and a slope"),
-        ("calibration_", np.array([np.nan, 1.0]), "expected finite numbers"),
-        ("calibration_", "ab", "an array with 1 dimensions"),
+        ("likelihood_ratio_", np.array([1.0, -1.0]), "a slope of at least 0"),
+        ("likelihood_ratio_", np.array([1.0]), "an intercept and a slope"),
+        ("likelihood_ratio_", np.array([np.nan, 1.0]), "expected finite numbers"),
+        ("likelihood_ratio_", "ab", "an array with 1 dimensions"),
         ("same_rate_", 1.0, "between 0 and 1"),
         ("same_rate_", None, "expected a value, got none"),
     ],

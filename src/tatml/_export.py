@@ -16,7 +16,11 @@ from ._estimators.inputs import check_has
 __all__ = ["export"]
 
 EXPORT_FORMAT = "tatml metric 1"  # docs/deployment.md describes it
-SCALARS = ("threshold_", "same_rate_", "calibration_")  # those that the estimator has are written
+SCALARS = (
+    "threshold_",
+    "same_rate_",
+    "likelihood_ratio_",
+)  # those that the estimator has are written
 
 
 def export(model: Any, path: str | os.PathLike) -> Path:

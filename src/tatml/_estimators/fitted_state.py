@@ -38,7 +38,7 @@ from .._validation import (
 )
 from .metric import check_components
 from .priors import PRIORS
-from .probabilities import check_calibration, check_same_rate
+from .probabilities import check_likelihood_ratio, check_same_rate
 from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
@@ -46,7 +46,7 @@ __all__ = ["check_fitted_state"]
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
 HIDDEN = {"_sklearn_output_config"}
 # Attributes of calibrated probabilities: both or none.
-CALIBRATED = ("calibration_", "same_rate_")
+CALIBRATED = ("likelihood_ratio_", "same_rate_")
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 
 
@@ -247,9 +247,9 @@ def _check_classes(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected -1 and 1, got {shown(value)}")
 
 
-def _check_calibration(name: str, value: Any) -> None:
+def _check_likelihood_ratio(name: str, value: Any) -> None:
     _check_array(name, value, "f", 1)
-    check_calibration(name, value)
+    check_likelihood_ratio(name, value)
 
 
 def _check_names(name: str, value: Any) -> None:
@@ -305,11 +305,11 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
     "bounds_": _ignore_name(check_bounds),
-    "calibration_": _check_calibration,
     "classes_": _check_classes,
     "components_": _check_matrices,
     "cv_results_": _check_dict,
     "feature_names_in_": _check_names,
+    "likelihood_ratio_": _check_likelihood_ratio,
     "n_features_in_": check_count,
     "n_iter_": check_count,
     "pair_weights_": partial(_check_pair_array, kinds="f"),

@@ -199,12 +199,12 @@ def forget_samples(estimator: BaseEstimator) -> None:
     """Delete the attributes that describe the samples of an earlier fit."""
     for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
         vars(estimator).pop(name, None)
-    _forget_calibration(estimator)
+    _forget_probabilities(estimator)
 
 
-def _forget_calibration(estimator: BaseEstimator) -> None:
+def _forget_probabilities(estimator: BaseEstimator) -> None:
     """Delete the probabilities that were calibrated for the metric of an earlier fit."""
-    for name in ("calibration_", "same_rate_"):
+    for name in ("likelihood_ratio_", "same_rate_"):
         vars(estimator).pop(name, None)
 
 
@@ -237,7 +237,7 @@ def _with_checked_shapes(
         if hint:
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
-        _forget_calibration(estimator)
+        _forget_probabilities(estimator)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)

@@ -25,7 +25,12 @@ from .._warnings import warn_user
 from .given_labels import pair_labels
 from .thresholds import check_both_count
 
-__all__ = ["ProbabilityMixin", "check_calibration", "check_same_rate", "fit_log_likelihood_ratio"]
+__all__ = [
+    "ProbabilityMixin",
+    "check_likelihood_ratio",
+    "check_same_rate",
+    "fit_log_likelihood_ratio",
+]
 
 
 class ProbabilityMixin(ABC):
@@ -33,7 +38,7 @@ class ProbabilityMixin(ABC):
 
     `calibrate_probability` sets two attributes, and a new fit deletes them:
 
-    calibration_ : array([a, b])
+    likelihood_ratio_ : array([a, b])
         The log-likelihood ratio of a pair at distance d is a − b d, with b ≥ 0.
     same_rate_ : float
         The assumed share of pairs that are the same.
@@ -92,7 +97,7 @@ class ProbabilityMixin(ABC):
             )
         if same_rate is None:
             same_rate = float(weights[similar].sum() / weights.sum())
-        self.calibration_, self.same_rate_ = calibration, same_rate
+        self.likelihood_ratio_, self.same_rate_ = calibration, same_rate
         return self
 
     def set_same_rate(self, same_rate: float) -> Self:
@@ -128,7 +133,7 @@ class ProbabilityMixin(ABC):
             depend on `same_rate_`.
         """
         check_calibrated(self)
-        intercept, slope = self.calibration_
+        intercept, slope = self.likelihood_ratio_
         return intercept - slope * self.pair_distance(pairs, X)
 
     def pair_probability(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
@@ -203,7 +208,7 @@ def check_same_rate(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_calibration(name: str, value: NDArray) -> None:
+def check_likelihood_ratio(name: str, value: NDArray) -> None:
     """Raise an error unless the value is an array of a finite number and one of at least 0."""
     if value.shape != (2,) or not np.isfinite(value).all() or value[1] < 0:
         raise ValueError(
@@ -214,7 +219,7 @@ def check_calibration(name: str, value: NDArray) -> None:
 def check_calibrated(estimator: Any) -> bool:
     """Return True if the estimator has calibrated probabilities, and raise an error otherwise."""
     check_is_fitted(estimator)
-    if not hasattr(estimator, "calibration_"):
+    if not hasattr(estimator, "likelihood_ratio_"):
         raise AttributeError(
             f"{type(estimator).__name__} has no probabilities: call calibrate_probability with "
             "held-out pairs"
