@@ -224,7 +224,7 @@ def _changes(case: Case, before: dict[str, Any], refused: bool) -> list[str]:
         return found
     may_change = set()
     if not refused and case.target.endswith(("set_threshold", "calibrate_threshold")):
-        may_change = {"threshold_"}
+        may_change = {"threshold_", "calibration_"}
     state = dict(vars(estimator))
     for name in sorted((state.keys() | before["vars"].keys()) - may_change):
         old, new = before["vars"].get(name, before), state.get(name, before)

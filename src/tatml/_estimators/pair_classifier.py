@@ -14,9 +14,9 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
+from .._verification.calibration import check_both_count
 from .given_labels import pair_labels
-from .metric import PairJudge
-from .thresholds import check_both_count
+from .pair_judge import PairJudge
 
 __all__ = ["CLASSES", "PairClassifierMixin", "make_labelled_pairs", "select_weighted_samples"]
 
