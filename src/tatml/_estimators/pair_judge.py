@@ -21,7 +21,7 @@ from .._verification.targets import (
     check_target,
 )
 from .given_labels import pair_labels
-from .pair_units import count_pairs, pair_units
+from .pair_units import count_rows, pair_units
 
 __all__ = ["PairJudge"]
 
@@ -152,8 +152,8 @@ class PairJudge(ABC):
         units, similar = None, None
         if target.promise is not None or groups is not None:
             units = pair_units(self, pairs, X, groups)
-        if target.promise is not None and count_pairs(pairs) > 0:
-            similar = pair_labels(y, count_pairs(pairs))
+        if target.promise is not None and count_rows(pairs) > 0:
+            similar = pair_labels(y, count_rows(pairs))
             check_within_reach(similar, target.promise, units)
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances)) if similar is None else similar

@@ -20,7 +20,7 @@ from .inputs import read_pairs
 
 __all__ = [
     "check_one_per_pair",
-    "count_pairs",
+    "count_rows",
     "number_subgroups",
     "number_units",
     "pair_units",
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 
-def count_pairs(pairs: Any) -> int:
-    """Return the number of given pairs, of any form; 0 if they are no array."""
+def count_rows(pairs: Any) -> int:
+    """Return the number of given pairs, or of other rows, of any form; 0 if they are no array."""
     try:
         return _num_samples(pairs)
-    except TypeError:
+    except Exception:  # any object may be given
         return 0
 
 
@@ -45,11 +45,13 @@ def pair_units(
     groups for pairs given as arrays: it is unknown which samples they share.
     """
     array = read_pairs(pairs)
+    if array.ndim == 0:
+        return None  # no pairs: `pair_distance` has the better message
     is_index = array.ndim == 2 and (X is not None or estimator.preprocessor is not None)
     if not is_index:
         return number_units(None, groups, len(array))
     samples = estimator.preprocessor if X is None else X
-    n_samples = None if callable(samples) else _num_samples(samples)
+    n_samples = None if callable(samples) else count_rows(samples)
     return number_units(array, groups, len(array), n_samples)
 
 
@@ -88,7 +90,7 @@ def _check_one_group_each(index: NDArray, units: NDArray[np.intp]) -> None:
 
 def check_one_per_pair(name: str, values: Any, n_pairs: int) -> Any:
     """Return values of which there is one for each pair."""
-    count = count_pairs(values)
+    count = count_rows(values)
     if count != n_pairs:
         raise ValueError(f"{name}: expected one value for each of {n_pairs} pairs, got {count}")
     return values

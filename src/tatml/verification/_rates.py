@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
-from .._estimators.pair_units import count_pairs, number_subgroups, pair_units
+from .._estimators.pair_units import count_rows, number_subgroups, pair_units
 from .._messages import shown
 from .._validation import check_between
 from .._verification.dependence import Units
@@ -82,9 +82,9 @@ def error_rates(
     check_has(estimator, "predict_pairs", "threshold_")
     level = check_between("confidence_level", confidence_level)
     units = pair_units(estimator, pairs, X, groups)
-    if count_pairs(pairs) > 0:
-        pair_labels(y, count_pairs(pairs))
-    subgroups = None if by is None else number_subgroups(by, count_pairs(pairs))
+    if count_rows(pairs) > 0:
+        pair_labels(y, count_rows(pairs))
+    subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
     same = estimator.predict_pairs(pairs, X) > 0
     similar = pair_labels(y, len(same))
     wrong = same != similar

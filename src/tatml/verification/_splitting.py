@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from sklearn.utils import _safe_indexing
 
-from .._estimators.pair_units import check_one_per_pair, count_pairs, read_split_units
+from .._estimators.pair_units import check_one_per_pair, count_rows, read_split_units
 from .._messages import shown
 from .._validation import check_count, check_flag, check_random
 from .._verification.dependence import link_units
@@ -279,7 +279,7 @@ def train_test_split_pairs(
     splitter = PairShuffleSplit(1, test_size=test_size, random_state=random_state)
     for number, array in enumerate(arrays):
         name = "y" if number == 0 else f"arrays[{number}]"
-        check_one_per_pair(name, array, count_pairs(pairs))
+        check_one_per_pair(name, array, count_rows(pairs))
     labels = arrays[0] if arrays else None
     ((train, test),) = splitter.split(pairs, labels, groups)
     return [_safe_indexing(part, rows) for part in (pairs, *arrays) for rows in (train, test)]
