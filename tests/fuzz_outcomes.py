@@ -225,7 +225,7 @@ def _changes(case: Case, before: dict[str, Any], refused: bool) -> list[str]:
         return found
     may_change = set()
     if not refused and case.target.endswith(("set_threshold", "calibrate_threshold")):
-        may_change = {"threshold_"}
+        may_change = {"threshold_", "calibration_"}
     if not refused and case.target.endswith(("set_same_rate", "calibrate_probability")):
         may_change = {"likelihood_ratio_", "same_rate_"}
     state = dict(vars(estimator))

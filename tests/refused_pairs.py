@@ -331,13 +331,152 @@ CALIBRATED = {
     + of("same_rate", PROBABILITY, Value, "expected a finite number, got ", nan, inf)
     + of("same_rate", PROBABILITY, Type, "expected a number, got ", "half", [0.5], 1j, True)
     + of("same_rate", "*.set_same_rate", Type, "expected a number, got None", None),
+    "promised rates": of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected a number between 0 and 1, got ",
+        0,
+        1.0,
+        strategy="false_match_rate",
+    )
+    + of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 299 independent dissimilar pairs to promise a false match rate of 0.01 "
+        "with confidence 0.95, got 1[0-9]; confidence=None sets the plain quantile",
+        0.01,
+        strategy="false_match_rate",
+    )
+    + of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 459 independent similar pairs to promise a false non-match rate of 0.01 "
+        "with confidence 0.99, got",
+        0.01,
+        strategy="false_non_match_rate",
+        confidence=0.99,
+    )
+    + of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 14 independent .*got 1[0-9] pairs of which [0-9]+ share no sample or "
+        "group: it takes at least 28 samples or groups",
+        0.2,
+        strategy="false_match_rate",
+        guarantee="proved",
+        pairs=INDEX,
+        X=X,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Value,
+        "expected a number between 0 and 1, got",
+        0,
+        1,
+        95,
+        strategy="false_match_rate",
+        max_rate=0.5,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Type,
+        "expected a number, got",
+        "high",
+        True,
+        strategy="false_match_rate",
+        max_rate=0.5,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Value,
+        "expected 'auto' or None with strategy='accuracy', got 0.9; only 'false_match_rate' and",
+        0.9,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Value,
+        "expected None with sample_weight, got 0.9",
+        0.9,
+        sample_weight=np.ones(K),
+        strategy="false_match_rate",
+        max_rate=0.5,
+    )
+    + together(
+        THRESHOLD,
+        Value,
+        "confidence: expected None with sample_weight, got 0.95",
+        {
+            "sample_weight": np.ones(K),
+            "strategy": "false_non_match_rate",
+            "max_rate": 0.5,
+        },
+    )
+    + of(
+        "guarantee", THRESHOLD, Value, "expected one of 'approximate', 'proved', got 'sure'", "sure"
+    )
+    + of(
+        "groups",
+        THRESHOLD,
+        Value,
+        r"expected shape \(20, 2\), one group for each member of a pair, got shape \(",
+        NUMBERS,
+        np.zeros((K, 3)),
+        np.zeros((K, 2, 1)),
+    )
+    + of(
+        "groups",
+        THRESHOLD,
+        Value,
+        r"expected shape \(12,\), one group for each sample, or shape \(20, 2\), one group for "
+        r"each member of a pair, got shape \(",
+        NUMBERS[:-1],
+        np.zeros(K),
+        np.zeros((N, 2)),
+        pairs=INDEX,
+        X=X,
+    )
+    + of(
+        "groups",
+        THRESHOLD,
+        Value,
+        "expected a label for each member, got .*nan.* for member 9",
+        with_entry(np.zeros((K, 2)), (4, 1), nan),
+    )
+    + together(
+        THRESHOLD,
+        Value,
+        r"y: expected similar \(\+1\) and dissimilar",
+        {"y": np.ones(K), "strategy": "false_match_rate", "max_rate": 0.5},
+    )
+    + together(
+        THRESHOLD,
+        Value,
+        "pairs: expected no sample or group in more than 50% of the dissimilar pairs to promise a "
+        "rate, got one in 100%",
+        {"groups": np.zeros((K, 2)), "strategy": "false_match_rate", "max_rate": 0.5},
+    ),
     "calibration_params": of("calibration_params", BY_PAIRS, Type, "expected a dict, got", 3, "ab")
     + of("calibration_params", BY_PAIRS, Value, "expected some of beta, .*got", {"luck": 1}, {1: 2})
     + of(
         "calibration_params", BY_PAIRS, Value, "beta: expected .*more than a float", {"beta": HUGE}
     )
     + of("calibration_params", BY_PAIRS, Value, "strategy: expected one of", {"strategy": "luck"})
-    + of("calibration_params", BY_PAIRS, Type, "min_rate: expected", {"strategy": "max_tpr"}),
+    + of("calibration_params", BY_PAIRS, Type, "min_rate: expected", {"strategy": "max_tpr"})
+    + of(
+        "calibration_params",
+        BY_PAIRS,
+        Value,
+        "expected confidence=None, as training pairs cannot promise a rate, got 0.9",
+        {"strategy": "false_match_rate", "max_rate": 0.5, "confidence": 0.9},
+    ),
 }
 
 TABLE = PAIRED | LABELLED | CALIBRATED

@@ -30,7 +30,8 @@ from sklearn.linear_model import LogisticRegression
 from tatml import ITML, TATML, Compute, Dykstra, Euclidean, Maz, Newton, PairThreshold, TATMLPairs
 from tatml import learn_metric as learn
 from tatml._estimators.inputs import check_has, unchanged_on_error
-from tatml.inspection import error_rates, threshold_interval
+from tatml.inspection import threshold_interval
+from tatml.verification import error_rates
 
 TABLE = refused_parameters.TABLE | refused_samples.TABLE | refused_pairs.TABLE
 # Messages that do not say "expected …, got …": of scikit-learn, or about a function of the user.
@@ -145,7 +146,7 @@ def test_a_target_is_checked_before_distances_are_computed(name, monkeypatch):
         raise AssertionError("distances were computed")
 
     monkeypatch.setattr(ESTIMATORS[name], "pair_distance", pair_distance)
-    for refusal in TABLE["calibrate_threshold"]:
+    for refusal in TABLE["calibrate_threshold"] + TABLE["promised rates"]:
         case = changed_call(f"{name}.calibrate_threshold", refusal.given)
         refused(case.call, refusal.words, refusal.error)
 

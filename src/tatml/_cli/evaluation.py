@@ -16,9 +16,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from .._data.sampling import draw_random_pairs
-from .._estimators.thresholds import equal_error_rate
+from .._verification.calibration import equal_error_rate
 from .._warnings import warn_user
-from ..inspection import error_rates
+from ..verification import error_rates
 from .files import InputData, InputSamples
 
 __all__ = [
@@ -174,7 +174,7 @@ def measure_pairs(
 ) -> dict[str, Any]:
     """Evaluate the distances and the threshold on pairs with labels ±1."""
     scores = estimator.pair_score(pairs, X)
-    rates = error_rates(estimator, pairs, labels, X, random_state=seed)
+    rates = error_rates(estimator, pairs, labels, X)
     facts: dict[str, Any] = {
         "n_pairs": len(labels),
         "n_similar": int(np.sum(labels > 0)),

@@ -20,6 +20,7 @@ from .._optim.result import Result, Status
 from .._optim.solvers import as_solver
 from .._validation import (
     as_list,
+    check_between,
     check_bounds,
     check_choice,
     check_count,
@@ -36,9 +37,10 @@ from .._validation import (
     check_share,
     check_words,
 )
+from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from .metric import check_components
 from .priors import PRIORS
-from .probabilities import check_likelihood_ratio, check_same_rate
+from .probabilities import check_likelihood_ratio
 from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
@@ -298,12 +300,31 @@ def _check_result(name: str, value: Any) -> None:
         raise ValueError(f"{name}.history: expected arrays of one length, got {sorted(lengths)}")
 
 
+def _check_calibration(name: str, value: Any) -> None:
+    if type(value) is not Calibration or set(vars(value)) != {
+        part.name for part in fields(Calibration)
+    }:
+        raise TypeError(f"{name}: expected a Calibration, got {shown(value)}")
+    check_choice(f"{name}.strategy", value.strategy, CALIBRATION_STRATEGIES)
+    check_choice(f"{name}.method", value.method, CALIBRATION_METHODS)
+    check_count(f"{name}.n_pairs", value.n_pairs)
+    for part, check in (
+        ("max_rate", check_share),
+        ("confidence", check_share),
+        ("n_errors", partial(check_count, least=0)),
+        ("n_effective", check_not_negative),
+    ):
+        if getattr(value, part) is not None:
+            check(f"{name}.{part}", getattr(value, part))
+
+
 ATTRIBUTES: dict[str, StateCheck] = {
     "C_": check_positive,
     "b0_": check_finite,
     "best_params_": _check_dict,
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
+    "calibration_": _check_calibration,
     "bounds_": _ignore_name(check_bounds),
     "classes_": _check_classes,
     "components_": _check_matrices,
@@ -316,7 +337,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
     "prior_": _check_matrices,
     "result_": _check_result,
-    "same_rate_": check_same_rate,
+    "same_rate_": check_between,
     "search_scores_": _check_search_scores,
     "similar_": partial(_check_pair_array, kinds="b"),
     "threshold_": check_not_negative,

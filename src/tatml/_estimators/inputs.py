@@ -33,16 +33,23 @@ __all__ = [
     "given_distances",
     "index_pairs",
     "pair_samples",
+    "read_pairs",
     "samples_of",
     "shared_samples",
     "unchanged_on_error",
 ]
 
 
+# What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
+CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
+
+
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore the estimator if the block raises, so that a failed fit changes nothing."""
+    """Forget earlier calibrations for a fit; if it raises, restore the estimator as it was."""
     before = dict(vars(estimator))
+    for name in CALIBRATED:
+        vars(estimator).pop(name, None)
     try:
         yield
     except BaseException:
@@ -57,8 +64,8 @@ def samples_of(
     """Return samples as Blocks, from a table, matrices, Blocks or indicators.
 
     With `reset` the estimator stores the shape of the samples (n_features_in_, feature_names_in_,
-    block_shapes_) and forgets calibrated probabilities; without it X must have the stored shape.
-    With the labels `y` of a fit, pairs that belong to `TATMLPairs` are refused.
+    block_shapes_); without it X must have the stored shape. With the labels `y` of a fit, pairs
+    that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
     if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
@@ -152,7 +159,7 @@ def pair_samples(
     estimator: BaseEstimator, pairs: Any, *, reset: bool
 ) -> tuple[Blocks, NDArray[np.intp]]:
     """Return the samples of given pairs, and the pairs as indices (n_pairs, 2) into them."""
-    array = _pair_array(pairs)
+    array = read_pairs(pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = _number_indicators(array)
@@ -178,7 +185,7 @@ def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.i
     """Return the sample numbers of index pairs, (n_pairs, 2); None for pairs given as arrays."""
     if X is not None:
         return index_pairs(pairs, _num_samples(X))
-    array = _pair_array(pairs)
+    array = read_pairs(pairs)
     if estimator.preprocessor is None or array.ndim != 2:
         return None
     return _number_indicators(array)[1].reshape(-1, 2)
@@ -198,13 +205,6 @@ def _number_indicators(indicators: NDArray) -> tuple[NDArray, NDArray]:
 def forget_samples(estimator: BaseEstimator) -> None:
     """Delete the attributes that describe the samples of an earlier fit."""
     for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
-        vars(estimator).pop(name, None)
-    _forget_probabilities(estimator)
-
-
-def _forget_probabilities(estimator: BaseEstimator) -> None:
-    """Delete the probabilities that were calibrated for the metric of an earlier fit."""
-    for name in ("likelihood_ratio_", "same_rate_"):
         vars(estimator).pop(name, None)
 
 
@@ -237,7 +237,6 @@ def _with_checked_shapes(
         if hint:
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
-        _forget_probabilities(estimator)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)
@@ -308,7 +307,8 @@ def _n_dims(X: Any) -> int:
         return 2
 
 
-def _pair_array(pairs: Any) -> NDArray:
+def read_pairs(pairs: Any) -> NDArray:
+    """Convert pairs of any form to a NumPy array; sparse arrays and Blocks are refused."""
     if scipy.sparse.issparse(pairs) or isinstance(pairs, Blocks):
         kind = "Blocks" if isinstance(pairs, Blocks) else f"sparse {type(pairs).__name__}"
         raise TypeError(

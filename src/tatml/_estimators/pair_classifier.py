@@ -16,10 +16,10 @@ from sklearn.utils.metaestimators import available_if
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
+from .._verification.calibration import check_both_count
 from .given_labels import pair_labels
-from .metric import PairJudge
+from .pair_judge import PairJudge
 from .probabilities import check_calibrated
-from .thresholds import check_both_count
 
 __all__ = ["CLASSES", "PairClassifierMixin", "make_labelled_pairs", "select_weighted_samples"]
 

@@ -20,15 +20,15 @@ from .._array import Doubles
 from .._data.blocks import Blocks
 from .._data.pairs import as_sample_weight
 from .._messages import shown
-from .._validation import check_finite
+from .._validation import check_between
+from .._verification.calibration import check_both_count
 from .._warnings import warn_user
 from .given_labels import pair_labels
-from .thresholds import check_both_count
 
 __all__ = [
     "ProbabilityMixin",
     "check_likelihood_ratio",
-    "check_same_rate",
+    "check_calibrated",
     "fit_log_likelihood_ratio",
 ]
 
@@ -82,7 +82,7 @@ class ProbabilityMixin(ABC):
         """
         check_is_fitted(self)
         if same_rate is not None:
-            same_rate = check_same_rate("same_rate", same_rate)  # before the distances
+            same_rate = check_between("same_rate", same_rate)  # before the distances
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances))
         weights = np.ones(len(distances))
@@ -113,7 +113,7 @@ class ProbabilityMixin(ABC):
         self
         """
         check_calibrated(self)
-        self.same_rate_ = check_same_rate("same_rate", same_rate)
+        self.same_rate_ = check_between("same_rate", same_rate)
         return self
 
     def pair_log_likelihood_ratio(
@@ -199,13 +199,6 @@ def fit_log_likelihood_ratio(
             f"{unit:g}"
         )
     return np.array([intercept, slope])
-
-
-def check_same_rate(name: str, value: Any) -> float:
-    """Return the value as a float between 0 and 1, both excluded."""
-    if not 0 < check_finite(name, value) < 1:
-        raise ValueError(f"{name}: expected a number between 0 and 1, got {shown(value)}")
-    return float(value)
 
 
 def check_likelihood_ratio(name: str, value: NDArray) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
 from .._optim.solvers import SolverLike
+from .._verification.targets import check_target
 from .inputs import pair_samples, unchanged_on_error
 from .label_mixins import Prior
 from .logdet_learner import LogDetLearner, within_pairs
@@ -22,7 +23,7 @@ from .pair_classifier import (
 
 __all__ = ["TATMLPairs"]
 
-CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "sample_weight"}
+CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
 
 class _NotForPairs:
@@ -170,7 +171,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             Weights of the pairs.
         calibration_params : dict, optional
             If given, `calibrate_threshold` is called with these parameters on the training pairs,
-            and replaces the learnt threshold. Calling it on held-out pairs is better.
+            and replaces the learnt threshold. Rates hold on the training pairs only
+            (``confidence=None``): calling it on held-out pairs is better.
 
         Returns
         -------
@@ -187,7 +189,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             self._check_words()
             result = self._learn(blocks, chosen, within_pairs(blocks, chosen), threshold, counted)
             if calibration_params is not None:
-                options = {"sample_weight": sample_weight} | calibration_params
+                options = {"sample_weight": sample_weight, "confidence": None} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)
         warn_unless_converged(result)
         return self
@@ -205,9 +207,14 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
                 f"got {shown(calibration_params)}"
             )
         try:
-            self._validate_calibration_params(**calibration_params)
+            check_target(**{"confidence": None} | calibration_params)
         except (TypeError, ValueError) as error:
             raise type(error)(f"calibration_params: {error}") from error
+        if calibration_params.get("confidence") is not None:
+            raise ValueError(
+                "calibration_params: expected confidence=None, as training pairs cannot promise a "
+                f"rate, got {shown(calibration_params['confidence'])}"
+            )
         return calibration_params
 
     _samples_name = "pairs"

@@ -12,9 +12,9 @@ from scipy.stats import beta
 
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has, given_distances
-from .._estimators.probabilities import check_calibrated, check_same_rate
+from .._estimators.probabilities import check_calibrated
 from .._messages import shown
-from .._validation import check_count, check_margin
+from .._validation import check_between, check_count, check_margin
 from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis
 
 if TYPE_CHECKING:
@@ -236,10 +236,10 @@ class ReliabilityDisplay:
             )
         similar = pair_labels(y, len(values))
         n_bins = check_count("n_bins", n_bins, least=2)
-        level = check_same_rate("confidence_level", confidence_level)
+        level = check_between("confidence_level", confidence_level)
         if same_rate is None:
             same_rate = float(np.mean(similar))
-        rate = check_same_rate("same_rate", same_rate)
+        rate = check_between("same_rate", same_rate)
         return cls(values, similar, rate, n_bins, level).plot(**options)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
