@@ -1,15 +1,16 @@
-"""Displays for verification: reliability diagrams."""
+"""Displays for verification: reliability diagrams, DET curves and error rates."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
 
 from tatml import PairThreshold
-from tatml.plotting import ReliabilityDisplay
+from tatml.plotting import DetDisplay, ErrorRateDisplay, ReliabilityDisplay
+from tatml.verification import report
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -134,3 +135,95 @@ def test_other_estimators_are_refused():
     fitted = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(AttributeError, match="pair_probability, got LogisticRegression"):
         ReliabilityDisplay.from_estimator(fitted, [0.1], [1])
+
+
+# DET curves and error rates
+
+
+def a_report(n_similar=300, n_dissimilar=3000):
+    """The report of a threshold on other pairs, with calibrated probabilities."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, -1], [2 * n_similar, 2 * n_dissimilar])
+    distances = np.abs(rng.normal(np.where(y > 0, 1.0, 3.0), 0.7))
+    judge = PairThreshold("precomputed").fit(distances[::2], y[::2])
+    judge.calibrate_probability(distances[::2], y[::2])
+    return report(judge, distances[1::2], y[1::2]), judge, distances[1::2], y[1::2]
+
+
+def test_a_det_curve_has_the_rates_of_its_thresholds():
+    found, _, distances, y = a_report()
+    display = DetDisplay.from_report(found, n_points=24)
+    line = next(line for line in display.ax_.lines if len(line.get_xdata()) > 10)
+    fmr, fnmr = norm.cdf(line.get_xdata()), norm.cdf(line.get_ydata())
+    assert np.all(np.diff(fmr) >= 0)
+    assert np.all(np.diff(fnmr) <= 0)
+    points = [(np.mean(distances[y < 0] < t), np.mean(distances[y > 0] >= t)) for t in distances]
+    for point in zip(fmr, fnmr, strict=True):
+        assert np.min(np.abs(np.subtract(points, point)).max(axis=1)) < 1e-3
+    assert_nothing_is_cut_off(display.figure_)
+
+
+def test_a_det_curve_marks_thresholds_with_both_limits():
+    found, *_ = a_report()
+    display = DetDisplay.from_report(found)
+    marked = [bars.get_label() for bars in display.ax_.containers]
+    assert marked == [f"{point.name}: {point.threshold:.4g}" for point in display.marked]
+    assert [point.name for point in display.marked][:3] == [
+        *("estimator", "probability", "equal error rate")
+    ]
+    for point, bars in zip(display.marked, display.ax_.containers, strict=True):
+        horizontal, vertical = (segment.get_segments()[0] for segment in bars.lines[2])
+        rate = point.false_match
+        ends = np.clip([rate.low, rate.high], 0.5 / 3000, 1)
+        assert_allclose(norm.cdf(horizontal[:, 0]), ends, rtol=1e-9)
+        rate = point.false_non_match
+        assert_allclose(norm.cdf(vertical[:, 1]), [rate.low, rate.high], rtol=1e-9)
+
+
+def test_bands_of_a_det_curve_contain_it():
+    found, *_ = a_report()
+    display = DetDisplay.from_report(found)
+    line = next(line for line in display.ax_.lines if len(line.get_xdata()) > 10)
+    (band,) = (part for part in display.ax_.collections if part.get_label() == "95% limits")
+    path = band.get_paths()[0]
+    inside = path.contains_points(line.get_xydata()[1:-1], radius=1e-6)
+    assert np.mean(inside) > 0.9
+
+
+def test_error_rates_are_drawn_by_threshold():
+    found, judge, distances, y = a_report()
+    display = ErrorRateDisplay.from_estimator(judge, distances, y, name="Pairs", n_points=30)
+    assert display.report == found
+    densities, rates = display.axes_
+    lines = {line.get_label(): line for line in rates.lines}
+    for label, kind in (("false match rate", y < 0), ("false non-match rate", y > 0)):
+        for threshold, rate in lines[label].get_xydata():
+            same = distances[kind] < threshold
+            expected = np.mean(same if label == "false match rate" else ~same)
+            assert rate == pytest.approx(expected)
+    for point in display.marked:
+        line = lines[f"{point.name}: {point.threshold:.4g}"]
+        assert_array_equal(line.get_xdata(), point.threshold)
+    areas = [sum(p.get_width() * p.get_height() for p in bars) for bars in densities.containers]
+    assert_allclose(areas, 1)
+    assert (densities.get_title(), rates.get_yscale()) == ("Pairs", "log")
+    assert_nothing_is_cut_off(display.figure_)
+
+
+def test_displays_of_a_report_draw_on_given_axes():
+    found, *_ = a_report(40, 60)
+    axes = plt.subplots(1, 3)[1]
+    assert DetDisplay.from_report(found, ax=axes[0]).ax_ is axes[0]
+    assert list(ErrorRateDisplay.from_report(found, axes=axes[1:]).axes_) == list(axes[1:])
+    with pytest.raises(ValueError, match=r"n_points: expected .*got 3"):
+        DetDisplay.from_report(found, n_points=3)
+
+
+def test_separated_pairs_are_drawn():
+    """No error at any threshold between: there is no curve, but there are limits."""
+    distances, y = np.r_[np.linspace(0, 1, 50), np.linspace(2, 3, 50)], np.repeat([1, -1], 50)
+    judge = PairThreshold("precomputed").fit(distances, y)
+    display = DetDisplay.from_estimator(judge, distances, y)
+    assert len(display.ax_.lines[0].get_xdata()) == 0
+    assert_nothing_is_cut_off(display.figure_)
+    assert_nothing_is_cut_off(ErrorRateDisplay.from_estimator(judge, distances, y).figure_)

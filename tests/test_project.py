@@ -37,11 +37,13 @@ PUBLIC = {
     "tatml.io": "Model export load_model save_model",
     "tatml.losses": "BurgLoss PairLoss SquaredHinge",
     "tatml.plotting": """
-        BlockShareDisplay ConvergenceDisplay MetricDisplay PairDistanceDisplay ReliabilityDisplay
+        BlockShareDisplay ConvergenceDisplay DetDisplay ErrorRateDisplay MetricDisplay
+        PairDistanceDisplay ReliabilityDisplay
     """,
     "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
     "tatml.verification": """
-        Calibration ErrorRate PairKFold PairShuffleSplit error_rates train_test_split_pairs
+        Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
+        train_test_split_pairs
     """,
 }
 PUBLIC_OBJECTS = [

@@ -20,6 +20,7 @@ __all__ = [
     "calibrate",
     "check_both_count",
     "check_within_reach",
+    "cut_between",
     "equal_error_rate",
     "find_best_threshold",
 ]
@@ -196,7 +197,7 @@ def find_best_threshold(
     best = np.flatnonzero(quality == quality.max())
     # Ties: a limit on missed pairs takes the largest of the best thresholds, others the smallest.
     last = target.strategy in ("max_tnr", "false_non_match_rate")
-    return _between(-scores, int(best[-1] if last else best[0]))
+    return cut_between(-scores, int(best[-1] if last else best[0]))
 
 
 def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:
@@ -220,7 +221,7 @@ def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:
 _ROUNDING = 1e-12  # rates that miss their limit by less are taken to reach it
 
 
-def _between(distances: Doubles, last: int) -> float:
+def cut_between(distances: Doubles, last: int) -> float:
     """Return a threshold above the sorted distances up to number `last`, and below the next."""
     if last == len(distances) - 1:
         return nextafter(float(distances[-1]), np.inf)

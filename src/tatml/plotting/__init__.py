@@ -7,10 +7,13 @@ metric.pair_score(pairs, X))`` for estimators fitted to labels.
 
 from ._metrics import BlockShareDisplay, ConvergenceDisplay, MetricDisplay
 from ._pairs import PairDistanceDisplay, ReliabilityDisplay
+from ._verification import DetDisplay, ErrorRateDisplay
 
 __all__ = [
     "BlockShareDisplay",
     "ConvergenceDisplay",
+    "DetDisplay",
+    "ErrorRateDisplay",
     "MetricDisplay",
     "PairDistanceDisplay",
     "ReliabilityDisplay",
