@@ -62,6 +62,7 @@ def make_embeddings(world: str, n_dims: int, seed: int) -> tuple[np.ndarray, np.
         noise = noise * within @ np.linalg.qr(rng.normal(size=(n_dims, n_dims)))[0]
     if world == "heavy":
         noise /= np.sqrt(rng.chisquare(5, size=(len(y), 1)) / 5)
+    noise *= (n_dims / 128) ** 0.25  # more dimensions tell more: keep the task as hard
     size = NOISE[world] * np.exp(0.3 * rng.normal(size=N_IDENTITIES))
     X = means[y] + size[y, None] * noise
     return X / np.linalg.norm(X, axis=1, keepdims=True), y

@@ -12,7 +12,7 @@ from .._verification.rates import FEW_ERRORS, ErrorRate
 if TYPE_CHECKING:
     from ._report import Report
 
-__all__ = ["format_html", "format_text", "point_rows"]
+__all__ = ["format_details", "format_html", "format_text", "point_rows"]
 
 FEW_MARK = "*"
 FEW_NOTE = f"{FEW_MARK} fewer than {FEW_ERRORS} errors: the rate is rough, use its limits"
@@ -42,7 +42,12 @@ def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
 
 def format_text(report: Report) -> str:
     """Return the report as lines of text."""
-    parts = [_title(report), *_summary(report), "", *_text_table(*_point_cells(report))]
+    return "\n".join([_title(report), _summary(report)[0], format_details(report)])
+
+
+def format_details(report: Report) -> str:
+    """Return the costs, the scores of the probabilities and the tables as lines of text."""
+    parts = [*_summary(report)[1:], "", *_text_table(*_point_cells(report))]
     if report.by:
         parts += ["", *_text_table(*_subgroup_cells(report))]
     return "\n".join([*parts, *_notes(report)])
