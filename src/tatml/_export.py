@@ -66,7 +66,7 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     >>> bool(np.isclose(distance, metric.pair_distance([[0, 100]], X)[0], rtol=1e-12))
     True
     """
-    estimator = getattr(model, "estimator", model)  # of a Model
+    estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
     for name in ("components_", "block_shapes_", *SCALARS):
