@@ -17,6 +17,7 @@ from good_calls import (
     TARGETS,
     arguments_of,
     changed_call,
+    fitted,
     good_arguments,
     parameters_of,
     parts_of,
@@ -145,10 +146,15 @@ def test_a_target_is_checked_before_distances_are_computed(name, monkeypatch):
     def pair_distance(*_):
         raise AssertionError("distances were computed")
 
+    fitted(ESTIMATORS[name], "vectors")  # its probabilities need distances
     monkeypatch.setattr(ESTIMATORS[name], "pair_distance", pair_distance)
-    for refusal in TABLE["calibrate_threshold"] + TABLE["promised rates"]:
-        case = changed_call(f"{name}.calibrate_threshold", refusal.given)
-        refused(case.call, refusal.words, refusal.error)
+    for section in ("calibrate_threshold", "promised rates", "calibrate_probability"):
+        method = "probability" if section == "calibrate_probability" else "threshold"
+        target = f"{name}.calibrate_{method}"
+        rows = [refusal for refusal in TABLE[section] if target in refusal.targets]
+        assert rows
+        for refusal in rows:
+            refused(changed_call(target, refusal.given).call, refusal.words, refusal.error)
 
 
 def test_learn_metric_checks_all_arguments_before_it_solves(monkeypatch):

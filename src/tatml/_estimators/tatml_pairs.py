@@ -89,6 +89,10 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         the i-th of the sorted distinct indicators.
     similar_ : bool array of shape (n_pairs,)
         Which of these pairs are similar.
+    likelihood_ratio_ : array([a, b])
+        After `calibrate_probability`: a pair at distance d has the log-likelihood ratio a − b d.
+    same_rate_ : float
+        After `calibrate_probability`: the assumed share of pairs that are the same.
     components_, threshold_, b0_, result_, prior_, block_shapes_, n_iter_, n_features_in_
         See `TATML`.
 
