@@ -125,13 +125,14 @@ def fit_wccn(X, y, known, shrinkage):
     return {"within-class normalisation + cosine": cosine_distance(rows)}
 
 
-def fit_plda(X, y, known, n_dims):
+def fit_plda(X, y, known, setting):
     """Score by the two-covariance model: x = identity + noise, both Gaussian.
 
     The axes make the noise white and the covariance of the identities diagonal, ψ. Then the
     log-likelihood ratio is a sum over the axes. The leading axes are kept.
     """
-    mean, between, within = scatter(X[known], y[known])
+    shrinkage, n_dims = setting
+    mean, between, within = scatter(X[known], y[known], shrinkage)
     values, axes = scipy.linalg.eigh(between, within)
     psi = np.maximum(values[::-1][:n_dims], 0)
     rows = (X - mean) @ axes[:, ::-1][:, :n_dims]
@@ -173,7 +174,7 @@ def methods_of(n_dims: int) -> list:
         (fit_cosine, [None]),
         (fit_lda, [*product(shrinkages, sizes)]),
         (fit_wccn, shrinkages),
-        (fit_plda, sizes),
+        (fit_plda, [*product(shrinkages, sizes)]),
         (fit_tatml, [10.0, 100.0, 1000.0]),
         (fit_tatml_pairs, [(1000.0, "auto"), (10_000.0, "auto"), (100.0, "discriminant")]),
     ]
