@@ -36,7 +36,9 @@ def splits_of(splitter, *given, **options):
     try:
         return [*splitter.split(*given, **options)]
     except ValueError as error:
-        if not re.search("pairs of every kind on both sides|^n_splits: expected", str(error)):
+        if not re.search(
+            "pairs of every kind on both sides|^(n_splits|test_size): expected", str(error)
+        ):
             raise
         return []
 
