@@ -72,7 +72,7 @@ def read_split_units(pairs: Any, groups: Any) -> NDArray[np.intp]:
         )
     if index is not None and groups is not None:
         _check_one_group_each(index, units)
-    return units
+    return _number(units, "groups")  # without the groups that no pair has
 
 
 def _check_one_group_each(index: NDArray, units: NDArray[np.intp]) -> None:

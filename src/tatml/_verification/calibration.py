@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from .._array import Doubles
-from .dependence import Units, are_independent, find_disjoint_pairs, find_largest_share, judge_worth
+from .dependence import Sharing, Units, are_independent, find_disjoint_pairs, find_largest_share
 from .limits import most_errors, pairs_needed
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
 
@@ -27,6 +27,8 @@ __all__ = [
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
+# The design effect is judged from at least so many errors.
+LEAST_ERRORS = 20
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -90,13 +92,13 @@ def check_within_reach(
     n_effective = n_pairs = int(kind.sum())
     if units is not None and not are_independent(units[kind]):
         share = find_largest_share(units[kind])
-        if share > LARGEST_SHARE:
+        if promise.guarantee == "proved":
+            n_effective = len(_draw_disjoint(units[kind]))
+        elif share > LARGEST_SHARE:
             raise ValueError(
                 f"pairs: expected no sample or group in more than {LARGEST_SHARE:.0%} of the "
                 f"{promise.kind} pairs to promise a rate, got one in {share:.0%}"
             )
-        if promise.guarantee == "proved":
-            n_effective = len(_draw_disjoint(units[kind]))
     if n_effective < pairs_needed(promise.max_rate, promise.confidence):
         raise _out_of_reach(promise, n_pairs, n_effective)
 
@@ -125,17 +127,19 @@ def _keep(
 
 
 def _judge_values(values: Doubles, units: Units, promise: Promise) -> float:
-    """Return the effective number of pairs, at the threshold with the observed rate α.
+    """Return the effective number of pairs at the threshold with the observed rate α.
 
     It is judged at one threshold only: judging it anew for each candidate would be a multiple
-    test.
+    test. From few errors it cannot be judged at all, so a threshold with more errors is used.
     """
-    k = min(len(values) - 1, round(promise.max_rate * len(values)))
-    errors = values < np.partition(values, k)[k]
-    return judge_worth(errors, units, promise.confidence).n_effective
+    n_pairs = len(values)
+    k = min(max(LEAST_ERRORS, round(promise.max_rate * n_pairs)), n_pairs // 2)
+    rows = np.argpartition(values, k)[:k]
+    return Sharing(units).worth(rows, promise.confidence)
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:
+    """Return the numbers of pairs of disjoint units, drawn without a look at the distances."""
     return find_disjoint_pairs(units, np.random.RandomState(SEED))
 
 

@@ -107,10 +107,11 @@ class JudgedPairs:
         return fmr, fnmr
 
     def _measure_kind(self, kind: NDArray[np.bool_], threshold: float) -> ErrorRate:
-        wrong = (self.distances[kind] < threshold) != self.similar[kind]
-        return measure_rate(
-            wrong, None if self.units is None else self.units[kind], self.confidence
-        )
+        distances, same = self.distances[kind], self.distances[kind] < threshold
+        units = None if self.units is None else self.units[kind]
+        is_similar = bool(self.similar[kind][0])
+        excess = distances if is_similar else -distances  # the largest are the next errors
+        return measure_rate(same != is_similar, units, self.confidence, excess)
 
     def select(self, rows: NDArray[np.intp]) -> JudgedPairs:
         """Return some of the pairs."""

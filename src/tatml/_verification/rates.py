@@ -8,12 +8,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .dependence import Units, are_independent, find_disjoint_pairs, judge_worth
+from .._array import Doubles
+from .dependence import Sharing, Units, are_independent, find_disjoint_pairs
 from .limits import exact_limits
 
 __all__ = ["FEW_ERRORS", "ErrorRate", "measure_rate"]
 
 FEW_ERRORS = 30  # Doddington's rule: with fewer errors, a rate is known only roughly
+LEAST_ERRORS = 10  # the design effect is judged from at least so many errors
 SEED = 0
 
 
@@ -58,7 +60,10 @@ class ErrorRate:
 
 
 def measure_rate(
-    errors: NDArray[np.bool_], units: Units | None = None, confidence: float = 0.95
+    errors: NDArray[np.bool_],
+    units: Units | None = None,
+    confidence: float = 0.95,
+    excess: Doubles | None = None,
 ) -> ErrorRate:
     """Return the rate of errors of pairs, with two-sided limits.
 
@@ -70,6 +75,10 @@ def measure_rate(
         The numbers of the samples or groups of each pair; None if all pairs are independent.
     confidence : float
         Confidence level of the limits.
+    excess : array of shape (n_pairs,), optional
+        How far each pair is from being right, larger for errors than for other pairs: it tells
+        which pairs would be the next errors. Without it, a rate of 0 has a wide upper limit if
+        pairs share units.
 
     Examples
     --------
@@ -78,18 +87,33 @@ def measure_rate(
     0.0362...
     """
     n_pairs, n_errors = len(errors), int(errors.sum())
-    n_effective: float = n_pairs
-    method: Literal["exact", "dyadic"] = "exact"
-    if units is not None and not are_independent(units):
-        method = "dyadic"
-        n_effective = _worth_of(errors, units, confidence)
-    low, high = exact_limits(n_errors * n_effective / n_pairs, n_effective, confidence)
     value = n_errors / n_pairs
-    return ErrorRate(value, min(low, value), high, n_errors, n_pairs, float(n_effective), method)
+    if units is None or are_independent(units):
+        low, high = exact_limits(n_errors, n_pairs, confidence)
+        return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
+    low, high, n_effective = _dyadic_limits(errors, units, confidence, excess)
+    return ErrorRate(value, min(low, value), high, n_errors, n_pairs, n_effective, "dyadic")
 
 
-def _worth_of(errors: NDArray[np.bool_], units: Units, confidence: float) -> float:
+def _dyadic_limits(
+    errors: NDArray[np.bool_], units: Units, confidence: float, excess: Doubles | None
+) -> tuple[float, float, float]:
+    """Return both limits, and the effective number of pairs.
+
+    Few errors do not tell the design effect: then it is that of the pairs nearest to an error.
+    """
+    n_pairs, n_errors, each = len(errors), int(errors.sum()), (1 + confidence) / 2
+    if excess is None:
+        n_effective = _worth_of_errors(errors, units, each)
+    else:
+        count = min(max(LEAST_ERRORS, n_errors), max(1, n_pairs - LEAST_ERRORS))
+        n_effective = Sharing(units).worth(np.argsort(-excess, kind="stable")[:count], each)
+    low, high = exact_limits(n_errors * n_effective / n_pairs, n_effective, confidence)
+    return low, high, n_effective
+
+
+def _worth_of_errors(errors: NDArray[np.bool_], units: Units, confidence: float) -> float:
     """Return the effective number of pairs; without errors, that of pairs of disjoint units."""
     if errors.all() or not errors.any():
-        return len(find_disjoint_pairs(units, np.random.RandomState(SEED)))
-    return judge_worth(errors, units, (1 + confidence) / 2).n_effective
+        return float(len(find_disjoint_pairs(units, np.random.RandomState(SEED))))
+    return Sharing(units).worth(np.flatnonzero(errors), confidence)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
+from .._array import Doubles
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
 from .._messages import shown
 from .._validation import check_between
 from .._verification.dependence import Units
-from .._verification.rates import FEW_ERRORS, measure_rate
+from .._verification.rates import FEW_ERRORS, ErrorRate, measure_rate
 from .._warnings import warn_user
 
 __all__ = ["error_rates"]
@@ -79,44 +81,60 @@ def error_rates(
     >>> round(rate.low, 3), round(rate.high, 3)
     (0.303, 0.503)
     """
-    check_has(estimator, "predict_pairs", "threshold_")
+    check_has(estimator, "pair_distance", "threshold_")
     level = check_between("confidence_level", confidence_level)
     units = pair_units(estimator, pairs, X, groups)
     if count_rows(pairs) > 0:
         pair_labels(y, count_rows(pairs))
     subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
-    same = estimator.predict_pairs(pairs, X) > 0
-    similar = pair_labels(y, len(same))
-    wrong = same != similar
-    rates = _both_rates(wrong, similar, units, level)
-    rates["balanced_accuracy"] = _balanced(wrong, similar, units, level)
+    distances = estimator.pair_distance(pairs, X)
+    judged = _Judged(
+        pair_labels(y, len(distances)), distances, float(estimator.threshold_), units, level
+    )
+    rates = judged.rates()
+    rates["balanced_accuracy"] = _balance(judged)
     if subgroups is not None:
-        rates["by"] = {
-            name: _both_rates(
-                wrong[rows], similar[rows], None if units is None else units[rows], level
-            )
-            for name, rows in subgroups.items()
-        }
+        rates["by"] = {name: judged.take(rows).rates() for name, rows in subgroups.items()}
     _warn_of_few_errors(rates)
     return rates
 
 
-def _both_rates(
-    wrong: NDArray[np.bool_], similar: NDArray[np.bool_], units: Units | None, level: float
-) -> Bunch:
-    """Return the two rates; None for a kind that does not occur."""
-    found = {}
-    for name, kind in (("false_match", ~similar), ("false_non_match", similar)):
-        own = None if units is None else units[kind]
-        found[name] = measure_rate(wrong[kind], own, level) if kind.any() else None
-    return Bunch(**found)
+@dataclass(frozen=True)
+class _Judged:
+    """Pairs and their distances, at a threshold."""
+
+    similar: NDArray[np.bool_]
+    distances: Doubles
+    threshold: float
+    units: Units | None
+    level: float
+
+    def take(self, rows: NDArray[np.intp]) -> _Judged:
+        """Select some of the pairs."""
+        units = None if self.units is None else self.units[rows]
+        return replace(
+            self, similar=self.similar[rows], distances=self.distances[rows], units=units
+        )
+
+    def rates(self) -> Bunch:
+        """Return the two rates; None for a kind that does not occur."""
+        wrong = (self.distances < self.threshold) != self.similar
+        found: dict[str, ErrorRate | None] = {}
+        for name, kind, sign in (
+            ("false_match", ~self.similar, -1),
+            ("false_non_match", self.similar, 1),
+        ):
+            units = None if self.units is None else self.units[kind]
+            excess = sign * self.distances[kind]
+            found[name] = None
+            if kind.any():
+                found[name] = measure_rate(wrong[kind], units, self.level, excess)
+        return Bunch(**found)
 
 
-def _balanced(
-    wrong: NDArray[np.bool_], similar: NDArray[np.bool_], units: Units | None, level: float
-) -> Bunch:
+def _balance(judged: _Judged) -> Bunch:
     """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
-    rates = _both_rates(wrong, similar, units, (1 + level) / 2)
+    rates = replace(judged, level=(1 + judged.level) / 2).rates()
     low, value, high = (
         1 - (getattr(rates.false_match, part) + getattr(rates.false_non_match, part)) / 2
         for part in ("high", "value", "low")
