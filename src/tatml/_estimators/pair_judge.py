@@ -97,8 +97,7 @@ class PairJudge(ProbabilityMixin, ABC):
             As for `pair_distance`. They must not be those that the metric was learnt from.
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different; both must occur.
-        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate", \
-"false_non_match_rate"}
+        strategy : str, default="accuracy"
             What is maximised:
 
             - "accuracy": the accuracy;
