@@ -193,7 +193,9 @@ def method_arguments(
     rng: np.random.Generator, name: str, kind: str, from_pairs: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     X, (index, y) = samples(kind), index_pairs()
-    with_x = name in (*ON_PAIRS, "calibrate_threshold") and rng.random() < 0.5
+    with_x = (
+        name in (*ON_PAIRS, "calibrate_threshold", "calibrate_probability") and rng.random() < 0.5
+    )
     if kind == "blocks":
         with_x = with_x or not from_pairs
     pairs = {"pairs": index} if with_x or kind == "blocks" else {"pairs": X[index]}
@@ -202,13 +204,15 @@ def method_arguments(
     kinds |= {"sample_weight": WEIGHTS, "u": SAMPLES, "v": SAMPLES}
     if name == "transform":
         return {"X": X}, kinds
-    if name in (*ON_PAIRS, "predict", "decision_function"):
+    if name in (*ON_PAIRS, "predict", "predict_proba", "decision_function"):
         return pairs, kinds
-    if name in ("score", "calibrate_threshold"):
+    if name in ("score", "calibrate_threshold", "calibrate_probability"):
         weights = {"sample_weight": np.linspace(0, 2, len(y))} if rng.random() < 0.3 else {}
         return pairs | {"y": y} | weights, kinds
     if name == "set_threshold":
         return {"threshold": 1.0}, kinds
+    if name == "set_same_rate":
+        return {"same_rate": 0.1}, kinds
     if name == "get_metric":
         u, v = (X.arrays, X.arrays) if kind == "blocks" else (X, X)
         if kind == "blocks":

@@ -41,6 +41,7 @@ SKLEARN_MESSAGES = (
 OWN_WARNINGS = (
     r"X: block \d+ holds symmetric positive definite",
     r"cv: ",
+    r"pairs: expected similar pairs to be nearer than dissimilar pairs, got the opposite",
     r"X (has feature names, but|does not have valid feature names, but) \w+ was fitted with",
 )
 
@@ -224,7 +225,9 @@ def _changes(case: Case, before: dict[str, Any], refused: bool) -> list[str]:
         return found
     may_change = set()
     if not refused and case.target.endswith(("set_threshold", "calibrate_threshold")):
-        may_change = {"threshold_"}
+        may_change = {"threshold_", "calibration_"}
+    if not refused and case.target.endswith(("set_same_rate", "calibrate_probability")):
+        may_change = {"likelihood_ratio_", "same_rate_"}
     state = dict(vars(estimator))
     for name in sorted((state.keys() | before["vars"].keys()) - may_change):
         old, new = before["vars"].get(name, before), state.get(name, before)
@@ -246,6 +249,8 @@ def _wrong_value(case: Case, value: Any, judge: Judge | None) -> list[str]:
         return _wrong_fit(case, value)
     if method in ("set_threshold", "calibrate_threshold"):
         return _wrong_threshold(value)
+    if method in ("set_same_rate", "calibrate_probability"):
+        return _wrong_calibration(value)
     if method == "get_metric":
         return []
     parts = [np.asarray(part) for part in (value if isinstance(value, list) else [value])]
@@ -255,6 +260,8 @@ def _wrong_value(case: Case, value: Any, judge: Judge | None) -> list[str]:
         return ["returned a negative distance"]
     if method in ("predict", "predict_pairs") and not set(np.unique(parts[0])) <= {-1, 1}:
         return ["predicted something else than -1 and 1"]
+    if method in ("pair_probability", "predict_proba") and not np.all(abs(parts[0] - 0.5) <= 0.5):
+        return ["returned a probability that is not from 0 to 1"]
     return []
 
 
@@ -286,6 +293,13 @@ def _wrong_threshold(estimator: Any) -> list[str]:
     return []
 
 
+def _wrong_calibration(estimator: Any) -> list[str]:
+    a, b = estimator.likelihood_ratio_
+    rate = estimator.same_rate_
+    good = np.isfinite(a) and np.isfinite(b) and b >= 0 and 0 < rate < 1
+    return [] if good else [f"calibrated to {a} - {b} d at the rate {rate}"]
+
+
 def _wrong_fit(case: Case, estimator: Any) -> list[str]:
     """All attributes set, all numbers finite, and the samples of the fit can be embedded."""
     if estimator is not case.estimator:
@@ -300,6 +314,8 @@ def _wrong_fit(case: Case, estimator: Any) -> list[str]:
     if missing:
         return [f"fit did not set {', '.join(missing)}"]
     complaints = [] if without_labels else _wrong_threshold(estimator)
+    if hasattr(estimator, "likelihood_ratio_"):
+        complaints.append("a fit has kept the probabilities of an earlier one")
     if hasattr(estimator, "result_"):
         complaints += wrong_result(estimator.result_)
     if hasattr(estimator, "components_"):

@@ -133,14 +133,16 @@ PAIR_ESTIMATORS = {
 
 @cache
 def fitted(make: type, kind: str) -> Any:
-    """An estimator fitted to good samples."""
+    """An estimator fitted to good samples, with probabilities calibrated on the same."""
     index, y = index_pairs()
     if make in LABEL_ESTIMATORS:
         options = QUICK_CV if make is TATMLCV else {}
-        return make(**FEW | options).fit(samples(kind), classes())
-    if kind == "blocks":
-        return make(preprocessor=samples(kind)).fit(index, y)
-    return make().fit(samples(kind)[index], y)
+        model = make(**FEW | options).fit(samples(kind), classes())
+    elif kind == "blocks":
+        model = make(preprocessor=samples(kind)).fit(index, y)
+    else:
+        model = make().fit(samples(kind)[index], y)
+    return model.calibrate_probability(index, y, X=samples(kind))
 
 
 METHODS = (
@@ -148,17 +150,28 @@ METHODS = (
     "pair_distance",
     "pair_score",
     "predict_pairs",
+    "pair_log_likelihood_ratio",
+    "pair_probability",
     "predict",
+    "predict_proba",
     "decision_function",
     "score",
     "set_threshold",
     "calibrate_threshold",
+    "set_same_rate",
+    "calibrate_probability",
     "get_metric",
     "get_mahalanobis_matrix",
 )
 
 
-ON_PAIRS = ("pair_distance", "pair_score", "predict_pairs")
+ON_PAIRS = (
+    "pair_distance",
+    "pair_score",
+    "predict_pairs",
+    "pair_log_likelihood_ratio",
+    "pair_probability",
+)
 
 
 # Any of these calls with some of its arguments, or parameters of the estimator, replaced
@@ -219,7 +232,7 @@ def good_arguments(target: str, kind: str) -> dict[str, Any]:
         return {"u": first, "v": second} if kind == "blocks" else {"u": first[0], "v": second[0]}
     pairs = index if kind == "blocks" else X[index]
     good = {"X": X} if method == "transform" else {}
-    wanted = {"pairs": pairs, "y": y, "threshold": 1.0}
+    wanted = {"pairs": pairs, "y": y, "threshold": 1.0, "same_rate": 0.1}
     given = arguments_of(target)
     good |= {name: value for name, value in wanted.items() if name in given}
     return good | ({"X": X} if kind == "blocks" and "X" in given else {})

@@ -46,8 +46,10 @@ BY_LABELS = "TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit"
 BY_PAIRS = "TATMLPairs.fit PairThreshold.fit"
 SOLVING = "TATML.fit TATMLCV.fit Maz.fit ITML.fit TATMLPairs.fit"
 WITH_PRIOR = f"{SOLVING} learn_metric"
-ON_PAIRS = "*.pair_distance *.pair_score *.predict_pairs *.predict *.decision_function *.score"
-AFTER_FIT = f"{ON_PAIRS} *.calibrate_threshold"
+WITH_X = "*.pair_distance *.pair_score *.predict_pairs *.pair_probability *.pair_log_likelihood_*"
+CALIBRATE = "*.calibrate_threshold *.calibrate_probability"
+ON_PAIRS = f"{WITH_X} *.predict *.predict_proba *.decision_function *.score"
+AFTER_FIT = f"{ON_PAIRS} {CALIBRATE}"
 
 X, MATRICES, BLOCKS, Y = samples("vectors"), samples("matrices"), samples("blocks"), classes()
 INDEX, SIGNS = index_pairs()

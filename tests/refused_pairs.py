@@ -13,10 +13,12 @@ from refusals import (
     BLOCKS,
     BY_LABELS,
     BY_PAIRS,
+    CALIBRATE,
     INDEX,
     PAIRS,
     SIGNS,
     SIMILAR,
+    WITH_X,
     K,
     N,
     Refusal,
@@ -31,8 +33,8 @@ from refusals import (
 )
 
 CALLS = f"{BY_PAIRS} {AFTER_FIT}"
-WITH_X = "*.pair_distance *.pair_score *.predict_pairs *.calibrate_threshold"
-JUDGED = f"{BY_PAIRS} *.score *.calibrate_threshold"
+GIVEN_X = f"{WITH_X} {CALIBRATE}"
+JUDGED = f"{BY_PAIRS} *.score {CALIBRATE}"
 MASKED = "expected an array without masked entries"
 ARRAY = "expected an array of shape "
 NUMBERS = np.arange(N)
@@ -135,7 +137,7 @@ PAIRED = {
         1e300 * PAIRS,
     ),
     "index pairs": indices("learn_metric")
-    + indices(WITH_X)
+    + indices(GIVEN_X)
     + of(
         "pairs",
         "learn_metric",
@@ -145,12 +147,12 @@ PAIRED = {
     )
     + together("learn_metric", Type, "pairs, similar: expected arrays, got None", {"pairs": None})
     + of(
-        "X", WITH_X, Value, r"expected entries of at most 1e\+60", 1e61 * X, 1e300 * X, pairs=INDEX
+        "X", GIVEN_X, Value, r"expected entries of at most 1e\+60", 1e61 * X, 1e300 * X, pairs=INDEX
     )
-    + of("X", WITH_X, Type, MASKED, masked(X), pairs=INDEX)
+    + of("X", GIVEN_X, Type, MASKED, masked(X), pairs=INDEX)
     + of(
         "X",
-        WITH_X,
+        GIVEN_X,
         Value,
         "expected .*got nan in sample 7",
         with_entry(X, (7, 1), nan),
@@ -279,14 +281,15 @@ LABELLED = {
     ),
 }
 
-CALIBRATE = "*.calibrate_threshold"
+THRESHOLD = "*.calibrate_threshold"
+PROBABILITY = "*.calibrate_probability *.set_same_rate"
 CALIBRATED = {
     "calibrate_threshold": of(
-        "strategy", CALIBRATE, Value, "expected one of 'accuracy', .*got 'luck'", "luck"
+        "strategy", THRESHOLD, Value, "expected one of 'accuracy', .*got 'luck'", "luck"
     )
     + of(
         "min_rate",
-        CALIBRATE,
+        THRESHOLD,
         Type,
         "expected a number from 0 to 1 with strategy=",
         None,
@@ -294,16 +297,16 @@ CALIBRATED = {
     )
     + of(
         "min_rate",
-        CALIBRATE,
+        THRESHOLD,
         Value,
         "expected a number from 0 to 1, got 1.1",
         1.1,
         strategy="max_tnr",
     )
-    + of("min_rate", CALIBRATE, Value, "expected None with strategy='accuracy', got 0.5", 0.5)
+    + of("min_rate", THRESHOLD, Value, "expected None with strategy='accuracy', got 0.5", 0.5)
     + of(
         "max_rate",
-        CALIBRATE,
+        THRESHOLD,
         Type,
         "expected a number .*got None",
         None,
@@ -311,16 +314,154 @@ CALIBRATED = {
     )
     + of(
         "max_rate",
-        CALIBRATE,
+        THRESHOLD,
         Value,
         "expected a number from 0 to 1, got 2",
         2,
         strategy="false_match_rate",
     )
-    + of("beta", CALIBRATE, Value, "expected a finite number, got nan", nan)
-    + of("beta", CALIBRATE, Value, "expected a number of at most", 1e200, strategy="f_beta")
+    + of("beta", THRESHOLD, Value, "expected a finite number, got nan", nan)
+    + of("beta", THRESHOLD, Value, "expected a number of at most", 1e200, strategy="f_beta")
     + of(
-        "beta", CALIBRATE, Value, "expected .*more than a float can hold", HUGE, strategy="f_beta"
+        "beta", THRESHOLD, Value, "expected .*more than a float can hold", HUGE, strategy="f_beta"
+    ),
+    "calibrate_probability": of(
+        "same_rate", PROBABILITY, Value, "expected a number between 0 and 1, got ", 0, 1.0, -0.1, 2
+    )
+    + of("same_rate", PROBABILITY, Value, "expected a finite number, got ", nan, inf)
+    + of("same_rate", PROBABILITY, Type, "expected a number, got ", "half", [0.5], 1j, True)
+    + of("same_rate", "*.set_same_rate", Type, "expected a number, got None", None),
+    "promised rates": of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected a number between 0 and 1, got ",
+        0,
+        1.0,
+        strategy="false_match_rate",
+    )
+    + of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 299 independent dissimilar pairs to promise a false match rate of 0.01 "
+        "with confidence 0.95, got 1[0-9]; confidence=None sets the plain quantile",
+        0.01,
+        strategy="false_match_rate",
+    )
+    + of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 459 independent similar pairs to promise a false non-match rate of 0.01 "
+        "with confidence 0.99, got",
+        0.01,
+        strategy="false_non_match_rate",
+        confidence=0.99,
+    )
+    + of(
+        "max_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 14 independent .*got 1[0-9] pairs of which [0-9]+ share no sample or "
+        "group: it takes at least 28 samples or groups",
+        0.2,
+        strategy="false_match_rate",
+        guarantee="proved",
+        pairs=INDEX,
+        X=X,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Value,
+        "expected a number between 0 and 1, got",
+        0,
+        1,
+        95,
+        strategy="false_match_rate",
+        max_rate=0.5,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Type,
+        "expected a number, got",
+        "high",
+        True,
+        strategy="false_match_rate",
+        max_rate=0.5,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Value,
+        "expected 'auto' or None with strategy='accuracy', got 0.9; only 'false_match_rate' and",
+        0.9,
+    )
+    + of(
+        "confidence",
+        THRESHOLD,
+        Value,
+        "expected None with sample_weight, got 0.9",
+        0.9,
+        sample_weight=np.ones(K),
+        strategy="false_match_rate",
+        max_rate=0.5,
+    )
+    + together(
+        THRESHOLD,
+        Value,
+        "confidence: expected None with sample_weight, got 0.95",
+        {
+            "sample_weight": np.ones(K),
+            "strategy": "false_non_match_rate",
+            "max_rate": 0.5,
+        },
+    )
+    + of(
+        "guarantee", THRESHOLD, Value, "expected one of 'approximate', 'proved', got 'sure'", "sure"
+    )
+    + of(
+        "groups",
+        THRESHOLD,
+        Value,
+        r"expected shape \(20, 2\), one group for each member of a pair, got shape \(",
+        NUMBERS,
+        np.zeros((K, 3)),
+        np.zeros((K, 2, 1)),
+    )
+    + of(
+        "groups",
+        THRESHOLD,
+        Value,
+        r"expected shape \(12,\), one group for each sample, or shape \(20, 2\), one group for "
+        r"each member of a pair, got shape \(",
+        NUMBERS[:-1],
+        np.zeros(K),
+        np.zeros((N, 2)),
+        pairs=INDEX,
+        X=X,
+    )
+    + of(
+        "groups",
+        THRESHOLD,
+        Value,
+        "expected a label for each member, got .*nan.* for member 9",
+        with_entry(np.zeros((K, 2)), (4, 1), nan),
+    )
+    + together(
+        THRESHOLD,
+        Value,
+        r"y: expected similar \(\+1\) and dissimilar",
+        {"y": np.ones(K), "strategy": "false_match_rate", "max_rate": 0.5},
+    )
+    + together(
+        THRESHOLD,
+        Value,
+        "pairs: expected no sample or group in more than 50% of the dissimilar pairs to promise a "
+        "rate, got one in 100%",
+        {"groups": np.zeros((K, 2)), "strategy": "false_match_rate", "max_rate": 0.5},
     ),
     "calibration_params": of("calibration_params", BY_PAIRS, Type, "expected a dict, got", 3, "ab")
     + of("calibration_params", BY_PAIRS, Value, "expected some of beta, .*got", {"luck": 1}, {1: 2})
@@ -328,7 +469,14 @@ CALIBRATED = {
         "calibration_params", BY_PAIRS, Value, "beta: expected .*more than a float", {"beta": HUGE}
     )
     + of("calibration_params", BY_PAIRS, Value, "strategy: expected one of", {"strategy": "luck"})
-    + of("calibration_params", BY_PAIRS, Type, "min_rate: expected", {"strategy": "max_tpr"}),
+    + of("calibration_params", BY_PAIRS, Type, "min_rate: expected", {"strategy": "max_tpr"})
+    + of(
+        "calibration_params",
+        BY_PAIRS,
+        Value,
+        "expected confidence=None, as training pairs cannot promise a rate, got 0.9",
+        {"strategy": "false_match_rate", "max_rate": 0.5, "confidence": 0.9},
+    ),
 }
 
 TABLE = PAIRED | LABELLED | CALIBRATED

@@ -34,9 +34,10 @@ from tatml import (
     TATMLPairs,
 )
 from tatml._cli.main import _parser
-from tatml._estimators.thresholds import equal_error_rate
-from tatml.inspection import error_rates
+from tatml._data.sampling import draw_random_pairs
+from tatml._verification.calibration import equal_error_rate
 from tatml.io import load_model, save_model
+from tatml.verification import error_rates, report
 
 pytest.importorskip("skops")
 
@@ -142,14 +143,15 @@ def test_pairs_of_a_table_are_those_of_python(train, model, tmp_path, capsys):
     verifier = TATMLPairs(preprocessor=X, random_state=0).fit(index, np.where(similar, 1, -1))
     index, similar = wine_pairs(TRAIN, seed=2)
     y = np.where(similar, 1, -1)
-    expected = error_rates(verifier, index, y, X, random_state=0)
+    with pytest.warns(UserWarning, match="error_rates: fewer than 30 errors"):
+        expected = error_rates(verifier, index, y, X)
     assert (facts["n_pairs"], facts["n_similar"]) == (300, similar.sum())
     assert_allclose(facts["auc"], roc_auc_score(y, verifier.pair_score(index)), rtol=1e-12)
     balanced = balanced_accuracy_score(y, verifier.predict(index))
     assert_allclose(facts["balanced_accuracy"]["value"], balanced, rtol=1e-12)
     for name in ("balanced_accuracy", "false_match", "false_non_match"):
         for part in ("value", "low", "high"):
-            assert_allclose(facts[name][part], expected[name][part], rtol=1e-12)
+            assert_allclose(facts[name][part], getattr(expected[name], part), rtol=1e-12)
 
 
 def test_pairs_in_arrays(model, tmp_path, capsys):
@@ -460,6 +462,7 @@ DEFAULTS = {  # command line: what the commands are given besides what it names
         "k": 3,
         "random_state": 0,
         "json": False,
+        "force": False,
     },
     "predict m.skops a.csv": {
         **COLUMNS,
@@ -511,3 +514,73 @@ def test_limits_of_counts_and_seeds(capsys):
             with pytest.raises(SystemExit, match="2"):
                 _parser().parse_args([*fit, f"{option}={given}"])
             assert capsys.readouterr().err.count("\n") == 1
+
+
+# The report of evaluate
+
+
+def test_evaluate_writes_the_report_that_it_prints(train, test, model, tmp_path, capsys):
+    run("fit", train, "--out", model, *FEW_ARGUMENTS)
+    capsys.readouterr()
+    assert run("evaluate", model, test, "--out", tmp_path / "report.txt") == 0
+    printed = capsys.readouterr().out
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    details = text[text.index("detection cost") :]
+    assert details in printed
+    assert f"Saved to {tmp_path / 'report.txt'}" in printed
+    for name in ("report.csv", "report.json", "report.html"):
+        assert run("evaluate", model, test, "--out", tmp_path / name) == 0
+    with open(tmp_path / "report.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [row["name"] for row in rows]
+    assert names[:3] == ["estimator", "equal error rate", "least detection cost"]
+    facts = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [point["name"] for point in facts["report"]["points"]] == names
+    assert float(rows[0]["FMR"]) == facts["pairs"]["false_match"]["value"]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert all(f">{name}<" in page for name in names)
+
+
+def test_the_report_is_that_of_python(train, test, model, capsys):
+    run("fit", train, "--out", model, *FEW_ARGUMENTS)
+    capsys.readouterr()
+    run("evaluate", model, test, "--json")
+    facts = printed_json(capsys)
+    estimator = TATML(random_state=0, **FEW).fit(WINE.data[TRAIN], WINE.target[TRAIN])
+    labels = WINE.target[TEST]
+    drawn = draw_random_pairs(labels, random_state=np.random.RandomState(0))
+    signs = np.where(drawn.similar, 1, -1)
+    expected = report(estimator, drawn.index, signs, WINE.data[TEST]).to_dict()
+    assert_allclose(facts["report"]["auc"], expected["auc"], rtol=1e-12)
+    for found, point in zip(facts["report"]["points"], expected["points"], strict=True):
+        assert found.pop("name") == point.pop("name")
+        assert_allclose(list(found.values()), list(point.values()), rtol=1e-9)
+
+
+def test_groups_are_the_unit_of_dependence(model, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    owner = np.repeat(np.arange(30), 4)
+    X = 2 * rng.normal(size=(30, 3))[owner] + rng.normal(size=(120, 3))
+    index = np.stack(np.triu_indices(120, 1), axis=1)
+    similar = owner[index[:, 0]] == owner[index[:, 1]]
+    np.savez(tmp_path / "data.npz", X=X, groups=owner, pairs=index, similar=similar)
+    assert run("fit", tmp_path / "data.npz", "--out", model) == 0
+    capsys.readouterr()
+    assert run("evaluate", model, tmp_path / "data.npz", "--json") == 0
+    facts = printed_json(capsys)["report"]
+    assert (facts["n_units"], facts["unit"]) == (30, "groups")
+
+
+def test_a_report_is_not_overwritten_by_accident(train, test, model, tmp_path, capsys):
+    run("fit", train, "--out", model, *FEW_ARGUMENTS)
+    out = tmp_path / "report.txt"
+    out.write_text("mine")
+    assert run("evaluate", model, test, "--out", out) == 1
+    assert "exists; overwrite it with --force" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+    assert run("evaluate", model, test, "--out", out, "--force") == 0
+    assert out.read_text().startswith("TATML on ")
+    assert run("evaluate", model, test, "--out", tmp_path / "report.pdf") == 1
+    words = "--out: expected a name that ends in .txt or .csv or .json or .html, got"
+    assert words in capsys.readouterr().err

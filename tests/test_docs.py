@@ -60,6 +60,16 @@ def missing_names(text):
                 yield name
 
 
+@pytest.mark.parametrize("name", ["verification.md"])
+def test_the_code_of_a_page_runs(name):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec("\n".join(blocks), names)
+    assert names["verifier"].calibration_.method == "approximate"
+    assert names["rates"].false_match.high < 0.1
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_what_a_page_names_exists(page):
     text = page.read_text(encoding="utf-8")

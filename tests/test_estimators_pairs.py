@@ -328,7 +328,7 @@ STRATEGIES = {
     "f_beta": ({"beta": 0.7}, lambda truth, same: fbeta_score(truth > 0, same, beta=0.7)),
     "max_tpr": ({"min_rate": 0.9}, with_tnr(0.9)),
     "max_tnr": ({"min_rate": 0.8}, with_tpr(0.8)),
-    "false_match_rate": ({"max_rate": 0.1}, with_tnr(0.9)),
+    "false_match_rate": ({"max_rate": 0.1, "confidence": None}, with_tnr(0.9)),
 }
 
 
@@ -336,7 +336,8 @@ STRATEGIES = {
 def test_no_other_threshold_is_better_for_the_target(make):
     pairs, labels, held_out, truth = vector_pairs(40)
     model = make().fit(pairs, labels)
-    fitted = {key: value for key, value in vars(model).items() if key != "threshold_"}
+    own = ("threshold_", "calibration_")
+    fitted = {key: value for key, value in vars(model).items() if key not in own}
     distances = model.pair_distance(held_out)
     for name, (options, quality) in STRATEGIES.items():
         assert model.calibrate_threshold(held_out, truth, strategy=name, **options) is model
@@ -354,7 +355,11 @@ def test_calibration_inside_fit_is_calibration_on_the_same_pairs():
     after = TATMLPairs().fit(pairs, labels)
     assert inside.b0_ == after.b0_
     assert inside.threshold_ < after.threshold_
-    assert inside.threshold_ == after.calibrate_threshold(pairs, labels, **target).threshold_
+    after.calibrate_threshold(pairs, labels, **target, confidence=None)
+    assert inside.threshold_ == after.threshold_
+    assert inside.calibration_ == after.calibration_
+    assert inside.calibration_.method == "quantile"
+    assert not hasattr(inside.fit(pairs, labels), "calibration_")
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=str)

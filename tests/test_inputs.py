@@ -255,11 +255,12 @@ def test_values_at_the_edge_are_accepted():
         ("PairThreshold.fit", {"metric": "cosine"}, {"sample_weight": entry}),
         ("PairThreshold.set_threshold", {"threshold": 0}),
         *(
-            ("Euclidean.calibrate_threshold", {"strategy": strategy, rate: share})
-            for strategy, rate in (
-                ("max_tpr", "min_rate"),
-                ("max_tnr", "min_rate"),
-                ("false_match_rate", "max_rate"),
+            ("Euclidean.calibrate_threshold", {"strategy": strategy, rate: share, **none})
+            for strategy, rate, none in (
+                ("max_tpr", "min_rate", {}),
+                ("max_tnr", "min_rate", {"confidence": None}),
+                ("false_match_rate", "max_rate", {"confidence": None}),
+                ("false_non_match_rate", "max_rate", {"confidence": None}),
             )
             for share in (0, 1)
         ),

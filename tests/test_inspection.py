@@ -1,18 +1,15 @@
 """Bootstrap intervals: their coverage, what is resampled, and errors."""
 
-from math import sqrt
-
 import numpy as np
 import pandas as pd
 import pytest
 from estimators_helpers import all_pairs, labelled, labelled_pairs
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._estimators import label_mixins
-from tatml.inspection import error_rates, threshold_interval
+from tatml.inspection import threshold_interval
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 RATES = ("false_non_match", "false_match", "balanced_accuracy")
@@ -31,87 +28,6 @@ def drawn_distances(rng, n_pairs):
     """Draw distances of known distributions: |N(0, 1)| if similar, |N(2, 1)| if not."""
     y = np.where(np.arange(n_pairs) < n_pairs // 2, 1, -1)
     return np.abs(rng.normal(np.where(y > 0, 0.0, 2.0))), y
-
-
-def true_rates(threshold):
-    missed = 2 * norm.sf(threshold)
-    passed = norm.cdf(threshold - 2) - norm.cdf(-threshold - 2)
-    return missed, passed, 1 - (missed + passed) / 2
-
-
-# Error rates
-
-
-def test_the_rates_are_those_of_the_verdicts():
-    X, y = labelled("two blocks")
-    y[:20] = np.roll(y[:20], 1)  # some labels are wrong
-    pairs, labels = labelled_pairs(y)
-    metric = TATML(**FEW).fit(X, y).set_threshold(1.2)
-    rates = error_rates(metric, pairs, labels, X, n_resamples=50, random_state=0)
-    distances = metric.pair_distance(pairs, X)
-    missed = sum(d >= 1.2 for d in distances[labels > 0]) / sum(labels > 0)
-    passed = sum(d < 1.2 for d in distances[labels < 0]) / sum(labels < 0)
-    assert min(missed, passed) > 0
-    assert rates.false_non_match.value == pytest.approx(missed)
-    assert rates.false_match.value == pytest.approx(passed)
-    assert rates.balanced_accuracy.value == pytest.approx(1 - (missed + passed) / 2)
-    for name in RATES:
-        assert rates[name].low <= rates[name].value <= rates[name].high
-        assert rates[name].distribution.shape == (50,)
-
-
-def test_the_interval_contains_its_share_of_the_resamples():
-    distances, y = drawn_distances(np.random.default_rng(0), 200)
-    for level in (0.5, 0.9, 0.95):
-        options = {"confidence_level": level, "random_state": 0, "n_resamples": 300}
-        rates = error_rates(judge_at(1.0), distances, y, **options)
-        for name in RATES:
-            part = rates[name]
-            inside = (part.distribution >= part.low) & (part.distribution <= part.high)
-            assert inside.mean() == pytest.approx(level, abs=0.07)  # rates are multiples of 1/100
-            tail = 100 * (1 - level) / 2
-            expected = np.percentile(part.distribution, [tail, 100 - tail])
-            assert_allclose([part.low, part.high], expected)
-
-
-def test_a_seed_repeats_the_interval():
-    distances, y = drawn_distances(np.random.default_rng(0), 200)
-    first, second, other, generator = (
-        error_rates(judge_at(1.0), distances, y, n_resamples=30, random_state=seed)
-        for seed in (3, np.random.RandomState(3), 4, np.random.default_rng(3))
-    )
-    for name in RATES:
-        assert_array_equal(first[name].distribution, second[name].distribution)
-        assert not np.array_equal(first[name].distribution, other[name].distribution)
-        assert len(generator[name].distribution) == 30
-
-
-def test_the_spread_is_that_of_a_binomial():
-    """√(p (1 − p)/n) for each rate: half as wide with four times the pairs."""
-    widths = {}
-    for n_pairs in (400, 1600):
-        distances, y = drawn_distances(np.random.default_rng(1), n_pairs)
-        rates = error_rates(judge_at(1.0), distances, y, random_state=0)
-        for name in RATES[:2]:
-            value, n_kind = rates[name].value, n_pairs // 2
-            expected = sqrt(value * (1 - value) / n_kind)
-            assert np.std(rates[name].distribution) == pytest.approx(expected, rel=0.1)
-        widths[n_pairs] = width(rates.balanced_accuracy)
-    assert widths[400] / widths[1600] == pytest.approx(2, rel=0.2)
-
-
-def test_the_interval_covers_the_true_rates():
-    truth, rng = dict(zip(RATES, true_rates(1.0), strict=True)), np.random.default_rng(2)
-    judge, covered = judge_at(1.0), dict.fromkeys(RATES, 0)
-    for _ in range(120):
-        distances, y = drawn_distances(rng, 200)
-        rates = error_rates(
-            judge, distances, y, n_resamples=60, confidence_level=0.9, random_state=rng
-        )
-        for name in RATES:
-            covered[name] += rates[name].low <= truth[name] <= rates[name].high
-    for name in RATES:
-        assert 0.80 <= covered[name] / 120 <= 0.97, name
 
 
 # Pairs that share samples
@@ -143,30 +59,6 @@ class Recorder(np.random.RandomState):
         return self.draws[-1]
 
 
-def test_the_weight_of_a_pair_is_the_product_of_the_counts_of_its_samples():
-    """As if the samples were repeated, and every copy paired."""
-    X, pairs, labels = draw_samples(np.random.default_rng(0), 12)
-    rng, seen = Recorder(0), []
-    rates = error_rates(
-        PairThreshold(preprocessor=X).fit(pairs, labels),
-        *(pairs, labels),
-        n_resamples=20,
-        random_state=rng,
-    )
-    judged = PairThreshold(preprocessor=X).fit(pairs, labels).predict(pairs)
-    for rows in rng.draws:
-        copies = np.array([(i, j) for i in rows for j in rows])
-        wrong = {1: [], -1: []}
-        for pair, label, verdict in zip(pairs, labels, judged, strict=True):
-            times = np.sum(np.all(copies == pair, axis=1))
-            wrong[label] += times * [verdict != label]
-        if wrong[1] and wrong[-1]:
-            seen.append((np.mean(wrong[1]), np.mean(wrong[-1])))
-    found = np.stack([rates.false_non_match.distribution, rates.false_match.distribution], axis=1)
-    assert len(np.unique(found)) > 10
-    assert_allclose(found, seen, atol=1e-12)
-
-
 def test_the_fit_of_a_resample_weights_pairs_by_the_product_of_the_counts(monkeypatch):
     X, pairs, labels = draw_samples(np.random.default_rng(0), 12)
     judge, rng, weights = PairThreshold(preprocessor=X).fit(pairs, labels), Recorder(0), []
@@ -185,41 +77,6 @@ def test_the_fit_of_a_resample_weights_pairs_by_the_product_of_the_counts(monkey
         counts = [int(np.sum(rows == sample)) for sample in range(12)]
         expected = [counts[i] * counts[j] * w for (i, j), w in zip(pairs, base, strict=True)]
         assert_allclose(weight, expected)
-
-
-def test_resampled_pairs_give_intervals_that_are_too_narrow(euclidean):
-    """Intervals from resampled samples have the right coverage, those from pairs do not."""
-    rng = np.random.default_rng(3)
-    X, _, _ = draw_samples(rng, 4000)
-    first, second = rng.integers(4000, size=(2, 100_000))
-    kept = first != second
-    labels = np.where((first - second) % 2 == 0, 1, -1)[kept]
-    pairs = np.stack([first, second], axis=1)[kept]
-    truth = error_rates(euclidean, pairs, labels, X, n_resamples=2).balanced_accuracy.value
-    options = {"n_resamples": 40, "confidence_level": 0.9, "random_state": rng}
-    by_sample, by_pair = 0, 0
-    for _ in range(50):
-        X, pairs, labels = draw_samples(rng)
-        one = error_rates(euclidean, pairs, labels, X, **options).balanced_accuracy
-        other = error_rates(euclidean, X[pairs], labels, **options).balanced_accuracy
-        by_sample += one.low <= truth <= one.high
-        by_pair += other.low <= truth <= other.high
-        assert one.value == other.value
-    assert 0.8 <= by_sample / 50 <= 0.99
-    assert by_pair / 50 < 0.75
-
-
-def test_index_pairs_with_a_preprocessor_share_samples_as_well():
-    X, pairs, labels = draw_samples(np.random.default_rng(0))
-    found = PairThreshold(preprocessor=X).fit(pairs, labels)
-    options = {"random_state": 0, "n_resamples": 200}
-    by_index, with_samples, by_value = (
-        error_rates(found, *given, **options).balanced_accuracy
-        for given in ((pairs, labels), (pairs, labels, X), (X[pairs], labels))
-    )
-    assert by_index.value == with_samples.value == by_value.value
-    assert width(with_samples) > 1.5 * width(by_value)
-    assert width(by_index) == pytest.approx(width(with_samples), rel=0.25)
 
 
 # The threshold
@@ -387,23 +244,14 @@ def test_shared_samples_widen_the_interval_of_the_threshold():
 # Errors
 
 
-def both(estimator, pairs, labels, X=None, y=None, **options):
-    """Yield calls of the two functions, for samples or for pairs."""
-    given = (pairs, labels) if X is None else (X, y)
-    yield lambda: threshold_interval(estimator, *given, **options)
-    yield lambda: error_rates(estimator, pairs, labels, X, **options)
-
-
 def test_an_estimator_without_a_threshold_is_refused():
     X, y = labelled()
-    pairs, labels = labelled_pairs(y)
     for estimator, kinds in (
         (TATML(), NotFittedError),
         (Euclidean().fit(X), (ValueError, AttributeError)),
     ):
-        for call in both(estimator, pairs, labels, X, y):
-            with pytest.raises(kinds, match=f"{type(estimator).__name__}.*(threshold|fitted)"):
-                call()
+        with pytest.raises(kinds, match=f"{type(estimator).__name__}.*(threshold|fitted)"):
+            threshold_interval(estimator, X, y)
 
 
 def test_a_threshold_that_was_not_learnt_has_no_interval():
@@ -429,9 +277,8 @@ def test_a_wrong_argument_is_named_before_anything_is_fitted(name, monkeypatch):
     judge = PairThreshold("precomputed").fit(distances, y)
     monkeypatch.setattr(PairThreshold, "fit", None)
     for value in WRONG[name]:
-        for call in both(judge, distances, y, **{"n_resamples": 3} | {name: value}):
-            with pytest.raises((TypeError, ValueError), match=rf"\b{name}: expected"):
-                call()
+        with pytest.raises((TypeError, ValueError), match=rf"\b{name}: expected"):
+            threshold_interval(judge, distances, y, **{"n_resamples": 3} | {name: value})
 
 
 class Impatient(np.random.RandomState):
@@ -448,9 +295,8 @@ class Impatient(np.random.RandomState):
 def test_pairs_of_one_kind_are_refused():
     distances, y = drawn_distances(np.random.default_rng(0), 40)
     judge = PairThreshold("precomputed").fit(distances, y)
-    for call in both(judge, distances[:20], y[:20], random_state=Impatient(0)):
-        with pytest.raises(ValueError, match=r"y: expected similar \(\+1\) and dissimilar"):
-            call()
+    with pytest.raises(ValueError, match=r"y: expected similar \(\+1\) and dissimilar"):
+        threshold_interval(judge, distances[:20], y[:20], random_state=Impatient(0))
 
 
 def test_samples_of_one_class_are_refused():

@@ -23,7 +23,7 @@ PUBLIC = {
     "tatml": """
         AllPairs Blocks Checkpoint Compute Dykstra Euclidean GMML ITML Maz Newton PAPER PairChunks
         PairThreshold Result Status TATML TATMLCV TATMLPairs __version__ learn_metric
-        datasets features inspection losses plotting solvers
+        datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
         load_brodatz load_digits_images load_eth80 load_virus make_filter_bank make_spd_classes
@@ -34,11 +34,18 @@ PUBLIC = {
         BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance LogEuclidean SPDPower
         Unfold Vectorize
     """,
-    "tatml.inspection": "error_rates threshold_interval",
-    "tatml.io": "Model load_model save_model",
+    "tatml.inspection": "threshold_interval",
+    "tatml.io": "Model export load_model save_model",
     "tatml.losses": "BurgLoss PairLoss SquaredHinge",
-    "tatml.plotting": "BlockShareDisplay ConvergenceDisplay MetricDisplay PairDistanceDisplay",
+    "tatml.plotting": """
+        BlockShareDisplay ConvergenceDisplay DetDisplay ErrorRateDisplay MetricDisplay
+        PairDistanceDisplay ReliabilityDisplay
+    """,
     "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
+    "tatml.verification": """
+        Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
+        train_test_split_pairs
+    """,
 }
 PUBLIC_OBJECTS = [
     f"{module}.{name}"
@@ -66,6 +73,7 @@ LOOKS_AT_TYPES = {
     "tatml/_data/storage.py",
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
+    "tatml/_estimators/pair_units.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
     "tatml/features/_inputs.py",

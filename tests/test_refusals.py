@@ -17,6 +17,7 @@ from good_calls import (
     TARGETS,
     arguments_of,
     changed_call,
+    fitted,
     good_arguments,
     parameters_of,
     parts_of,
@@ -30,7 +31,8 @@ from sklearn.linear_model import LogisticRegression
 from tatml import ITML, TATML, Compute, Dykstra, Euclidean, Maz, Newton, PairThreshold, TATMLPairs
 from tatml import learn_metric as learn
 from tatml._estimators.inputs import check_has, unchanged_on_error
-from tatml.inspection import error_rates, threshold_interval
+from tatml.inspection import threshold_interval
+from tatml.verification import error_rates
 
 TABLE = refused_parameters.TABLE | refused_samples.TABLE | refused_pairs.TABLE
 # Messages that do not say "expected …, got …": of scikit-learn, or about a function of the user.
@@ -109,7 +111,7 @@ def test_nothing_works_before_fit(name):
     called = [t for t in TARGETS if parts_of(t)[0] is ESTIMATORS[name]]
     for target in called:
         make, method = parts_of(target)
-        if method not in ("fit", "get_metric()"):
+        if method not in ("fit", "get_metric()", "predict_proba"):  # predict_proba: not yet there
             model = make()
             with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
                 getattr(model, method)(**good_arguments(target, "vectors"))
@@ -144,10 +146,15 @@ def test_a_target_is_checked_before_distances_are_computed(name, monkeypatch):
     def pair_distance(*_):
         raise AssertionError("distances were computed")
 
+    fitted(ESTIMATORS[name], "vectors")  # its probabilities need distances
     monkeypatch.setattr(ESTIMATORS[name], "pair_distance", pair_distance)
-    for refusal in TABLE["calibrate_threshold"]:
-        case = changed_call(f"{name}.calibrate_threshold", refusal.given)
-        refused(case.call, refusal.words, refusal.error)
+    for section in ("calibrate_threshold", "promised rates", "calibrate_probability"):
+        method = "probability" if section == "calibrate_probability" else "threshold"
+        target = f"{name}.calibrate_{method}"
+        rows = [refusal for refusal in TABLE[section] if target in refusal.targets]
+        assert rows
+        for refusal in rows:
+            refused(changed_call(target, refusal.given).call, refusal.words, refusal.error)
 
 
 def test_learn_metric_checks_all_arguments_before_it_solves(monkeypatch):

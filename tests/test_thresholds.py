@@ -12,13 +12,9 @@ from scipy.optimize import minimize_scalar
 
 from tatml import Euclidean
 from tatml._data.pairs import Pairs
-from tatml._estimators.thresholds import (
-    CALIBRATION_STRATEGIES,
-    b0_of,
-    calibrated_threshold,
-    learn_b0,
-    threshold_of,
-)
+from tatml._estimators.thresholds import b0_of, learn_b0, threshold_of
+from tatml._verification.calibration import calibrate
+from tatml._verification.targets import CALIBRATION_STRATEGIES, check_target
 
 PAPER_MARGIN = (0.5, 2.0)
 MARGINS = [PAPER_MARGIN, (0.2, 3.0), (0.9, 1.1)]
@@ -145,6 +141,12 @@ def test_distances_that_are_all_zero():
 # Calibration to a target
 
 
+def calibrated_threshold(distances, similar, strategy="accuracy", sample_weight=None, **options):
+    """Return the best threshold on the given pairs: nothing is promised for others."""
+    target = check_target(strategy, confidence=None, **options)
+    return calibrate(distances, similar, target, sample_weight=sample_weight)[0]
+
+
 def counts_at(threshold, distances, similar, weights):
     """Return the weights of hits, misses, false matches and rejected pairs."""
     same = distances < threshold
@@ -170,6 +172,8 @@ def quality(threshold, data, strategy, option):
             return 1 - fpr if tpr >= option["min_rate"] - 1e-9 else -1.0
         case "false_match_rate":
             return tpr if fpr <= option["max_rate"] + 1e-9 else -1.0
+        case "false_non_match_rate":
+            return 1 - fpr if 1 - tpr <= option["max_rate"] + 1e-9 else -1.0
 
 
 def all_thresholds(distances):
@@ -199,6 +203,7 @@ OPTIONS = {
     "max_tpr": st.builds(lambda rate: {"min_rate": rate}, RATES),
     "max_tnr": st.builds(lambda rate: {"min_rate": rate}, RATES),
     "false_match_rate": st.builds(lambda rate: {"max_rate": rate}, RATES),
+    "false_non_match_rate": st.builds(lambda rate: {"max_rate": rate}, RATES),
 }
 
 
@@ -231,6 +236,7 @@ def test_the_rate_that_is_asked_for_is_reached(pairs, rate):
     counted = np.ones(len(distances)) if weights is None else weights
     for strategy, name in (
         ("false_match_rate", "max_rate"),
+        ("false_non_match_rate", "max_rate"),
         ("max_tpr", "min_rate"),
         ("max_tnr", "min_rate"),
     ):
@@ -240,6 +246,7 @@ def test_the_rate_that_is_asked_for_is_reached(pairs, rate):
         hits, misses, false, rejected = counts_at(threshold, distances, similar, counted)
         tpr, fpr = hits / (hits + misses), false / (false + rejected)
         excess = {"false_match_rate": rate - fpr, "max_tpr": 1 - fpr - rate, "max_tnr": tpr - rate}
+        excess["false_non_match_rate"] = rate - (1 - tpr)
         assert excess[strategy] >= -1e-11, strategy
 
 
@@ -250,6 +257,8 @@ EXTREMES = {
     "any difference": ("max_tpr", {"min_rate": 0.0}, 1.0, 0.5),
     "every match": ("max_tnr", {"min_rate": 1.0}, 1.0, 0.5),
     "any match": ("max_tnr", {"min_rate": 0.0}, None, 0.0),
+    "no false non-match": ("false_non_match_rate", {"max_rate": 0.0}, 1.0, 0.5),
+    "any false non-match": ("false_non_match_rate", {"max_rate": 1.0}, None, 0.0),
 }
 
 
@@ -344,7 +353,7 @@ def test_calibration_sets_the_best_threshold_and_nothing_else(model):
     distances = np.abs(X[INDEX[:, 0]] - X[INDEX[:, 1]])[:, 0]
     best = max(np.mean(np.where(distances < t, 1, -1) == LABELS) for t in np.arange(0, 12, 0.25))
     assert np.mean(model.predict_pairs(INDEX, X) == LABELS) == best
-    assert changed_attributes(model, before) == {"threshold_"}
+    assert changed_attributes(model, before) == {"threshold_", "calibration_"}
 
 
 def test_calibration_takes_weights(model):

@@ -1,6 +1,6 @@
 """Threshold Auto-Tuning Metric Learning: a metric and its distance threshold from pairs."""
 
-from . import datasets, features, inspection, losses, plotting, solvers
+from . import datasets, features, inspection, losses, plotting, solvers, verification
 from ._data.blocks import Blocks
 from ._estimators import (
     GMML,
@@ -48,6 +48,7 @@ __all__ = [
     "learn_metric",
     "losses",
     "solvers",
+    "verification",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -114,6 +114,13 @@ def check_share(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_between(name: str, value: Any) -> float:
+    """Return the value as a float between 0 and 1, neither of which is allowed."""
+    if not 0 < check_finite(name, value) < 1:
+        raise ValueError(f"{name}: expected a number between 0 and 1, got {shown(value)}")
+    return float(value)
+
+
 def as_list(name: str, values: Any, what: str) -> list[Any]:
     """Return the members of a sequence; `what` describes them. Refuse iterators and strings."""
     try:

@@ -1,7 +1,7 @@
-"""Bootstrap intervals for the learnt threshold, and for the error rates at the threshold.
+"""Bootstrap intervals for the learnt threshold.
 
 Pairs that share a sample are not independent, so intervals from resampled pairs would be too
-narrow. These functions resample the *samples* (n of n with replacement); the weight of a pair is
+narrow. The intervals resample the *samples* (n of n with replacement); the weight of a pair is
 the product of the counts of its two samples. This is conservative: for pairs that share no samples
 the intervals are up to √3 times too wide. For pairs given as arrays it is unknown which samples
 they share; then the pairs are resampled.
@@ -26,7 +26,7 @@ from ._estimators.inputs import check_has, shared_samples
 from ._estimators.thresholds import threshold_of
 from ._validation import check_count, check_random, check_share
 
-__all__ = ["error_rates", "threshold_interval"]
+__all__ = ["threshold_interval"]
 
 
 def threshold_interval(
@@ -99,75 +99,6 @@ def threshold_interval(
         resamples = _resample_samples(X, y, groups, rng)
     thresholds = [model.fit(*next(resamples)).threshold_ for _ in range(count)]
     return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
-
-
-def error_rates(
-    estimator: Any,
-    pairs: ArrayLike,
-    y: ArrayLike,
-    X: Any = None,
-    *,
-    n_resamples: int = 1000,
-    confidence_level: float = 0.95,
-    random_state: Any = None,
-) -> Bunch:
-    """Compute the error rates at `threshold_` on given pairs, with bootstrap intervals.
-
-    Parameters
-    ----------
-    estimator : fitted estimator with a threshold
-        It predicts which pairs are the same.
-    pairs, X
-        Held-out pairs, as for `pair_distance`. For index pairs (with `X` or a preprocessor) the
-        samples are resampled, otherwise the pairs.
-    y : array-like of shape (n_pairs,)
-        +1 for the same, −1 for different; both must occur.
-    n_resamples : int, default=1000
-        Number of resamples.
-    confidence_level : float, default=0.95
-        Confidence level of the percentile intervals.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the resamples.
-
-    Returns
-    -------
-    Bunch
-        ``false_non_match`` (share of similar pairs predicted to be different), ``false_match``
-        (share of dissimilar pairs predicted to be the same) and ``balanced_accuracy``, each a
-        Bunch of ``value``, ``low``, ``high`` and ``distribution``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tatml import PairThreshold
-    >>> from tatml.inspection import error_rates
-    >>> distances, y = np.linspace(0, 2, 100), np.repeat([1, -1], 50)
-    >>> judge = PairThreshold("precomputed").fit(distances, y)
-    >>> rates = error_rates(judge, distances, y, random_state=0)
-    >>> bool(rates.false_match.low <= rates.false_match.value <= rates.false_match.high)
-    True
-    """
-    check_has(estimator, "predict_pairs", "threshold_")
-    same = estimator.predict_pairs(pairs, X) > 0
-    similar = pair_labels(y, len(same))
-    index = shared_samples(estimator, pairs, X)
-    rng = check_random(random_state)
-    check_share("confidence_level", confidence_level)
-    count = check_count("n_resamples", n_resamples, least=2)
-    rows = [
-        _compute_rates(same, similar, weights)
-        for weights in _resample_weights(index, len(similar), similar, count, rng)
-    ]
-    values = _compute_rates(same, similar, np.ones(len(similar)))
-    columns = zip(values, np.transpose(rows), strict=True)
-    parts = [_make_interval(value, column, confidence_level) for value, column in columns]
-    return Bunch(false_non_match=parts[0], false_match=parts[1], balanced_accuracy=parts[2])
-
-
-def _compute_rates(same: NDArray, similar: NDArray, weights: Doubles) -> tuple[float, float, float]:
-    missed = float(np.average(~same[similar], weights=weights[similar]))
-    passed = float(np.average(same[~similar], weights=weights[~similar]))
-    return missed, passed, 1 - (missed + passed) / 2
 
 
 def _resample_weights(

@@ -1,4 +1,4 @@
-"""Save a fitted estimator and load it again without running code from the file.
+"""Save a fitted estimator, load it again without running code, or export its arrays.
 
 A model is a skops file: an archive of arrays and plain settings. Loading creates only the types
 that a model needs, and checks everything that the file holds. SECURITY.md says what this means.
@@ -28,13 +28,15 @@ from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
 from ._estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
 from ._estimators.fitted_state import check_fitted_state
+from ._export import export
 from ._messages import shown
 from ._optim.result import Result
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
+from ._verification.targets import Calibration
 from ._warnings import warn_user
 
-__all__ = ["Model", "load_model", "save_model"]
+__all__ = ["Model", "export", "load_model", "save_model"]
 
 ESTIMATORS = {
     kind.__name__: kind
@@ -59,7 +61,7 @@ SPLITTERS = [
 # The types of objects that a model may hold.
 TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (*ESTIMATORS.values(), Blocks, Result, Newton, Dykstra, *SPLITTERS)
+    for kind in (*ESTIMATORS.values(), Blocks, Calibration, Result, Newton, Dykstra, *SPLITTERS)
 )
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 ARRAY_TYPES = (np.ndarray, np.bool_, *INTEGERS, np.float16, np.float32, np.float64, np.str_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import time
 import warnings
 from argparse import Namespace
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._data.atomic_files import checked_output, write_arrays
-from .._messages import quoted, suggestion
+from .._data.atomic_files import write_arrays
+from .._messages import suggestion
 from .._optim.solvers import as_solver
 from ..io import ESTIMATORS, EXTENSION, Model, load_model, write_model
-from .csv_tables import write_csv
+from ..verification._report_text import format_details
 from .evaluation import (
+    REPORT_FORMATS,
     THRESHOLD_NOTE,
     data_errors,
     embed_file,
@@ -30,10 +30,13 @@ from .evaluation import (
     format_value,
     measure_neighbours,
     measure_pairs,
+    pair_facts,
     require_labels,
     require_pair_labels,
+    write_report,
 )
 from .files import Columns, InputData, InputSamples, read_data
+from .outputs import TABLES, optional_path, output_path, print_json, print_rows, write_columns
 
 __all__ = ["evaluate", "fit", "predict", "transform"]
 
@@ -46,7 +49,7 @@ NOT_PYTHON = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 def fit(options: Namespace) -> None:
     """Learn a metric from a file and save the model."""
-    out = _output_path(options.out, options.force, (EXTENSION,))
+    out = output_path(options.out, options.force, (EXTENSION,))
     columns = Columns(options.target, options.groups, options.drop, guess_target=True)
     data = read_data(options.data, columns, options.pairs)
     estimator = _make_estimator(_estimator_name(options.estimator, data), options)
@@ -64,16 +67,17 @@ def fit(options: Namespace) -> None:
     facts = _fit_facts(estimator, data) | {"seconds": round(seconds, 3), "model": str(out)}
     facts |= {name: model.metadata[name] for name in ("holds", "left_out")}
     if options.json:
-        _print_json(facts)
+        print_json(facts)
         return
     print(f"{facts['estimator']} learnt from {_data_text(data)}")
-    _print_rows(_fit_rows(facts))
+    print_rows(_fit_rows(facts))
     print(f"Saved to {out}: {', '.join(model.metadata['holds'])}")
     print(f"No samples and no pairs are saved. Next: {_next_command(out, data)}")
 
 
 def evaluate(options: Namespace) -> None:
     """Evaluate a model on data that it has not seen."""
+    out = optional_path(options, REPORT_FORMATS)
     model, data = _model_and_data(options, guess_target=True)
     facts: dict[str, Any] = {
         "model": str(options.model),
@@ -86,13 +90,19 @@ def evaluate(options: Namespace) -> None:
         facts["knn"] = measure_neighbours(model.estimator, train, require_labels(data), options.k)
     with data_errors(data.path, data.places):
         pairs = evaluation_pairs(data, options.random_state)
-        facts["pairs"] = measure_pairs(model.estimator, *pairs, options.random_state)
-    facts["pairs"]["drawn"] = data.pairs is None
+        found = measure_pairs(model.estimator, *pairs, data.groups)
+    facts["pairs"] = pair_facts(found) | {"drawn": data.pairs is None}
+    facts["report"] = found.to_dict()
+    if out is not None:
+        write_report(found, facts, out, options.force)
     if options.json:
-        _print_json(facts)
+        print_json(facts)
         return
     print(f"{facts['estimator']} ({options.model}) on {_data_text(data)}")
-    _print_rows(evaluation_rows(facts))
+    print_rows(evaluation_rows(facts))
+    print(format_details(found))
+    if out is not None:
+        print(f"Saved to {out}")
     if options.train is None and data.pairs is None:
         print(
             "To measure the accuracy of nearest neighbours, name the training data: --train TRAIN"
@@ -101,7 +111,7 @@ def evaluate(options: Namespace) -> None:
 
 def predict(options: Namespace) -> None:
     """Judge pairs, or classify samples by their nearest neighbours in the training data."""
-    out = _table_path(options)
+    out = optional_path(options, TABLES)
     model, data = _model_and_data(options, guess_target=False)
     if data.pairs is not None:
         with data_errors(data.path, data.places):
@@ -115,12 +125,12 @@ def predict(options: Namespace) -> None:
             f"{data.path}: expected pairs (--pairs PAIRS, or an array pairs), or training data for "
             "the nearest neighbours (--train TRAIN)"
         )
-    _write_columns(out, table, options.force)
+    write_columns(out, table, options.force)
 
 
 def transform(options: Namespace) -> None:
     """Embed samples so that their Euclidean distance is the learnt distance."""
-    out = _table_path(options)
+    out = optional_path(options, TABLES)
     model, data = _model_and_data(options, guess_target=False)
     Z = embed_file(model.estimator, _samples_in(data), data.path)
     labels = {
@@ -133,7 +143,7 @@ def transform(options: Namespace) -> None:
         print(f"Saved to {out}: X of shape {Z.shape}")
         return
     names = model.estimator.get_feature_names_out()
-    _write_columns(out, dict(zip(names, Z.T, strict=True)) | labels, options.force)
+    write_columns(out, dict(zip(names, Z.T, strict=True)) | labels, options.force)
 
 
 # Fitting
@@ -337,39 +347,6 @@ def _samples_in(data: InputData) -> InputSamples:
     return data.X
 
 
-def _table_path(options: Namespace) -> Path | None:
-    """Return the file of a table; None for the standard output."""
-    if options.out is None:
-        return None
-    return _output_path(options.out, options.force, (".csv", ".npz"))
-
-
-def _output_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
-    """Return the path of an output, or raise an error before the work starts.
-
-    A file is overwritten with --force only.
-    """
-    out = Path(path)
-    if out.suffix.lower() not in extensions:
-        raise ValueError(
-            f"--out: expected a name that ends in {' or '.join(extensions)}, got {out}"
-        )
-    if checked_output(out, "--out").exists() and not force:
-        raise FileExistsError(f"--out: {out} exists; overwrite it with --force")
-    return out
-
-
-def _write_columns(out: Path | None, table: dict[str, NDArray], overwrite: bool) -> None:
-    if out is not None and out.suffix.lower() == ".npz":
-        write_arrays(out, table, overwrite)
-    else:
-        columns = [values.tolist() for values in table.values()]
-        write_csv(out, table, zip(*columns, strict=True), overwrite)
-    if out is not None:
-        count = len(next(iter(table.values())))
-        print(f"Saved to {out}: {count} rows of {quoted(table).replace(chr(39), '')}")
-
-
 def _data_text(data: InputData) -> str:
     """Describe the data in words."""
     text = str(data.path)
@@ -380,14 +357,3 @@ def _data_text(data: InputData) -> str:
         return text
     column = f" (column {data.target!r})" if data.target else ""
     return f"{text}, {len(np.unique(data.y))} classes{column}"
-
-
-def _print_rows(rows: Sequence[tuple[str, str, str]]) -> None:
-    """Print names, numbers and notes as aligned columns."""
-    first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
-    for name, value, note in rows:
-        print(f"  {name:<{first}}  {value:>{second}}  {note}".rstrip())
-
-
-def _print_json(facts: dict[str, Any]) -> None:
-    print(json.dumps(facts, indent=2, default=float))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,16 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
-from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
+from .._data.atomic_files import written_atomically
 from .._data.sampling import draw_random_pairs
-from .._estimators.thresholds import equal_error_rate
 from .._warnings import warn_user
-from ..inspection import error_rates
+from ..verification import Report, report
+from .csv_tables import write_csv
 from .files import InputData, InputSamples
 
 __all__ = [
+    "REPORT_FORMATS",
     "LabelledFile",
     "data_errors",
     "embed_file",
@@ -31,10 +33,13 @@ __all__ = [
     "format_value",
     "measure_neighbours",
     "measure_pairs",
+    "pair_facts",
     "require_labels",
     "require_pair_labels",
+    "write_report",
 ]
 
+REPORT_FORMATS = (".txt", ".csv", ".json", ".html")
 TextRow = tuple[str, str, str]  # a name, a number and a note, as printed
 THRESHOLD_NOTE = "distances below it mean: same"
 # Messages of the estimators that are about the data, not about a parameter.
@@ -170,21 +175,50 @@ def evaluation_pairs(
 
 
 def measure_pairs(
-    estimator: Any, pairs: NDArray, labels: NDArray, X: InputSamples | None, seed: int
-) -> dict[str, Any]:
-    """Evaluate the distances and the threshold on pairs with labels ±1."""
-    scores = estimator.pair_score(pairs, X)
-    rates = error_rates(estimator, pairs, labels, X, random_state=seed)
-    facts: dict[str, Any] = {
-        "n_pairs": len(labels),
-        "n_similar": int(np.sum(labels > 0)),
-        "auc": float(roc_auc_score(labels, scores)),
-        "equal_error_rate": equal_error_rate(-scores, labels > 0),
+    estimator: Any,
+    pairs: NDArray,
+    labels: NDArray,
+    X: InputSamples | None,
+    groups: NDArray | None,
+) -> Report:
+    """Evaluate the distances and the threshold on pairs with labels ±1.
+
+    The groups of samples are the unit of dependence, for index pairs into samples.
+    """
+    return report(estimator, pairs, labels, X, groups=None if X is None else groups)
+
+
+def pair_facts(found: Report) -> dict[str, Any]:
+    """Return the numbers of a report at the threshold of the model."""
+    point = found["estimator"]
+    rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
+    balanced = dict(zip(("value", "low", "high"), found.balanced_accuracy or (), strict=True))
+    return {
+        "n_pairs": found.n_similar + found.n_dissimilar,
+        "n_similar": found.n_similar,
+        "auc": found.auc,
+        "equal_error_rate": found.equal_error_rate,
+        "balanced_accuracy": balanced,
+    } | {
+        name: {"value": rate.value, "low": rate.low, "high": rate.high}
+        for name, rate in rates.items()
     }
-    for name in ("balanced_accuracy", "false_match", "false_non_match"):
-        rate = rates[name]
-        facts[name] = {"value": rate.value, "low": rate.low, "high": rate.high}
-    return facts
+
+
+def write_report(found: Report, facts: dict[str, Any], out: Path, overwrite: bool) -> None:
+    """Write a report as text, JSON, HTML, or CSV with one row per threshold."""
+    kind = out.suffix.lower()
+    if kind == ".csv":
+        rows = found.to_dict()["points"]
+        write_csv(out, rows[0], [[*row.values()] for row in rows], overwrite)
+        return
+    text = str(found)
+    if kind == ".json":
+        text = json.dumps(facts, indent=2)
+    elif kind == ".html":
+        text = f'<!DOCTYPE html><meta charset="utf-8"><title>Report</title>{found._repr_html_()}'
+    with written_atomically(out, overwrite) as file:
+        file.write(f"{text}\n".encode())
 
 
 def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:

@@ -222,7 +222,11 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     name = "similar" if "similar" in arrays else "y"
     flags = _one_each(path, name, arrays.get(name), len(pairs))
     similar = None if flags is None else _flags(path, name, flags)
-    return InputData(path, X, pairs=pairs, similar=similar)
+    groups = None
+    if X is not None:
+        name = columns.groups or "groups"
+        groups = _one_each(path, name, arrays.get(name), len(X))
+    return InputData(path, X, groups=groups, pairs=pairs, similar=similar)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray]:

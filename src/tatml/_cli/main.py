@@ -47,7 +47,7 @@ examples:
 EVALUATE_EXAMPLES = """\
 examples:
   tatml evaluate wine.skops test.csv --train wine.csv
-  tatml evaluate faces.skops faces.csv --pairs others.csv --json
+  tatml evaluate faces.skops faces.csv --pairs others.csv --out report.html
 """
 PREDICT_EXAMPLES = """\
 examples:
@@ -223,6 +223,10 @@ def _add_evaluate(commands: Commands) -> None:
     text = "evaluate a model on data that it has not seen"
     parser = _add_command(commands, evaluate, text, EVALUATE_EXAMPLES)
     _add_model(parser)
+    parser.add_argument(
+        "--out", metavar="FILE", help="also write the report: .txt, .csv, .json or .html file"
+    )
+    _add_force(parser)
     _add_neighbours(parser)
     _add_columns(parser)
     _add_seed(parser)

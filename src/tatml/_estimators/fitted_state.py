@@ -20,6 +20,7 @@ from .._optim.result import Result, Status
 from .._optim.solvers import as_solver
 from .._validation import (
     as_list,
+    check_between,
     check_bounds,
     check_choice,
     check_count,
@@ -37,14 +38,18 @@ from .._validation import (
     check_share,
     check_words,
 )
+from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from .metric import check_components
 from .priors import PRIORS, UNITS
+from .probabilities import check_likelihood_ratio
 from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
 
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
 HIDDEN = {"_sklearn_output_config"}
+# Attributes of calibrated probabilities: both or none.
+CALIBRATED = ("likelihood_ratio_", "same_rate_")
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 
 
@@ -63,6 +68,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     required = [*parameters, *_required(parameters)]
+    required += [name for name in CALIBRATED if set(CALIBRATED) & set(state)]
     missing = [name for name in required if name not in state]
     if missing:
         raise ValueError(f"{missing[0]}: expected a value, got none")
@@ -252,6 +258,11 @@ def _check_classes(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected -1 and 1, got {shown(value)}")
 
 
+def _check_likelihood_ratio(name: str, value: Any) -> None:
+    _check_array(name, value, "f", 1)
+    check_likelihood_ratio(name, value)
+
+
 def _check_names(name: str, value: Any) -> None:
     _check_array(name, value, "OU", 1)
     for word in value.tolist():
@@ -298,17 +309,37 @@ def _check_result(name: str, value: Any) -> None:
         raise ValueError(f"{name}.history: expected arrays of one length, got {sorted(lengths)}")
 
 
+def _check_calibration(name: str, value: Any) -> None:
+    if type(value) is not Calibration or set(vars(value)) != {
+        part.name for part in fields(Calibration)
+    }:
+        raise TypeError(f"{name}: expected a Calibration, got {shown(value)}")
+    check_choice(f"{name}.strategy", value.strategy, CALIBRATION_STRATEGIES)
+    check_choice(f"{name}.method", value.method, CALIBRATION_METHODS)
+    check_count(f"{name}.n_pairs", value.n_pairs)
+    for part, check in (
+        ("max_rate", check_share),
+        ("confidence", check_share),
+        ("n_errors", partial(check_count, least=0)),
+        ("n_effective", check_not_negative),
+    ):
+        if getattr(value, part) is not None:
+            check(f"{name}.{part}", getattr(value, part))
+
+
 ATTRIBUTES: dict[str, StateCheck] = {
     "C_": check_positive,
     "b0_": check_finite,
     "best_params_": _check_dict,
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
+    "calibration_": _check_calibration,
     "bounds_": _ignore_name(check_bounds),
     "classes_": _check_classes,
     "components_": _check_matrices,
     "cv_results_": _check_dict,
     "feature_names_in_": _check_names,
+    "likelihood_ratio_": _check_likelihood_ratio,
     "n_features_in_": check_count,
     "n_iter_": check_count,
     "pair_weights_": partial(_check_pair_array, kinds="f"),
@@ -316,6 +347,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "prior_": _check_matrices,
     "prior_units_": partial(check_choice, choices=UNITS),
     "result_": _check_result,
+    "same_rate_": check_between,
     "search_scores_": _check_search_scores,
     "similar_": partial(_check_pair_array, kinds="b"),
     "threshold_": check_not_negative,

@@ -16,7 +16,7 @@ from .._data.arrays import check_not_masked, read_array
 from .._data.storage import check_files
 from .._messages import named_error, shown
 
-__all__ = ["are_pair_labels", "class_labels", "group_labels", "pair_labels"]
+__all__ = ["are_pair_labels", "check_not_missing", "class_labels", "group_labels", "pair_labels"]
 
 
 def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:
@@ -27,7 +27,7 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
         )
     y = _as_labels(y)
     _check_length(y, n_samples, "y")
-    _check_not_missing(y, "y")
+    check_not_missing(y, "y")
     wrong = f"y: expected classes that are integers, words or booleans, got {_kind_of(y)}"
     if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
         raise ValueError(wrong)
@@ -51,7 +51,7 @@ def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
     if groups.ndim != 1:
         raise ValueError(f"groups: expected shape (n_samples,), got shape {groups.shape}")
     _check_length(groups, n_samples, "groups")
-    _check_not_missing(groups, "groups")
+    check_not_missing(groups, "groups")
     try:
         return np.unique(groups, return_inverse=True)[1]
     except Exception as error:  # objects that cannot be compared
@@ -73,7 +73,7 @@ def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]
         )
     y = _as_labels(y)
     _check_length(y, n_pairs, "y", "pairs")
-    _check_not_missing(y, "y")
+    check_not_missing(y, "y")
     if not np.all(_are_signs(y)):
         raise ValueError(
             "y: expected +1 for similar and -1 for dissimilar pairs, got labels "
@@ -112,7 +112,7 @@ def _kind_of(labels: NDArray) -> str:
     return f"{kind} such as {shown(labels[0])}" if len(labels) else kind
 
 
-def _check_not_missing(labels: NDArray, name: str) -> None:
+def check_not_missing(labels: NDArray, name: str, unit: str = "sample") -> None:
     """Raise where a label is NaN, None, infinite or missing in another way."""
     if labels.dtype.kind == "f":
         wrong = ~np.isfinite(labels)
@@ -126,7 +126,7 @@ def _check_not_missing(labels: NDArray, name: str) -> None:
         row = int(np.flatnonzero(wrong)[0])
         what = "infinity" if labels.dtype.kind == "f" and np.isinf(labels[row]) else "NaN"
         raise ValueError(
-            f"{name}: expected a label for each sample, got {shown(labels[row])} for sample {row} "
+            f"{name}: expected a label for each {unit}, got {shown(labels[row])} for {unit} {row} "
             f"(Input {name} contains {what})"
         )
 

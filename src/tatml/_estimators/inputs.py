@@ -33,16 +33,23 @@ __all__ = [
     "given_distances",
     "index_pairs",
     "pair_samples",
+    "read_pairs",
     "samples_of",
     "shared_samples",
     "unchanged_on_error",
 ]
 
 
+# What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
+CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
+
+
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore the estimator if the block raises, so that a failed fit changes nothing."""
+    """Forget earlier calibrations for a fit; if it raises, restore the estimator as it was."""
     before = dict(vars(estimator))
+    for name in CALIBRATED:
+        vars(estimator).pop(name, None)
     try:
         yield
     except BaseException:
@@ -152,7 +159,7 @@ def pair_samples(
     estimator: BaseEstimator, pairs: Any, *, reset: bool
 ) -> tuple[Blocks, NDArray[np.intp]]:
     """Return the samples of given pairs, and the pairs as indices (n_pairs, 2) into them."""
-    array = _pair_array(pairs)
+    array = read_pairs(pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = _number_indicators(array)
@@ -178,7 +185,7 @@ def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.i
     """Return the sample numbers of index pairs, (n_pairs, 2); None for pairs given as arrays."""
     if X is not None:
         return index_pairs(pairs, _num_samples(X))
-    array = _pair_array(pairs)
+    array = read_pairs(pairs)
     if estimator.preprocessor is None or array.ndim != 2:
         return None
     return _number_indicators(array)[1].reshape(-1, 2)
@@ -300,7 +307,8 @@ def _n_dims(X: Any) -> int:
         return 2
 
 
-def _pair_array(pairs: Any) -> NDArray:
+def read_pairs(pairs: Any) -> NDArray:
+    """Convert pairs of any form to a NumPy array; sparse arrays and Blocks are refused."""
     if scipy.sparse.issparse(pairs) or isinstance(pairs, Blocks):
         kind = "Blocks" if isinstance(pairs, Blocks) else f"sparse {type(pairs).__name__}"
         raise TypeError(

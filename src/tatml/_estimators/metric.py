@@ -1,16 +1,11 @@
-"""Mixins with the methods of a fitted metric.
-
-`PairJudge` needs a method `pair_distance` and predicts same or different by `threshold_`.
-`MetricMixin` is for metrics with `components_`, whose distance is Euclidean after `transform`.
-"""
+"""MetricMixin: the methods of metrics with `components_`, Euclidean after `transform`."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,15 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
-from .._data.pairs import as_sample_weight
 from .._messages import shown
-from .._validation import as_list, check_count, check_flag, check_not_negative
-from .given_labels import pair_labels
+from .._validation import as_list, check_count, check_flag
 from .inputs import index_pairs, pair_samples, samples_of
+from .pair_judge import PairJudge
 from .priors import rows_of
-from .thresholds import CalibrationStrategy, calibrated_threshold, check_target
 
-__all__ = ["LearntMetric", "MetricMixin", "PairJudge"]
+__all__ = ["LearntMetric", "MetricMixin"]
 
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
@@ -82,115 +75,6 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     if array.shape not in {shape, (size,), (1, size)} and not array.size == size == 1:
         raise ValueError(f"u, v: expected a sample of shape {shape} as in fit, got {array.shape}")
     return array.reshape(shape)
-
-
-class PairJudge(ABC):
-    """Mixin that predicts whether pairs are the same, by a distance and its threshold."""
-
-    @abstractmethod
-    def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """Return the distance of each pair, shape (n_pairs,)."""
-
-    def pair_score(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """Return the similarity of each pair: minus its distance, shape (n_pairs,)."""
-        return -self.pair_distance(pairs, X)
-
-    def predict_pairs(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """Predict which pairs are the same: those whose distance is below `threshold_`.
-
-        Parameters
-        ----------
-        pairs, X
-            As for `pair_distance`.
-
-        Returns
-        -------
-        int array of shape (n_pairs,)
-            +1 for the same, −1 for different.
-        """
-        return np.where(self._margin_of(pairs, X) > 0, 1, -1)
-
-    def _margin_of(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        check_is_fitted(self)
-        if not hasattr(self, "threshold_"):
-            raise AttributeError(
-                f"{type(self).__name__} has no threshold_: fit it with labels, or call "
-                "set_threshold or calibrate_threshold"
-            )
-        return self.threshold_ - self.pair_distance(pairs, X)
-
-    def set_threshold(self, threshold: float) -> Self:
-        """Set `threshold_`, in the units of `pair_distance`, and nothing else."""
-        check_is_fitted(self)
-        self.threshold_ = check_not_negative("threshold", threshold)
-        return self
-
-    @staticmethod
-    def _validate_calibration_params(
-        strategy: CalibrationStrategy = "accuracy",
-        *,
-        min_rate: float | None = None,
-        beta: float = 1.0,
-        max_rate: float | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> None:
-        """Check the arguments of `calibrate_threshold` before a long fit."""
-        check_target(strategy, min_rate, beta, max_rate)
-
-    def calibrate_threshold(
-        self,
-        pairs: ArrayLike,
-        y: ArrayLike,
-        strategy: CalibrationStrategy = "accuracy",
-        min_rate: float | None = None,
-        beta: float = 1.0,
-        *,
-        max_rate: float | None = None,
-        sample_weight: ArrayLike | None = None,
-        X: Blocks | ArrayLike | None = None,
-    ) -> Self:
-        """Set `threshold_` to the best threshold for a target on held-out pairs.
-
-        Parameters
-        ----------
-        pairs, X
-            As for `pair_distance`.
-        y : array-like of shape (n_pairs,)
-            +1 for the same, −1 for different; both must occur.
-        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate"}
-            What is maximised:
-
-            - "accuracy": the accuracy;
-            - "f_beta": the F-score for `beta`;
-            - "max_tpr": the true positive rate, with a true negative rate of at least `min_rate`;
-            - "max_tnr": the true negative rate, with a true positive rate of at least `min_rate`;
-            - "false_match_rate": the true positive rate, with a false match rate of at most
-              `max_rate`.
-        min_rate, beta, max_rate : float
-            See `strategy`.
-        sample_weight : array-like of shape (n_pairs,), optional
-            Weights of the pairs.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        check_target(strategy, min_rate, beta, max_rate)  # before the distances: they may take long
-        distances = self.pair_distance(pairs, X)
-        similar = pair_labels(y, len(distances))
-        if sample_weight is not None:
-            sample_weight = as_sample_weight(sample_weight, len(distances))
-        self.threshold_ = calibrated_threshold(
-            distances,
-            similar,
-            strategy,
-            min_rate=min_rate,
-            beta=beta,
-            max_rate=max_rate,
-            sample_weight=sample_weight,
-        )
-        return self
 
 
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):

@@ -6,17 +6,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.metaestimators import available_if
 
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
+from .._verification.calibration import check_both_count
 from .given_labels import pair_labels
-from .metric import PairJudge
-from .thresholds import check_both_count
+from .pair_judge import PairJudge
+from .probabilities import check_calibrated
 
 __all__ = ["CLASSES", "PairClassifierMixin", "make_labelled_pairs", "select_weighted_samples"]
 
@@ -63,6 +66,7 @@ class PairClassifierMixin(PairJudge, ClassifierMixin):
     # Pairs take the place of X, so they are not metadata to be routed.
     __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"pairs": UNUSED}  # noqa: RUF012
     __metadata_request__decision_function = {"pairs": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
 
@@ -73,6 +77,15 @@ class PairClassifierMixin(PairJudge, ClassifierMixin):
     def decision_function(self, pairs: ArrayLike) -> NDArray:
         """Return `threshold_` minus the distance, shape (n_pairs,): positive for the same."""
         return self._margin_of(pairs)
+
+    @available_if(check_calibrated)
+    def predict_proba(self, pairs: ArrayLike) -> NDArray:
+        """Return the probabilities of −1 and +1 for each pair, shape (n_pairs, 2).
+
+        Only after `calibrate_probability`.
+        """
+        log_odds = self._log_odds(pairs)
+        return expit(np.stack([-log_odds, log_odds], axis=1))
 
     def score(
         self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -61,6 +61,8 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         The threshold, in the units of the distance.
     b0_ : float
         The threshold in squared units: b0 = threshold_² / √(γ_s γ_d).
+    likelihood_ratio_, same_rate_
+        See `TATMLPairs`.
     n_features_in_, block_shapes_
         See `TATML`. Not set for precomputed distances.
 

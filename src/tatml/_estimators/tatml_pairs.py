@@ -14,6 +14,7 @@ from .._learn_metric import warn_unless_converged
 from .._messages import shown
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
+from .._verification.targets import check_target
 from .cross_fitting import choose_units, hold_out_pairs
 from .inputs import pair_samples, unchanged_on_error
 from .label_mixins import Prior, within_pairs
@@ -28,7 +29,7 @@ from .priors import has_units
 
 __all__ = ["TATMLPairs"]
 
-CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "sample_weight"}
+CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
 
 class _NotForPairs:
@@ -99,6 +100,10 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         the i-th of the sorted distinct indicators.
     similar_ : bool array of shape (n_pairs,)
         Which of these pairs are similar.
+    likelihood_ratio_ : array([a, b])
+        After `calibrate_probability`: a pair at distance d has the log-likelihood ratio a − b d.
+    same_rate_ : float
+        After `calibrate_probability`: the assumed share of pairs that are the same.
     components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_
         See `TATML`.
     block_shapes_, n_iter_, n_features_in_
@@ -185,7 +190,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             Weights of the pairs.
         calibration_params : dict, optional
             If given, `calibrate_threshold` is called with these parameters on the training pairs,
-            and replaces the learnt threshold. Calling it on held-out pairs is better.
+            and replaces the learnt threshold. Rates hold on the training pairs only
+            (``confidence=None``): calling it on held-out pairs is better.
 
         Returns
         -------
@@ -201,7 +207,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             self._check_words()
             result = self._fit_pairs(blocks, chosen, threshold)
             if calibration_params is not None:
-                options = {"sample_weight": sample_weight} | calibration_params
+                options = {"sample_weight": sample_weight, "confidence": None} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)
         warn_unless_converged(result)
         return self
@@ -231,9 +237,14 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
                 f"got {shown(calibration_params)}"
             )
         try:
-            self._validate_calibration_params(**calibration_params)
+            check_target(**{"confidence": None} | calibration_params)
         except (TypeError, ValueError) as error:
             raise type(error)(f"calibration_params: {error}") from error
+        if calibration_params.get("confidence") is not None:
+            raise ValueError(
+                "calibration_params: expected confidence=None, as training pairs cannot promise a "
+                f"rate, got {shown(calibration_params['confidence'])}"
+            )
         return calibration_params
 
     _samples_name = "pairs"

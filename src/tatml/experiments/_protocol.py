@@ -20,7 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from .._estimators.metric import row_distances
-from .._estimators.thresholds import calibrated_threshold, equal_error_rate
+from .._verification.calibration import equal_error_rate, find_best_threshold
 from ._fitting import chosen_parameters, embed_samples, fit_in_training_half, learner_of
 from ._methods import Method
 from ._samples import DatasetSamples
@@ -107,7 +107,7 @@ def score_test_half(
     knn = KNeighborsClassifier(PROTOCOL.neighbours).fit(known, training.y)
     scores = {"accuracy": 100 * knn.score(wanted, test.y)}
     calibration = held_out_pairs(training.y, training.groups, seed)
-    calibrated = calibrated_threshold(
+    calibrated = find_best_threshold(
         row_distances(known, calibration.index),
         calibration.similar,
         sample_weight=calibration.weights,

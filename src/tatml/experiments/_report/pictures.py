@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from ..._data.atomic_files import written_atomically
 from ..._estimators.metric import row_distances
-from ...plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay, _pyplot
+from ...plotting import ConvergenceDisplay, MetricDisplay, PairDistanceDisplay
+from ...plotting._axes import pyplot
 from .._cells import BASELINE, FIXED
 from .._fitting import embed_samples, learner_of
 from .._methods import METHODS
@@ -177,9 +178,9 @@ def fit_method(task: Task, method: str, samples: DatasetSamples) -> FittedMethod
 
 def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours: int = 128) -> str:
     """Save a figure with few colours, to keep the page small; return its name."""
-    plt = _pyplot()
     from PIL import Image  # a dependency of matplotlib
 
+    plt = pyplot()
     with plt.rc_context(STYLE):
         figure = make_figure()
         content = io.BytesIO()
@@ -191,12 +192,10 @@ def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours
     return name
 
 
-def make_subplots(
-    height: float, n_rows: int, n_columns: int = 1
-) -> tuple[Figure, NDArray[np.object_]]:
+def make_subplots(height: float, n_rows: int, n_columns: int = 1) -> tuple[Figure, NDArray]:
     """Return a figure as wide as a phone, and its axes."""
-    size = (WIDTH, height)
-    return _pyplot().subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
+    options = {"figsize": (WIDTH, height), "layout": "constrained", "squeeze": False}
+    return pyplot().subplots(n_rows, n_columns, **options)
 
 
 def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
@@ -261,7 +260,7 @@ def draw_convergence(folder: Path, stem: str, fit: FittedMethod) -> Picture:
 def draw_matrices(folder: Path, stem: str, fit: FittedMethod, method: str) -> list[Picture]:
     """Draw the learnt matrices and their spectra, one picture per block."""
     shown = MetricDisplay.from_estimator(learner_of(fit.fitted))
-    _pyplot().close(shown.figure_)  # one figure with all blocks would be too small on a phone
+    pyplot().close(shown.figure_)  # one figure with all blocks would be too small on a phone
     pictures = []
     for block, matrix in enumerate(shown.matrices):
         features = fit.dataset.pixel_features or ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...plotting import _pyplot
+from ...plotting._axes import pyplot
 from .._cells import FIXED, Cell, Scores, cell_of, method_title, printed_numbers
 from .._format import format_number
 from .._standings import deviation, mean_score
@@ -45,7 +45,7 @@ LOOKS = [
 
 def drawing_style() -> AbstractContextManager[None]:
     """Return the context that gives all plots the same style."""
-    return _pyplot().rc_context(STYLE)
+    return pyplot().rc_context(STYLE)
 
 
 def new_figure(height: float, n_rows: int = 1) -> tuple[Drawing, NDArray[np.object_]]:

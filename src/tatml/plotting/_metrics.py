@@ -1,163 +1,26 @@
-"""Display classes in the style of scikit-learn. Drawing needs matplotlib.
-
-For ROC and DET curves use the displays of scikit-learn: ``RocCurveDisplay.from_estimator(verifier,
-pairs, y)`` for estimators fitted to pairs, and ``RocCurveDisplay.from_predictions(y,
-metric.pair_score(pairs, X))`` for estimators fitted to labels.
-"""
+"""Displays of a fit: its convergence, the learnt matrices, and the shares of the blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import sqrt
-from types import ModuleType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._estimators.given_labels import pair_labels
-from ._estimators.inputs import check_has, given_distances
-from ._optim.result import Result
-from ._validation import check_margin
+from .._estimators.given_labels import pair_labels
+from .._estimators.inputs import check_has
+from .._optim.result import Result
+from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot, set_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
-__all__ = [
-    "BlockShareDisplay",
-    "ConvergenceDisplay",
-    "MetricDisplay",
-    "PairDistanceDisplay",
-]
+__all__ = ["BlockShareDisplay", "ConvergenceDisplay", "MetricDisplay"]
 
 Names = Sequence[Sequence[str]] | None  # the names of the rows of each block
-SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # safe for colour blindness
 SMALLEST_GAP = 1e-17  # a logarithmic axis shows smaller gaps, such as zero, at this value
 WINDOW = 3.0  # objectives that differ from the last one by more than this factor are cut off
-
-
-def _pyplot() -> ModuleType:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Drawing needs matplotlib: install it with pip install 'tatml[plot]'"
-        ) from error
-    return plt
-
-
-def _one_axis(ax: Axes | None, size: tuple[float, float] = (6.4, 4.0)) -> Axes:
-    return _pyplot().subplots(figsize=size, layout="constrained")[1] if ax is None else ax
-
-
-def _set_ticks(axis: Axis, **parameters: Any) -> None:
-    """Set parameters of the tick locator; the scale of the axis determines which there are."""
-    set_parameters: Callable[..., None] = axis.get_major_locator().set_params
-    set_parameters(**parameters)
-
-
-class PairDistanceDisplay:
-    """Histograms of the distances of similar and dissimilar pairs, with threshold and margins.
-
-    Parameters
-    ----------
-    distances : array of shape (n_pairs,)
-        Distances, not squared.
-    similar : bool array of shape (n_pairs,)
-        Which pairs are similar.
-    threshold : float
-        The threshold, in the units of the distances.
-    margin_distances : (float, float) or None
-        √(γ_s b0) and √(γ_d b0): the loss of similar pairs is positive above the first, that of
-        dissimilar pairs below the second.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib axes and figure
-        The axes of the plot, and their figure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tatml.plotting import PairDistanceDisplay
-    >>> display = PairDistanceDisplay.from_predictions([0.2, 0.4, 1.0], [1, 1, -1], threshold=0.6)
-    >>> display.error_rates
-    (0.0, 0.0)
-    """
-
-    def __init__(
-        self,
-        distances: NDArray[np.float64],
-        similar: NDArray[np.bool_],
-        threshold: float,
-        margin_distances: tuple[float, float] | None = None,
-    ):
-        self.distances = distances
-        self.similar = similar
-        self.threshold = threshold
-        self.margin_distances = margin_distances
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
-    ) -> Self:
-        """Plot the distances of pairs by a fitted estimator; `X` as for `pair_distance`."""
-        check_has(estimator, "pair_distance", "threshold_", "b0_", "margin")
-        return cls.from_predictions(
-            estimator.pair_distance(pairs, X),
-            y,
-            threshold=estimator.threshold_,
-            b0=estimator.b0_,
-            margin=estimator.margin,
-            **options,
-        )
-
-    @classmethod
-    def from_predictions(
-        cls,
-        distances: ArrayLike,
-        y: ArrayLike,
-        *,
-        threshold: float,
-        b0: float | None = None,
-        margin: tuple[float, float] = (0.5, 2.0),
-        **options: Any,
-    ) -> Self:
-        """Plot given distances with labels ±1, and the margins if `b0` is given."""
-        values = given_distances(distances, "distances")
-        low, high = check_margin(margin)
-        ends = None if b0 is None else (sqrt(max(0.0, low * b0)), sqrt(max(0.0, high * b0)))
-        return cls(values, pair_labels(y, len(values)), float(threshold), ends).plot(**options)
-
-    @property
-    def error_rates(self) -> tuple[float, float]:
-        """The false non-match rate and the false match rate at the threshold."""
-        same = self.distances < self.threshold
-        return float(np.mean(~same[self.similar])), float(np.mean(same[~self.similar]))
-
-    def plot(self, ax: Axes | None = None, *, bins: int = 40, name: str | None = None) -> Self:
-        """Plot on `ax`, or on a new figure."""
-        ax = _one_axis(ax)
-        edges = np.histogram_bin_edges(self.distances, bins=bins)
-        missed, passed = self.error_rates
-        for kind, label, colour in (
-            (True, f"similar ({missed:.1%} above the threshold)", SIMILAR),
-            (False, f"dissimilar ({passed:.1%} below the threshold)", DISSIMILAR),
-        ):
-            chosen = self.distances[self.similar == kind]
-            ax.hist(chosen, edges.tolist(), density=True, alpha=0.55, color=colour, label=label)
-        label = f"threshold {self.threshold:.3g}"
-        ax.axvline(self.threshold, color=THRESHOLD, linewidth=2, label=label)
-        if self.margin_distances is not None:
-            low, high = self.margin_distances
-            ax.axvline(low, color=SIMILAR, linestyle="--", label="margin of similar pairs")
-            ax.axvline(high, color=DISSIMILAR, linestyle="--", label="margin of dissimilar pairs")
-        ax.set(xlabel="distance", ylabel="density", title=name or "Pair distances")
-        ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend above the bars
-        ax.legend(loc="upper center", ncols=2, fontsize="small", framealpha=1)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
 class ConvergenceDisplay:
@@ -202,7 +65,7 @@ class ConvergenceDisplay:
     def plot(self, axes: Sequence[Axes] | None = None, *, name: str | None = None) -> Self:
         """Plot on three axes, or on a new figure."""
         if axes is None:
-            _, axes = _pyplot().subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+            _, axes = pyplot().subplots(1, 3, figsize=(12, 3.6), layout="constrained")
         steps, primal = self.history["iteration"], self.history["primal"]
         gap = np.maximum(self.history["gap"], SMALLEST_GAP)
         axes[0].plot(steps, primal, "o-", color=SIMILAR, label="primal")
@@ -219,7 +82,7 @@ class ConvergenceDisplay:
             ax.set(xlabel=label, ylabel="duality gap", title=f"Duality gap by {label}")
             ax.legend()
         for ax in axes[:2]:
-            _set_ticks(ax.xaxis, integer=True)
+            set_ticks(ax.xaxis, integer=True)
         self.axes_, self.figure_ = np.asarray(axes), axes[0].figure
         return self
 
@@ -296,7 +159,7 @@ class MetricDisplay:
         n_blocks = len(self.matrices)
         options = {"layout": "constrained", "squeeze": False, "height_ratios": (3, 1.6)}
         size = (max(4.6 * n_blocks, 5.0), 7.0)
-        figure, axes = _pyplot().subplots(2, n_blocks, figsize=size, **options)
+        figure, axes = pyplot().subplots(2, n_blocks, figsize=size, **options)
         for m, matrix in enumerate(self.matrices):
             title = name or ("Learnt matrix" if n_blocks == 1 else f"Block {m}")
             self._heat_map(axes[0, m], m, matrix, title)
@@ -308,10 +171,10 @@ class MetricDisplay:
         values = np.linalg.eigvalsh(matrix)[::-1]
         values = values[values > 1e-15 * values[0]]  # smaller ones are zero up to rounding
         ax.semilogy(np.arange(1, len(values) + 1), values, "o-", markersize=4, color=SIMILAR)
-        _set_ticks(ax.xaxis, integer=True)
+        set_ticks(ax.xaxis, integer=True)
         ax.yaxis.set_minor_formatter("")
         if values[0] < 100 * values[-1]:  # powers of ten would give one tick or none
-            _set_ticks(ax.yaxis, subs=(1.0, 2.0, 5.0))
+            set_ticks(ax.yaxis, subs=(1.0, 2.0, 5.0))
             ax.yaxis.set_major_formatter("{x:g}")
         ax.grid(axis="y", alpha=0.3)
         ax.set(xlabel="index", ylabel="eigenvalue", title="Spectrum")
@@ -327,7 +190,7 @@ class MetricDisplay:
             ax.set_yticks(places, self.names[m], fontsize=7)
         else:
             for axis in (ax.xaxis, ax.yaxis):
-                _set_ticks(axis, integer=True)
+                set_ticks(axis, integer=True)
 
 
 class BlockShareDisplay:
@@ -381,7 +244,7 @@ class BlockShareDisplay:
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
         """Plot on `ax`, or on a new figure."""
         n_blocks = self.shares.shape[1]
-        ax = _one_axis(ax, (6.4, 1.9 + 0.55 * n_blocks))
+        ax = one_axis(ax, (6.4, 1.9 + 0.55 * n_blocks))
         places = np.arange(n_blocks)
         for row, label, colour, shift in (
             (0, "similar pairs", SIMILAR, -0.2),

@@ -1,0 +1,166 @@
+"""PairJudge: predicts whether pairs are the same, by a distance and its threshold."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.blocks import Blocks
+from .._data.pairs import as_sample_weight
+from .._validation import check_not_negative
+from .._verification.calibration import calibrate, check_within_reach
+from .._verification.targets import (
+    Calibration,
+    CalibrationStrategy,
+    Confidence,
+    Guarantee,
+    check_target,
+)
+from .given_labels import pair_labels
+from .pair_units import count_rows, pair_units
+from .probabilities import ProbabilityMixin
+
+__all__ = ["PairJudge"]
+
+
+class PairJudge(ProbabilityMixin, ABC):
+    """Mixin that predicts whether pairs are the same, by a distance and its threshold."""
+
+    threshold_: float
+    calibration_: Calibration  # set by `calibrate_threshold`
+
+    @abstractmethod
+    def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Return the distance of each pair, shape (n_pairs,)."""
+
+    def pair_score(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Return the similarity of each pair: minus its distance, shape (n_pairs,)."""
+        return -self.pair_distance(pairs, X)
+
+    def predict_pairs(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Predict which pairs are the same: those whose distance is below `threshold_`.
+
+        Parameters
+        ----------
+        pairs, X
+            As for `pair_distance`.
+
+        Returns
+        -------
+        int array of shape (n_pairs,)
+            +1 for the same, −1 for different.
+        """
+        return np.where(self._margin_of(pairs, X) > 0, 1, -1)
+
+    def _margin_of(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        check_is_fitted(self)
+        if not hasattr(self, "threshold_"):
+            raise AttributeError(
+                f"{type(self).__name__} has no threshold_: fit it with labels, or call "
+                "set_threshold or calibrate_threshold"
+            )
+        return self.threshold_ - self.pair_distance(pairs, X)
+
+    def set_threshold(self, threshold: float) -> Self:
+        """Set `threshold_`, in the units of `pair_distance`, and forget an earlier calibration."""
+        check_is_fitted(self)
+        self.threshold_ = check_not_negative("threshold", threshold)
+        vars(self).pop("calibration_", None)
+        return self
+
+    _validate_calibration_params = staticmethod(check_target)  # metric-learn's name
+
+    def calibrate_threshold(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        strategy: CalibrationStrategy = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        *,
+        max_rate: float | None = None,
+        confidence: Confidence = "auto",
+        guarantee: Guarantee = "approximate",
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        X: Blocks | ArrayLike | None = None,
+    ) -> Self:
+        """Set `threshold_` to the best threshold for a target on held-out pairs.
+
+        Parameters
+        ----------
+        pairs, X
+            As for `pair_distance`. They must not be those that the metric was learnt from.
+        y : array-like of shape (n_pairs,)
+            +1 for the same, −1 for different; both must occur.
+        strategy : str, default="accuracy"
+            What is maximised:
+
+            - "accuracy": the accuracy;
+            - "f_beta": the F-score for `beta`;
+            - "max_tpr": the true positive rate, with a true negative rate of at least `min_rate`;
+            - "max_tnr": the true negative rate, with a true positive rate of at least `min_rate`;
+            - "false_match_rate": the true positive rate, with a false match rate of at most
+              `max_rate`;
+            - "false_non_match_rate": the true negative rate, with a false non-match rate of at
+              most `max_rate`.
+        min_rate, beta, max_rate : float
+            See `strategy`.
+        confidence : float, None or "auto", default="auto"
+            For strategies with `max_rate`: the confidence with which the *true* rate, that of
+            pairs never seen, is at most `max_rate`. "auto" stands for 0.95. None sets the plain
+            quantile: the rate holds on the given pairs, and is exceeded on others in about half
+            of all cases. "auto" and None are the same for other strategies.
+        guarantee : {"approximate", "proved"}, default="approximate"
+            What is done if pairs share samples or groups. "proved" uses pairs of disjoint samples
+            or groups only, drawn at random: the promise is a theorem, but takes about 600 groups
+            for a rate of 0.01. "approximate" uses all pairs and estimates what they are worth; in
+            simulations the rate was exceeded in at most 6.5 % of all cases (confidence 0.95). It
+            fails where few groups match many others: there it refuses most of the time, but a
+            promise that it does give for a rate of 0.01 or less is often broken. See
+            docs/verification.md.
+        groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
+            The unit of dependence, for example the identity: one label per sample for index pairs,
+            or one per member of each pair. Without it the samples of index pairs are the units,
+            and pairs given as arrays are taken to be independent.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Weights of the pairs; they exclude a confidence.
+
+        Returns
+        -------
+        self
+            With `threshold_` and `calibration_`, a `tatml.verification.Calibration`.
+
+        Raises
+        ------
+        ValueError
+            If the pairs cannot promise the rate; it says how many independent pairs it takes.
+        """
+        check_is_fitted(self)
+        target = check_target(  # before the distances: they may take long
+            strategy,
+            min_rate=min_rate,
+            beta=beta,
+            max_rate=max_rate,
+            confidence=confidence,
+            guarantee=guarantee,
+            sample_weight=sample_weight,
+        )
+        units, similar = None, None
+        if target.promise is not None or groups is not None:
+            units = pair_units(self, pairs, X, groups)
+        if target.promise is not None and count_rows(pairs) > 0:
+            similar = pair_labels(y, count_rows(pairs))
+            check_within_reach(similar, target.promise, units)
+        distances = self.pair_distance(pairs, X)
+        similar = pair_labels(y, len(distances)) if similar is None else similar
+        if sample_weight is not None:
+            sample_weight = as_sample_weight(sample_weight, len(distances))
+        self.threshold_, self.calibration_ = calibrate(
+            distances, similar, target, units, sample_weight
+        )
+        return self

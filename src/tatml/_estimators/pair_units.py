@@ -1,0 +1,153 @@
+"""Read which samples or groups the members of given pairs belong to.
+
+Pairs that share one of these *units* are dependent. Like `inputs`, this module is at the edge: it
+inspects types and dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _num_samples
+
+from .._data.arrays import read_array
+from .._messages import shown
+from .given_labels import check_not_missing
+from .inputs import read_pairs
+
+__all__ = [
+    "check_one_per_pair",
+    "count_rows",
+    "number_subgroups",
+    "number_units",
+    "pair_units",
+    "read_split_units",
+]
+
+
+def count_rows(pairs: Any) -> int:
+    """Return the number of given pairs, or of other rows, of any form; 0 if they are no array."""
+    try:
+        return _num_samples(pairs)
+    except Exception:  # any object may be given
+        return 0
+
+
+def pair_units(
+    estimator: BaseEstimator, pairs: Any, X: Any, groups: Any
+) -> NDArray[np.intp] | None:
+    """Return the units of pairs that are given to an estimator, numbered from 0, (n_pairs, 2).
+
+    They are the groups if these are given, or else the samples of index pairs. None without
+    groups for pairs given as arrays: it is unknown which samples they share.
+    """
+    array = read_pairs(pairs)
+    if array.ndim == 0:
+        return None  # no pairs: `pair_distance` has the better message
+    is_index = array.ndim == 2 and (X is not None or estimator.preprocessor is not None)
+    if not is_index:
+        return number_units(None, groups, len(array))
+    samples = estimator.preprocessor if X is None else X
+    n_samples = None if callable(samples) else count_rows(samples)
+    return number_units(array, groups, len(array), n_samples)
+
+
+def read_split_units(pairs: Any, groups: Any) -> NDArray[np.intp]:
+    """Return the units of pairs that are to be split; no sample may be in two of them."""
+    array = read_pairs(pairs)
+    if array.ndim < 2 or array.shape[1] != 2 or len(array) == 0:
+        raise ValueError(
+            "pairs: expected shape (n_pairs, 2), or (n_pairs, 2, …) with groups, got shape "
+            f"{array.shape}"
+        )
+    index = array if array.ndim == 2 else None
+    units = number_units(index, groups, len(array))
+    if units is None:
+        raise ValueError(
+            f"groups: expected one group for each member of a pair, shape ({len(array)}, 2), as "
+            "pairs of samples do not tell which samples they share, got None"
+        )
+    if index is not None and groups is not None:
+        _check_one_group_each(index, units)
+    return _number(units, "groups")  # without the groups that no pair has
+
+
+def _check_one_group_each(index: NDArray, units: NDArray[np.intp]) -> None:
+    """Raise an error if a sample is in two groups: the sides of a split would share it."""
+    samples = _number(index, "pairs").ravel()
+    group = np.empty(int(samples.max()) + 1, dtype=np.intp)
+    group[samples] = units.ravel()
+    wrong = np.flatnonzero(group[samples] != units.ravel())
+    if len(wrong):
+        raise ValueError(
+            f"groups: expected one group for each sample, got two for sample "
+            f"{shown(index.ravel()[wrong[0]].item())}"
+        )
+
+
+def check_one_per_pair(name: str, values: Any, n_pairs: int) -> Any:
+    """Return values of which there is one for each pair."""
+    count = count_rows(values)
+    if count != n_pairs:
+        raise ValueError(f"{name}: expected one value for each of {n_pairs} pairs, got {count}")
+    return values
+
+
+def number_units(
+    index: NDArray | None, groups: Any, n_pairs: int, n_samples: int | None = None
+) -> NDArray[np.intp] | None:
+    """Return the numbers of the groups of the members of pairs; without groups, of the samples.
+
+    Parameters
+    ----------
+    index : array of shape (n_pairs, 2) or None
+        The indicators of the samples; None if they are unknown.
+    groups : array-like of shape (n_pairs, 2) or (n_samples,), or None
+        One group for each member of a pair, or one for each sample of integer index pairs.
+    n_pairs : int
+        The number of pairs.
+    n_samples : int, optional
+        The number of samples, if it is known.
+    """
+    if groups is None:
+        return None if index is None else _number(index, "pairs")
+    groups = read_array(groups, "groups")
+    if groups.shape == (n_pairs, 2):
+        check_not_missing(groups.ravel(), "groups", "member")
+        return _number(groups, "groups")
+    expected = f"shape ({n_pairs}, 2), one group for each member of a pair"
+    if index is not None and index.dtype.kind in "iu":
+        least = int(index.max(initial=-1)) + 1 if n_samples is None else n_samples
+        if len(groups.shape) == 1 and len(groups) >= least and n_samples in (None, len(groups)):
+            check_not_missing(groups, "groups")
+            return _number(groups, "groups")[index]
+        count = "n_samples" if n_samples is None else str(n_samples)
+        expected = f"shape ({count},), one group for each sample, or {expected}"
+    raise ValueError(f"groups: expected {expected}, got shape {groups.shape}")
+
+
+def number_subgroups(by: Any, n_pairs: int) -> dict[Any, NDArray[np.intp]]:
+    """Return the rows of the pairs of each subgroup, sorted by the name of the subgroup."""
+    labels = read_array(by, "by")
+    if labels.shape != (n_pairs,):
+        raise ValueError(
+            f"by: expected shape ({n_pairs},), one subgroup for each pair, got shape {labels.shape}"
+        )
+    check_not_missing(labels, "by", "pair")
+    numbers = _number(labels, "by")
+    names = labels[np.unique(numbers, return_index=True)[1]].tolist()
+    return {name: np.flatnonzero(numbers == k) for k, name in enumerate(names)}
+
+
+def _number(labels: NDArray, name: str) -> NDArray[np.intp]:
+    """Return the position of each label among the sorted distinct ones."""
+    try:
+        return np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+    except Exception as error:  # objects that cannot be compared
+        raise TypeError(
+            f"{name}: expected values of one type, such as integers or words, got objects that "
+            "cannot be sorted"
+        ) from error

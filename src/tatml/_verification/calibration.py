@@ -1,0 +1,246 @@
+"""Thresholds calibrated on given distances: best on these pairs, or promised for others.
+
+A pair is predicted to be the same if its distance is below the threshold.
+"""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_curve
+
+from .._array import Doubles
+from .dependence import Sharing, Units, are_independent, find_disjoint_pairs, find_largest_share
+from .limits import most_errors, pairs_needed
+from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
+
+__all__ = [
+    "calibrate",
+    "check_both_count",
+    "check_within_reach",
+    "cut_between",
+    "equal_error_rate",
+    "find_best_threshold",
+]
+
+# An identity in more than this share of the pairs decides the rate alone.
+LARGEST_SHARE = 0.5
+# The design effect is judged from at least so many errors.
+LEAST_ERRORS = 20
+# Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
+# breaks the promise.
+SEED = 0
+
+
+def calibrate(
+    distances: Doubles,
+    similar: NDArray[np.bool_],
+    target: Target,
+    units: Units | None = None,
+    sample_weight: Doubles | None = None,
+) -> tuple[float, Calibration]:
+    """Return the threshold for a target, and how it was found.
+
+    Parameters
+    ----------
+    distances : array of shape (n_pairs,)
+        Distances of pairs that were not used to learn the metric.
+    similar : bool array of shape (n_pairs,)
+        Which pairs are similar; both kinds must occur.
+    target : Target
+        With a promise, the true rate is at most `max_rate` with the wanted confidence.
+    units : int array of shape (n_pairs, 2), optional
+        The numbers of the samples or identities of each pair; None if all pairs are independent.
+    sample_weight : array of shape (n_pairs,), optional
+        Weights of the pairs; only without a promise.
+    """
+    promise = target.promise
+    if promise is None:
+        threshold = find_best_threshold(distances, similar, target, sample_weight)
+        method: CalibrationMethod = "empirical" if target.max_rate is None else "quantile"
+        n_effective = None
+    else:
+        check_within_reach(similar, promise, units)
+        threshold, method, n_effective = _keep(promise, distances, similar, units)
+    n_pairs, n_errors = len(similar), None
+    if target.strategy in RATE_STRATEGIES:
+        kind = ~similar if target.strategy == "false_match_rate" else similar
+        wrong = (distances < threshold) != similar
+        n_pairs, n_errors = int(kind.sum()), int(wrong[kind].sum())
+    found = Calibration(
+        strategy=target.strategy,
+        method=method,
+        max_rate=None if target.max_rate is None else float(target.max_rate),
+        confidence=None if promise is None else promise.confidence,
+        n_errors=n_errors,
+        n_pairs=n_pairs,
+        n_effective=n_effective,
+    )
+    return threshold, found
+
+
+# Promised rates
+
+
+def check_within_reach(
+    similar: NDArray[np.bool_], promise: Promise, units: Units | None = None
+) -> None:
+    """Raise where the numbers of pairs and units tell that the rate cannot be promised."""
+    kind = promise.select(similar)
+    n_effective = n_pairs = int(kind.sum())
+    if units is not None and not are_independent(units[kind]):
+        share = find_largest_share(units[kind])
+        if promise.guarantee == "proved":
+            n_effective = len(_draw_disjoint(units[kind]))
+        elif share > LARGEST_SHARE:
+            raise ValueError(
+                f"pairs: expected no sample or group in more than {LARGEST_SHARE:.0%} of the "
+                f"{promise.kind} pairs to promise a rate, got one in {share:.0%}"
+            )
+    if n_effective < pairs_needed(promise.max_rate, promise.confidence):
+        raise _out_of_reach(promise, n_pairs, n_effective)
+
+
+def _keep(
+    promise: Promise, distances: Doubles, similar: NDArray[np.bool_], units: Units | None
+) -> tuple[float, CalibrationMethod, float]:
+    """Return a threshold with a promised rate, the method, and what the pairs are worth."""
+    kind = promise.select(similar)
+    # The errors are the smallest of these values.
+    values = distances[kind] if promise.is_about_matches else -distances[kind]
+    method: CalibrationMethod = "exact"
+    n_effective = float(len(values))
+    if units is not None and not are_independent(units[kind]):
+        method = promise.guarantee
+        if method == "proved":
+            values = values[_draw_disjoint(units[kind])]
+            n_effective = float(len(values))
+        else:
+            n_effective = _judge_values(values, units[kind], promise)
+    k = most_errors(len(values), promise.max_rate, promise.confidence, n_effective)
+    if k < 0:
+        raise _out_of_reach(promise, int(kind.sum()), n_effective)
+    edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
+    return (edge if promise.is_about_matches else nextafter(-edge, inf)), method, n_effective
+
+
+def _judge_values(values: Doubles, units: Units, promise: Promise) -> float:
+    """Return the effective number of pairs at the threshold with the observed rate α.
+
+    It is judged at one threshold only: judging it anew for each candidate would be a multiple
+    test. From few errors it cannot be judged at all, so a threshold with more errors is used.
+    """
+    n_pairs = len(values)
+    k = min(max(LEAST_ERRORS, round(promise.max_rate * n_pairs)), n_pairs // 2)
+    rows = np.argpartition(values, k)[:k]
+    return Sharing(units).worth(rows, promise.confidence)
+
+
+def _draw_disjoint(units: Units) -> NDArray[np.intp]:
+    """Return the numbers of pairs of disjoint units, drawn without a look at the distances."""
+    return find_disjoint_pairs(units, np.random.RandomState(SEED))
+
+
+def _out_of_reach(promise: Promise, n_pairs: int, n_effective: float) -> ValueError:
+    """Return the error that says how many pairs or units the rate takes."""
+    needed = pairs_needed(promise.max_rate, promise.confidence)
+    got = f"got {n_pairs}"
+    if n_effective < n_pairs and promise.guarantee == "proved":
+        n_units = needed * (2 if promise.is_about_matches else 1)
+        got += (
+            f" pairs of which {n_effective:.0f} share no sample or group: it takes at least "
+            f"{n_units} samples or groups"
+        )
+    elif n_effective < n_pairs:
+        got += f" pairs worth {n_effective:.0f}, as they share samples or groups"
+    return ValueError(
+        f"max_rate: expected at least {needed} independent {promise.kind} pairs to promise a "
+        f"{promise.words} of {promise.max_rate:g} with confidence "
+        f"{promise.confidence:g}, {got}; confidence=None sets the plain quantile"
+    )
+
+
+# The best threshold on the given pairs
+
+
+def find_best_threshold(
+    distances: Doubles,
+    similar: NDArray[np.bool_],
+    target: Target = Target(),  # noqa: B008  # it is frozen
+    sample_weight: Doubles | None = None,
+) -> float:
+    """Return the threshold that is best for a target on the given pairs.
+
+    Returns
+    -------
+    float
+        A number half-way between two neighbouring distances; 0 if no pair should be the same, and
+        the next float above the largest distance if all pairs should be.
+    """
+    check_both_count(similar, sample_weight)
+    fpr, tpr, scores = roc_curve(
+        similar, -distances, sample_weight=sample_weight, drop_intermediate=False
+    )
+    weights = np.ones(len(similar)) if sample_weight is None else sample_weight
+    positive, negative = weights[similar].sum(), weights[~similar].sum()
+    tnr = 1 - fpr
+    if target.strategy == "accuracy":
+        quality = tpr * positive + tnr * negative
+    elif target.strategy == "f_beta":  # F = (1 + β²) TP / ((1 + β²) TP + β² FN + FP)
+        hits = (1 + target.beta**2) * tpr * positive
+        errors = target.beta**2 * (1 - tpr) * positive + fpr * negative
+        quality = np.divide(hits, hits + errors, out=np.zeros_like(hits), where=hits > 0)
+    elif target.strategy in ("max_tnr", "false_non_match_rate"):
+        least = 1 - target.rate if target.max_rate is not None else target.rate
+        quality = np.where(tpr >= least - _ROUNDING, tnr, -1.0)
+    else:
+        most = 1 - target.rate if target.strategy == "max_tpr" else target.rate
+        quality = np.where(fpr <= most + _ROUNDING, tpr, -1.0)
+    best = np.flatnonzero(quality == quality.max())
+    # Ties: a limit on missed pairs takes the largest of the best thresholds, others the smallest.
+    last = target.strategy in ("max_tnr", "false_non_match_rate")
+    return cut_between(-scores, int(best[-1] if last else best[0]))
+
+
+def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:
+    """Return the error rate at which false matches are as frequent as false non-matches.
+
+    Between two points of the ROC curve the rates are interpolated linearly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> equal_error_rate(np.array([1.0, 3.0, 2.0, 4.0]), np.array([True, True, False, False]))
+    0.5
+    """
+    passed, found, _ = roc_curve(similar, -distances, drop_intermediate=False)
+    excess = passed - (1 - found)  # increases from −1 to 1
+    after = int(np.argmax(excess >= 0))
+    share = -excess[after - 1] / (excess[after] - excess[after - 1])
+    return float(passed[after - 1] + share * (passed[after] - passed[after - 1]))
+
+
+_ROUNDING = 1e-12  # rates that miss their limit by less are taken to reach it
+
+
+def cut_between(distances: Doubles, last: int) -> float:
+    """Return a threshold above the sorted distances up to number `last`, and below the next."""
+    if last == len(distances) - 1:
+        return nextafter(float(distances[-1]), np.inf)
+    lower = max(0.0, float(distances[last]))  # number 0 is −∞: no pair is below
+    upper = float(distances[last + 1])
+    middle = lower + (upper - lower) / 2
+    return middle if middle > lower else upper
+
+
+def check_both_count(
+    similar: NDArray[np.bool_], weights: Doubles | None, name: str = "sample_weight"
+) -> None:
+    """Raise an error unless pairs of both kinds have a positive weight."""
+    if weights is not None and not (weights[similar].any() and weights[~similar].any()):
+        raise ValueError(
+            f"{name}: expected weights that leave similar and dissimilar pairs, got zero for all "
+            "pairs of one class"
+        )

@@ -1,0 +1,176 @@
+"""Operating points: thresholds with both error rates, their limits and the detection cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.metrics import brier_score_loss, roc_curve
+
+from .._array import Doubles
+from .calibration import calibrate, cut_between, find_best_threshold
+from .dependence import Units
+from .rates import ErrorRate, measure_rate
+from .targets import Target, check_target
+
+__all__ = ["Costs", "JudgedPairs", "OperatingPoint"]
+
+FMR_TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A threshold, and both error rates at it, in the words of ISO/IEC 19795.
+
+    Parameters
+    ----------
+    name : str
+        How the threshold was chosen.
+    threshold : float
+        Pairs below this distance are the same.
+    false_match : ErrorRate
+        The false match rate (FMR), also called false accept rate (FAR).
+    false_non_match : ErrorRate
+        The false non-match rate (FNMR).
+    cost : float
+        The detection cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import PairThreshold
+    >>> from tatml.verification import report
+    >>> distances, y = np.linspace(0, 2, 200), np.tile([1, -1], 100)
+    >>> point = report(PairThreshold("precomputed").fit(distances, y), distances, y).points[0]
+    >>> point.name, round(point.true_accept_rate, 2)
+    ('estimator', 0.46)
+    """
+
+    name: str
+    threshold: float
+    false_match: ErrorRate
+    false_non_match: ErrorRate
+    cost: float
+
+    @property
+    def true_accept_rate(self) -> float:
+        """The share of similar pairs that are found (TAR): 1 − FNMR."""
+        return 1 - self.false_non_match.value
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The share of same pairs and the costs of the two errors, which define the detection cost."""
+
+    same_rate: float
+    false_match: float = 1.0
+    false_non_match: float = 1.0
+
+    def weigh(self, fmr: Doubles | float, fnmr: Doubles | float) -> Doubles | float:
+        """Return the expected cost of a pair, relative to the best answer without any distance."""
+        missed = self.false_non_match * self.same_rate
+        passed = self.false_match * (1 - self.same_rate)
+        return (missed * fnmr + passed * fmr) / min(missed, passed)
+
+    @property
+    def least_ratio(self) -> float:
+        """The log-likelihood ratio above which accepting a pair has the least expected cost."""
+        return log(self.false_match / self.false_non_match) - float(logit(self.same_rate))
+
+
+@dataclass(frozen=True)
+class JudgedPairs:
+    """The distances of labelled pairs, and what is needed to judge thresholds on them."""
+
+    distances: Doubles
+    similar: NDArray[np.bool_]
+    units: Units | None
+    confidence: float
+    costs: Costs
+
+    def measure(self, name: str, threshold: float) -> OperatingPoint:
+        """Return the operating point of a threshold; both kinds of pairs must occur."""
+        fmr, fnmr = (self._measure_kind(kind, threshold) for kind in (~self.similar, self.similar))
+        cost = float(self.costs.weigh(fmr.value, fnmr.value))
+        return OperatingPoint(name, float(threshold), fmr, fnmr, cost)
+
+    def measure_rates(self, threshold: float) -> tuple[ErrorRate | None, ErrorRate | None]:
+        """Return the FMR and the FNMR at a threshold; None for a kind that does not occur."""
+        fmr, fnmr = (
+            self._measure_kind(kind, threshold) if kind.any() else None
+            for kind in (~self.similar, self.similar)
+        )
+        return fmr, fnmr
+
+    def _measure_kind(self, kind: NDArray[np.bool_], threshold: float) -> ErrorRate:
+        distances, same = self.distances[kind], self.distances[kind] < threshold
+        units = None if self.units is None else self.units[kind]
+        is_similar = bool(self.similar[kind][0])
+        excess = distances if is_similar else -distances  # the largest are the next errors
+        return measure_rate(same != is_similar, units, self.confidence, excess)
+
+    def select(self, rows: NDArray[np.intp]) -> JudgedPairs:
+        """Return some of the pairs."""
+        units = None if self.units is None else self.units[rows]
+        return replace(
+            self, distances=self.distances[rows], similar=self.similar[rows], units=units
+        )
+
+    def measure_balanced(self) -> list[OperatingPoint]:
+        """Return the points of the equal error rate and of the least detection cost."""
+        fmr, found, scores = roc_curve(self.similar, -self.distances, drop_intermediate=False)
+        nearest = int(np.argmin(np.abs(fmr - (1 - found))))
+        cheapest = int(np.argmin(self.costs.weigh(fmr, 1 - found)))
+        return [
+            self.measure("equal error rate", cut_between(-scores, nearest)),
+            self.measure("least detection cost", cut_between(-scores, cheapest)),
+        ]
+
+    def measure_targets(self) -> list[OperatingPoint]:
+        """Return the points of false match rates from 0.1 to 1e-6, as far as the pairs reach.
+
+        Each rate has the largest threshold that keeps it on these pairs, if it allows one error,
+        and the threshold that promises it for other pairs, if the pairs can promise it.
+        """
+        points = []
+        for rate in FMR_TARGETS:
+            if np.sum(~self.similar) * rate >= 1:
+                points.append(self.measure(f"FMR {rate:g}", self._quantile(rate)))
+            target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)
+            try:
+                threshold = calibrate(self.distances, self.similar, target, self.units)[0]
+            except ValueError:  # out of reach
+                continue
+            points.append(self.measure(f"FMR {rate:g} promised", threshold))
+        return points
+
+    def measure_curve(self, n_points: int) -> list[OperatingPoint]:
+        """Return the points of thresholds from few false matches to few false non-matches.
+
+        They are spread evenly over the normal deviates of both rates, as on the axes of a DET plot.
+        """
+        thresholds = []
+        for kind in (self.similar, ~self.similar):
+            end = norm.ppf(0.5 / np.sum(kind))
+            grid = norm.cdf(np.linspace(end, -end, n_points // 2))
+            thresholds.append(np.quantile(self.distances[kind], grid))
+        return [self.measure("", float(t)) for t in np.unique(np.concatenate(thresholds))]
+
+    def _quantile(self, rate: float) -> float:
+        target = Target("false_match_rate", max_rate=rate)
+        return find_best_threshold(self.distances, self.similar, target)
+
+    def score_probabilities(self, likelihood_ratio: Doubles) -> tuple[float, float]:
+        """Return the Brier score and the log loss, with the assumed share of same pairs."""
+        rate, n_similar = self.costs.same_rate, np.sum(self.similar)
+        odds = likelihood_ratio[0] - likelihood_ratio[1] * self.distances + logit(rate)
+        n_dissimilar = len(self.similar) - n_similar
+        weights = np.where(self.similar, rate / n_similar, (1 - rate) / n_dissimilar)
+        brier = brier_score_loss(self.similar, expit(odds), sample_weight=weights)
+        # Not sklearn's log_loss of probabilities: they round to 0 and 1.
+        loss = np.logaddexp(0, np.where(self.similar, -odds, odds)) @ weights
+        return float(brier), float(loss)

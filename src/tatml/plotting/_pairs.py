@@ -1,0 +1,271 @@
+"""Displays of labelled pairs: their distances, and how reliable their probabilities are."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+from scipy.stats import beta
+
+from .._estimators.given_labels import pair_labels
+from .._estimators.inputs import check_has, given_distances
+from .._estimators.probabilities import check_calibrated
+from .._messages import shown
+from .._validation import check_between, check_count, check_margin
+from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["PairDistanceDisplay", "ReliabilityDisplay"]
+
+
+class PairDistanceDisplay:
+    """Histograms of the distances of similar and dissimilar pairs, with threshold and margins.
+
+    Parameters
+    ----------
+    distances : array of shape (n_pairs,)
+        Distances, not squared.
+    similar : bool array of shape (n_pairs,)
+        Which pairs are similar.
+    threshold : float
+        The threshold, in the units of the distances.
+    margin_distances : (float, float) or None
+        √(γ_s b0) and √(γ_d b0): the loss of similar pairs is positive above the first, that of
+        dissimilar pairs below the second.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+        The axes of the plot, and their figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml.plotting import PairDistanceDisplay
+    >>> display = PairDistanceDisplay.from_predictions([0.2, 0.4, 1.0], [1, 1, -1], threshold=0.6)
+    >>> display.error_rates
+    (0.0, 0.0)
+    """
+
+    def __init__(
+        self,
+        distances: NDArray[np.float64],
+        similar: NDArray[np.bool_],
+        threshold: float,
+        margin_distances: tuple[float, float] | None = None,
+    ):
+        self.distances = distances
+        self.similar = similar
+        self.threshold = threshold
+        self.margin_distances = margin_distances
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
+    ) -> Self:
+        """Plot the distances of pairs by a fitted estimator; `X` as for `pair_distance`."""
+        check_has(estimator, "pair_distance", "threshold_", "b0_", "margin")
+        return cls.from_predictions(
+            estimator.pair_distance(pairs, X),
+            y,
+            threshold=estimator.threshold_,
+            b0=estimator.b0_,
+            margin=estimator.margin,
+            **options,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        distances: ArrayLike,
+        y: ArrayLike,
+        *,
+        threshold: float,
+        b0: float | None = None,
+        margin: tuple[float, float] = (0.5, 2.0),
+        **options: Any,
+    ) -> Self:
+        """Plot given distances with labels ±1, and the margins if `b0` is given."""
+        values = given_distances(distances, "distances")
+        low, high = check_margin(margin)
+        ends = None if b0 is None else (sqrt(max(0.0, low * b0)), sqrt(max(0.0, high * b0)))
+        return cls(values, pair_labels(y, len(values)), float(threshold), ends).plot(**options)
+
+    @property
+    def error_rates(self) -> tuple[float, float]:
+        """The false non-match rate and the false match rate at the threshold."""
+        same = self.distances < self.threshold
+        return float(np.mean(~same[self.similar])), float(np.mean(same[~self.similar]))
+
+    def plot(self, ax: Axes | None = None, *, bins: int = 40, name: str | None = None) -> Self:
+        """Plot on `ax`, or on a new figure."""
+        ax = one_axis(ax)
+        edges = np.histogram_bin_edges(self.distances, bins=bins)
+        missed, passed = self.error_rates
+        for kind, label, colour in (
+            (True, f"similar ({missed:.1%} above the threshold)", SIMILAR),
+            (False, f"dissimilar ({passed:.1%} below the threshold)", DISSIMILAR),
+        ):
+            chosen = self.distances[self.similar == kind]
+            ax.hist(chosen, edges.tolist(), density=True, alpha=0.55, color=colour, label=label)
+        label = f"threshold {self.threshold:.3g}"
+        ax.axvline(self.threshold, color=THRESHOLD, linewidth=2, label=label)
+        if self.margin_distances is not None:
+            low, high = self.margin_distances
+            ax.axvline(low, color=SIMILAR, linestyle="--", label="margin of similar pairs")
+            ax.axvline(high, color=DISSIMILAR, linestyle="--", label="margin of dissimilar pairs")
+        ax.set(xlabel="distance", ylabel="density", title=name or "Pair distances")
+        ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend above the bars
+        ax.legend(loc="upper center", ncols=2, fontsize="small", framealpha=1)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ReliabilityDisplay:
+    """A reliability diagram: how often pairs are the same, by the predicted probability.
+
+    The pairs are sorted by probability and divided into bins; all bins have the same sum of the
+    share of similar pairs and the share of dissimilar pairs. A bin is drawn at its mean probability
+    and at the share of its pairs that are the same, with an exact binomial interval, which takes
+    the pairs as independent. Reliable probabilities lie on the diagonal.
+
+    Parameters
+    ----------
+    probability : array of shape (n_pairs,)
+        The predicted probabilities that the pairs are the same.
+    similar : bool array of shape (n_pairs,)
+        Which pairs are the same.
+    same_rate : float
+        The share of pairs that are the same for which the probabilities hold. If it is not that of
+        the given pairs, similar and dissimilar pairs are weighted accordingly.
+    n_bins : int, default=10
+        Number of bins; fewer if many pairs have equal probabilities.
+    confidence_level : float, default=0.95
+        Confidence level of the intervals.
+
+    Attributes
+    ----------
+    predicted, observed, low, high : arrays of shape (n_bins,)
+        The mean probability of each bin, the share of pairs that are the same, and the ends of the
+        interval of the share.
+    counts : int array of shape (n_bins,)
+        Number of pairs in each bin.
+    ax_, figure_ : matplotlib axes and figure
+        The axes of the plot, and their figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml.plotting import ReliabilityDisplay
+    >>> probability, y = np.repeat([0.25, 0.75], 4), [1, -1, -1, -1, 1, 1, 1, -1]
+    >>> display = ReliabilityDisplay.from_predictions(probability, y, n_bins=2)
+    >>> display.predicted, display.observed
+    (array([0.25, 0.75]), array([0.25, 0.75]))
+    """
+
+    def __init__(
+        self,
+        probability: NDArray[np.float64],
+        similar: NDArray[np.bool_],
+        same_rate: float,
+        n_bins: int = 10,
+        confidence_level: float = 0.95,
+    ):
+        self.probability = probability
+        self.similar = similar
+        self.same_rate = same_rate
+        self._count(n_bins, confidence_level)
+
+    def _count(self, n_bins: int, confidence_level: float) -> None:
+        """Compute the bins: their pairs, mean probability, share and interval."""
+        share = np.mean(self.similar)
+        order = np.argsort(self.probability)
+        part = np.cumsum(np.where(self.similar, 0.5 / share, 0.5 / (1 - share))[order])
+        ends = np.searchsorted(part, part[-1] * np.arange(1, n_bins) / n_bins)
+        edges = np.unique(self.probability[order[ends]])
+        number = np.searchsorted(edges, self.probability)
+        number = np.unique(number, return_inverse=True)[1]  # bins without pairs are left out
+        total = np.bincount(number)
+        same = np.bincount(number, self.similar)
+        tail = (1 - confidence_level) / 2
+        low = np.where(same > 0, beta.ppf(tail, np.maximum(same, 1), total - same + 1), 0.0)
+        left = np.maximum(total - same, 1)
+        high = np.where(same < total, beta.ppf(1 - tail, same + 1, left), 1.0)
+        shift = logit(self.same_rate) - logit(share)  # of the log odds
+        weights = np.where(self.similar, np.exp(shift), 1.0)
+        means = np.bincount(number, weights * self.probability) / np.bincount(number, weights)
+        self.counts, self.predicted = total, means
+        self.observed, self.low, self.high = (
+            expit(logit(share) + shift) if shift else share for share in (same / total, low, high)
+        )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
+    ) -> Self:
+        """Plot the probabilities of pairs by an estimator with calibrated probabilities.
+
+        `X` as for `pair_distance`; `options` as for `from_predictions`.
+        """
+        check_has(estimator, "pair_probability")
+        check_calibrated(estimator)
+        probability = estimator.pair_probability(pairs, X)
+        return cls.from_predictions(probability, y, **{"same_rate": estimator.same_rate_} | options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        probability: ArrayLike,
+        y: ArrayLike,
+        *,
+        same_rate: float | None = None,
+        n_bins: int = 10,
+        confidence_level: float = 0.95,
+        **options: Any,
+    ) -> Self:
+        """Plot given probabilities with labels ±1; the default rate is that of the labels."""
+        values = given_distances(probability, "probability")
+        if values.max() > 1:
+            raise ValueError(
+                f"probability: expected numbers from 0 to 1, got {shown(float(values.max()))}"
+            )
+        similar = pair_labels(y, len(values))
+        n_bins = check_count("n_bins", n_bins, least=2)
+        level = check_between("confidence_level", confidence_level)
+        if same_rate is None:
+            same_rate = float(np.mean(similar))
+        rate = check_between("same_rate", same_rate)
+        return cls(values, similar, rate, n_bins, level).plot(**options)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+        """Plot on `ax`, or on a new figure."""
+        ax = one_axis(ax, (5.2, 5.2))
+        ax.plot([0, 1], [0, 1], ":", color=THRESHOLD, label="reliable")
+        ends = np.abs(np.stack([self.low, self.high]) - self.observed)
+        ax.errorbar(
+            self.predicted,
+            self.observed,
+            ends,
+            fmt="o-",
+            color=THRESHOLD,
+            capsize=3,
+            label=f"{len(self.counts)} bins, with intervals",
+        )
+        for kind, colour, place, word in (
+            (self.similar, SIMILAR, 1.02, "similar"),
+            (~self.similar, DISSIMILAR, -0.02, "dissimilar"),
+        ):
+            rows = self.probability[kind]
+            ax.plot(rows, np.full(len(rows), place), "|", color=colour, alpha=0.3, zorder=0)
+            ax.plot([], [], "|", color=colour, label=f"{word} pairs")
+        ax.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05), aspect="equal")
+        ax.set(xlabel="predicted probability", ylabel="share of pairs that are the same")
+        ax.set_title(name or "Reliability of the probabilities")
+        ax.legend(loc="upper left", fontsize="small", bbox_to_anchor=(0.02, 0.94))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,24 @@
+"""Verification: error rates with limits, promised thresholds, splits of pairs, a report.
+
+False match and false non-match are the words of ISO/IEC 19795. `groups` are the unit of
+dependence everywhere: pairs that share a group (an identity) are not independent.
+"""
+
+from .._verification.operating import OperatingPoint
+from .._verification.rates import ErrorRate
+from .._verification.targets import Calibration
+from ._rates import error_rates
+from ._report import Report, report
+from ._splitting import PairKFold, PairShuffleSplit, train_test_split_pairs
+
+__all__ = [
+    "Calibration",
+    "ErrorRate",
+    "OperatingPoint",
+    "PairKFold",
+    "PairShuffleSplit",
+    "Report",
+    "error_rates",
+    "report",
+    "train_test_split_pairs",
+]

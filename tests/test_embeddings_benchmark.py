@@ -1,0 +1,93 @@
+"""The methods that benchmarks/embeddings.py compares with are what they are called."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+from sklearn.metrics import roc_auc_score
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def study():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import embeddings
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return embeddings
+
+
+def identities(n_identities=60, n_dims=4, seed=0):
+    """Gaussian identities with Gaussian noise; every identity has 3 to 8 samples."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_identities), rng.integers(3, 9, n_identities))
+    means = rng.normal(size=(n_identities, n_dims)) @ rng.normal(size=(n_dims, n_dims))
+    return means[y] + rng.normal(size=(len(y), n_dims)), y
+
+
+def test_plda_is_the_log_likelihood_ratio_of_two_gaussians(study):
+    """The covariance of a same pair is [[B + W, B], [B, B + W]]; others have 0 in place of B."""
+    X, y = identities()
+    known = np.ones(len(y), dtype=bool)
+    mean, between, within = study.scatter(X, y)
+    assert np.linalg.eigvalsh(between)[0] > 0
+    distance = study.fit_plda(X, y, known, (0.0, 4))["two-covariance PLDA"]
+    pairs = np.stack([np.arange(50), np.arange(50)[::-1] + 20], axis=1)
+    total = between + within
+    same = multivariate_normal(np.tile(mean, 2), np.block([[total, between], [between, total]]))
+    apart = multivariate_normal(np.tile(mean, 2), np.kron(np.eye(2), total))
+    rows = X[pairs].reshape(50, 8)
+    assert_allclose(1e4 - distance(pairs), same.logpdf(rows) - apart.logpdf(rows), atol=1e-8)
+
+
+def test_scatter_finds_the_covariances(study):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(20_000), rng.integers(2, 6, 20_000))
+    between, within = np.diag([4.0, 1.0, 0.25]), np.diag([1.0, 2.0, 3.0])
+    means = rng.multivariate_normal(np.zeros(3), between, 20_000)
+    X = means[y] + rng.multivariate_normal(np.zeros(3), within, len(y))
+    _, found_between, found_within = study.scatter(X, y)
+    assert_allclose(found_between, between, atol=0.15)
+    assert_allclose(found_within, within, atol=0.05)
+
+
+def test_whitened_noise_is_white_and_lda_sorts_by_separation(study):
+    X, y = identities(n_identities=200)
+    known = np.ones(len(y), dtype=bool)
+    pairs = np.stack(np.triu_indices(300, 1), axis=1)
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    whole = study.fit_lda(X, y, known, (0.0, 4))["LDA + cosine"]
+    white = study.fit_wccn(X, y, known, 0.0)["within-class normalisation + cosine"]
+    assert_allclose(whole(pairs), white(pairs), atol=1e-9)  # all axes: a rotation of white noise
+    one = study.fit_lda(X, y, known, (0.0, 2))["LDA + cosine"]
+    plain = study.fit_cosine(X, y, known, None)["cosine"]
+    assert roc_auc_score(same, -one(pairs)) > 0.7
+    assert roc_auc_score(same, -whole(pairs)) > roc_auc_score(same, -plain(pairs)) - 0.02
+
+
+@pytest.mark.parametrize("world", ["structured", "isotropic", "heavy"])
+def test_embeddings_are_unit_vectors_of_all_identities(study, world):
+    X, y = study.make_embeddings(world, 8, seed=0)
+    assert_allclose(np.linalg.norm(X, axis=1), 1)
+    counts = np.bincount(y)
+    assert (len(counts), counts.min(), counts.max()) == (2000, 5, 20)
+    again = study.make_embeddings(world, 8, seed=0)[0]
+    assert_allclose(X, again)
+
+
+def test_parts_share_no_identity(study):
+    ends = sorted(study.PARTS.values())
+    assert ends[0][0] == 0
+    assert ends[-1][1] == 2000
+    assert [last for _, last in ends[:-1]] == [first for first, _ in ends[1:]]
+    y = np.repeat(np.arange(2000), 3)
+    for part, (first, last) in study.PARTS.items():
+        pairs, similar = study.draw_pairs(y, part, 100, seed=0)
+        assert np.all((y[pairs] >= first) & (y[pairs] < last))
+        assert np.array_equal(similar, y[pairs[:, 0]] == y[pairs[:, 1]])
+        assert similar.sum() == 3 * (last - first)
