@@ -330,15 +330,3 @@ def test_each_refit_starts_from_the_one_before_and_has_one_seed():
     Recorded.fits.clear()
     threshold_interval(metric.set_params(random_state=7), X, y, n_resamples=2, random_state=0)
     assert {fit["random_state"] for fit in Recorded.fits} == {7}
-
-
-def test_intervals_are_percentiles_of_the_resamples():
-    distances, y = drawn_distances(np.random.default_rng(0), 60)
-    rates = error_rates(judge_at(1.0), distances, y, random_state=0)
-    narrow = error_rates(judge_at(1.0), distances, y, random_state=0, confidence_level=0.5)
-    for name in RATES:
-        assert rates[name].distribution.shape == (1000,)
-        expected = np.percentile(rates[name].distribution, [2.5, 97.5])
-        assert_allclose([rates[name].low, rates[name].high], expected)
-        expected = np.percentile(rates[name].distribution, [25, 75])
-        assert_allclose([narrow[name].low, narrow[name].high], expected)
