@@ -70,12 +70,10 @@ def make_pair_folds(
     n_folds = max(2, min(n_folds, usual // 2))
     if nested:
         number = _spread(labels[first], n_folds)[units]
+        folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
     else:
-        splitter = StratifiedGroupKFold(min(n_folds, len(first)), shuffle=True, random_state=0)
-        number = np.empty(len(labels), dtype=np.intp)
-        for fold, (_, test) in enumerate(splitter.split(labels, labels, groups)):
-            number[test] = fold
-    folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
+        n_folds = min(n_folds, len(first), int(counts.max()))
+        folds = _split_groups(labels, units, n_folds, shuffle=True, random_state=0)
     return [fold for fold in folds if all(gives_pairs(labels[r], units[r]) for r in fold)]
 
 
@@ -92,10 +90,20 @@ def _spread(labels: Indices, n_folds: int) -> Indices:
     return fold
 
 
+def _split_groups(labels: Indices, groups: Indices, n_folds: int, **options: Any) -> list[Fold]:
+    """Return stratified folds that keep groups together; none if there are too few groups."""
+    if n_folds < 2:
+        return []
+    splitter = StratifiedGroupKFold(n_folds, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of classes with fewer samples than folds
+        return list(splitter.split(labels, labels, groups))
+
+
 def gives_pairs(labels: Any, units: Indices) -> bool:
     """Return whether a class is in two units, and there is another class."""
     numbers = np.unique(labels, return_inverse=True)[1]
-    size = int(units.max()) + 1
+    size = int(units.max(initial=0)) + 1
     counts = np.bincount(np.unique(numbers * size + units) // size)
     return len(counts) > 1 and int(counts.max()) > 1
 
@@ -126,10 +134,14 @@ def _make_some_folds(count: int, samples: LabelledSamples) -> list[Fold]:
     """Return stratified folds; fewer where they would not give both kinds of pairs."""
     labels, groups = samples.labels, samples.groups
     units = np.arange(len(labels)) if groups is None else groups
-    fewest = np.bincount(labels).min() if groups is None else len(np.unique(groups))
+    counts = np.bincount(labels)
+    fewest = counts.min() if groups is None else min(len(np.unique(groups)), counts.max())
     if fewest >= count:
-        splitter = StratifiedKFold(count) if groups is None else StratifiedGroupKFold(count)
-        folds = list(splitter.split(labels, labels, groups))
+        folds = (
+            list(StratifiedKFold(count).split(labels, labels))
+            if groups is None
+            else _split_groups(labels, groups, count)
+        )
         if all(gives_pairs(labels[rows], units[rows]) for fold in folds for rows in fold):
             return folds
     folds = make_pair_folds(labels, groups, count)

@@ -218,10 +218,10 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
-            clipped = self._model()._without_outliers(blocks, blocks)
+            clipped = self._model()._without_outliers(blocks, np.arange(len(blocks)))
             self._search(LabelledSamples(clipped, labels, group_numbers))
             model = self._model(**self.best_params_)
-            result = model._fit_blocks(blocks, labels, group_numbers, model._given_threshold())
+            result = model._fit_blocks(clipped, labels, group_numbers, model._given_threshold())
             copy_fitted(self, model)
         warn_unless_converged(result)
         return self
