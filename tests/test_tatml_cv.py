@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from estimators_helpers import as_list, labelled, refused
+from estimators_helpers import JOINT, as_list, labelled, refused
 from joblib import parallel_backend
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -54,8 +54,8 @@ def noisy(kind="vectors", seed=0):
 @pytest.mark.parametrize("kind", ["vectors", "two blocks"])
 def test_the_scores_are_those_of_a_grid_search(kind):
     X, y = noisy(kind)
-    options = FEW | {"tol": 1e-9}
-    model = PreciseCV(GRID, cv=FOLDS, k=5, **options).fit(X, y)
+    options = JOINT | FEW | {"tol": 1e-9, "prior": "auto"}
+    model = PreciseCV(GRID, cv=FOLDS, k=5, scoring="accuracy", **options).fit(X, y)
     pipeline = make_pipeline(TATML(**options), KNeighborsClassifier(5))
     grid = GridSearchCV(pipeline, {"tatml__C": GRID}, cv=FOLDS).fit(X, y)
     split = np.stack([grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
@@ -80,10 +80,10 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_setting_is_scored_as_if_it_were_alone(name):
     X, y = noisy()
-    options = FEW | {"tol": 1e-9} | SEARCHES[name]
-    model = PreciseCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
+    options = JOINT | FEW | {"tol": 1e-9} | SEARCHES[name]
+    model = PreciseCV(GRID[:2], cv=FOLDS, scoring="accuracy", **options).fit(X, y)
     strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
-    priors = options.pop("priors", ["discriminant"])
+    priors = options.pop("priors", ["discriminant", "auto", "scaled"])
     kinds = options.pop("pair_strategies", [options.get("pairs", "random")])
     results = model.cv_results_
     wanted = list(product(GRID[:2], strengths, priors, kinds))
@@ -99,8 +99,8 @@ def test_every_setting_is_scored_as_if_it_were_alone(name):
 @pytest.mark.parametrize(("kind", "pairs"), [("vectors", "all"), ("two blocks", "random")])
 def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
     X, y = noisy(kind)
-    options = FEW | {"pairs": pairs, "tol": 1e-9}
-    model = PreciseCV(GRID, scoring="auc", cv=FOLDS, **options).fit(X, y)
+    options = JOINT | FEW | {"pairs": pairs, "tol": 1e-9, "prior": "auto"}
+    model = PreciseCV(GRID, cv=FOLDS, **options).fit(X, y)
     areas = np.empty((3, 3))
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(pairs=pairs, **FEW).fit(X[test], y[test])
@@ -115,7 +115,7 @@ def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
 
 def test_the_choice_of_the_loose_path_is_as_good():
     X, y = noisy()
-    options = {"scoring": "auc", "cv": FOLDS, "pairs": "all"}
+    options = {"Cs": 9, "cv": FOLDS, "pairs": "all", "prior": "discriminant"}
     loose = TATMLCV(**options).fit(X, y).cv_results_["mean_test_score"]
     exact = PreciseCV(**options).fit(X, y).cv_results_["mean_test_score"]
     assert not np.array_equal(loose, exact)
@@ -207,7 +207,8 @@ def test_the_best_setting_is_fitted_to_all_samples():
 
 def test_a_number_of_values_gives_a_logarithmic_grid():
     assert_allclose(TATMLCV(5)._grid(), [1e0, 1e1, 1e2, 1e3, 1e4])
-    assert_allclose(TATMLCV()._grid(), 10 ** np.linspace(0, 4, 9))
+    assert_allclose(TATMLCV(9)._grid(), 10 ** np.linspace(0, 4, 9))
+    assert TATMLCV()._grid() == [10.0, 100.0, 1000.0]
 
 
 def test_several_jobs_give_the_same(monkeypatch):
