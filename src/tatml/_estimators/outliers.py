@@ -70,15 +70,15 @@ def _warn_of_dominant(
         axis=0,
     )
     order = np.argsort(squares)[::-1][: max(1, int(FEW * len(blocks)))]
-    share = float(np.sum(squares[order]) / np.sum(squares)) if np.any(squares) else 0.0
-    if share <= DOMINANT_SHARE:
+    shares = np.cumsum(squares[order]) / max(float(np.sum(squares)), np.finfo(float).tiny)
+    if shares[-1] <= DOMINANT_SHARE:
         return
-    needed = 1 + int(np.searchsorted(np.cumsum(squares[order]), DOMINANT_SHARE * np.sum(squares)))
+    needed = 1 + int(np.searchsorted(shares, DOMINANT_SHARE))
     named = ", ".join(map(str, np.sort(numbers[order[:needed]])[:MOST_NAMED]))
     more = "" if needed <= MOST_NAMED else f" and {needed - MOST_NAMED} more"
     warn_user(
         f"{name}: samples {named}{more} are so far from all others that they make up "
-        f"{100 * share:.0f} % of the squared distances; check them, or remove them"
+        f"{100 * shares[needed - 1]:.0f} % of the squared distances; check them, or remove them"
     )
 
 
