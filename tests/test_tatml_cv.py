@@ -166,7 +166,7 @@ def test_a_path_takes_all_pairs_of_neighbours(monkeypatch):
     for pairs, thinned in (("neighbors", False), ("random", True)):
         counts.clear()
         drawn.clear()
-        ThinCV([10.0], cv=2, pairs=pairs, **FEW).fit(X, y)
+        ThinCV([10.0], cv=2, pairs=pairs, prior="auto", scoring="accuracy", **FEW).fit(X, y)
         for count, (listed, _) in zip(counts[:2], drawn[:2], strict=True):
             assert abs(count - len(listed) / (4 if thinned else 1)) <= 1, pairs
 
@@ -239,8 +239,8 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
         options = {"threshold_strengths": [0.1, 1.0], "priors": ["auto", "within"]}
         TATMLCV([10.0], cv=FOLDS, n_pairs_per_class=20, random_state=seed, **options).fit(X, y)
         in_folds = {pairs.index.tobytes() for pairs, _ in drawn[:-1]}
-        assert len(drawn) == 4 * 3 + 1
-        assert len(in_folds) == 3
+        assert len(drawn) == 4 * 3 * 2 + 1  # to learn from, and to be scored on
+        assert len(in_folds) == 3 * 2
 
 
 def spied_pairs(monkeypatch):
@@ -322,7 +322,8 @@ def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypat
     number = np.arange(75) // 5
     groups = np.array([f"object {i}" for i in number])
     drawn = spied_pairs(monkeypatch)
-    model = TATMLCV([10.0, 100.0], cv=cv, scoring=scoring, **FEW).fit(X, y, groups=groups)
+    options = FEW | {"prior": "auto", "clip_outliers": False}
+    model = TATMLCV([10.0, 100.0], cv=cv, scoring=scoring, **options).fit(X, y, groups=groups)
     *in_folds, last = drawn
     assert len(in_folds) == 3 * (2 if scoring == "auc" else 1)
     rows_of = {row.tobytes(): i for i, row in enumerate(X)}
@@ -432,15 +433,21 @@ def once_fitted():
 def test_folds_that_cannot_be_scored_are_refused():
     X, y = labelled()
     order = np.argsort(y, kind="stable")  # every fold of KFold(3) is one class
-    refused(TATMLCV([10.0], cv=KFold(3), scoring="auc"), X[order], y[order], "y: expected two")
+    for scoring in ("auc", "accuracy"):
+        model = TATMLCV([10.0], cv=KFold(3), prior="auto", scoring=scoring)
+        if scoring == "auc":
+            refused(model, X[order], y[order], "y: expected labels that give dissimilar pairs")
+        else:
+            assert model.fit(X[order], y[order]).best_score_ == 0
     small = np.where(np.arange(60) < 57, 0, 1)
-    with pytest.warns(UserWarning, match="The least populated class"):
-        refused(TATMLCV([10.0], cv=5, scoring="auc"), X, small, r"\by\b: expected")
-    refused(TATMLCV([10.0], cv=31), X, y, "n_splits=31")
+    with pytest.warns(UserWarning, match="cv: The least populated class"):
+        refused(TATMLCV([10.0], cv=StratifiedKFold(5)), X, small, r"\by\b: expected")
+    refused(TATMLCV([10.0], cv=StratifiedKFold(31)), X, y, "n_splits=31")
 
 
 def test_more_neighbours_than_training_samples_are_refused():
     X, y = labelled()  # 60 samples, 40 training samples per fold
-    refused(TATMLCV([10.0], cv=3, k=41, **FEW), X, y, "k: expected at most the 40 .*, got 41")
-    assert TATMLCV([10.0], cv=3, k=40, **FEW).fit(X, y).best_score_ < 1
-    TATMLCV([10.0], cv=3, k=41, scoring="auc", **FEW).fit(X, y)  # needs no neighbours
+    options = FEW | {"cv": 3, "scoring": "accuracy", "prior": "auto"}
+    refused(TATMLCV([10.0], k=41, **options), X, y, "k: expected at most the 40 .*, got 41")
+    assert TATMLCV([10.0], k=40, **options).fit(X, y).best_score_ < 1
+    TATMLCV([10.0], k=41, **options | {"scoring": "auc"}).fit(X, y)  # needs no neighbours

@@ -21,7 +21,7 @@ from .._data.pairs import Pairs
 from .._data.sampling import thin_out
 from .._optim.pair_sums import PairSums
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result
+from .._optim.result import Result, Status
 from .._optim.solvers import SolverLike, as_solver, seeded
 from .._validation import (
     check_choice,
@@ -149,8 +149,10 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         """Multiply the threshold by the factor that is best for held-out pairs.
 
         The metric of each part is learnt from those of the pairs that lie in it, and its threshold
-        from the `threshold_pairs`, if there are any.
+        from the `threshold_pairs`, if there are any. After an interrupt, the threshold stays.
         """
+        if self.result_.status == Status.INTERRUPTED:
+            return
         models, parts = [], enough_parts(parts)
         for part in parts:
             model = self._model_of_parts()
