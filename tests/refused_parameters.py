@@ -66,7 +66,7 @@ NUMBERS = {
     "threshold_prior": not_positive("threshold_prior", none=False)
     + of("threshold_prior", FIT, Value, SIZED, 1e160),
     "threshold": not_positive("threshold", FIT)
-    + of("threshold", "TATML*.fit", Type, "a number or 'auto' or 'joint', got 'search'", "search")
+    + of("threshold", "TATML*.fit", Type, "expected a number or 'auto' or 'joint', got", "search")
     + of("threshold", "Maz.fit", Type, "expected a number or 'search', got '", "auto", "joint")
     + of("threshold", FIT, Value, SIZED, 1e160),
     "set_threshold": of(
@@ -150,7 +150,7 @@ COUNTS = {
     "k": not_a_count("k", "TATMLCV.fit")
     + not_a_count("k", "TATMLCV.fit", scoring="auc")
     + not_a_count("k", "Maz.fit", **SEARCH)
-    + of("k", "TATMLCV.fit", Value, "at most the 6 training samples", 7, scoring="accuracy")
+    + of("k", "TATMLCV.fit", Value, "expected at most the 6 training", 7, scoring="accuracy")
     + of("k", "Maz.fit", Value, "expected at most the 8 training samples", 9, **SEARCH),
     "n_components": of("n_components", FIT, Value, "expected at least 1, got 0", 0)
     + of("n_components", FIT, Value, "expected at most n = 3 in block 0, got 4", 4)

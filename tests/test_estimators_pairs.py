@@ -97,7 +97,7 @@ def test_pairs_that_tatml_drew_give_its_metric(kind):
 def test_parameters_are_the_symbols_of_the_paper(reduction):
     pairs, labels, *_ = vector_pairs()
     weights = np.random.default_rng(0).uniform(0.1, 3, size=len(labels))
-    options = {"threshold_strength": 0.4, "reduction": reduction, "tol": 1e-11}
+    options = JOINT | {"threshold_strength": 0.4, "reduction": reduction, "tol": 1e-11}
     model = TATMLPairs(C=3.0, class_weight=None, **options)
     model.fit(pairs, labels, sample_weight=weights)
     X, index = pairs.reshape(-1, 4), np.arange(2 * len(pairs)).reshape(-1, 2)

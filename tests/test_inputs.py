@@ -234,7 +234,7 @@ def test_few_samples_of_a_class_are_warned_of_once_by_name():
     """A number of folds adapts to them; a splitter does not."""
     labels = np.where(np.arange(N) < 2, 3, Y)
     with pytest.warns(UserWarning, match="cv: The least populated class") as caught:
-        TATMLCV(**FEW | QUICK_CV | {"cv": StratifiedKFold(3)}).fit(X, labels)
+        TATMLCV(**FEW | QUICK_CV | {"cv": StratifiedKFold(3), "scoring": "accuracy"}).fit(X, labels)
     assert len(caught) == 1
     TATMLCV(**FEW | QUICK_CV | {"cv": 3}).fit(X, labels)
 

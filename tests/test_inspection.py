@@ -264,7 +264,7 @@ def test_label_estimators_are_not_changed(make, kind):
 )
 def test_pair_estimators_are_not_changed(make, way):
     X, y = labelled()
-    pairs, labels = labelled_pairs(y)
+    pairs, labels = labelled_pairs(y, 600)
     preprocessor = {"arrays": None, "an array": X, "a function": lambda rows: X[rows]}[way]
     given = X[pairs] if way == "arrays" else pairs
     estimator = make(preprocessor=preprocessor).fit(given, labels)

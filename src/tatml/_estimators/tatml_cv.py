@@ -240,7 +240,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         jobs = (
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
-                units.get(str(setting["prior"]), "columns"),
+                units[setting["prior"]] if has_units(setting["prior"]) else "columns",
                 *(samples, fold, Cs, self.scoring, self.k, self._path),
             )
             for setting, fold in product(settings, folds)
