@@ -205,6 +205,27 @@ def test_the_best_setting_is_fitted_to_all_samples():
     assert model.result_.tol == 1e-8
 
 
+def test_a_search_finds_classes_of_several_modes():
+    """The means of the classes are equal, so that "discriminant" weights noise."""
+    rng = np.random.default_rng(0)
+    y = np.arange(320) % 2
+    X = rng.normal(size=(320, 6))
+    side = rng.choice([-3.0, 3.0], size=320)
+    X[:, 0] += np.where(y == 0, side, 0)
+    X[:, 1] += np.where(y == 1, side, 0)
+    known, labels = X[:120], y[:120]
+    search, plain = TATMLCV(random_state=0), TATML(random_state=0)
+    areas = []
+    for model in (search.fit(known, labels), plain.fit(known, labels)):
+        drawn = Euclidean(pairs="all").fit(X[120:], y[120:])
+        scores = model.pair_score(drawn.pairs_, X[120:])
+        areas.append(roc_auc_score(drawn.similar_, scores))
+    assert search.best_params_["prior"] in ("auto", "scaled")
+    assert areas[0] > areas[1]
+    tried = {(params["prior"], params["C"]) for params in search.cv_results_["params"]}
+    assert tried == set(product(("discriminant", "auto", "scaled"), (10.0, 100.0, 1000.0)))
+
+
 def test_a_number_of_values_gives_a_logarithmic_grid():
     assert_allclose(TATMLCV(5)._grid(), [1e0, 1e1, 1e2, 1e3, 1e4])
     assert_allclose(TATMLCV(9)._grid(), 10 ** np.linspace(0, 4, 9))
