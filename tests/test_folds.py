@@ -136,10 +136,32 @@ def test_a_number_of_folds_gives_those_of_scikit_learn_where_they_give_pairs():
     labels, groups = rng.permutation(np.arange(90) % 3), np.arange(90) // 3
     for given_groups, splitter in ((None, StratifiedKFold(4)), (groups, StratifiedGroupKFold(4))):
         expected = list(splitter.split(labels, labels, given_groups))
-        found = make_folds(4, samples_of(labels, given_groups))
+        found = make_folds(4, samples_of(labels, given_groups), pairs_in_tests=True)
         for one, other in zip(found, expected, strict=True):
             assert_array_equal(one[0], other[0])
             assert_array_equal(one[1], other[1])
+
+
+def test_scores_of_neighbours_need_pairs_in_training_samples_only():
+    """One object per class in each test part: no similar pairs, but neighbours to predict."""
+    groups = np.repeat(np.arange(15), 4)
+    labels = groups // 5
+    expected = list(StratifiedGroupKFold(5).split(labels, labels, groups))
+    samples = samples_of(labels, groups)
+    found = make_folds(5, samples, pairs_in_tests=False)
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(one[1], other[1])
+    fewer = make_folds(5, samples, pairs_in_tests=True)
+    assert len(fewer) == 2
+    check_folds(fewer, labels, groups)
+    small = np.repeat([0, 1, 2], [20, 20, 3])  # fewer samples than folds in a class
+    expected = list(StratifiedKFold(3).split(small, small))
+    found = make_folds(3, samples_of(small), pairs_in_tests=False)
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(found, expected, strict=True))
+    with pytest.warns(UserWarning, match="least populated"):
+        expected = list(StratifiedKFold(5).split(small, small))
+    found = make_folds(5, samples_of(small), pairs_in_tests=False)
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -155,7 +177,7 @@ def test_a_search_fits_two_to_five_samples_per_class(size, grouped):
     n_folds = model.cv_results_["split_test_score"].shape[1]
     assert n_folds == 2
     assert 0.5 < model.best_score_ <= 1
-    check_folds(make_folds(5, samples_of(y, groups)), y, groups)
+    check_folds(make_folds(5, samples_of(y, groups), pairs_in_tests=True), y, groups)
 
 
 def test_two_samples_of_two_classes_have_no_folds():

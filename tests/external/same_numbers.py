@@ -306,6 +306,7 @@ def paper() -> Iterator[tuple[str, Problem]]:
     yield "paper/TATML on two blocks", lambda: of_blocks(tatml.TATML(**preset))
     yield "paper/TATML of Table 1", lambda: of_blocks(row_of_table())
     yield "paper/TATML of Table 1, groups", lambda: of_blocks(row_of_table(), np.arange(40) // 2)
+    yield "paper/TATML of Table 1 by object", by_object
     yield "paper/TATML of Table 1 on wine", lambda: scores_of(row_of_table().fit(*labelled("wine")))
 
 
@@ -318,6 +319,14 @@ def row_of_table() -> Any:
 def of_blocks(model: Any, groups: np.ndarray | None = None) -> dict[str, Any]:
     arrays, *_ = matrices()
     return scores_of(model.fit(blocks(arrays), np.arange(40) % 3, groups))
+
+
+def by_object() -> dict[str, Any]:
+    """Five objects per class: a test part of five folds has one of each, and no similar pairs."""
+    rng = np.random.default_rng(6)
+    objects = np.repeat(np.arange(15), 4)
+    X = rng.normal(size=(60, 3, 2)) + rng.normal(size=(15, 3, 2))[objects]
+    return scores_of(row_of_table().fit(X, objects // 5, objects))
 
 
 def scores_of(model: Any) -> dict[str, Any]:

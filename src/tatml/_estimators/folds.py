@@ -73,7 +73,10 @@ def make_pair_folds(
         folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
     else:
         n_folds = min(n_folds, len(first), int(counts.max()))
-        folds = _split_groups(labels, units, n_folds, shuffle=True, random_state=0)
+        if n_folds < 2:
+            return []
+        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=0)
+        folds = _split(splitter, labels, units)
     return [fold for fold in folds if all(gives_pairs(labels[r], units[r]) for r in fold)]
 
 
@@ -90,11 +93,7 @@ def _spread(labels: Indices, n_folds: int) -> Indices:
     return fold
 
 
-def _split_groups(labels: Indices, groups: Indices, n_folds: int, **options: Any) -> list[Fold]:
-    """Return stratified folds that keep groups together; none if there are too few groups."""
-    if n_folds < 2:
-        return []
-    splitter = StratifiedGroupKFold(n_folds, **options)
+def _split(splitter: Any, labels: Indices, groups: Indices | None) -> list[Fold]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of classes with fewer samples than folds
         return list(splitter.split(labels, labels, groups))
@@ -108,11 +107,15 @@ def gives_pairs(labels: Any, units: Indices) -> bool:
     return len(counts) > 1 and int(counts.max()) > 1
 
 
-def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
-    """Return the folds that `cv` asks for; no group is both in training and in test samples."""
+def make_folds(cv: Any, samples: LabelledSamples, *, pairs_in_tests: bool) -> list[Fold]:
+    """Return the folds that `cv` asks for; no group is both in training and in test samples.
+
+    A number of folds is lowered where training samples, or with `pairs_in_tests` also test samples,
+    would not give both kinds of pairs.
+    """
     labels, groups = samples.labels, samples.groups
     if isinstance(cv, Integral) and not isinstance(cv, bool):
-        return _make_some_folds(check_count("cv", cv, least=2), samples)
+        return _make_some_folds(check_count("cv", cv, least=2), samples, pairs_in_tests)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -130,19 +133,17 @@ def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
     return [_check_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
 
 
-def _make_some_folds(count: int, samples: LabelledSamples) -> list[Fold]:
+def _make_some_folds(count: int, samples: LabelledSamples, pairs_in_tests: bool) -> list[Fold]:
     """Return stratified folds; fewer where they would not give both kinds of pairs."""
     labels, groups = samples.labels, samples.groups
     units = np.arange(len(labels)) if groups is None else groups
     counts = np.bincount(labels)
-    fewest = counts.min() if groups is None else min(len(np.unique(groups)), counts.max())
-    if fewest >= count:
-        folds = (
-            list(StratifiedKFold(count).split(labels, labels))
-            if groups is None
-            else _split_groups(labels, groups, count)
-        )
-        if all(gives_pairs(labels[rows], units[rows]) for fold in folds for rows in fold):
+    most = counts.min() if pairs_in_tests and groups is None else counts.max()
+    if min(most, len(np.unique(units))) >= count:
+        splitter = StratifiedKFold(count) if groups is None else StratifiedGroupKFold(count)
+        folds = _split(splitter, labels, groups)
+        judged = [rows for fold in folds for rows in (fold if pairs_in_tests else fold[:1])]
+        if all(gives_pairs(labels[rows], units[rows]) for rows in judged):
             return folds
     folds = make_pair_folds(labels, groups, count)
     if not folds:
