@@ -41,6 +41,7 @@ SKLEARN_MESSAGES = (
 OWN_WARNINGS = (
     r"X: block \d+ holds symmetric positive definite",
     r"cv: ",
+    r"(X|pairs): samples [\d, ]+( and \d+ more)? are so far from all others",
     r"X (has feature names, but|does not have valid feature names, but) \w+ was fitted with",
 )
 
