@@ -25,6 +25,7 @@ from refusals import (
     of,
     together,
 )
+from sklearn.model_selection import StratifiedKFold
 
 from tatml import Compute, Dykstra, Newton
 
@@ -65,8 +66,8 @@ NUMBERS = {
     "threshold_prior": not_positive("threshold_prior", none=False)
     + of("threshold_prior", FIT, Value, SIZED, 1e160),
     "threshold": not_positive("threshold", FIT)
-    + of("threshold", "TATML*.fit", Type, "expected a number or 'auto', got 'search'", "search")
-    + of("threshold", "Maz.fit", Type, "expected a number or 'search', got 'auto'", "auto")
+    + of("threshold", "TATML*.fit", Type, "expected a number or 'auto' or 'joint', got", "search")
+    + of("threshold", "Maz.fit", Type, "expected a number or 'search', got '", "auto", "joint")
     + of("threshold", FIT, Value, SIZED, 1e160),
     "set_threshold": of(
         "threshold",
@@ -133,8 +134,8 @@ def no_folds(to: str, **others: Any) -> list[Refusal]:
     index = "expected folds that are index arrays of some of 12 samples, got .* in fold 0"
     return [
         *of("cv", to, Value, "expected at least 2, got 1", 1, **others),
-        *of("cv", to, Value, f"{words} 5: n_splits=5 cannot be greater than", 5, **others),
-        *of("cv", to, Value, f"{words}", 40, "three", np.array(3), [3, 4], [[1, 2, 3]], **others),
+        *of("cv", to, Value, f"{words} .*: n_splits=5 cannot be", StratifiedKFold(5), **others),
+        *of("cv", to, Value, f"{words}", "three", np.array(3), [3, 4], [[1, 2, 3]], **others),
         *of("cv", to, Value, "expected at most", HUGE, **others),
         *of("cv", to, Value, "expected at least one fold, got", [], **others),
         *of("cv", to, Value, index, ["ab"], [(np.arange(6), np.arange(6, 99))], **others),
@@ -149,7 +150,7 @@ COUNTS = {
     "k": not_a_count("k", "TATMLCV.fit")
     + not_a_count("k", "TATMLCV.fit", scoring="auc")
     + not_a_count("k", "Maz.fit", **SEARCH)
-    + of("k", "TATMLCV.fit", Value, "expected at most the 6 training samples", 7)
+    + of("k", "TATMLCV.fit", Value, "expected at most the 6 training", 7, scoring="accuracy")
     + of("k", "Maz.fit", Value, "expected at most the 8 training samples", 9, **SEARCH),
     "n_components": of("n_components", FIT, Value, "expected at least 1, got 0", 0)
     + of("n_components", FIT, Value, "expected at most n = 3 in block 0, got 4", 4)
@@ -208,6 +209,7 @@ WORDS = {
     + of("solver", "ITML.fit", Value, PROJECTIONS, "dykstra", kind="blocks"),
     "flags": of("verbose", BOTH, Type, FLAG, "yes", None, np.array([1, 2]), 0.5, HostileRepr())
     + of("warm_start", FIT, Type, FLAG, "yes", None, np.array([1, 2]), 0.5)
+    + of("clip_outliers", "TATML*.fit", Type, FLAG, "yes", None, np.array([1, 2]), 0.5)
     + of("squared", "*.get_metric()", Type, FLAG, "yes", None, 0.5),
     "random_state": of("random_state", FIT, Value, SOURCE, "seed", -1, 1.5, 2**32, HostileRepr())
     + of("random_state", FIT, Value, SOURCE, np.random.RandomState, np.random.Generator),

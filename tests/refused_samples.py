@@ -310,9 +310,10 @@ LABELS = {
     + together(
         "TATMLCV.fit",
         Value,
-        "cv: expected (a number of folds.*(groups|members)|folds that are index arrays)",
+        "cv: expected a number of folds that all give similar and dissimilar pairs, got 2 for",
         {"groups": np.zeros(N)},
         {"y": Y[:3], "X": X[:3]},
+        {"y": np.arange(4) % 2, "X": X[:4]},
     )
     + of(
         "y",

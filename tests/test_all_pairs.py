@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from estimators_helpers import JOINT
 from helpers import SHAPES, largest_difference
 from memory_helpers import peak_memory
 from numpy.testing import assert_allclose
@@ -246,9 +247,8 @@ def test_the_estimator_does_not_list_very_many_pairs(monkeypatch, reduction, gro
         X, labels = Blocks(*random_arrays(name)), np.arange(N_SAMPLES) % 3
         labels[:8] = 0
         groups = np.arange(N_SAMPLES) // 2 if grouped else None
-        learner = TATML(
-            100.0 if reduction == "mean" else 1.0, pairs="all", reduction=reduction, tol=TIGHT
-        )
+        options = JOINT | {"pairs": "all", "reduction": reduction, "tol": TIGHT}
+        learner = TATML(100.0 if reduction == "mean" else 1.0, **options)
         with warnings.catch_warnings(), monkeypatch.context() as many:
             warnings.simplefilter("ignore", ConvergenceWarning)
             expected = learner.fit(X, labels, groups).result_

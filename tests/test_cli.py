@@ -310,7 +310,7 @@ def test_fit_prints_json(train, model, capsys):
     assert facts["left_out"][:2] == ["pairs_", "similar_"]
     assert facts["converged"] is True
     assert facts["chosen"]["C"] == load_model(model).estimator.C_
-    assert facts["searched"] == ["C"]
+    assert facts["searched"] == ["C", "prior"]
 
 
 def test_equal_error_rate_is_where_both_errors_are_equal():

@@ -6,6 +6,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 from estimators_helpers import (
+    JOINT,
     KINDS,
     all_pairs,
     as_list,
@@ -96,7 +97,7 @@ def assert_same_metric(estimator, result, rtol=1e-6):
 def test_parameters_are_the_symbols_of_the_paper(name):
     words, letters = SETTINGS[name]
     X, y = labelled(KINDS[list(SETTINGS).index(name) % len(KINDS)])
-    estimator = TATML(**FEW | words, tol=1e-11).fit(X, y)
+    estimator = TATML(**JOINT | FEW | words, tol=1e-11).fit(X, y)
     assert_same_metric(estimator, learnt_by_letters(X, estimator, letters))
     learnt = squared_distances(X, estimator.result_.W, estimator.pairs_)
     before = squared_distances(X, as_list(estimator.prior_), estimator.pairs_)
@@ -106,7 +107,7 @@ def test_parameters_are_the_symbols_of_the_paper(name):
 @pytest.mark.parametrize(("prior", "margin"), [("auto", (0.5, 2.0)), ("identity", (1.0, 3.0))])
 def test_the_threshold_is_pulled_to_the_root_mean_square_of_the_distances(margin, prior):
     X, y = labelled()
-    options = FEW | {"margin": margin, "prior": prior}
+    options = JOINT | FEW | {"margin": margin, "prior": prior}
     unnamed = TATML(**options).fit(X, y)
     squared = squared_distances(X, [unnamed.prior_], unnamed.pairs_)
     weights = balanced_weights(unnamed.similar_)
@@ -142,6 +143,8 @@ def test_the_preset_is_the_setting_of_the_paper(kind):
         "prior": "identity",
         "pairs": "random",
         "n_pairs_per_class": 10,
+        "threshold": "joint",
+        "clip_outliers": False,
     }
 
 
@@ -252,15 +255,16 @@ def test_a_preprocessor_finds_the_samples():
 
 def test_a_warm_start_takes_fewer_steps_to_the_same_metric():
     X, y = labelled("two blocks")
-    cold = TATML(C=1100.0, **FEW, tol=1e-10).fit(X, y)
-    warm = TATML(C=1000.0, **FEW, tol=1e-10, warm_start=True).fit(X, y)
+    options = JOINT | FEW | {"tol": 1e-10}
+    cold = TATML(C=1100.0, **options).fit(X, y)
+    warm = TATML(C=1000.0, **options, warm_start=True).fit(X, y)
     warm.set_params(C=1100.0).fit(X, y)
     assert warm.n_iter_ < cold.n_iter_
     assert_same_metric(warm, cold.result_, rtol=1e-4)
     other, labels = labelled("vectors")  # of another shape, so nothing to start from
     assert_array_equal(
         warm.fit(other, labels).components_,
-        TATML(C=1100.0, **FEW, tol=1e-10).fit(other, labels).components_,
+        TATML(C=1100.0, **options).fit(other, labels).components_,
     )
 
 
@@ -302,7 +306,7 @@ def test_maz_is_tatml_with_the_threshold_fixed():
     for kind in ("vectors", "three blocks"):
         X, y = labelled(kind)
         options = {"C": 30.0, "margin": (0.4, 1.5), "prior": "within", "threshold": 0.7} | FEW
-        maz, tatml = Maz(**options).fit(X, y), TATML(**options).fit(X, y)
+        maz, tatml = Maz(**options).fit(X, y), TATML(**JOINT | options).fit(X, y)
         assert_array_equal(maz.transform(X), tatml.transform(X))
         assert maz.threshold_ == tatml.threshold_ == pytest.approx(0.7)
         assert maz.b0_ == pytest.approx(0.49 / sqrt(0.4 * 1.5))
@@ -392,7 +396,7 @@ def test_euclidean_without_labels_has_no_threshold():
 def test_the_threshold_of_neighbours_is_that_of_random_pairs():
     X, y = labelled("two blocks")
     options = FEW | {"threshold_strength": 0.4}
-    model = TATML(pairs="neighbors", **options).fit(X, y)
+    model = TATML(pairs="neighbors", **JOINT | options).fit(X, y)
     plain = Euclidean(**options).fit(model.transform(X), y)
     assert_allclose(model.threshold_, plain.threshold_, rtol=1e-9)
     low, high = model.margin
@@ -407,7 +411,7 @@ def test_the_threshold_of_neighbours_is_that_of_random_pairs():
 def test_an_absolute_strength_counts_for_the_threshold_of_neighbours_too(reduction):
     X, y = labelled("vectors")
     options = FEW | {"pairs": "neighbors", "threshold_prior": 2.0, "reduction": reduction}
-    model = TATML(3.0, c0=0.7, **options).fit(X, y)
+    model = TATML(3.0, c0=0.7, **JOINT | options).fit(X, y)
     random = clone(model).set_params(pairs="random").fit(X, y)
     weight = 1.0 if reduction == "mean" else len(random.pairs_)
     relative = FEW | {"threshold_prior": 2.0, "threshold_strength": 0.7 / (3.0 * weight)}

@@ -5,6 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 from estimators_helpers import (
+    JOINT,
     as_list,
     balanced_weights,
     best_b0,
@@ -82,7 +83,7 @@ def test_a_pair_at_the_threshold_is_different():
 @pytest.mark.parametrize("kind", ["vectors", "three blocks"])
 def test_pairs_that_tatml_drew_give_its_metric(kind):
     X, y = labelled(kind)
-    options = {"C": 100.0, "margin": (0.6, 1.9), "threshold_strength": 0.5, "prior": "auto"}
+    options = {"C": 100.0, "margin": (0.6, 1.9), "threshold_strength": 0.5, "prior": "auto"} | JOINT
     drawn = TATML(**options, pairs="all").fit(X, y)
     labels = np.where(drawn.similar_, 1, -1)
     assert np.sum(labels > 0) != np.sum(labels < 0)
@@ -96,7 +97,7 @@ def test_pairs_that_tatml_drew_give_its_metric(kind):
 def test_parameters_are_the_symbols_of_the_paper(reduction):
     pairs, labels, *_ = vector_pairs()
     weights = np.random.default_rng(0).uniform(0.1, 3, size=len(labels))
-    options = {"threshold_strength": 0.4, "reduction": reduction, "tol": 1e-11}
+    options = JOINT | {"threshold_strength": 0.4, "reduction": reduction, "tol": 1e-11}
     model = TATMLPairs(C=3.0, class_weight=None, **options)
     model.fit(pairs, labels, sample_weight=weights)
     X, index = pairs.reshape(-1, 4), np.arange(2 * len(pairs)).reshape(-1, 2)
@@ -125,7 +126,7 @@ def test_parameters_are_the_symbols_of_the_paper(reduction):
 def test_the_mean_does_not_depend_on_the_number_of_pairs_and_the_sum_does(prior):
     pairs, labels, *_ = vector_pairs()
     twice, both = np.concatenate([pairs, pairs]), np.concatenate([labels, labels])
-    options = {"prior": prior, "tol": 1e-12}
+    options = JOINT | {"prior": prior, "tol": 1e-12}
     once = TATMLPairs(C=5.0, **options).fit(pairs, labels)
     assert_same_fit(TATMLPairs(C=5.0, **options).fit(twice, both), once)
     summed = TATMLPairs(C=0.01, **options, reduction="sum").fit(twice, both)
@@ -148,7 +149,7 @@ def test_the_mean_does_not_depend_on_the_number_of_pairs_and_the_sum_does(prior)
 def test_a_weight_of_two_is_a_pair_given_twice(prior, reduction, class_weight):
     pairs, labels, *_ = vector_pairs()
     counts = np.random.default_rng(0).integers(1, 4, size=len(labels))
-    options = {"C": 5.0, "prior": prior, "tol": 1e-12, "reduction": reduction}
+    options = JOINT | {"C": 5.0, "prior": prior, "tol": 1e-12, "reduction": reduction}
     options["class_weight"] = class_weight
     weighted = TATMLPairs(**options).fit(pairs, labels, sample_weight=counts)
     repeated = TATMLPairs(**options).fit(
@@ -232,7 +233,7 @@ def test_balancing_rare_similar_pairs_is_the_same_as_repeating_them(make):
     times = np.where(labels > 0, 9, 1)
     even, both = np.repeat(pairs, times, axis=0), np.repeat(labels, times)
     assert both.sum() == 0
-    options = {"tol": 1e-12} if make is TATMLPairs else {}
+    options = JOINT | {"tol": 1e-12} if make is TATMLPairs else {}
     model = make(**options).fit(pairs, labels)
     for class_weight in ("balanced", None):
         repeated = make(**options, class_weight=class_weight).fit(even, both)
@@ -475,7 +476,8 @@ def test_the_threshold_has_the_units_of_the_distance():
 def test_on_a_learnt_embedding_the_learnt_threshold_is_the_best(kind):
     X, y = labelled(kind)
     index, labels = labelled_pairs(y)
-    learnt = TATMLPairs(preprocessor=X, threshold_strength=0.4, tol=1e-12).fit(index, labels)
+    options = JOINT | {"preprocessor": X, "threshold_strength": 0.4, "tol": 1e-12}
+    learnt = TATMLPairs(**options).fit(index, labels)
     alone = PairThreshold(
         preprocessor=learnt.transform(X), threshold_strength=0.4, threshold_prior=1.0
     ).fit(index, labels)

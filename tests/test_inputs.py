@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refusals import BLOCKS, INDEX, MATRICES, PAIRS, SIGNS, SIMILAR, K, N, X, Y
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.model_selection import StratifiedKFold
 
 from tatml import (
     PAPER,
@@ -47,15 +48,20 @@ DRAWN = {"pairs": "random", "n_pairs_per_class": None, "n_neighbors": 3}
 SOLVED = {"solver": "newton", "tol": 1e-6, "random_state": None, "verbose": False}
 PULLED = {"threshold_prior": None, "threshold_strength": 1.0, "margin": (0.5, 2.0)}
 SHARED = {"n_components": None, "preprocessor": None}
-TUNED = {"threshold": "auto", "c0": None, "reduction": "mean"}
+TUNED = {"threshold": "auto", "c0": None, "reduction": "mean", "clip_outliers": True}
 LEARNT = {"C": 100.0, "prior": "discriminant"} | TUNED | PULLED | SHARED | SOLVED
 WARM = {"warm_start": False}
-GRID = {"Cs": 9, "threshold_strengths": None, "priors": None, "pair_strategies": None}
+GRID = {
+    "Cs": (10.0, 100.0, 1000.0),
+    "threshold_strengths": None,
+    "priors": None,
+    "pair_strategies": None,
+}
 DEFAULTS = {
     "TATML": LEARNT | DRAWN | WARM,
     "TATMLCV": GRID
-    | {"scoring": "accuracy", "k": 3, "cv": 5, "n_jobs": None}
-    | {name: value for name, value in (LEARNT | DRAWN).items() if name != "C"},
+    | {"scoring": "auc", "k": 3, "cv": 5, "n_jobs": None}
+    | {name: value for name, value in (LEARNT | DRAWN | {"prior": None}).items() if name != "C"},
     "Maz": {"threshold": 1.0, "thresholds": (0.5, 0.5**0.5, 1.0, 2**0.5), "cv": 3, "k": 3}
     | {"C": 100.0, "prior": "discriminant", "margin": (0.5, 2.0), "reduction": "mean"}
     | (DRAWN | SHARED | SOLVED | WARM),
@@ -226,10 +232,12 @@ def test_a_column_of_labels_is_taken_with_a_warning():
 
 
 def test_few_samples_of_a_class_are_warned_of_once_by_name():
+    """A number of folds adapts to them; a splitter does not."""
     labels = np.where(np.arange(N) < 2, 3, Y)
     with pytest.warns(UserWarning, match="cv: The least populated class") as caught:
-        TATMLCV(**FEW | QUICK_CV | {"cv": 3}).fit(X, labels)
+        TATMLCV(**FEW | QUICK_CV | {"cv": StratifiedKFold(3), "scoring": "accuracy"}).fit(X, labels)
     assert len(caught) == 1
+    TATMLCV(**FEW | QUICK_CV | {"cv": 3}).fit(X, labels)
 
 
 def test_a_search_warns_once_of_what_has_not_converged():

@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._estimators import label_mixins
+from tatml._estimators import tatml as tatml_module
 from tatml.inspection import threshold_interval
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -121,7 +122,7 @@ def test_label_estimators_are_not_changed(make, kind):
 )
 def test_pair_estimators_are_not_changed(make, way):
     X, y = labelled()
-    pairs, labels = labelled_pairs(y)
+    pairs, labels = labelled_pairs(y, 600)
     preprocessor = {"arrays": None, "an array": X, "a function": lambda rows: X[rows]}[way]
     given = X[pairs] if way == "arrays" else pairs
     estimator = make(preprocessor=preprocessor).fit(given, labels)
@@ -330,3 +331,70 @@ def test_each_refit_starts_from_the_one_before_and_has_one_seed():
     Recorded.fits.clear()
     threshold_interval(metric.set_params(random_state=7), X, y, n_resamples=2, random_state=0)
     assert {fit["random_state"] for fit in Recorded.fits} == {7}
+
+
+# Thresholds that held-out pairs set
+
+
+@pytest.mark.parametrize("threshold", ["auto", "joint"])
+def test_every_resample_takes_the_threshold_of_its_word(threshold, monkeypatch):
+    """Its factor is found anew; no copy of a sample is both known and held out."""
+    X, y = labelled()
+    estimator = TATML(threshold=threshold, **FEW).fit(X, y)
+    held_out, parts_of = [], tatml_module.hold_out_samples
+
+    def spy(*arguments):
+        parts = parts_of(*arguments)
+        held_out.append(parts)
+        return parts
+
+    monkeypatch.setattr(tatml_module, "hold_out_samples", spy)
+    models = spied_fits(monkeypatch, TATML)
+    interval = threshold_interval(estimator, X, y, n_resamples=6, random_state=0)
+    assert_is_interval(interval, estimator, 6)
+    factors = [factor for _, factor in models]
+    assert (len(set(factors)) > 1) == (threshold == "auto")
+    for (b0, factor), found in zip(models, interval.distribution, strict=True):
+        assert_allclose(found, factor * sqrt(b0))
+    assert len(held_out) == 6
+    for parts in held_out:
+        assert len(parts) >= 2
+        for part in parts:
+            known, others = (
+                {row.tobytes() for row in blocks.arrays[0]} for blocks in (part.known, part.others)
+            )
+            assert not known & others
+            assert len(known) < len(part.known)  # there are copies
+
+
+def spied_fits(monkeypatch, make):
+    """Return a list that collects b0 and the factor of every fit."""
+    fits, fit = [], make.fit
+
+    def spy(model, *arguments, **options):
+        fit(model, *arguments, **options)
+        fits.append((model.b0_, model.threshold_factor_))
+        return model
+
+    monkeypatch.setattr(make, "fit", spy)
+    return fits
+
+
+@pytest.mark.parametrize("threshold", ["auto", "joint"])
+def test_resamples_of_pairs_take_the_threshold_of_their_word(threshold, monkeypatch):
+    X, y = labelled()
+    pairs, labels = labelled_pairs(y, 900)
+    estimator = TATMLPairs(threshold=threshold, preprocessor=X).fit(pairs, labels)
+    fits = spied_fits(monkeypatch, TATMLPairs)
+    interval = threshold_interval(estimator, pairs, labels, n_resamples=5, random_state=0)
+    assert_is_interval(interval, estimator, 5)
+    assert_allclose(interval.distribution, [factor * sqrt(b0) for b0, factor in fits])
+    assert (len({factor for _, factor in fits}) > 1) == (threshold == "auto")
+
+
+def test_a_factor_that_was_changed_is_no_learnt_threshold():
+    X, y = labelled()
+    estimator = TATML(**FEW).fit(X, y)
+    estimator.threshold_factor_ *= 1.1
+    with pytest.raises(ValueError, match=r"estimator: expected .* was learnt in fit"):
+        threshold_interval(estimator, X, y)

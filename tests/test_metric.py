@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from estimators_helpers import changed_attributes
+from estimators_helpers import JOINT, changed_attributes
 from helpers import random_spd
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,9 +87,9 @@ TRAINING = np.array([(i, j) for i in range(N_SAMPLES) for j in range(i) if (i + 
 
 def make(estimator, **options):
     if estimator == "TATML":
-        return TATML(30.0, pairs="all", tol=1e-10, **options)
+        return TATML(**{"C": 30.0, "pairs": "all", "tol": 1e-10} | JOINT | options)
     if estimator == "TATMLPairs":
-        return TATMLPairs(30.0, tol=1e-10, **options)
+        return TATMLPairs(**{"C": 30.0, "tol": 1e-10} | JOINT | options)
     return Euclidean(pairs="all", **options)
 
 

@@ -4,13 +4,17 @@ from itertools import product
 
 import numpy as np
 import pytest
+from estimators_helpers import JOINT
 from helpers import SHAPES, random_spd
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.covariance import ledoit_wolf
 
 from tatml import TATML, Blocks, TATMLPairs
-from tatml._estimators.priors import PRIORS, make_prior
+from tatml._estimators.priors import PRIORS, UNITS, WithinClasses, make_prior
 
 SCALED = [kind for kind in PRIORS if kind != "identity"]
+SHRUNK = ("within", "discriminant")
 N_SAMPLES, N_CLASSES = 30, 3
 LABELS = np.arange(N_SAMPLES) % N_CLASSES
 PAIRS = np.array([(i, (i * 7 + step) % N_SAMPLES) for i in range(N_SAMPLES) for step in (4, 11)])
@@ -57,9 +61,9 @@ def deviations_of(array):
     )
 
 
-def prior(kind, arrays):
+def prior(kind, arrays, units="columns"):
     scatter = [pair_scatter(array) for array in arrays]
-    within = [deviations_of(array) for array in arrays]
+    within = WithinClasses([deviations_of(array) for array in arrays], units)
     return make_prior(kind, Blocks(*arrays), scatter, within)
 
 
@@ -77,18 +81,37 @@ def covariance(array):
     return total / (len(array) * array.shape[2])
 
 
-def ledoit_wolf_by_hand(rows):
-    """Shrunk towards a multiple of the identity, as their paper of 2004 defines it."""
-    count, n = rows.shape
-    scatter = sum(np.outer(row, row) for row in rows) / count
+def ledoit_wolf_by_hand(rows, width=1):
+    """Shrunk towards a multiple of the identity, as their paper of 2004 defines it.
+
+    The `width` rows of one sample are one observation.
+    """
+    n, samples = rows.shape[1], rows.reshape(-1, width, rows.shape[1])
+    scatters = [sample.T @ sample / width for sample in samples]
+    scatter = sum(scatters) / len(samples)
     target = np.trace(scatter) / n * np.eye(n)
     distance = np.sum((scatter - target) ** 2)
-    noise = sum(np.sum((np.outer(row, row) - scatter) ** 2) for row in rows) / count**2
+    noise = sum(np.sum((one - scatter) ** 2) for one in scatters) / len(samples) ** 2
     share = min(noise, distance) / distance if distance > 0 else 0.0
     return share * target + (1 - share) * scatter
 
 
-def shape_by_hand(kind, array):
+def scatter_in_units(rows, unit, units, width=1):
+    """Return the scatter within classes, shrunk after a division by the units."""
+    scaled = rows / unit
+    shrunk = scaled.T @ scaled / len(rows)
+    if units != "affine":
+        shrunk = ledoit_wolf_by_hand(scaled, width)
+    return np.diag(unit) @ shrunk @ np.diag(unit)
+
+
+def unit_by_hand(array, units):
+    """Return the spread of each row within classes, or their root mean square."""
+    spread = np.sqrt(np.mean(deviations_of(array) ** 2, axis=0))
+    return spread if units != "common" else np.full_like(spread, np.sqrt(np.mean(spread**2)))
+
+
+def shape_by_hand(kind, array, units="columns"):
     """Return W0 up to its scale."""
     S = pair_scatter(array)
     if kind == "auto":
@@ -99,21 +122,20 @@ def shape_by_hand(kind, array):
         return np.diag([1 / S[i, i] for i in range(len(S))])
     if kind == "covariance":
         return np.linalg.inv(covariance(array))
-    unit = np.diag(np.sqrt(np.diag(covariance(array))))
-    rows = deviations_of(array) @ np.linalg.inv(unit)
-    within = unit @ ledoit_wolf_by_hand(rows) @ unit
+    unit, deviations = unit_by_hand(array, units), deviations_of(array)
+    within = scatter_in_units(deviations, unit, units, array.shape[2])
     if kind == "within":
         return np.linalg.inv(within)
-    within += 1e-6 * unit**2
-    deviations = deviations_of(array)
+    within += 1e-6 * np.diag(unit**2)
     between = covariance(array) - deviations.T @ deviations / len(deviations)
     return 1.05 * np.linalg.inv(within) - np.linalg.inv(within + between)
 
 
 def test_each_prior_has_its_definition_and_a_mean_squared_distance_of_one(arrays):
-    for kind in PRIORS:
-        for W0, array in zip(prior(kind, arrays), arrays, strict=True):
-            expected = shape_by_hand(kind, array)
+    named = [(kind, "columns") for kind in PRIORS]
+    for kind, units in named + list(product(SHRUNK, ("common", "affine"))):
+        for W0, array in zip(prior(kind, arrays, units), arrays, strict=True):
+            expected = shape_by_hand(kind, array, units)
             if kind != "identity":
                 expected = expected / np.trace(expected @ pair_scatter(array))
                 delta = array[PAIRS[:, 0]] - array[PAIRS[:, 1]]
@@ -127,9 +149,102 @@ def test_the_priors_differ():
     """Otherwise these tests could not tell one from another."""
     arrays = random_arrays([(4, 1)])
     kinds = [prior(kind, arrays)[0] for kind in PRIORS if kind != "auto"]
+    kinds += [prior(kind, arrays, units)[0] for kind in SHRUNK for units in ("common", "affine")]
     for m, one in enumerate(kinds):
         for other in kinds[:m]:
             assert np.max(np.abs(one - other)) > 0.01 * np.max(np.abs(other))
+
+
+# Shrinkage
+
+
+def test_the_scatter_of_vectors_is_shrunk_as_by_scikit_learn():
+    """Its definition for matrices counts samples: repeated columns change nothing."""
+    (array,) = random_arrays([(5, 1)])
+    deviations, unit = deviations_of(array), unit_by_hand(array, "columns")
+    expected, share = ledoit_wolf(deviations / unit, assume_centered=True)
+    assert 0.05 < share < 0.95
+    inverse = np.linalg.inv(prior("within", [array])[0]) / unit / unit[:, None]
+    close(inverse / np.trace(inverse), expected / np.trace(expected), "vectors")
+    repeated = np.repeat(array, 7, axis=2)
+    for kind, units in product(SHRUNK, UNITS):
+        (W0,), (wide,) = prior(kind, [array], units), prior(kind, [repeated], units)
+        close(7 * wide, W0, f"{kind} {units}", atol=1e-9)
+
+
+def test_more_columns_of_noise_are_not_more_samples():
+    """With three samples of 100 columns each, the shrinkage is that of three observations."""
+    rng = np.random.default_rng(0)
+    array = rng.normal(size=(N_SAMPLES, 20, 1)) + 0.01 * rng.normal(size=(N_SAMPLES, 20, 100))
+    unit = unit_by_hand(array, "columns")
+    scaled = deviations_of(array) / unit
+    columns = ledoit_wolf_by_hand(scaled)
+    samples = ledoit_wolf_by_hand(scaled, 100)
+    off = ~np.eye(20, dtype=bool)
+    assert np.abs(samples[off]).max() < 0.7 * np.abs(columns[off]).max()
+    (W0,) = prior("within", [array])
+    expected = np.linalg.inv(np.diag(unit) @ samples @ np.diag(unit))
+    close(W0 / np.trace(W0), expected / np.trace(expected), "matrices")
+
+
+# What the units of the scatter leave unchanged
+
+
+def distances(W, arrays):
+    """Return the squared distances of the pairs in each block."""
+    deltas = [array[PAIRS[:, 0]] - array[PAIRS[:, 1]] for array in arrays]
+    return [np.einsum("kab,ac,kcb->k", d, W0, d) for W0, d in zip(W, deltas, strict=True)]
+
+
+def random_maps(arrays, units, rng):
+    """Return maps of the rows that must not change distances in these units."""
+    maps = []
+    for n in (array.shape[1] for array in arrays):
+        turned = np.linalg.qr(rng.normal(size=(n, n)))[0]
+        scales = 10.0 ** rng.uniform(-2, 2, size=n)
+        general = turned * np.linspace(0.5, 2, n)
+        maps.append({"columns": np.diag(scales), "common": 3 * turned, "affine": general}[units])
+    return maps
+
+
+@pytest.mark.parametrize("units", UNITS)
+def test_units_say_which_maps_of_the_samples_do_not_matter(units, arrays):
+    """Scales of the columns; rotations; every invertible map."""
+    rng = np.random.default_rng(4)
+    for kind in SHRUNK:
+        changes = {}
+        for other in UNITS:
+            maps = random_maps(arrays, other, rng)
+            moved = [left_times(B, array) for B, array in zip(maps, arrays, strict=True)]
+            before = distances(prior(kind, arrays, units), arrays)
+            after = distances(prior(kind, moved, units), moved)
+            parts = zip(before, after, strict=True)
+            changes[other] = max(np.max(np.abs(b / a - 1)) for a, b in parts)
+        if units != "affine":
+            assert changes[units] < 1e-8
+            assert all(changes[other] > 1e-3 for other in set(UNITS) - {units}), changes
+        else:  # "discriminant" adds 1e-6 to the scatter of each column, in units of its spread
+            limit = 1e-8 if kind == "within" else 5e-3
+            assert max(changes.values()) < limit, changes
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e6 / 3, "rounding"])
+def test_columns_that_do_not_vary_do_not_matter(value):
+    rng = np.random.default_rng(0)
+    arrays = random_arrays([(4, 1), (3, 2)])
+    padded = []
+    for array in arrays:
+        shape = (N_SAMPLES, 2, array.shape[2])
+        extra = 1e-15 * rng.normal(size=shape) if value == "rounding" else np.full(shape, value)
+        padded.append(np.concatenate([extra[:, :1], array, extra[:, 1:]], axis=1))
+    for kind, units in product(SHRUNK, UNITS):
+        with_them, without = prior(kind, padded, units), prior(kind, arrays, units)
+        for W0, expected in zip(with_them, without, strict=True):
+            close(W0[1:-1, 1:-1], expected, f"{kind} {units}", rtol=1e-9)
+            assert np.all(np.linalg.eigvalsh(W0) > 0)
+        found = zip(distances(with_them, padded), distances(without, arrays), strict=True)
+        for got, expected in found:
+            assert_allclose(got, expected, rtol=1e-8)
 
 
 # Equivariance
@@ -146,7 +261,7 @@ def test_the_unit_of_a_feature_does_not_matter(arrays):
     rng = np.random.default_rng(1)
     units = [10.0 ** rng.uniform(-3, 3, size=array.shape[1]) for array in arrays]
     changed = [left_times(np.diag(D), array) for D, array in zip(units, arrays, strict=True)]
-    for kind in ("diagonal", "covariance", "within"):
+    for kind in ("diagonal", "covariance", "within", "discriminant"):
         for W0, other, D in zip(prior(kind, arrays), prior(kind, changed), units, strict=True):
             close(other * np.outer(D, D), W0, kind)
 
@@ -195,7 +310,8 @@ def test_the_origin_does_not_matter(arrays):
 def test_single_precision_is_computed_in_double():
     arrays = [array.astype(np.float32) for array in random_arrays([(4, 1), (3, 2)])]
     doubles = [array.astype(float) for array in arrays]
-    scatter, within = list(map(pair_scatter, doubles)), list(map(deviations_of, doubles))
+    scatter = list(map(pair_scatter, doubles))
+    within = WithinClasses(list(map(deviations_of, doubles)))
     for kind in PRIORS:
         singles = make_prior(kind, Blocks(*arrays), scatter, within)
         for W0, other in zip(prior(kind, doubles), singles, strict=True):
@@ -222,10 +338,12 @@ def test_more_features_than_samples_are_refused_with_the_rank():
 
 
 def test_a_covariance_that_is_only_badly_scaled_is_inverted():
-    array = random_arrays([(3, 1)])[0] * np.array([1e-9, 1.0, 1e9])[:, None]
+    """Below 1e-13 of the largest, a spread counts as rounding errors."""
+    units = np.array([1e-6, 1.0, 1e5])
+    array = random_arrays([(3, 1)])[0]
+    array *= units[:, None] / array.std(axis=0)
     (W0,) = prior("covariance", [array])
     product = W0 @ covariance(array)
-    units = np.array([1e-9, 1.0, 1e9])
     assert_allclose(
         product / np.outer(1 / units, units) * 3 / np.trace(product), np.eye(3), atol=1e-6
     )
@@ -292,12 +410,12 @@ def mean_squares(model, arrays, weights):
 @pytest.mark.parametrize("kind", ["auto", "within", "discriminant"])
 def test_label_estimators_scale_by_their_weighted_pairs(kind, few_arrays):
     arrays = few_arrays
-    model = TATML(1.0, prior=kind, pairs="all").fit(Blocks(*arrays), LABELS)
+    model = TATML(1.0, prior=kind, pairs="all", **JOINT).fit(Blocks(*arrays), LABELS)
     share = model.similar_.mean()
     assert share < 0.4
     weights = np.where(model.similar_, 1 / share, 1 / (1 - share))
     assert_allclose(mean_squares(model, arrays, weights), 1, rtol=1e-10)
-    summed = TATML(1.0, prior=kind, pairs="all", reduction="sum").fit(Blocks(*arrays), LABELS)
+    summed = clone(model).set_params(reduction="sum").fit(Blocks(*arrays), LABELS)
     assert_allclose(mean_squares(summed, arrays, None), 1, rtol=1e-10)
 
 
@@ -307,7 +425,7 @@ def test_pair_estimators_scale_by_the_weights_of_the_pairs(kind, few_arrays):
     y = np.where(LABELS[PAIRS[:, 0]] == LABELS[PAIRS[:, 1]], 1, -1)
     y[:10] = 1
     weights = np.random.default_rng(0).uniform(0.1, 2, size=len(PAIRS))
-    options = {"prior": kind, "preprocessor": Blocks(*arrays)}
+    options = JOINT | {"prior": kind, "preprocessor": Blocks(*arrays)}
     plain = TATMLPairs(1.0, class_weight=None, **options).fit(PAIRS, y, weights)
     assert_allclose(mean_squares(plain, arrays, weights), 1, rtol=1e-10)
     even = TATMLPairs(1.0, **options).fit(PAIRS, y, weights)
@@ -326,8 +444,8 @@ def test_within_takes_the_classes_of_labels_and_the_similar_pairs_of_pairs():
         "pairs": np.array([X[i] - X[j] for i, j in PAIRS[y == 1]]) / np.sqrt(2),
     }
     models = {
-        "labels": TATML(1.0, prior="within", random_state=0).fit(X, LABELS),
-        "pairs": TATMLPairs(1.0, prior="within").fit(X[PAIRS], y),
+        "labels": TATML(1.0, prior="within", random_state=0, **JOINT).fit(X, LABELS),
+        "pairs": TATMLPairs(1.0, prior="within", **JOINT).fit(X[PAIRS], y),
     }
     for kind, model in models.items():
         found = X if kind == "labels" else X[PAIRS].reshape(-1, 4)
@@ -335,9 +453,10 @@ def test_within_takes_the_classes_of_labels_and_the_similar_pairs_of_pairs():
         n_similar = model.similar_.sum()
         weights = np.where(model.similar_, 1 / n_similar, 1 / (len(differences) - n_similar))
         S = differences.T @ (differences * weights[:, None]) / weights.sum()
-        unit = np.diag(np.sqrt(np.diag(covariance(array))))
-        shrunk = ledoit_wolf_by_hand(rows[kind] @ np.linalg.inv(unit))
-        expected = np.linalg.inv(unit @ shrunk @ unit)
+        unit = np.sqrt(np.mean(rows[kind] ** 2, axis=0))
+        if model.prior_units_ == "common":
+            unit[:] = np.sqrt(np.mean(unit**2))
+        expected = np.linalg.inv(scatter_in_units(rows[kind], unit, model.prior_units_))
         expected /= np.sum(expected * S)
         assert_allclose(model.prior_, expected, rtol=1e-7, atol=1e-10 * np.max(expected))
 

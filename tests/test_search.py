@@ -38,7 +38,7 @@ def needed(name):
 def digits():
     """A metric, samples that it has not seen, the pairs that are the same, those at the border."""
     X, y = load_digits(return_X_y=True)
-    metric = TATML(n_pairs_per_class=100, random_state=0).fit(X[:600], y[:600])
+    metric = TATML(n_pairs_per_class=100, threshold="joint", random_state=0).fit(X[:600], y[:600])
     return metric, X[600:1000], *recipe.brute_force(metric, X[600:1000])
 
 

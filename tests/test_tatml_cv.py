@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from estimators_helpers import as_list, labelled, refused
+from estimators_helpers import JOINT, as_list, labelled, refused
 from joblib import parallel_backend
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -54,8 +54,8 @@ def noisy(kind="vectors", seed=0):
 @pytest.mark.parametrize("kind", ["vectors", "two blocks"])
 def test_the_scores_are_those_of_a_grid_search(kind):
     X, y = noisy(kind)
-    options = FEW | {"tol": 1e-9}
-    model = PreciseCV(GRID, cv=FOLDS, k=5, **options).fit(X, y)
+    options = JOINT | FEW | {"tol": 1e-9, "prior": "auto"}
+    model = PreciseCV(GRID, cv=FOLDS, k=5, scoring="accuracy", **options).fit(X, y)
     pipeline = make_pipeline(TATML(**options), KNeighborsClassifier(5))
     grid = GridSearchCV(pipeline, {"tatml__C": GRID}, cv=FOLDS).fit(X, y)
     split = np.stack([grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
@@ -80,10 +80,10 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_setting_is_scored_as_if_it_were_alone(name):
     X, y = noisy()
-    options = FEW | {"tol": 1e-9} | SEARCHES[name]
-    model = PreciseCV(GRID[:2], cv=FOLDS, **options).fit(X, y)
+    options = JOINT | FEW | {"tol": 1e-9} | SEARCHES[name]
+    model = PreciseCV(GRID[:2], cv=FOLDS, scoring="accuracy", **options).fit(X, y)
     strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
-    priors = options.pop("priors", ["discriminant"])
+    priors = options.pop("priors", ["discriminant", "auto", "scaled"])
     kinds = options.pop("pair_strategies", [options.get("pairs", "random")])
     results = model.cv_results_
     wanted = list(product(GRID[:2], strengths, priors, kinds))
@@ -99,8 +99,8 @@ def test_every_setting_is_scored_as_if_it_were_alone(name):
 @pytest.mark.parametrize(("kind", "pairs"), [("vectors", "all"), ("two blocks", "random")])
 def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
     X, y = noisy(kind)
-    options = FEW | {"pairs": pairs, "tol": 1e-9}
-    model = PreciseCV(GRID, scoring="auc", cv=FOLDS, **options).fit(X, y)
+    options = JOINT | FEW | {"pairs": pairs, "tol": 1e-9, "prior": "auto"}
+    model = PreciseCV(GRID, cv=FOLDS, **options).fit(X, y)
     areas = np.empty((3, 3))
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(pairs=pairs, **FEW).fit(X[test], y[test])
@@ -115,7 +115,7 @@ def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
 
 def test_the_choice_of_the_loose_path_is_as_good():
     X, y = noisy()
-    options = {"scoring": "auc", "cv": FOLDS, "pairs": "all"}
+    options = {"Cs": 9, "cv": FOLDS, "pairs": "all", "prior": "discriminant"}
     loose = TATMLCV(**options).fit(X, y).cv_results_["mean_test_score"]
     exact = PreciseCV(**options).fit(X, y).cv_results_["mean_test_score"]
     assert not np.array_equal(loose, exact)
@@ -166,7 +166,7 @@ def test_a_path_takes_all_pairs_of_neighbours(monkeypatch):
     for pairs, thinned in (("neighbors", False), ("random", True)):
         counts.clear()
         drawn.clear()
-        ThinCV([10.0], cv=2, pairs=pairs, **FEW).fit(X, y)
+        ThinCV([10.0], cv=2, pairs=pairs, prior="auto", scoring="accuracy", **FEW).fit(X, y)
         for count, (listed, _) in zip(counts[:2], drawn[:2], strict=True):
             assert abs(count - len(listed) / (4 if thinned else 1)) <= 1, pairs
 
@@ -205,9 +205,31 @@ def test_the_best_setting_is_fitted_to_all_samples():
     assert model.result_.tol == 1e-8
 
 
+def test_a_search_finds_classes_of_several_modes():
+    """The means of the classes are equal, so that "discriminant" weights noise."""
+    rng = np.random.default_rng(0)
+    y = np.arange(320) % 2
+    X = rng.normal(size=(320, 6))
+    side = rng.choice([-3.0, 3.0], size=320)
+    X[:, 0] += np.where(y == 0, side, 0)
+    X[:, 1] += np.where(y == 1, side, 0)
+    known, labels = X[:120], y[:120]
+    search, plain = TATMLCV(random_state=0), TATML(random_state=0)
+    areas = []
+    for model in (search.fit(known, labels), plain.fit(known, labels)):
+        drawn = Euclidean(pairs="all").fit(X[120:], y[120:])
+        scores = model.pair_score(drawn.pairs_, X[120:])
+        areas.append(roc_auc_score(drawn.similar_, scores))
+    assert search.best_params_["prior"] in ("auto", "scaled")
+    assert areas[0] > areas[1]
+    tried = {(params["prior"], params["C"]) for params in search.cv_results_["params"]}
+    assert tried == set(product(("discriminant", "auto", "scaled"), (10.0, 100.0, 1000.0)))
+
+
 def test_a_number_of_values_gives_a_logarithmic_grid():
     assert_allclose(TATMLCV(5)._grid(), [1e0, 1e1, 1e2, 1e3, 1e4])
-    assert_allclose(TATMLCV()._grid(), 10 ** np.linspace(0, 4, 9))
+    assert_allclose(TATMLCV(9)._grid(), 10 ** np.linspace(0, 4, 9))
+    assert TATMLCV()._grid() == [10.0, 100.0, 1000.0]
 
 
 def test_several_jobs_give_the_same(monkeypatch):
@@ -238,8 +260,8 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
         options = {"threshold_strengths": [0.1, 1.0], "priors": ["auto", "within"]}
         TATMLCV([10.0], cv=FOLDS, n_pairs_per_class=20, random_state=seed, **options).fit(X, y)
         in_folds = {pairs.index.tobytes() for pairs, _ in drawn[:-1]}
-        assert len(drawn) == 4 * 3 + 1
-        assert len(in_folds) == 3
+        assert len(drawn) == 4 * 3 * 2 + 1  # to learn from, and to be scored on
+        assert len(in_folds) == 3 * 2
 
 
 def spied_pairs(monkeypatch):
@@ -321,7 +343,8 @@ def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypat
     number = np.arange(75) // 5
     groups = np.array([f"object {i}" for i in number])
     drawn = spied_pairs(monkeypatch)
-    model = TATMLCV([10.0, 100.0], cv=cv, scoring=scoring, **FEW).fit(X, y, groups=groups)
+    options = FEW | {"prior": "auto", "clip_outliers": False}
+    model = TATMLCV([10.0, 100.0], cv=cv, scoring=scoring, **options).fit(X, y, groups=groups)
     *in_folds, last = drawn
     assert len(in_folds) == 3 * (2 if scoring == "auc" else 1)
     rows_of = {row.tobytes(): i for i, row in enumerate(X)}
@@ -431,18 +454,24 @@ def once_fitted():
 def test_folds_that_cannot_be_scored_are_refused():
     X, y = labelled()
     order = np.argsort(y, kind="stable")  # every fold of KFold(3) is one class
-    refused(TATMLCV([10.0], cv=KFold(3), scoring="auc"), X[order], y[order], "y: expected two")
+    for scoring in ("auc", "accuracy"):
+        model = TATMLCV([10.0], cv=KFold(3), prior="auto", scoring=scoring)
+        if scoring == "auc":
+            refused(model, X[order], y[order], "y: expected labels that give dissimilar pairs")
+        else:
+            assert model.fit(X[order], y[order]).best_score_ == 0
     small = np.where(np.arange(60) < 57, 0, 1)
-    with pytest.warns(UserWarning, match="The least populated class"):
-        refused(TATMLCV([10.0], cv=5, scoring="auc"), X, small, r"\by\b: expected")
-    refused(TATMLCV([10.0], cv=31), X, y, "n_splits=31")
+    with pytest.warns(UserWarning, match="cv: The least populated class"):
+        refused(TATMLCV([10.0], cv=StratifiedKFold(5)), X, small, r"\by\b: expected")
+    refused(TATMLCV([10.0], cv=StratifiedKFold(31)), X, y, "n_splits=31")
 
 
 def test_more_neighbours_than_training_samples_are_refused():
     X, y = labelled()  # 60 samples, 40 training samples per fold
-    refused(TATMLCV([10.0], cv=3, k=41, **FEW), X, y, "k: expected at most the 40 .*, got 41")
-    assert TATMLCV([10.0], cv=3, k=40, **FEW).fit(X, y).best_score_ < 1
-    TATMLCV([10.0], cv=3, k=41, scoring="auc", **FEW).fit(X, y)  # needs no neighbours
+    options = FEW | {"cv": 3, "scoring": "accuracy", "prior": "auto"}
+    refused(TATMLCV([10.0], k=41, **options), X, y, "k: expected at most the 40 .*, got 41")
+    assert TATMLCV([10.0], k=40, **options).fit(X, y).best_score_ < 1
+    TATMLCV([10.0], k=41, **options | {"scoring": "auc"}).fit(X, y)  # needs no neighbours
 
 
 def test_folds_may_be_masks():

@@ -1,11 +1,12 @@
 """Whether the results of an earlier commit are still the same, on a fixed list of problems.
 
-    python tests/external/same_numbers.py REV
+    python tests/external/same_numbers.py REV [--only WORD]
 
 Checks the earlier commit out into a temporary folder, solves every problem with the code of either,
 and compares W, b0 and the gap (of estimators: components_ and threshold_), relative to max(1, |·|).
 Prints the largest difference of each kind of problem. The exit status is 1 where a difference is
-above 1e-10 (for float32: 1e-6), or where a problem was solved by one of the two only.
+above 1e-10 (for float32: 1e-6), or where a problem was solved by one of the two only. With --only,
+just the problems whose name begins with the word are solved; "paper" are the paper's settings.
 """
 
 from __future__ import annotations
@@ -292,6 +293,53 @@ def estimators() -> Iterator[tuple[str, Problem]]:
         )
 
 
+def paper() -> Iterator[tuple[str, Problem]]:
+    """The paper's preset, and its row of Table 1: they must not follow changes of the defaults."""
+    preset = dict(tatml.PAPER) | {"random_state": 0}
+    for data in ("wine", "digits"):
+        for C in (0.01, 1.0):
+            options = preset | {"C": C}
+            yield (
+                f"paper/TATML(C={C}) on {data}",
+                lambda d=data, o=options: fitted("TATML", d, **o),
+            )
+    yield "paper/TATML on two blocks", lambda: of_blocks(tatml.TATML(**preset))
+    yield "paper/TATML of Table 1", lambda: of_blocks(row_of_table())
+    yield "paper/TATML of Table 1, groups", lambda: of_blocks(row_of_table(), np.arange(40) // 2)
+    yield "paper/TATML of Table 1 by object", lambda: by_object(row_of_table())
+    yield "paper/Maz of Table 1 by object", lambda: by_object(row_of_table("_maz"))
+    yield "paper/TATML of Table 1 on wine", lambda: scores_of(row_of_table().fit(*labelled("wine")))
+
+
+def row_of_table(name: str = "_paper_tatml") -> Any:
+    from tatml.experiments import _methods
+
+    return getattr(_methods, name)(0)
+
+
+def of_blocks(model: Any, groups: np.ndarray | None = None) -> dict[str, Any]:
+    arrays, *_ = matrices()
+    return scores_of(model.fit(blocks(arrays), np.arange(40) % 3, groups))
+
+
+def by_object(model: Any) -> dict[str, Any]:
+    """Five objects per class: a test part of five folds has one of each, and no similar pairs."""
+    rng = np.random.default_rng(6)
+    objects = np.repeat(np.arange(15), 4)
+    X = rng.normal(size=(60, 3, 2)) + rng.normal(size=(15, 3, 2))[objects]
+    model.fit(blocks([X]), objects // 5, objects)
+    return scores_of(getattr(model, "best_estimator_", model))
+
+
+def scores_of(model: Any) -> dict[str, Any]:
+    parts = model.components_ if isinstance(model.components_, list) else [model.components_]
+    found = {f"components{m}": part for m, part in enumerate(parts)}
+    found |= {"threshold": model.threshold_, "b0": model.b0_}
+    if hasattr(model, "cv_results_"):
+        found["scores"] = model.cv_results_["split_test_score"]
+    return found
+
+
 def all_pairs_in_tiles() -> dict[str, Any]:
     """Fit TATML to more than two million pairs, which it sums in tiles."""
     rng = np.random.default_rng(5)
@@ -302,19 +350,21 @@ def all_pairs_in_tiles() -> dict[str, Any]:
     return {"components": model.components_, "threshold": model.threshold_}
 
 
-KINDS = (in_memory, dykstra_vectors, in_parts, on_a_cluster, on_other_arrays, estimators)
+KINDS = (in_memory, dykstra_vectors, in_parts, on_a_cluster, on_other_arrays, estimators, paper)
 
 
 # Solving them all, and comparing
 
 
-def solve_all(path: Path) -> None:
-    """Write the results of all problems to a file."""
+def solve_all(path: Path, only: str) -> None:
+    """Write the results of the problems whose name begins with `only` to a file."""
     print(f"{Path(tatml.__file__).parent}:", flush=True)
     found: dict[str, Any] = {}
     warnings.simplefilter("ignore")
     for kind in KINDS:
         for name, solve in kind():
+            if not name.startswith(only):
+                continue
             try:
                 values = solve()
             except Exception as error:
@@ -324,10 +374,10 @@ def solve_all(path: Path) -> None:
     np.savez(path, allow_pickle=False, **found)
 
 
-def solved(root: Path, path: Path) -> dict[str, np.ndarray]:
-    """Solve all problems with the code below `root`, in a process of its own."""
+def solved(root: Path, path: Path, only: str) -> dict[str, np.ndarray]:
+    """Solve the problems with the code below `root`, in a process of its own."""
     environment = os.environ | {"PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--write", str(path)]
+    command = [sys.executable, __file__, "--write", str(path), "--only", only]
     subprocess.run(command, env=environment, check=True, cwd=path.parent)
     with np.load(path) as file:
         return dict(file)
@@ -377,15 +427,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("revision", nargs="?", help="the commit to compare with")
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--only", default="", help="solve only problems with this beginning")
     options = parser.parse_args()
     if options.write is not None:
-        solve_all(options.write)
+        solve_all(options.write, options.only)
         return 0
     if options.revision is None:
         parser.error("expected a revision")
     with tempfile.TemporaryDirectory() as folder, checked_out(options.revision) as root:
-        before = solved(root, Path(folder, "before.npz"))
-        now = solved(ROOT, Path(folder, "now.npz"))
+        before = solved(root, Path(folder, "before.npz"), options.only)
+        now = solved(ROOT, Path(folder, "now.npz"), options.only)
     return 0 if compare(before, now) else 1
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "find_threshold_factor",
     "hold_out_pairs",
     "hold_out_samples",
+    "number_distinct",
 ]
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
@@ -142,9 +143,8 @@ def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
 
     Samples that pairs connect stay together if the pairs fall into many such components.
     """
-    rng, nodes = np.random.RandomState(0), _number_distinct(blocks, pairs)
-    edges = nodes[pairs.first], nodes[pairs.second]
-    size = int(nodes.max()) + 1
+    rng, (rows, nodes) = np.random.RandomState(0), number_distinct(blocks, pairs)
+    edges, size = (nodes[pairs.first], nodes[pairs.second]), len(rows)
     component = connected_components(coo_array((np.ones(len(pairs)), edges), (size, size)))[1]
     n_pairs = np.bincount(component[edges[0]], minlength=component.max() + 1)
     if 2 * n_pairs.max() > len(pairs):
@@ -156,14 +156,23 @@ def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
     return fold[component[nodes]]
 
 
-def _number_distinct(blocks: Blocks, pairs: Pairs) -> Indices:
-    """Return a number for each sample, in the order of the pairs, the same for identical ones."""
-    samples = list(zip(*blocks.arrays, strict=True))
-    codes = [hash(tuple(matrix.tobytes() for matrix in sample)) for sample in samples]
+def number_distinct(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Indices]:
+    """Return the rows of the distinct samples of pairs, and for every row the number of its sample.
+
+    Samples are numbered in the order in which the pairs name them; identical ones get the same
+    number. Pairs without weight do not count; samples of no other pairs get the number 0.
+    """
+    counted = pairs.index[pair_weights(pairs) > 0]
+    used, first = np.unique(counted.ravel(), return_index=True)
+    number = np.zeros(len(blocks), dtype=np.intp)
     numbers: dict[int, int] = {}
-    for row in (*pairs.index.ravel().tolist(), *range(len(codes))):
-        numbers.setdefault(codes[row], len(numbers))
-    return np.array([numbers[code] for code in codes], dtype=np.intp)
+    rows: list[np.intp] = []
+    for row in used[np.argsort(first)]:
+        key = hash(tuple((array[row] + 0.0).tobytes() for array in blocks.arrays))
+        number[row] = numbers.setdefault(key, len(numbers))
+        if len(rows) < len(numbers):
+            rows.append(row)
+    return np.array(rows, dtype=np.intp), number
 
 
 def _hold_out_some(

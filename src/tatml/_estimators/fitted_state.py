@@ -376,8 +376,9 @@ def _check_shapes(estimator: Any) -> None:
     if hasattr(estimator, "result_"):
         _check_equal("result_.L", _shapes_of(list(estimator.result_.L)), square)
         _check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
-    if not isinstance(getattr(estimator, "prior", ""), str):
-        check_prior(estimator.prior, Blocks(*(np.zeros((1, *shape)) for shape in shapes)))
+    prior = getattr(estimator, "prior", None)
+    if prior is not None and not isinstance(prior, str):
+        check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in shapes)))
 
 
 def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:

@@ -70,12 +70,13 @@ def make_pair_folds(
     n_folds = max(2, min(n_folds, usual // 2))
     if nested:
         number = _spread(labels[first], n_folds)[units]
+        folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
     else:
-        splitter = StratifiedGroupKFold(min(n_folds, len(first)), shuffle=True, random_state=0)
-        number = np.empty(len(labels), dtype=np.intp)
-        for fold, (_, test) in enumerate(splitter.split(labels, labels, groups)):
-            number[test] = fold
-    folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
+        n_folds = min(n_folds, len(first), int(counts.max()))
+        if n_folds < 2:
+            return []
+        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=0)
+        folds = _split(splitter, labels, units)
     return [fold for fold in folds if all(gives_pairs(labels[r], units[r]) for r in fold)]
 
 
@@ -92,19 +93,29 @@ def _spread(labels: Indices, n_folds: int) -> Indices:
     return fold
 
 
+def _split(splitter: Any, labels: Indices, groups: Indices | None) -> list[Fold]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of classes with fewer samples than folds
+        return list(splitter.split(labels, labels, groups))
+
+
 def gives_pairs(labels: Any, units: Indices) -> bool:
     """Return whether a class is in two units, and there is another class."""
     numbers = np.unique(labels, return_inverse=True)[1]
-    size = int(units.max()) + 1
+    size = int(units.max(initial=0)) + 1
     counts = np.bincount(np.unique(numbers * size + units) // size)
     return len(counts) > 1 and int(counts.max()) > 1
 
 
-def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
-    """Return the folds that `cv` asks for; no group is both in training and in test samples."""
+def make_folds(cv: Any, samples: LabelledSamples, *, pairs_in_tests: bool) -> list[Fold]:
+    """Return the folds that `cv` asks for; no group is both in training and in test samples.
+
+    A number of folds is lowered where training samples, or with `pairs_in_tests` also test samples,
+    would not give both kinds of pairs.
+    """
     labels, groups = samples.labels, samples.groups
     if isinstance(cv, Integral) and not isinstance(cv, bool):
-        return _make_some_folds(check_count("cv", cv, least=2), samples)
+        return _make_some_folds(check_count("cv", cv, least=2), samples, pairs_in_tests)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -122,15 +133,17 @@ def make_folds(cv: Any, samples: LabelledSamples) -> list[Fold]:
     return [_check_fold(k, fold, len(labels)) for k, fold in enumerate(folds)]
 
 
-def _make_some_folds(count: int, samples: LabelledSamples) -> list[Fold]:
+def _make_some_folds(count: int, samples: LabelledSamples, pairs_in_tests: bool) -> list[Fold]:
     """Return stratified folds; fewer where they would not give both kinds of pairs."""
     labels, groups = samples.labels, samples.groups
     units = np.arange(len(labels)) if groups is None else groups
-    fewest = np.bincount(labels).min() if groups is None else len(np.unique(groups))
-    if fewest >= count:
+    counts = np.bincount(labels)
+    most = counts.min() if pairs_in_tests and groups is None else counts.max()
+    if min(most, len(np.unique(units))) >= count:
         splitter = StratifiedKFold(count) if groups is None else StratifiedGroupKFold(count)
-        folds = list(splitter.split(labels, labels, groups))
-        if all(gives_pairs(labels[rows], units[rows]) for fold in folds for rows in fold):
+        folds = _split(splitter, labels, groups)
+        judged = [rows for fold in folds for rows in (fold if pairs_in_tests else fold[:1])]
+        if all(gives_pairs(labels[rows], units[rows]) for rows in judged):
             return folds
     folds = make_pair_folds(labels, groups, count)
     if not folds:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from .._array import Indices
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
 from .._data.pairs import Pairs
@@ -133,7 +134,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         """Return whether the threshold is judged on held-out pairs."""
         return self._given_threshold() is None and self.threshold == "auto" and self.c0 != inf
 
-    def _without_outliers(self, blocks: Blocks, counted: Blocks) -> Blocks:
+    def _without_outliers(self, blocks: Blocks, counted: Indices) -> Blocks:
         if not check_flag("clip_outliers", self.clip_outliers):
             return blocks
         return clip_outliers(blocks, counted, self._samples_name)
@@ -148,7 +149,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         """Multiply the threshold by the factor that is best for held-out pairs.
 
         The metric of each part is learnt from those of the pairs that lie in it, and its threshold
-        from the `threshold_pairs`, if there are any.
+        from the `threshold_pairs`, if there are any. After an interrupt, the threshold stays.
         """
         if self.result_.status is Status.INTERRUPTED:
             return

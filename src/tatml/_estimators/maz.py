@@ -166,7 +166,7 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
 
     def _search(self, samples: LabelledSamples) -> tuple[float, dict[float, float]]:
         """Return the threshold with the best mean accuracy over the folds, and all accuracies."""
-        folds = make_folds(self.cv, samples)
+        folds = make_folds(self.cv, samples, pairs_in_tests=False)
         check_fits_folds("k", self.k, folds)
         check_random(self.random_state)
         solver = replace(as_solver(self.solver), on_interrupt="raise")  # Ctrl-C ends the search

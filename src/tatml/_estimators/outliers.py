@@ -18,17 +18,17 @@ FEW = 0.01  # share of the samples that counts as few
 MOST_NAMED = 5  # samples that a warning names
 
 
-def clip_outliers(blocks: Blocks, counted: Blocks, name: str = "X") -> Blocks:
+def clip_outliers(blocks: Blocks, counted: Indices, name: str = "X") -> Blocks:
     """Return the samples with the entries of each column clipped; warn of samples that dominate.
 
     The bounds are q05 − (q95 − q05)/2 and q95 + (q95 − q05)/2, with the 5 % and 95 % quantiles of
-    the column over the samples `counted`. If most entries of a column are equal, as in counts with
+    the column over the rows `counted`. If most entries of a column are equal, as in counts with
     many zeros, the quantiles are those of the other entries.
     """
     if len(counted) < LEAST_SAMPLES:
         return blocks
-    bounds = [_find_bounds(columns) for columns in _tables(counted)]
-    _warn_of_dominant(counted, bounds, name)
+    bounds = [_find_bounds(columns) for columns in _tables(blocks[counted])]
+    _warn_of_dominant(blocks[counted], counted, bounds, name)
     clipped = [
         np.clip(array, *(bound.reshape(array.shape[1:]).astype(array.dtype) for bound in pair))
         for array, pair in zip(blocks.arrays, bounds, strict=True)
@@ -58,7 +58,9 @@ def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
     return low - reach, high + reach
 
 
-def _warn_of_dominant(blocks: Blocks, bounds: list[tuple[Doubles, Doubles]], name: str) -> None:
+def _warn_of_dominant(
+    blocks: Blocks, numbers: Indices, bounds: list[tuple[Doubles, Doubles]], name: str
+) -> None:
     """Warn if a few samples make up most of the squared distances from the medians."""
     squares = np.sum(
         [
@@ -67,16 +69,16 @@ def _warn_of_dominant(blocks: Blocks, bounds: list[tuple[Doubles, Doubles]], nam
         ],
         axis=0,
     )
-    order: Indices = np.argsort(squares)[::-1][: max(1, int(FEW * len(blocks)))]
-    share = float(np.sum(squares[order]) / np.sum(squares)) if np.any(squares) else 0.0
-    if share <= DOMINANT_SHARE:
+    order = np.argsort(squares)[::-1][: max(1, int(FEW * len(blocks)))]
+    shares = np.cumsum(squares[order]) / max(float(np.sum(squares)), np.finfo(float).tiny)
+    if shares[-1] <= DOMINANT_SHARE:
         return
-    needed = 1 + int(np.searchsorted(np.cumsum(squares[order]), DOMINANT_SHARE * np.sum(squares)))
-    named = ", ".join(map(str, np.sort(order[:needed])[:MOST_NAMED]))
+    needed = 1 + int(np.searchsorted(shares, DOMINANT_SHARE))
+    named = ", ".join(map(str, np.sort(numbers[order[:needed]])[:MOST_NAMED]))
     more = "" if needed <= MOST_NAMED else f" and {needed - MOST_NAMED} more"
     warn_user(
         f"{name}: samples {named}{more} are so far from all others that they make up "
-        f"{100 * share:.0f} % of the squared distances; check them, or remove them"
+        f"{100 * shares[needed - 1]:.0f} % of the squared distances; check them, or remove them"
     )
 
 

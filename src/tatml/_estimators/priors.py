@@ -204,8 +204,8 @@ def _without_zeros(variances: Matrix) -> Matrix:
 
 def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
     values, vectors = np.linalg.eigh(matrix)
-    # Smaller eigenvalues are rounding errors.
-    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-14)
+    # Smaller eigenvalues are rounding errors: of deviations in units of 1e-3 of the spread, too.
+    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-8)
     if not values[0] > limit:
         rank = int(np.sum(values > limit))
         raise ValueError(

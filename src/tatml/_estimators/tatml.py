@@ -8,6 +8,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
@@ -273,7 +274,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self.block_shapes_ = blocks.block_shapes
         self._check_words()
         samples = self._labelled(blocks, y, groups)
-        samples = replace(samples, blocks=self._without_outliers(blocks, blocks))
+        samples = replace(samples, blocks=self._without_outliers(blocks, np.arange(len(blocks))))
         cross_fits = threshold is None and self._cross_fits()
         parts = []
         if cross_fits or has_units(self.prior):

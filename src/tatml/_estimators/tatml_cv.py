@@ -226,10 +226,10 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
-            clipped = self._model()._without_outliers(blocks, blocks)
+            clipped = self._model()._without_outliers(blocks, np.arange(len(blocks)))
             self._search(LabelledSamples(clipped, labels, group_numbers))
             model = self._model(**self.best_params_)
-            result = model._fit_blocks(blocks, labels, group_numbers, model._given_threshold())
+            result = model._fit_blocks(clipped, labels, group_numbers, model._given_threshold())
             copy_fitted(self, model)
         warn_unless_converged(result)
         return self
@@ -237,7 +237,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     def _search(self, samples: LabelledSamples) -> None:
         """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
-        folds = make_folds(self.cv, samples)
+        folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring == "auc")
         units = _choose_units([setting["prior"] for setting in settings], samples)
         check_count("k", self.k)
         if self.scoring != "auc":
@@ -248,7 +248,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         jobs = (
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
-                units.get(str(setting["prior"]), "columns"),
+                units[setting["prior"]] if has_units(setting["prior"]) else "columns",
                 *(samples, fold, Cs, self.scoring, self.k, self._path),
             )
             for setting, fold in product(settings, folds)

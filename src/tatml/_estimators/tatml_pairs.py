@@ -15,7 +15,7 @@ from .._messages import shown
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
-from .cross_fitting import choose_units, hold_out_pairs
+from .cross_fitting import choose_units, hold_out_pairs, number_distinct
 from .inputs import pair_samples, unchanged_on_error
 from .label_mixins import Prior, within_pairs
 from .logdet_learner import LogDetLearner
@@ -213,7 +213,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         return self
 
     def _fit_pairs(self, blocks: Blocks, pairs: Pairs, threshold: float | None) -> Result:
-        blocks = self._without_outliers(blocks, select_weighted_samples(blocks, pairs))
+        blocks = self._without_outliers(blocks, number_distinct(blocks, pairs)[0])
         cross_fits = threshold is None and self._cross_fits()
         parts = hold_out_pairs(blocks, pairs) if cross_fits or has_units(self.prior) else []
         self.prior_units_ = choose_units(self.prior, parts)
