@@ -1,5 +1,7 @@
 """Bootstrap intervals: their coverage, what is resampled, and errors."""
 
+from math import sqrt
+
 import numpy as np
 import pandas as pd
 import pytest

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from math import inf, prod
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.blocks import Blocks, as_blocks
+from .._data.blocks import Blocks
 from .._data.checks import check_prior
-from .._data.sampling import STRATEGIES
 from .._messages import shown
 from .._optim.result import Result, Status
-from .._optim.solvers import as_solver
 from .._validation import (
     as_list,
     check_between,
@@ -25,24 +22,15 @@ from .._validation import (
     check_choice,
     check_count,
     check_finite,
-    check_flag,
-    check_grid,
-    check_jobs,
-    check_margin,
-    check_metric,
     check_not_negative,
-    check_number_or,
-    check_percentiles,
     check_positive,
-    check_random,
     check_share,
-    check_words,
 )
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
+from .fitted_parameters import StateCheck, check_parameter, ignore_name
 from .metric import check_components
-from .priors import PRIORS, UNITS
+from .priors import UNITS
 from .probabilities import check_likelihood_ratio
-from .tatml_cv import SCORINGS
 
 __all__ = ["check_fitted_state"]
 
@@ -79,7 +67,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
         )
     for name, value in state.items():
         if name in parameters:
-            _check_parameter(name, value)
+            check_parameter(name, value)
         elif name not in HIDDEN:
             ATTRIBUTES[name](name, value)
     output = state.get("_sklearn_output_config", {})
@@ -103,122 +91,6 @@ def _required(parameters: Sequence[str]) -> list[str]:
     if "Cs" in parameters:
         names += ["cv_results_", "best_params_", "best_score_", "C_"]
     return names
-
-
-# Parameters
-
-
-def _check_parameter(name: str, value: Any) -> None:
-    if value is None and name in OPTIONAL:
-        return
-    PARAMETERS[name](name, value)
-
-
-def _check_choices(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raise an error unless the value is a word of the choices, or several matrices or words."""
-    if isinstance(value, str):
-        check_choice(name, value, choices)
-    else:
-        as_list(name, value, "a word or a list of matrices")
-
-
-def _check_solver_settings(name: str, value: Any) -> None:
-    solver = as_solver(value)
-    if set(vars(solver)) != {setting.name for setting in fields(solver)}:
-        raise ValueError(f"{name}: expected the settings of a solver, got {shown(vars(solver))}")
-    solver.__post_init__()
-
-
-def _check_counts(name: str, value: Any) -> None:
-    for count in [value] if isinstance(value, Real) else as_list(name, value, "counts"):
-        check_count(name, count)
-
-
-def _check_splitter(name: str, value: Any) -> None:
-    if isinstance(value, Integral):
-        check_count(name, value, least=2)
-    elif not hasattr(value, "split"):
-        as_list(name, value, "a number of folds, a splitter or a list of folds")
-
-
-def _check_candidates(name: str, value: Any) -> None:
-    if isinstance(value, Integral):
-        check_count(name, value)
-    else:
-        check_grid(name, value)
-
-
-def _check_class_weight(name: str, value: Any) -> None:
-    if value == "balanced":
-        return
-    if type(value) is not dict or not set(value) <= {-1, 1}:
-        raise ValueError(f"{name}: expected 'balanced' or weights of -1 and 1, got {shown(value)}")
-    for weight in value.values():
-        check_not_negative(name, weight)
-
-
-def _check_known_distance(name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise TypeError(
-            f"{name}: expected the name of a distance, got {shown(value)}; functions are not saved"
-        )
-    check_metric(value)
-
-
-def _ignore_name(check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
-    return lambda name, value: check(value)
-
-
-StateCheck = Callable[[str, Any], Any]
-PARAMETERS: dict[str, StateCheck] = {
-    "C": check_positive,
-    "Cs": _check_candidates,
-    "bounds": _ignore_name(check_bounds),
-    "c0": partial(check_positive, or_infinite=True),
-    "class_weight": _check_class_weight,
-    "clip_outliers": check_flag,
-    "cv": _check_splitter,
-    "gamma": check_positive,
-    "k": check_count,
-    "margin": _ignore_name(check_margin),
-    "metric": _check_known_distance,
-    "n_components": _check_counts,
-    "n_jobs": check_jobs,
-    "n_neighbors": check_count,
-    "n_pairs_per_class": check_count,
-    "pair_strategies": partial(check_words, choices=STRATEGIES),
-    "pairs": partial(check_choice, choices=STRATEGIES),
-    "percentiles": _ignore_name(check_percentiles),
-    "preprocessor": lambda name, value: as_blocks(value, name),
-    "prior": partial(_check_choices, choices=PRIORS),
-    "priors": partial(check_words, choices=PRIORS),
-    "random_state": _ignore_name(check_random),
-    "reduction": partial(check_choice, choices=("mean", "sum")),
-    "regularization": check_positive,
-    "scoring": partial(check_choice, choices=SCORINGS),
-    "solver": _check_solver_settings,
-    "t": check_share,
-    "threshold": lambda name, value: check_number_or(name, value, "auto", "joint", "search"),
-    "threshold_prior": check_positive,
-    "threshold_strength": check_positive,
-    "threshold_strengths": check_grid,
-    "thresholds": check_grid,
-    "tol": check_positive,
-    "verbose": check_flag,
-    "warm_start": check_flag,
-}
-# Parameters that may be None.
-OPTIONAL = {
-    *("bounds", "c0", "class_weight", "cv", "n_components", "n_jobs", "n_pairs_per_class"),
-    *(
-        "pair_strategies",
-        "preprocessor",
-        "prior",
-        "priors",
-        "threshold_prior",
-        "threshold_strengths",
-    ),
-}
 
 
 # Fitted attributes
@@ -334,7 +206,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
     "calibration_": _check_calibration,
-    "bounds_": _ignore_name(check_bounds),
+    "bounds_": ignore_name(check_bounds),
     "classes_": _check_classes,
     "components_": _check_matrices,
     "cv_results_": _check_dict,
