@@ -49,7 +49,7 @@ MOST_HELD_OUT = 1000
 LEAST_HELD_OUT = 20
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 # Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
-ENOUGH_HELD_OUT = 1500
+ENOUGH_HELD_OUT = 900
 FACTORS = np.geomspace(0.4, 2.5, 121)
 SMOOTHING = 0.2  # standard deviation of the smoothing of balanced accuracies, in log(factor)
 
