@@ -316,6 +316,18 @@ def test_auto_is_a_multiple_of_the_joint_threshold(name):
         assert_is_scaled(model, TATMLPairs(threshold="joint", **options).fit(index, labels))
 
 
+def test_the_factor_of_pairs_without_a_list_is_that_of_random_pairs(monkeypatch):
+    X, y = labelled(n_samples=90)
+    listed = TATML(pairs="all", random_state=0).fit(X, y)
+    monkeypatch.setattr("tatml._estimators.tatml.has_very_many_pairs", lambda *_: True)
+    models = [
+        TATML(pairs="all", threshold=word, random_state=0).fit(X, y) for word in ("auto", "joint")
+    ]
+    assert models[0].pairs_ is None
+    assert_is_scaled(*models)
+    assert_allclose(models[0].threshold_, listed.threshold_, rtol=0.1)
+
+
 def test_a_search_scales_its_threshold_too():
     X, y = labelled()
     options = FEW | {"cv": 2, "priors": ["auto"]}
