@@ -23,7 +23,7 @@ from tatml._estimators.cross_fitting import (
     find_threshold_factor,
     hold_out_pairs,
     hold_out_samples,
-    number_distinct,
+    merge_identical,
 )
 from tatml._estimators.folds import LabelledSamples, make_pair_folds
 
@@ -137,6 +137,11 @@ def check_parts(parts, blocks, pairs):
         assert len(chosen) <= sum(inside)
 
 
+def merged(blocks, pairs):
+    rows, pairs, _ = merge_identical(blocks, pairs)
+    return blocks[rows], pairs
+
+
 @pytest.mark.parametrize("way", ["index", "arrays", "weights"])
 @pytest.mark.parametrize("kind", ["vectors", "two blocks"])
 def test_no_sample_of_a_held_out_pair_is_known(kind, way):
@@ -149,6 +154,8 @@ def test_no_sample_of_a_held_out_pair_is_known(kind, way):
         pairs = Pairs(np.asfortranarray(np.arange(1800).reshape(-1, 2)), pairs.similar)
     elif way == "weights":
         pairs = Pairs(pairs.index, pairs.similar, np.arange(900) % 3 / 2)
+    blocks, pairs = merged(blocks, pairs)
+    assert len(blocks) == 60
     parts = hold_out_pairs(blocks, pairs)
     assert len(parts) == 5
     check_parts(parts, blocks, pairs)
@@ -164,6 +171,7 @@ def test_parts_of_any_graph_are_apart(seed, n_samples, n_pairs):
     index = index[np.any(X[index[:, 0]] != X[index[:, 1]], axis=1)]
     blocks, pairs = as_given(X, index, rng.choice([-1, 1], size=len(index)))
     if len(pairs):
+        blocks, pairs = merged(blocks, pairs)
         check_parts(hold_out_pairs(blocks, pairs), blocks, pairs)
 
 
@@ -189,13 +197,16 @@ def test_samples_are_numbered_as_the_pairs_name_them():
     """Not by hashes, which differ between processes; pairs without weight do not count."""
     X = np.array([[5.0], [0.0], [7.0], [5.0], [-0.0], [9.0]])
     index = [[5, 2], [4, 0], [2, 3], [1, 5]]
-    rows, number = number_distinct(*as_given(X, index, [1] * 4))
+    rows, pairs, n_counted = merge_identical(*as_given(X, index, [1] * 4))
+    assert n_counted == 4
     assert_array_equal(rows, [5, 2, 4, 0])
-    assert_array_equal(number, [3, 2, 1, 3, 2, 0])
-    weights = np.array([0.0, 1.0, 1.0, 0.0])
-    rows, number = number_distinct(*as_given(X, index, [1] * 4, weights))
-    assert_array_equal(rows, [4, 0, 2])
-    assert_array_equal(number, [1, 0, 2, 1, 0, 0])
+    assert_array_equal(pairs.index, [[0, 1], [2, 3], [1, 3], [2, 0]])
+    weights = np.array([0.0, 1.0, 2.0, 0.0])
+    rows, pairs, n_counted = merge_identical(*as_given(X, index, [1] * 4, weights))
+    assert n_counted == 3
+    assert_array_equal(rows, [4, 0, 2, 5])
+    assert_array_equal(pairs.index, [[3, 2], [0, 1], [2, 1], [0, 3]])
+    assert_array_equal(pairs.weights, weights)
 
 
 def test_too_few_pairs_are_not_held_out():

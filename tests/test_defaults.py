@@ -15,6 +15,7 @@ OTHERS = {
     "calibrate_threshold": {"strategy": "accuracy", "beta": 1.0},
     "PairDistanceDisplay.from_predictions": {"margin": (0.5, 2.0)},
     "PairDistanceDisplay.plot": {"bins": 40},
+    "ErrorRateDisplay.plot": {"bins": 60},
     "MetricDisplay": {"entry": "entry"},
     "MetricDisplay.from_estimator": {"relative": True},
     "solve": {"tol": 1e-6, "verbose": False, "sizes": "C, c0, mu0, weights"},

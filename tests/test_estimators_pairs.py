@@ -403,7 +403,7 @@ def test_scikit_learn_validates_and_searches():
     }
     assert_allclose(grid.cv_results_["mean_test_score"], list(scores.values()))
     assert grid.best_params_["C"] == max(scores, key=scores.get)
-    assert_allclose(np.mean(cross_val_score(TATMLPairs(), pairs, labels, cv=3)), scores[1e3])
+    assert_allclose(np.mean(cross_val_score(TATMLPairs(C=1e3), pairs, labels, cv=3)), scores[1e3])
     X, y = labelled("two blocks")
     index, labels = labelled_pairs(y)
     for estimator in (TATMLPairs(preprocessor=X), PairThreshold(preprocessor=X)):

@@ -60,7 +60,7 @@ GRID = {
 DEFAULTS = {
     "TATML": LEARNT | DRAWN | WARM,
     "TATMLCV": GRID
-    | {"scoring": "auc", "k": 3, "cv": 5, "n_jobs": None}
+    | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None}
     | {name: value for name, value in (LEARNT | DRAWN | {"prior": None}).items() if name != "C"},
     "Maz": {"threshold": 1.0, "thresholds": (0.5, 0.5**0.5, 1.0, 2**0.5), "cv": 3, "k": 3}
     | {"C": 100.0, "prior": "discriminant", "margin": (0.5, 2.0), "reduction": "mean"}
@@ -70,7 +70,7 @@ DEFAULTS = {
     "GMML": {"t": 0.5, "regularization": 0.01, "prior": "auto", "random_state": None}
     | (DRAWN | SHARED | PULLED),
     "Euclidean": DRAWN | SHARED | PULLED | {"random_state": None},
-    "TATMLPairs": LEARNT | WARM | {"C": 1000.0, "prior": "auto", "class_weight": "balanced"},
+    "TATMLPairs": LEARNT | WARM | {"class_weight": "balanced"},
     "PairThreshold": PULLED
     | {"metric": "euclidean", "class_weight": "balanced", "preprocessor": None},
 }

@@ -93,7 +93,7 @@ def test_pictures_are_as_wide_as_a_phone_and_have_few_colours(drawn):
             if kind != "neighbours":
                 assert len(image.getcolors()) > colours / 2, kind
         assert FIGURES[kind].axes[0].xaxis.label.get_fontsize() == 9
-    assert not pictures._pyplot().get_fignums()  # all are closed
+    assert not pictures.pyplot().get_fignums()  # all are closed
 
 
 def first_halves():
@@ -181,10 +181,10 @@ def test_the_sheet_shows_queries_of_the_test_half_with_neighbours_of_the_trainin
 
 
 def test_images_of_floats_are_shown_from_0_to_1():
-    ax = pictures._pyplot().figure().add_subplot()
+    ax = pictures.pyplot().figure().add_subplot()
     pictures.show_image(ax, np.full((2, 2), 0.25))
     assert ax.images[0].get_clim() == (0, 1)
-    pictures._pyplot().close("all")
+    pictures.pyplot().close("all")
 
 
 def test_what_is_there_is_not_drawn_again(drawn, monkeypatch):

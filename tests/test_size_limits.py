@@ -10,13 +10,13 @@ from tatml import Blocks
 from tatml._data.checks import check_magnitude, check_spread
 from tatml._data.pairs import as_sample_weight
 from tatml._data.sampling import _automatic
-from tatml._estimators.thresholds import check_target
 from tatml._sharding.memory import (
     memory_for_shards,
     pairs_per_chunk,
     pairs_per_sample,
     samples_per_tile,
 )
+from tatml._verification.targets import check_target
 from tatml.datasets._archive import _is_of_type
 from tatml.datasets._arguments import check_at_least, check_strengths
 from tatml.datasets._image_files import _read_bytes
@@ -41,7 +41,7 @@ LIMITS = {
         (nextafter(1e100, inf), nextafter(1e-100, 0), 0.0),
     ),
     "beta": (
-        lambda x: check_target("f_beta", None, x, None),
+        lambda x: check_target("f_beta", beta=x),
         (1e100, -1e100, 0.0),
         (nextafter(1e100, inf), -1.1e100, inf),
     ),

@@ -100,7 +100,7 @@ def test_every_setting_is_scored_as_if_it_were_alone(name):
 def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
     X, y = noisy(kind)
     options = JOINT | FEW | {"pairs": pairs, "tol": 1e-9, "prior": "auto"}
-    model = PreciseCV(GRID, cv=FOLDS, **options).fit(X, y)
+    model = PreciseCV(GRID, cv=FOLDS, scoring="auc", **options).fit(X, y)
     areas = np.empty((3, 3))
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(pairs=pairs, **FEW).fit(X[test], y[test])

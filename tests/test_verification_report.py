@@ -53,6 +53,7 @@ def identities():
 # The numbers
 
 
+@pytest.mark.filterwarnings("ignore:error_rates. fewer than 30 errors")
 def test_rates_at_the_threshold_are_those_of_error_rates(identities):
     metric, X, pairs, y, owner = identities
     by = np.where(pairs[:, 0] % 2 == 0, "even", "odd")

@@ -36,7 +36,7 @@ __all__ = [
     "find_threshold_factor",
     "hold_out_pairs",
     "hold_out_samples",
-    "number_distinct",
+    "merge_identical",
 ]
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
@@ -111,12 +111,12 @@ def _hold_out(rows: Indices, known: LabelledSamples, others: LabelledSamples) ->
 def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
     """Return one part per fold of the samples of given pairs; pairs across folds are left out.
 
+    The samples are distinct: see `merge_identical`. Pairs without weight are left out.
     There are five folds, or fewer if they hold too few pairs; none if two hold too few.
     """
-    if pairs.weights is not None:
-        pairs = pairs.take(np.flatnonzero(pairs.weights))
+    pairs = pairs.take(np.flatnonzero(pair_weights(pairs)))
     for n_folds in PAIR_FOLDS:
-        parts = _split_pairs(blocks, pairs, n_folds)
+        parts = _split_pairs(pairs, n_folds)
         held_out = np.any([rows for _, rows in parts], axis=0)
         kinds = [int(np.sum(held_out & (pairs.similar == kind))) for kind in (True, False)]
         if min(kinds) >= LEAST_HELD_OUT:
@@ -124,11 +124,9 @@ def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
     return []
 
 
-def _split_pairs(
-    blocks: Blocks, pairs: Pairs, n_folds: int
-) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def _split_pairs(pairs: Pairs, n_folds: int) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Return for each fold the pairs outside and those inside, if both have both kinds."""
-    fold = _folds_of_samples(blocks, pairs, n_folds)
+    fold = _folds_of_samples(pairs, n_folds)
     first, second = fold[pairs.first], fold[pairs.second]
     parts = [((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)]
     return [part for part in parts if all(_has_both_kinds(pairs, rows) for rows in part)]
@@ -138,32 +136,33 @@ def _has_both_kinds(pairs: Pairs, rows: NDArray[np.bool_]) -> bool:
     return bool(np.any(rows & pairs.similar) and np.any(rows & ~pairs.similar))
 
 
-def _folds_of_samples(blocks: Blocks, pairs: Pairs, n_folds: int) -> Indices:
+def _folds_of_samples(pairs: Pairs, n_folds: int) -> Indices:
     """Return the fold of each sample.
 
     Samples that pairs connect stay together if the pairs fall into many such components.
     """
-    rng, (rows, nodes) = np.random.RandomState(0), number_distinct(blocks, pairs)
-    edges, size = (nodes[pairs.first], nodes[pairs.second]), len(rows)
+    rng, size = np.random.RandomState(0), int(pairs.index.max()) + 1
+    edges = (pairs.first, pairs.second)
     component = connected_components(coo_array((np.ones(len(pairs)), edges), (size, size)))[1]
-    n_pairs = np.bincount(component[edges[0]], minlength=component.max() + 1)
+    n_pairs = np.bincount(component[pairs.first], minlength=component.max() + 1)
     if 2 * n_pairs.max() > len(pairs):
-        return rng.permutation(size)[nodes] % n_folds
+        return rng.permutation(size) % n_folds
     order = rng.permutation(len(n_pairs))
     fold = np.empty(len(n_pairs), dtype=np.intp)
     before = np.cumsum(n_pairs[order]) - n_pairs[order]
     fold[order] = before * n_folds // len(pairs)
-    return fold[component[nodes]]
+    return fold[component]
 
 
-def number_distinct(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Indices]:
-    """Return the rows of the distinct samples of pairs, and for every row the number of its sample.
+def merge_identical(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Pairs, int]:
+    """Return the rows of the distinct samples, and the pairs as pairs of these.
 
-    Samples are numbered in the order in which the pairs name them; identical ones get the same
-    number. Pairs without weight do not count; samples of no other pairs get the number 0.
+    The samples come in the order in which the pairs name them, first those of pairs with a positive
+    weight. Their number is the last value.
     """
-    counted = pairs.index[pair_weights(pairs) > 0]
-    used, first = np.unique(counted.ravel(), return_index=True)
+    counts = pair_weights(pairs) > 0
+    named = np.concatenate([pairs.index[counts].ravel(), pairs.index[~counts].ravel()])
+    used, first = np.unique(named, return_index=True)
     number = np.zeros(len(blocks), dtype=np.intp)
     numbers: dict[int, int] = {}
     rows: list[np.intp] = []
@@ -172,7 +171,9 @@ def number_distinct(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Indices]:
         number[row] = numbers.setdefault(key, len(numbers))
         if len(rows) < len(numbers):
             rows.append(row)
-    return np.array(rows, dtype=np.intp), number
+    index = np.asfortranarray(number[pairs.index])
+    n_counted = 1 + int(index[counts].max())
+    return np.array(rows, dtype=np.intp), Pairs(index, pairs.similar, pairs.weights), n_counted
 
 
 def _hold_out_some(

@@ -164,9 +164,12 @@ def within_classes(
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
-    """Return the differences of similar pairs over √2, whose scatter is that within classes."""
-    chosen = pairs.similar & (pair_weights(pairs) > 0)
-    first, second = pairs.first[chosen], pairs.second[chosen]
+    """Return the differences of similar pairs over √2, whose scatter is that within classes.
+
+    A pair that is given several times counts once.
+    """
+    index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
+    first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
     differences = ((array[first] - array[second]) / np.sqrt(2) for array in blocks.arrays)
     return WithinClasses([rows_of(difference) for difference in differences])
 

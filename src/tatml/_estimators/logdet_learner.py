@@ -132,7 +132,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
 
     def _cross_fits(self) -> bool:
         """Return whether the threshold is judged on held-out pairs."""
-        return self._given_threshold() is None and self.threshold == "auto" and self.c0 != inf
+        return self._given_threshold() is None and self.threshold == "auto" and self._c0() < inf
 
     def _without_outliers(self, blocks: Blocks, counted: Indices) -> Blocks:
         if not check_flag("clip_outliers", self.clip_outliers):

@@ -13,7 +13,6 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
-from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
 from .._verification.calibration import check_both_count
@@ -21,7 +20,7 @@ from .given_labels import pair_labels
 from .pair_judge import PairJudge
 from .probabilities import check_calibrated
 
-__all__ = ["CLASSES", "PairClassifierMixin", "make_labelled_pairs", "select_weighted_samples"]
+__all__ = ["CLASSES", "PairClassifierMixin", "make_labelled_pairs"]
 
 CLASSES = np.array([-1, 1])
 
@@ -51,13 +50,6 @@ def make_labelled_pairs(
             by_class = 0.5 * weights.sum() / totals
         weights = by_class if weights is None else by_class * weights
     return Pairs(np.asfortranarray(index), similar, weights)
-
-
-def select_weighted_samples(blocks: Blocks, pairs: Pairs) -> Blocks:
-    """Return the samples of pairs with a positive weight; the others must not matter."""
-    if pairs.weights is None or pairs.weights.all():
-        return blocks
-    return blocks[np.unique(pairs.index[pairs.weights > 0])]
 
 
 class PairClassifierMixin(PairJudge, ClassifierMixin):

@@ -237,7 +237,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     def _search(self, samples: LabelledSamples) -> None:
         """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
-        folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring == "auc")
+        folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring != "accuracy")
         units = _choose_units([setting["prior"] for setting in settings], samples)
         check_count("k", self.k)
         if self.scoring != "auc":
