@@ -16,6 +16,8 @@ OTHERS = {
     "PairDistanceDisplay.from_predictions": {"margin": (0.5, 2.0)},
     "PairDistanceDisplay.plot": {"bins": 40},
     "ErrorRateDisplay.plot": {"bins": 60},
+    "ReliabilityDisplay.from_predictions": {"n_bins": 10, "confidence_level": 0.95},
+    "Calibration": {"n_pairs": 0},
     "MetricDisplay": {"entry": "entry"},
     "MetricDisplay.from_estimator": {"relative": True},
     "solve": {"tol": 1e-6, "verbose": False, "sizes": "C, c0, mu0, weights"},

@@ -93,7 +93,9 @@ def test_pictures_are_as_wide_as_a_phone_and_have_few_colours(drawn):
             if kind != "neighbours":
                 assert len(image.getcolors()) > colours / 2, kind
         assert FIGURES[kind].axes[0].xaxis.label.get_fontsize() == 9
-    assert not pictures.pyplot().get_fignums()  # all are closed
+    plt = pictures.pyplot()
+    still_open = [plt.figure(number) for number in plt.get_fignums()]
+    assert not any(figure in still_open for figure in FIGURES.values())
 
 
 def first_halves():
