@@ -12,6 +12,7 @@ __all__ = ["clip_outliers"]
 
 TAIL = 0.05  # share of the entries of a column on either side that may be arbitrary
 REACH = 0.5  # how far bounds lie outside the two quantiles, relative to their distance
+FAR = 3.0  # only columns with entries farther outside, in the same units, are clipped
 LEAST_SAMPLES = 10  # with fewer samples, or fewer distinct entries, nothing is clipped
 DOMINANT_SHARE = 0.5  # of the squared distances from the medians
 FEW = 0.01  # share of the samples that counts as few
@@ -21,17 +22,18 @@ MOST_NAMED = 5  # samples that a warning names
 def clip_outliers(blocks: Blocks, counted: Indices, name: str = "X") -> Blocks:
     """Return the samples with the entries of each column clipped; warn of samples that dominate.
 
-    The bounds are q05 − (q95 − q05)/2 and q95 + (q95 − q05)/2, with the 5 % and 95 % quantiles of
-    the column over the rows `counted`. If most entries of a column are equal, as in counts with
-    many zeros, the quantiles are those of the other entries.
+    The bounds are q05 − w/2 and q95 + w/2, with the 5 % and 95 % quantiles of the column over the
+    rows `counted`, and w = q95 − q05. Only columns with entries below q05 − 3w or above q95 + 3w
+    are clipped. If most entries of a column are equal, as in counts with many zeros, the quantiles
+    are those of the other entries.
     """
     if len(counted) < LEAST_SAMPLES:
         return blocks
     bounds = [_find_bounds(columns) for columns in _tables(blocks[counted])]
     _warn_of_dominant(blocks[counted], counted, bounds, name)
     clipped = [
-        np.clip(array, *(bound.reshape(array.shape[1:]).astype(array.dtype) for bound in pair))
-        for array, pair in zip(blocks.arrays, bounds, strict=True)
+        _clip(columns, counted, *pair).reshape(array.shape).astype(array.dtype)
+        for columns, array, pair in zip(_tables(blocks), blocks.arrays, bounds, strict=True)
     ]
     return Blocks(*clipped)
 
@@ -56,6 +58,16 @@ def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
     with np.errstate(invalid="ignore"):
         reach = np.where(np.isfinite(low), REACH * (high - low), 0.0)
     return low - reach, high + reach
+
+
+def _clip(columns: Doubles, numbers: Indices, low: Doubles, high: Doubles) -> Doubles:
+    """Clip the columns that have an entry far outside the bounds, in the rows `numbers`."""
+    extra = (FAR - REACH) / (1 + 2 * REACH)  # in units of the distance of the bounds
+    with np.errstate(invalid="ignore"):
+        margin = np.where(np.isfinite(low), extra * (high - low), 0.0)
+    counted = columns[numbers]
+    far = (counted.min(axis=0) < low - margin) | (counted.max(axis=0) > high + margin)
+    return np.clip(columns, np.where(far, low, -np.inf), np.where(far, high, np.inf))
 
 
 def _warn_of_dominant(

@@ -118,9 +118,10 @@ class TATML(LabelPairsMixin, LogDetLearner):
         and dissimilar pairs the same total weight: the learnt threshold balances false matches and
         false non-matches.
     clip_outliers : bool, default=True
-        Whether to clip outliers in the samples that fit is given: entries of a column below
-        q05 − (q95 − q05)/2 or above q95 + (q95 − q05)/2, with its 5 % and 95 % quantiles. The
-        fitted metric is linear: `transform` and `pair_distance` clip nothing.
+        Whether to clip outliers in the samples that fit is given. A column with entries below
+        q05 − 3w or above q95 + 3w, where w = q95 − q05 is the distance of its 5 % and 95 %
+        quantiles, is clipped at q05 − w/2 and q95 + w/2. The fitted metric is linear: `transform`
+        and `pair_distance` clip nothing.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block: the leading principal axes of the embedded
         samples. None keeps all. A learnt threshold is then fitted to the reduced distances.
