@@ -50,6 +50,7 @@ LEAST_HELD_OUT = 20
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 # Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
 ENOUGH_HELD_OUT = 900
+MOST_FITTED = 3  # parts for which a metric is learnt
 FACTORS = np.geomspace(0.4, 2.5, 121)
 SMOOTHING = 0.2  # standard deviation of the smoothing of balanced accuracies, in log(factor)
 
@@ -236,7 +237,8 @@ def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
 def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:
     """Return as many of the parts as a threshold needs."""
     sizes = [len(part.pairs) for part in parts]
-    return [part for k, part in enumerate(parts) if sum(sizes[:k]) < ENOUGH_HELD_OUT]
+    enough = [part for k, part in enumerate(parts) if sum(sizes[:k]) < ENOUGH_HELD_OUT]
+    return enough[:MOST_FITTED]
 
 
 def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) -> float:
