@@ -57,12 +57,13 @@ def as_blocks_of(model):
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e5 / 3])
 def test_constant_columns_do_not_matter(make, value):
+    # A gap of 1e-10 leaves errors of about its root.
     X, y = labelled()
     padded = np.concatenate([np.full((60, 2), value), X, np.full((60, 1), 2 * value)], axis=1)
-    assert_same(fitted(make, padded, y), padded, fitted(make, X, y), X, rtol=1e-6)
+    assert_same(fitted(make, padded, y), padded, fitted(make, X, y), X, rtol=1e-5)
     matrices, y = labelled("matrices")
     wider = np.concatenate([matrices, np.full((60, 1, 4), value)], axis=1)
-    assert_same(fitted(make, wider, y), wider, fitted(make, matrices, y), matrices, rtol=1e-6)
+    assert_same(fitted(make, wider, y), wider, fitted(make, matrices, y), matrices, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["vectors", "two blocks"])
