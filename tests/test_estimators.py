@@ -337,7 +337,7 @@ def test_the_search_of_maz_is_a_grid_search(grouped):
     X, y = labelled("two blocks", n_samples=90)
     given = {"groups": np.arange(90) // 5} if grouped else {}
     folds = GroupKFold(2) if grouped else StratifiedKFold(3)
-    candidates = (0.5, 1.0, 2**0.5)
+    candidates = (0.3, 1.0, 3.0)
     maz = Maz(threshold="search", thresholds=candidates, cv=folds, k=5, **FEW).fit(X, y, **given)
     with config_context(enable_metadata_routing=True):
         model = make_pipeline(Maz(**FEW).set_fit_request(groups=True), KNeighborsClassifier(5))
