@@ -69,8 +69,16 @@ def test_a_column_of_mostly_equal_entries_has_the_quantiles_of_the_others():
             found = clipped(given[:, None])[:, 0]
         assert_array_equal(found[:-1], given[:-1])
         assert found[-1] == middle + sign * 28.5
-    rare = np.concatenate([np.zeros(90), np.arange(1.0, 9), [100.0]])  # too few to know
-    assert_array_equal(clipped(rare[:, None])[:, 0], rare)
+    rare = np.concatenate([np.zeros(90), np.arange(1.0, 9), [56.0]])  # too few for quantiles
+    with pytest.warns(UserWarning, match="samples 98 are"):
+        assert_array_equal(clipped(rare[:, None])[:, 0], rare)
+    for sign in (1, -1):  # 8 is the second farthest: far is 8 + 3 · 16
+        given = sign * np.concatenate([rare[:-1], [57.0]])
+        with pytest.warns(UserWarning, match="samples 98 are"):
+            found = clipped(given[:, None])[:, 0]
+        assert_array_equal(found, sign * np.concatenate([rare[:-1], [16.0]]))
+    single = np.concatenate([np.zeros(90), [1e6]])  # nothing to compare with
+    assert_array_equal(clipped(single[:, None])[:, 0], single)
 
 
 def test_fewer_than_ten_samples_are_left_as_they_are():

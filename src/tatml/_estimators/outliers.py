@@ -13,7 +13,7 @@ __all__ = ["clip_outliers"]
 TAIL = 0.05  # share of the entries of a column on either side that may be arbitrary
 REACH = 0.5  # how far bounds lie outside the two quantiles, relative to their distance
 FAR = 3.0  # only columns with entries farther outside, in the same units, are clipped
-LEAST_SAMPLES = 10  # with fewer samples, or fewer distinct entries, nothing is clipped
+LEAST_SAMPLES = 10  # with fewer samples, nothing is clipped; with fewer entries, no quantiles
 DOMINANT_SHARE = 0.5  # of the squared distances from the medians
 FEW = 0.01  # share of the samples that counts as few
 MOST_NAMED = 5  # samples that a warning names
@@ -25,7 +25,7 @@ def clip_outliers(blocks: Blocks, counted: Indices, name: str = "X") -> Blocks:
     The bounds are q05 − w/2 and q95 + w/2, with the 5 % and 95 % quantiles of the column over the
     rows `counted`, and w = q95 − q05. Only columns with entries below q05 − 3w or above q95 + 3w
     are clipped. If most entries of a column are equal, as in counts with many zeros, the quantiles
-    are those of the other entries.
+    are those of the other entries; of fewer than ten, the farthest is compared with the second.
     """
     if len(counted) < LEAST_SAMPLES:
         return blocks
@@ -49,8 +49,11 @@ def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
     usual = columns == middle
     for column in np.flatnonzero(2 * np.sum(usual, axis=0) > len(columns)):
         others = columns[~usual[:, column], column]
-        if len(others) < LEAST_SAMPLES:
+        if len(others) < 2:
             low[column], high[column] = -np.inf, np.inf
+        elif len(others) < LEAST_SAMPLES:  # up to the second farthest
+            second = np.sort(np.abs(others - middle[column]))[-2]
+            low[column], high[column] = middle[column] - second, middle[column] + second
         else:
             ends = np.quantile(others, (TAIL, 1 - TAIL), method="nearest")
             low[column] = min(ends[0], middle[column])
