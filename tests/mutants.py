@@ -369,7 +369,8 @@ def serve(folder, work, results):
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1", "CI": "1"}
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder.parent)
     sys.dont_write_bytecode = True
-    sys.path[:] = paths + [path for path in sys.path if not path.startswith(str(ROOT))]
+    original = {str(ROOT), str(ROOT / "src"), str(ROOT / "tests")}  # not the environment in it
+    sys.path[:] = paths + [path for path in sys.path if path not in original]
     os.chdir(folder)
 
     def report(mutant, n_tests, killed):
@@ -378,8 +379,10 @@ def serve(folder, work, results):
         results.put((mutant, n_tests, killed))
 
     options = ["-q", "-s", "--no-header", "--no-summary", "-p", "no:cacheprovider", "tests"]
-    pytest.main(options, plugins=[Server(folder, work, report)])
-    results.put(None)
+    try:
+        pytest.main(options, plugins=[Server(folder, work, report)])
+    finally:
+        results.put(None)  # the reader waits for it, whatever happened here
 
 
 def run_mutants(mutants, n_jobs, most_seconds):

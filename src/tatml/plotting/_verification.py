@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,7 +28,7 @@ MARKERS = "osD^vPX"
 LARGEST_DEVIATE = 2.4  # the end of the axes of a DET plot, a rate of 0.992
 
 
-class _CurveDisplay:
+class _CurveDisplay(ABC):
     """What both displays share: a report and its curve."""
 
     def __init__(self, report: Report, curve: Sequence[OperatingPoint]):
@@ -54,9 +55,9 @@ class _CurveDisplay:
         curve = report.judged.measure_curve(check_count("n_points", n_points, least=4))
         return cls(report, curve).plot(**options)
 
+    @abstractmethod
     def plot(self, *args: Any, **options: Any) -> Self:
         """Plot the report."""
-        raise NotImplementedError
 
     @property
     def marked(self) -> list[OperatingPoint]:

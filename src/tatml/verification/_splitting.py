@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ Rows = NDArray[np.intp]
 LARGEST_CLUSTER = 0.1
 
 
-class _PairSplitter(BaseEstimator):
+class _PairSplitter(ABC, BaseEstimator):
     """Base of the splitters: pairs go where both of their units go, and nowhere if these differ."""
 
     n_splits: int
@@ -68,8 +69,9 @@ class _PairSplitter(BaseEstimator):
         """Return the number of splits."""
         return check_count("n_splits", self.n_splits)
 
+    @abstractmethod
     def _split_members(self, members: Rows, units: Rows) -> Iterator[tuple[Rows, Rows]]:
-        raise NotImplementedError
+        """Yield the members of the training and of the test side of each split."""
 
     def _check_sides(
         self, sides: tuple[Rows, Rows], labels: NDArray | None, n_pairs: int, number: int
