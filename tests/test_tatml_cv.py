@@ -481,3 +481,15 @@ def test_folds_may_be_masks():
     masks = TATMLCV(cv=[(half, ~half)], **options).fit(X, y)
     rows = TATMLCV(cv=[(np.flatnonzero(half), np.flatnonzero(~half))], **options).fit(X, y)
     assert_array_equal(masks.components_, rows.components_)
+
+
+def test_both_is_two_thirds_of_the_area_and_one_third_of_the_accuracy():
+    X, y = noisy("vectors")
+    options = {"cv": 3, "prior": "auto", "random_state": 0}
+    scores = {
+        scoring: TATMLCV([1.0, 100.0], scoring=scoring, **options).fit(X, y).cv_results_
+        for scoring in ("auc", "accuracy", "both")
+    }
+    auc, accuracy, both = (found["split_test_score"] for found in scores.values())
+    assert np.abs(auc - accuracy).min() > 1e-3
+    assert_allclose(both, (2 * auc + accuracy) / 3)
