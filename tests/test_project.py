@@ -69,6 +69,7 @@ def source_id(path):
 LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
+    "tatml/_data/labels.py",
     "tatml/_data/pairs.py",
     "tatml/_data/storage.py",
     "tatml/_estimators/given_labels.py",

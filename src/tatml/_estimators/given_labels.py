@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._data.arrays import check_not_masked, read_array
+from .._data.arrays import check_not_masked
+from .._data.labels import check_length, check_not_missing, group_labels, kind_of
 from .._data.storage import check_files
 from .._messages import named_error, shown
 
@@ -26,9 +27,9 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
     y = _as_labels(y)
-    _check_length(y, n_samples, "y")
+    check_length(y, n_samples, "y")
     check_not_missing(y, "y")
-    wrong = f"y: expected classes that are integers, words or booleans, got {_kind_of(y)}"
+    wrong = f"y: expected classes that are integers, words or booleans, got {kind_of(y)}"
     if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
         raise ValueError(wrong)
     try:
@@ -43,24 +44,6 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
     return classes, labels
 
 
-def group_labels(groups: Any, n_samples: int) -> NDArray[np.intp] | None:
-    """Return for each sample the number of its group; None without groups."""
-    if groups is None:
-        return None
-    groups = read_array(groups, "groups")
-    if groups.ndim != 1:
-        raise ValueError(f"groups: expected shape (n_samples,), got shape {groups.shape}")
-    _check_length(groups, n_samples, "groups")
-    check_not_missing(groups, "groups")
-    try:
-        return np.unique(groups, return_inverse=True)[1]
-    except Exception as error:  # objects that cannot be compared
-        raise TypeError(
-            "groups: expected values of one type, such as integers or words, got "
-            f"{_kind_of(groups)}"
-        ) from error
-
-
 def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
     """Return whether each pair is similar, from labels +1 and −1.
 
@@ -72,7 +55,7 @@ def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]
             "be passed, but the target y is None)"
         )
     y = _as_labels(y)
-    _check_length(y, n_pairs, "y", "pairs")
+    check_length(y, n_pairs, "y", "pairs")
     check_not_missing(y, "y")
     if not np.all(_are_signs(y)):
         raise ValueError(
@@ -106,37 +89,6 @@ def _as_labels(y: Any) -> NDArray:
         raise kind(f"y: expected one label for each sample, got {shown(y)} ({error})") from error
 
 
-def _kind_of(labels: NDArray) -> str:
-    """Describe the type of labels for a message, with one of them as an example."""
-    kind = "objects" if labels.dtype.kind == "O" else f"dtype {labels.dtype}"
-    return f"{kind} such as {shown(labels[0])}" if len(labels) else kind
-
-
-def check_not_missing(labels: NDArray, name: str, unit: str = "sample") -> None:
-    """Raise where a label is NaN, None, infinite or missing in another way."""
-    if labels.dtype.kind == "f":
-        wrong = ~np.isfinite(labels)
-    elif labels.dtype.kind in "mM":
-        wrong = np.isnat(labels)
-    elif labels.dtype.kind == "O":
-        wrong = np.array([_is_missing(label) for label in labels], dtype=bool)
-    else:
-        return
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        what = "infinity" if labels.dtype.kind == "f" and np.isinf(labels[row]) else "NaN"
-        raise ValueError(
-            f"{name}: expected a label for each {unit}, got {shown(labels[row])} for {unit} {row} "
-            f"(Input {name} contains {what})"
-        )
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, Real) and label != label
-
-
 def _are_signs(labels: NDArray) -> NDArray[np.bool_]:
     """Return which of the labels are the numbers +1 and −1."""
     if labels.dtype.kind in "iuf":
@@ -152,11 +104,3 @@ def _some_of(labels: NDArray) -> list[Any]:
         return np.unique(labels).tolist()[:5]
     except Exception:  # objects that cannot be compared
         return labels[:5].tolist()
-
-
-def _check_length(values: NDArray, expected: int, name: str, what: str = "samples") -> None:
-    if len(values) != expected:
-        raise ValueError(
-            f"{name}: expected one value for each of the {expected} {what}, got {len(values)} "
-            "(inconsistent numbers of samples)"
-        )
