@@ -32,7 +32,7 @@ PUBLIC = {
     "tatml.experiments": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """
         BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance LogEuclidean SPDPower
-        Unfold Vectorize
+        TangentSpace Unfold Vectorize
     """,
     "tatml.inspection": "threshold_interval",
     "tatml.io": "Model export load_model save_model",

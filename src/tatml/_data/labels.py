@@ -25,8 +25,7 @@ def read_groups(groups: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.i
         return np.unique(groups, return_inverse=True)
     except Exception as error:  # objects that cannot be compared
         raise TypeError(
-            "groups: expected values of one type, such as integers or words, got "
-            f"{kind_of(groups)}"
+            f"groups: expected values of one type, such as integers or words, got {kind_of(groups)}"
         ) from error
 
 

@@ -4,6 +4,7 @@ from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
 from ._signals import FilterBankCovariance
 from ._spd import LogEuclidean, SPDPower
+from ._tangent_space import TangentSpace
 from ._tensors import Unfold
 from ._vectorize import Vectorize
 
@@ -11,6 +12,7 @@ __all__ = [
     "CovarianceDescriptor",
     "LogEuclidean",
     "SPDPower",
+    "TangentSpace",
     "Vectorize",
     "Unfold",
     "FilterBankCovariance",

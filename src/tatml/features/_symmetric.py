@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from .._array import Floats, symmetrised
 from .._threads import SMALL_MATRIX, _threadpools
 
-__all__ = ["check_square", "Chunking", "check_symmetric", "is_symmetric", "map_eigenvalues"]
+__all__ = [
+    "Chunking",
+    "check_posdef",
+    "check_square",
+    "check_symmetric",
+    "for_each_chunk",
+    "is_symmetric",
+    "map_eigenvalues",
+]
 
 
 @dataclass(frozen=True)
@@ -66,8 +74,19 @@ def map_eigenvalues(
             half = (vectors * (0.5 * mapped)[:, None]) @ vectors.mT
             np.add(half, half.mT, out=result[rows], casting="same_kind")  # exactly symmetric
 
-    _for_each_chunk(map_chunk, array, chunking)
+    for_each_chunk(map_chunk, array, chunking)
     return result
+
+
+def check_posdef(array: Floats, block: int, chunking: Chunking = DEFAULT_CHUNKING) -> None:
+    """Raise an error that names the first matrix that is not symmetric or positive definite."""
+
+    def check_chunk(rows: slice) -> None:
+        values = np.linalg.eigvalsh(_symmetric_part(array[rows], block, rows.start))
+        if not np.all(_is_posdef(values, array.dtype)):
+            raise _not_posdef(array, block, chunking)
+
+    for_each_chunk(check_chunk, array, chunking)
 
 
 def is_symmetric(array: Floats) -> NDArray[np.bool_]:
@@ -119,7 +138,9 @@ def _split_samples(
     return [slice(start, start + max(1, step)) for start in range(0, n_samples, max(1, step))]
 
 
-def _for_each_chunk(task: Callable[[slice], None], array: Floats, chunking: Chunking) -> None:
+def for_each_chunk(
+    task: Callable[[slice], None], array: Floats, chunking: Chunking = DEFAULT_CHUNKING
+) -> None:
     """Run the task on all chunks, with as many threads as the BLAS may use.
 
     The BLAS itself benefits from threads only if the matrices are large.
