@@ -10,7 +10,7 @@ affine-invariant distance, for 3-NN that of the plain distance, and a classifier
 With several blocks, MDM adds the squared distances, and logistic regression (LR) has all blocks
 side by side; "LR, tuned" chooses C by five folds of the training half.
 
-    python benchmarks/spd_means.py [--half choosing] [--issue N] [--repeats 3] [--only …] [--several-modes]
+    python benchmarks/spd_means.py [--half choosing] [--issue N] [--several-modes] [--repeats 3]
 """
 
 from __future__ import annotations
