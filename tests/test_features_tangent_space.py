@@ -515,6 +515,10 @@ def test_a_mean_that_does_not_converge_comes_with_a_warning():
         space = TangentSpace(max_iter=2).fit(Blocks(np.stack([np.eye(2)] * 10), X))
     assert len(caught) == 1
     assert caught[0].filename == __file__
+    fitted = TangentSpace(max_iter=2).fit(X[:2])
+    with pytest.warns(ConvergenceWarning, match=r"\(2 such means\); increase") as caught:
+        fitted.transform(X, groups=np.arange(10) % 2)
+    assert len(caught) == 1
     assert space.n_iter_ == 2
     assert TangentSpace().fit(X).n_iter_ > 2
     assert TangentSpace("arithmetic").fit(X).n_iter_ == 0

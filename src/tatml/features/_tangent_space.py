@@ -165,9 +165,7 @@ class TangentSpace(MatrixTransformer):
             Symmetric matrices, in the same form as X.
         """
         blocks, form, codes = self._fit(X, groups)
-        return write_samples(
-            _logarithms(blocks, [list(means) for means in self.means_], codes), form
-        )
+        return write_samples(_logarithms(blocks, self.means_, codes), form)
 
     def transform(self, X: Blocks | ArrayLike, groups: ArrayLike | None = None) -> Blocks | Floats:
         """Compute the logarithm of each matrix at the mean of its group.
@@ -191,9 +189,8 @@ class TangentSpace(MatrixTransformer):
             check_posdef(array, m)
         names, numbers, codes = self._find_groups(groups, len(blocks))
         _warn_if_single(names, codes, [number is None for number in numbers])
-        return write_samples(
-            _logarithms(blocks, self._means_at(blocks, numbers, codes), codes), form
-        )
+        means = self._means_of(blocks, numbers, codes)
+        return write_samples(_logarithms(blocks, means, codes), form)
 
     def inverse_transform(
         self, X: Blocks | ArrayLike, groups: ArrayLike | None = None
@@ -220,7 +217,7 @@ class TangentSpace(MatrixTransformer):
                 "groups: expected groups whose means are known from fit, got "
                 f"{shown(names[numbers.index(None)])}"
             )
-        means = self._means_at(blocks, numbers, codes)
+        means = self._means_of(blocks, numbers, codes)
         arrays = [
             _exponentials(array, known, codes, m)
             for m, (array, known) in enumerate(zip(blocks.arrays, means, strict=True))
@@ -239,10 +236,9 @@ class TangentSpace(MatrixTransformer):
             _warn_if_single(names.tolist(), codes, [True] * len(names))
         for m, array in enumerate(blocks.arrays):
             check_posdef(array, m)
-        found = [self._means(blocks[codes == group]) for group in range(codes.max() + 1)]
-        self.means_ = tuple(
-            np.stack([mean.matrix for mean in block]) for block in zip(*found, strict=True)
-        )
+        found = [self._compute_means(blocks[codes == group]) for group in range(codes.max() + 1)]
+        self._warn_if_inaccurate(found)
+        self.means_ = _stack([[mean.matrix for mean in means] for means in found])
         self.n_iter_ = max(mean.n_iter for means in found for mean in means)
         self.groups_ = names
         return blocks, form, codes
@@ -253,21 +249,29 @@ class TangentSpace(MatrixTransformer):
             check_square(shape, m)
         return blocks, form
 
-    def _means(self, blocks: Blocks) -> list[Mean]:
-        """Return the mean of each block; warn if one is not accurate."""
-        means = []
-        for m, array in enumerate(blocks.arrays):
-            found = compute_mean(array, self.mean, tol=self.tol, max_iter=self.max_iter, block=m)
-            if not found.converged:
-                warn_user(
-                    f"TangentSpace: the geometric mean of block {m} may be off by "
-                    f"{found.error:.3g} times the spread of the matrices after {found.n_iter} "
-                    f"iterations, expected tol={self.tol:g}; increase max_iter, or use "
-                    "mean='log-euclidean'",
-                    ConvergenceWarning,
-                )
-            means.append(found)
-        return means
+    def _compute_means(self, blocks: Blocks) -> list[Mean]:
+        """Return the mean of each block."""
+        return [
+            compute_mean(array, self.mean, tol=self.tol, max_iter=self.max_iter, block=m)
+            for m, array in enumerate(blocks.arrays)
+        ]
+
+    def _warn_if_inaccurate(self, found: Sequence[Sequence[Mean]]) -> None:
+        """Warn once if a mean has not converged, with the numbers of the worst one."""
+        failed = [
+            (mean.error, m, mean.n_iter)
+            for means in found
+            for m, mean in enumerate(means)
+            if not mean.converged
+        ]
+        if failed:
+            error, m, n_iter = max(failed)
+            warn_user(
+                f"TangentSpace: the geometric mean of block {m} may be off by {error:.3g} times "
+                f"the spread of the matrices after {n_iter} iterations, expected tol={self.tol:g} "
+                f"({len(failed)} such means); increase max_iter, or use mean='log-euclidean'",
+                ConvergenceWarning,
+            )
 
     def _find_groups(self, groups: Any, n_samples: int) -> tuple[list[Any], list[Any], Indices]:
         """Return the distinct groups, their numbers in `groups_` or None, and those of samples."""
@@ -280,20 +284,32 @@ class TangentSpace(MatrixTransformer):
         numbers = {name: number for number, name in enumerate(seen)}
         return names.tolist(), [numbers.get(name) for name in names.tolist()], codes
 
-    def _means_at(
+    def _means_of(
         self, blocks: Blocks, numbers: list[int | None], codes: Indices
-    ) -> list[list[Floats]]:
-        """Return the means of each group, one list per block; new groups have those of X."""
-        found = []
-        for group, number in enumerate(numbers):
-            if number is None:
-                found.append([mean.matrix for mean in self._means(blocks[codes == group])])
-            else:
-                found.append([means[number] for means in self.means_])
-        return [list(block) for block in zip(*found, strict=True)]
+    ) -> tuple[Floats, ...]:
+        """Return the means of the groups like `means_`; those of new groups are computed."""
+        found = {
+            group: self._compute_means(blocks[codes == group])
+            for group, number in enumerate(numbers)
+            if number is None
+        }
+        self._warn_if_inaccurate(list(found.values()))
+        return _stack(
+            [
+                [mean.matrix for mean in found[group]]
+                if number is None
+                else [means[number] for means in self.means_]
+                for group, number in enumerate(numbers)
+            ]
+        )
 
 
-def _logarithms(blocks: Blocks, means: Sequence[Sequence[Floats]], codes: Indices) -> list[Floats]:
+def _stack(means: Sequence[Sequence[Floats]]) -> tuple[Floats, ...]:
+    """Return one array (n_groups, n, n) per block from the means of each group."""
+    return tuple(np.stack(block) for block in zip(*means, strict=True))
+
+
+def _logarithms(blocks: Blocks, means: Sequence[Floats], codes: Indices) -> list[Floats]:
     """Return log(M^-½ A M^-½) for each matrix A, with M the mean of its group."""
     return [
         map_eigenvalues(
@@ -303,7 +319,7 @@ def _logarithms(blocks: Blocks, means: Sequence[Sequence[Floats]], codes: Indice
     ]
 
 
-def _exponentials(array: Floats, means: Sequence[Floats], codes: Indices, block: int) -> Floats:
+def _exponentials(array: Floats, means: Floats, codes: Indices, block: int) -> Floats:
     """Return M^½ exp(S) M^½ for each matrix S, with M the mean of its group."""
     double = array.astype(np.float64, copy=False)
     matrices = map_eigenvalues(double, np.exp, block, gives_posdef=True)
@@ -318,7 +334,7 @@ def _exponentials(array: Floats, means: Sequence[Floats], codes: Indices, block:
     return result
 
 
-def _map_groups(array: Floats, means: Sequence[Floats], exponent: float, codes: Indices) -> Floats:
+def _map_groups(array: Floats, means: Floats, exponent: float, codes: Indices) -> Floats:
     """Return M^p A M^p for each matrix A, in double precision."""
     result = np.empty(array.shape)
     for group, mean in enumerate(means):
