@@ -128,17 +128,16 @@ def test_the_error_bounds_the_distance_from_the_mean():
     assert errors[-1] < 1e-3 * errors[0]
 
 
-def test_the_tolerance_is_relative_to_the_spread():
-    """The mean of matrices that are closer together is more accurate."""
-    S = symmetric_stack(4, 30)
-    counts = []
-    for size in (1.0, 0.05):
-        X = np.stack([scipy.linalg.expm(size * one) for one in S])
-        found = mean_of(X, tol=1e-6)
-        bound = 1e-6 * np.sqrt(np.mean([distance(A, found.matrix) ** 2 for A in X]))
-        assert 0 < distance(found.matrix, mean_of(X).matrix) <= bound
-        counts.append(found.n_iter)
-    assert counts[0] > counts[1] >= 1
+@each_case("size", [0.05, 1.0, 4.0])
+def test_the_tolerance_is_relative_to_the_spread(size):
+    """The iteration stops at the first point whose error in units of the spread is small."""
+    X = np.stack([scipy.linalg.expm(size * S) for S in symmetric_stack(3, 30) / 2])
+    errors = [mean_of(X, tol=1e-14, max_iter=count).error for count in range(1, 31)]
+    for tol in np.geomspace(1e-9, errors[0], 40):
+        found = mean_of(X, tol=tol)
+        assert found.error <= tol
+        assert found.n_iter <= 1 or errors[found.n_iter - 2] > tol
+    assert mean_of(X, tol=1e-9).n_iter in range(2, 31)
 
 
 def test_the_geometric_mean_minimises_the_squared_distances():
@@ -506,6 +505,18 @@ def test_a_mean_that_double_precision_cannot_compute_is_refused():
     message = message_of(TangentSpace().fit, Blocks(stack(3, 2), X))
     assert "singular compared with the arithmetic mean in block 1" in message
     assert TangentSpace("log-euclidean").fit_transform(X).shape == (2, 2, 2)
+
+
+def test_a_matrix_that_is_singular_compared_with_the_mean_is_named():
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(2, 2)))[0]
+    M, A = (Q * values @ Q.T for values in ([1e-10, 1.0], [1.0, 1e-10]))
+    X = np.stack([M, M, M, A])
+    X = (X + X.transpose(0, 2, 1)) / 2
+    others = stack(3, 4)
+    space = TangentSpace().fit(Blocks(others[:3], X[:3]))
+    message = message_of(space.transform, Blocks(others, X))
+    assert message.startswith("X: after whitening by the mean, expected positive definite matrices")
+    assert "block 1, sample 3 (1 of 4 samples)" in message
 
 
 def test_a_mean_that_does_not_converge_comes_with_a_warning():

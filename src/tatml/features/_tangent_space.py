@@ -311,12 +311,16 @@ def _stack(means: Sequence[Sequence[Floats]]) -> tuple[Floats, ...]:
 
 def _logarithms(blocks: Blocks, means: Sequence[Floats], codes: Indices) -> list[Floats]:
     """Return log(M^-½ A M^-½) for each matrix A, with M the mean of its group."""
-    return [
-        map_eigenvalues(
-            _map_groups(array, block, -0.5, codes), np.log, m, takes_posdef=True
-        ).astype(array.dtype, copy=False)
-        for m, (array, block) in enumerate(zip(blocks.arrays, means, strict=True))
-    ]
+    arrays = []
+    for m, (array, block) in enumerate(zip(blocks.arrays, means, strict=True)):
+        white = _map_groups(array, block, -0.5, codes)
+        try:
+            logarithms = map_eigenvalues(white, np.log, m, takes_posdef=True)
+        except ValueError as error:  # the matrices are positive definite, but unlike the mean
+            reason = str(error).removeprefix("X: ")
+            raise ValueError(f"X: after whitening by the mean, {reason}") from error
+        arrays.append(logarithms.astype(array.dtype, copy=False))
+    return arrays
 
 
 def _exponentials(array: Floats, means: Floats, codes: Indices, block: int) -> Floats:
