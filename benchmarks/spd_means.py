@@ -155,21 +155,19 @@ def score_set(name, repeats):
     """Return the records of all methods on a dataset."""
     logs, y, groups = load_some(name)
     X = LogEuclidean().inverse_transform(logs)
-    rows = {method: [] for method in METHODS}
-    for seed, (train, test) in enumerate(halves(X, y, groups, repeats)):
-        for method in METHODS:
+    splits = list(halves(X, y, groups, repeats))
+    records = []
+    for method in METHODS:
+        rows = []
+        for seed, (train, test) in enumerate(splits):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                rows[method].append(score(method, X[train], X[test], y[train], y[test], seed))
-    return [
-        {
-            "set": name,
-            "form": "plain",
-            "method": method,
-            "scores": {key: [row[key] for row in rows[method]] for key in SCORES},
-        }
-        for method in METHODS
-    ]
+                rows.append(score(method, X[train], X[test], y[train], y[test], seed))
+        scores = {key: [row[key] for row in rows] for key in SCORES}
+        records.append({"set": name, "form": "plain", "method": method, "scores": scores})
+        cell = _cell(np.mean(scores["3-NN"]), np.mean(scores["AUC"]))
+        print(f"{name}, {len(y)} samples, {method}: {cell}", flush=True)
+    return records
 
 
 def print_scores(table, names):
@@ -227,7 +225,6 @@ def main() -> None:
     records = []
     for name in names:
         records += score_set(name, options.repeats)
-        print(name, len(load_some(name)[1]), "samples", flush=True)
     table = mean_scores(records)
     print(f"\n{options.half} half, commit {current_commit()}, {options.repeats} halves per dataset")
     print_scores(table, names)
