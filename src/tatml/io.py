@@ -35,6 +35,7 @@ from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
 from ._verification.targets import Calibration
 from ._warnings import warn_user
+from .features._kernel_map import BlockMap, KernelMap
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 
@@ -61,7 +62,10 @@ SPLITTERS = [
 # The types of objects that a model may hold.
 TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (*ESTIMATORS.values(), Blocks, Calibration, Result, Newton, Dykstra, *SPLITTERS)
+    for kind in (
+        *(*ESTIMATORS.values(), Blocks, Calibration, Result, Newton, Dykstra, *SPLITTERS),
+        *(KernelMap, BlockMap),
+    )
 )
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 ARRAY_TYPES = (np.ndarray, np.bool_, *INTEGERS, np.float16, np.float32, np.float64, np.str_)

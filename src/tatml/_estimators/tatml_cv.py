@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cache, partial
+from itertools import groupby, product
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -20,6 +21,7 @@ from .._learn_metric import warn_unless_converged
 from .._messages import shown
 from .._optim.solvers import SolverLike, as_solver, seeded
 from .._validation import (
+    as_list,
     check_choice,
     check_count,
     check_grid,
@@ -29,11 +31,20 @@ from .._validation import (
     check_random,
     check_words,
 )
-from .cross_fitting import area_under_roc, choose_units, hold_out_samples
+from ..features._kernel_map import KernelMap
+from .cross_fitting import area_under_roc, hold_out_samples
 from .folds import Fold, LabelledSamples, check_fits_folds, make_folds, make_pair_folds
 from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
+from .kernel_space import (
+    KernelLike,
+    KernelMixin,
+    KernelSettings,
+    as_kernel_map,
+    choose_space,
+    read_kernel,
+)
 from .label_mixins import LabelsMixin, Prior, within_classes
 from .metric import MetricMixin, components_of, one_or_list, row_distances
 from .priors import PRIORS, Units, has_units
@@ -41,6 +52,8 @@ from .tatml import TATML
 
 __all__ = ["TATMLCV"]
 
+# The kernels of kernels="auto": none, and three widths of "rbf".
+AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.1, 0.3, 1.0)))
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 Scoring = Literal["both", "auc", "accuracy"]
@@ -69,7 +82,7 @@ class PathSettings:
     max_step: int = 4
 
 
-class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
+class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
     """TATML with its prior and its weight C chosen by cross-validation.
 
     Each fold draws its pairs once and solves for all values of C in increasing order, each solution
@@ -91,6 +104,9 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes.
     pair_strategies : sequence of str or None, default=None
         Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
+    kernels : sequence of str, KernelMap or None; "auto" or None, default=None
+        Kernels to choose from; None in the sequence stands for no kernel. "auto": no kernel, or
+        "rbf" of three widths (``gamma_factor`` 0.1, 0.3 and 1). None: only `kernel`.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
@@ -110,7 +126,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         See `TATML`.
     prior : str, list of M arrays of shape (n_m, n_m), or None, default=None
         The only prior; see `TATML`. None: see `priors`.
-    n_neighbors, reduction, clip_outliers, n_components, preprocessor, solver, tol, verbose
+    n_neighbors, reduction, kernel, clip_outliers, n_components, preprocessor, solver, tol, verbose
         See `TATML`. Only the final fit is verbose.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the draw of pairs, in the folds and in the final fit, and the random draws of the
@@ -122,7 +138,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     C_ : float
         The chosen C.
     best_params_ : dict
-        The chosen C, threshold_strength, prior and pairs.
+        The chosen C, threshold_strength, prior, pairs and kernel.
     best_score_ : float
         The mean score of the chosen setting.
     cv_results_ : dict
@@ -130,7 +146,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         ``split_test_score`` of shape (n_settings, n_splits).
     components_, threshold_, threshold_factor_, b0_, result_, pairs_, similar_, prior_
         Of the final fit; see `TATML`.
-    prior_units_, block_shapes_, n_iter_
+    prior_units_, kernel_map_, block_shapes_, n_iter_
         Of the final fit; see `TATML`.
 
     See Also
@@ -156,6 +172,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         threshold_strengths: Sequence[float] | None = None,
         priors: Sequence[str] | None = None,
         pair_strategies: Sequence[str] | None = None,
+        kernels: Sequence[KernelLike] | Literal["auto"] | None = None,
         scoring: Scoring = "both",
         k: int = 3,
         cv: Any = 5,
@@ -170,6 +187,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         reduction: Literal["mean", "sum"] = "mean",
+        kernel: KernelLike = None,
         clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
@@ -182,6 +200,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         self.threshold_strengths = threshold_strengths
         self.priors = priors
         self.pair_strategies = pair_strategies
+        self.kernels = kernels
         self.scoring = scoring
         self.k = k
         self.cv = cv
@@ -196,6 +215,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
         self.reduction = reduction
+        self.kernel = kernel
         self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
@@ -238,7 +258,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
         folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring != "accuracy")
-        units = _choose_units([setting["prior"] for setting in settings], samples)
+        spaces = _choose_spaces(settings, samples)
         check_count("k", self.k)
         if self.scoring != "auc":
             check_fits_folds("k", self.k, folds)
@@ -248,10 +268,10 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         jobs = (
             delayed(_score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
-                units[setting["prior"]] if has_units(setting["prior"]) else "columns",
+                space,
                 *(samples, fold, Cs, self.scoring, self.k, self._path),
             )
-            for setting, fold in product(settings, folds)
+            for (setting, space), fold in product(zip(settings, spaces, strict=True), folds)
         )
         scores = np.asarray(Parallel(n_jobs=self.n_jobs)(jobs))
         scores = scores.reshape(len(settings), len(folds), len(Cs)).transpose(0, 2, 1)
@@ -282,6 +302,8 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
                 )
         if self.priors is not None:
             check_words("priors", self.priors, PRIORS)
+        for kernel in self._kernels():
+            as_kernel_map(kernel)
         if self.pair_strategies is not None:
             check_words("pair_strategies", self.pair_strategies, STRATEGIES)
 
@@ -297,8 +319,17 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         if self.priors is not None:
             priors = self.priors
         pairs = [self.pairs] if self.pair_strategies is None else self.pair_strategies
-        for strength, prior, strategy in product(strengths, priors, pairs):
-            yield {"threshold_strength": strength, "prior": prior, "pairs": strategy}
+        for kernel, strength, prior, strategy in product(self._kernels(), strengths, priors, pairs):
+            given = {"threshold_strength": strength, "prior": prior, "pairs": strategy}
+            yield given | {"kernel": kernel}
+
+    def _kernels(self) -> Sequence[KernelLike]:
+        if self.kernels is None:
+            return [self.kernel]
+        if isinstance(self.kernels, str):
+            check_choice("kernels", self.kernels, ("auto",))
+            return AUTO_KERNELS
+        return as_list("kernels", self.kernels, "'auto', or a list of kernels")
 
     def _model(self, **changes: Any) -> TATML:
         if self.prior is None:
@@ -306,18 +337,33 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         return make_inner_model(self, SCALE_PARAMETERS, **changes)
 
 
-def _choose_units(priors: Sequence[Any], samples: LabelledSamples) -> dict[str, Units]:
-    """Return the units of the priors that have some, chosen once for all folds."""
-    shrunk = {prior for prior in priors if has_units(prior)}
-    if not shrunk:
-        return {}
-    parts = hold_out_samples(samples, make_pair_folds(samples.labels, samples.groups))
-    return {prior: choose_units(prior, parts) for prior in shrunk}
+@dataclass(frozen=True)
+class Space:
+    """The space in which a setting learns: its kernel, if any, and the units of its prior."""
+
+    kernel: KernelSettings | None
+    units: Units
+
+
+def _choose_spaces(settings: Sequence[dict[str, Any]], samples: LabelledSamples) -> list[Space]:
+    """Return the space of each setting, chosen once for all folds."""
+    folds = make_pair_folds(samples.labels, samples.groups)
+    spaces: list[Space] = []
+    for _, group in groupby(settings, key=lambda setting: id(setting["kernel"])):
+        same_kernel = list(group)
+        kernel = read_kernel(same_kernel[0]["kernel"], samples.blocks)
+        hold_out = cache(partial(hold_out_samples, samples, folds))
+        for setting in same_kernel:
+            if kernel is None and not has_units(setting["prior"]):
+                spaces.append(Space(None, "columns"))
+            else:
+                spaces.append(Space(*choose_space(kernel, setting["prior"], hold_out)[:2]))
+    return spaces
 
 
 def _score_path(
     model: TATML,
-    units: Units,
+    space: Space,
     samples: LabelledSamples,
     fold: Fold,
     Cs: Sequence[float],
@@ -327,13 +373,18 @@ def _score_path(
 ) -> list[float]:
     """Return the score of every C on one fold; each solution starts from that of the last C."""
     known, held_out = (samples[rows] for rows in fold)
+    if space.kernel is not None:
+        kernel_map = space.kernel.fit(known.blocks, fold[0])
+        known, held_out = (
+            replace(part, blocks=kernel_map.map_blocks(part.blocks)) for part in (known, held_out)
+        )
     numbered = known.renumbered()
-    pairs = model._draw_pairs(numbered, prior=model.prior, units=units)
+    pairs = model._draw_pairs(numbered, prior=model.prior, units=space.units)
     if model.reduction == "mean":
         step = 1 if model.pairs == "neighbors" else path.max_step
         pairs = balanced(thin_out(pairs, step, path.min_pairs))
     within, margin = (
-        within_classes(known.blocks, numbered.labels, units),
+        within_classes(known.blocks, numbered.labels, space.units),
         check_margin(model.margin),
     )
     problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
