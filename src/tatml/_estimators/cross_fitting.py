@@ -115,25 +115,26 @@ def _hold_out(
     rows: Indices, known: LabelledSamples, others: LabelledSamples, space: Space | None
 ) -> HeldOutPairs:
     known, others = known.renumbered(), others.renumbered()
-    known_blocks, other_blocks = _map_both(known.blocks, others.blocks, rows, space)
+    known_blocks, other_blocks, n_images = _map_both(known.blocks, others.blocks, rows, space)
     pairs = draw_random_pairs(
         others.labels,
         others.groups,
         n_pairs_per_class=max(2, MOST_HELD_OUT // (1 + int(others.labels.max()))),
         random_state=np.random.RandomState(0),
     )
-    within = within_classes(known_blocks, known.labels)
+    within = within_classes(known_blocks, known.labels, n_images=n_images)
     scatter = sample_scatter(known_blocks)
     return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, balanced(pairs))
 
 
 def _map_both(
     known: Blocks, others: Blocks, rows: Indices, space: Space | None
-) -> tuple[Blocks, Blocks]:
+) -> tuple[Blocks, Blocks, int]:
+    """Return both samples in the space, and the number of blocks that are kernel images."""
     if space is None:
-        return known, others
+        return known, others, 0
     fitted = space.fit(known, rows)
-    return fitted.map_blocks(known), fitted.map_blocks(others)
+    return fitted.map_blocks(known), fitted.map_blocks(others), len(fitted.maps_)
 
 
 def hold_out_pairs(blocks: Blocks, pairs: Pairs, space: Space | None = None) -> list[HeldOutPairs]:
@@ -213,8 +214,9 @@ def _hold_out_some(
 ) -> HeldOutPairs:
     rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
-    known_blocks, other_blocks = _map_both(known_blocks, other_blocks, rows, space)
-    within, scatter = within_pairs(known_blocks, known_pairs), sample_scatter(known_blocks)
+    known_blocks, other_blocks, n_images = _map_both(known_blocks, other_blocks, rows, space)
+    within = within_pairs(known_blocks, known_pairs, n_images)
+    scatter = sample_scatter(known_blocks)
     return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, other_pairs)
 
 

@@ -156,7 +156,7 @@ class ITML(KernelMixin, LabelThresholdMixin, SolvingMixin, BaseEstimator):
             _check_projections(solver, blocks)
             pairs = self._draw_pairs(samples, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)
-            within = within_classes(blocks, samples.labels)
+            within = within_classes(blocks, samples.labels, n_images=self._n_images())
             problem, prior = _build_at_prior(blocks, pairs, within, gamma, self.prior)
             squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)

@@ -88,6 +88,8 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
+    kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+
     def transform(self, X: Blocks | ArrayLike) -> NDArray:
         """Embed samples so that their Euclidean distance is the learnt distance.
 
@@ -145,9 +147,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         does not change it.
         """
         check_is_fitted(self)
-        return LearntMetric(
-            self._component_list(), self.block_shapes_, getattr(self, "kernel_map_", None)
-        )
+        return LearntMetric(self._component_list(), self.block_shapes_, self.kernel_map_)
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
@@ -159,13 +159,17 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _inner_shapes(self) -> tuple[tuple[int, int], ...]:
         """Return the shapes of the blocks that `components_` apply to."""
-        kernel_map = getattr(self, "kernel_map_", None)
-        return self.block_shapes_ if kernel_map is None else kernel_map.block_shapes_out_
+        if self.kernel_map_ is None:
+            return self.block_shapes_
+        return self.kernel_map_.block_shapes_out_
+
+    def _n_images(self) -> int:
+        """Return the number of inner blocks, at the end, that are kernel images."""
+        return 0 if self.kernel_map_ is None else len(self.kernel_map_.maps_)
 
     def _mapped(self, blocks: Blocks) -> Blocks:
         """Return the samples that `components_` apply to: in the space of the kernel, if any."""
-        kernel_map = getattr(self, "kernel_map_", None)
-        return blocks if kernel_map is None else kernel_map.map_blocks(blocks)
+        return blocks if self.kernel_map_ is None else self.kernel_map_.map_blocks(blocks)
 
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)

@@ -308,7 +308,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
     ) -> tuple[Pairs | None, Pairs | None]:
         """Learn from all samples; return the pairs of the metric, and those of the threshold."""
         blocks, labels = samples.blocks, samples.labels
-        within = within_classes(blocks, labels, self.prior_units_)
+        within = within_classes(blocks, labels, self.prior_units_, self._n_images())
         if has_very_many_pairs(self, len(blocks)):
             learn_from_all_pairs(self, samples, within, threshold)
             return None, None

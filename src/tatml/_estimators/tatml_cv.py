@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import groupby, product
+from collections.abc import Iterator, Sequence
+from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import euclidean_distances
 
 from .._data.blocks import Blocks
-from .._data.sampling import STRATEGIES, Strategy, balanced, thin_out
+from .._data.sampling import STRATEGIES, Strategy
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
-from .._optim.solvers import SolverLike, as_solver, seeded
+from .._optim.solvers import SolverLike
 from .._validation import (
     as_list,
     check_choice,
     check_count,
     check_grid,
     check_jobs,
-    check_margin,
-    check_positive,
     check_random,
     check_words,
 )
 from ..features._kernel_map import KernelMap
-from .cross_fitting import area_under_roc, hold_out_samples
-from .folds import Fold, LabelledSamples, check_fits_folds, make_folds, make_pair_folds
+from .folds import LabelledSamples, check_fits_folds, make_folds
 from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import (
     KernelLike,
     KernelMixin,
-    KernelSettings,
     as_kernel_map,
-    choose_space,
-    read_kernel,
 )
-from .label_mixins import LabelsMixin, Prior, within_classes
-from .metric import MetricMixin, components_of, one_or_list, row_distances
-from .priors import PRIORS, Units, has_units
+from .label_mixins import LabelsMixin, Prior
+from .metric import MetricMixin
+from .priors import PRIORS
+from .search_path import PathSettings, choose_spaces, score_path
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
@@ -55,31 +47,10 @@ __all__ = ["TATMLCV"]
 # The kernels of kernels="auto": none, and three widths of "rbf".
 AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.1, 0.3, 1.0)))
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
-CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 Scoring = Literal["both", "auc", "accuracy"]
-ACCURACY_SHARE = 1 / 3  # weight of the accuracy in the score "both"
 SCORINGS = get_args(Scoring)
 # The parameters that scale the objective.
 SCALE_PARAMETERS = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")
-
-
-@dataclass(frozen=True)
-class PathSettings:
-    """Accuracy, and number of pairs, with which the path over C is solved in each fold.
-
-    Parameters
-    ----------
-    tol : float
-        Relative tolerance of the duality gap, unless the estimator's `tol` is larger.
-    min_pairs : int
-        Pairs are left out only if at least this many remain.
-    max_step : int
-        A path takes every pair, every second one, and so on, up to every `max_step`-th.
-    """
-
-    tol: float = 1e-2
-    min_pairs: int = 1000
-    max_step: int = 4
 
 
 class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
@@ -258,7 +229,7 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
         folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring != "accuracy")
-        spaces = _choose_spaces(settings, samples)
+        spaces = choose_spaces(settings, samples)
         check_count("k", self.k)
         if self.scoring != "auc":
             check_fits_folds("k", self.k, folds)
@@ -266,7 +237,7 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             seed = int(check_random(seed).choice(2**31 - 1))
         jobs = (
-            delayed(_score_path)(
+            delayed(score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
                 space,
                 *(samples, fold, Cs, self.scoring, self.k, self._path),
@@ -335,107 +306,3 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         if self.prior is None:
             changes = {"prior": DEFAULT_PRIORS[0]} | changes
         return make_inner_model(self, SCALE_PARAMETERS, **changes)
-
-
-@dataclass(frozen=True)
-class Space:
-    """The space in which a setting learns: its kernel, if any, and the units of its prior."""
-
-    kernel: KernelSettings | None
-    units: Units
-
-
-def _choose_spaces(settings: Sequence[dict[str, Any]], samples: LabelledSamples) -> list[Space]:
-    """Return the space of each setting, chosen once for all folds."""
-    folds = make_pair_folds(samples.labels, samples.groups)
-    spaces: list[Space] = []
-    for _, group in groupby(settings, key=lambda setting: id(setting["kernel"])):
-        same_kernel = list(group)
-        kernel = read_kernel(same_kernel[0]["kernel"], samples.blocks)
-        hold_out = cache(partial(hold_out_samples, samples, folds))
-        for setting in same_kernel:
-            if kernel is None and not has_units(setting["prior"]):
-                spaces.append(Space(None, "columns"))
-            else:
-                spaces.append(Space(*choose_space(kernel, setting["prior"], hold_out)[:2]))
-    return spaces
-
-
-def _score_path(
-    model: TATML,
-    space: Space,
-    samples: LabelledSamples,
-    fold: Fold,
-    Cs: Sequence[float],
-    scoring: str,
-    k: int,
-    path: PathSettings,
-) -> list[float]:
-    """Return the score of every C on one fold; each solution starts from that of the last C."""
-    known, held_out = (samples[rows] for rows in fold)
-    if space.kernel is not None:
-        kernel_map = space.kernel.fit(known.blocks, fold[0])
-        known, held_out = (
-            replace(part, blocks=kernel_map.map_blocks(part.blocks)) for part in (known, held_out)
-        )
-    numbered = known.renumbered()
-    pairs = model._draw_pairs(numbered, prior=model.prior, units=space.units)
-    if model.reduction == "mean":
-        step = 1 if model.pairs == "neighbors" else path.max_step
-        pairs = balanced(thin_out(pairs, step, path.min_pairs))
-    within, margin = (
-        within_classes(known.blocks, numbered.labels, space.units),
-        check_margin(model.margin),
-    )
-    problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
-    score = _make_scorer(model, known, held_out, scoring, k)
-    solver = seeded(as_solver(model.solver), 0)
-    solver = replace(solver, on_interrupt="raise")  # Ctrl-C ends the search
-    tol = max(path.tol, check_positive("tol", model.tol))
-    result, scores = None, {}
-    for C in sorted(Cs):
-        weighted = model._reweight(problem, pairs, margin, float(C))
-        result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SCALE_PARAMETERS))
-        model.block_shapes_ = known.blocks.block_shapes
-        model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
-        scores[C] = score()
-    return [scores[C] for C in Cs]
-
-
-def _make_scorer(
-    model: TATML, known: LabelledSamples, held_out: LabelledSamples, scoring: str, k: int
-) -> Callable[[], float]:
-    """Return a function without arguments that scores the model's current components."""
-    shares = {"both": ACCURACY_SHARE, "auc": 0.0, "accuracy": 1.0}
-    share = shares[scoring]
-    pairs = None
-    if share < 1:
-        pairs = model._draw_random_pairs(held_out.renumbered())
-
-    def score() -> float:
-        wanted, total = model._embed(held_out.blocks), 0.0
-        if share > 0:
-            found = _predict_knn(model._embed(known.blocks), known.labels, wanted, k)
-            total += share * float(np.mean(found == held_out.labels))
-        if pairs is not None:
-            area = area_under_roc(row_distances(wanted, pairs.index), pairs.similar)
-            total += (1 - share) * area
-        return total
-
-    return score
-
-
-def _predict_knn(
-    known: NDArray, labels: NDArray, wanted: NDArray, k: int, chunk_rows: int = CHUNK_ROWS
-) -> NDArray:
-    """Predict like KNeighborsClassifier, without the cost of setting one up for every C."""
-    found = np.empty(len(wanted), dtype=labels.dtype)
-    centre = known.mean(axis=0)  # squares lose all digits far from the origin
-    known, wanted = known - centre, wanted - centre
-    for start in range(0, len(wanted), chunk_rows):
-        chunk = wanted[start : start + chunk_rows]
-        distances = euclidean_distances(chunk, known, squared=True)
-        nearest = labels[np.argpartition(distances, k - 1, axis=1)[:, :k]]
-        votes = np.stack([np.sum(nearest == label, axis=1) for label in range(labels.max() + 1)])
-        found[start : start + chunk_rows] = np.argmax(votes, axis=0)
-    return found

@@ -234,7 +234,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
 
         kernel, parts = self._choose_space(kernel, hold_out)
         blocks = self._map_samples(kernel, distinct, n_counted)
-        within = replace(within_pairs(blocks, merged), units=self.prior_units_)
+        within = within_pairs(blocks, merged, self._n_images())
+        within = replace(within, units=self.prior_units_)
         result = self._learn(blocks, merged, within, threshold, blocks[:n_counted])
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
         if cross_fits and parts:
