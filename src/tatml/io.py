@@ -35,7 +35,8 @@ from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
 from ._verification.targets import Calibration
 from ._warnings import warn_user
-from .features._kernel_map import BlockMap, KernelMap
+from .features._kernel_map import KernelMap
+from .features._nystrom import BlockMap
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 

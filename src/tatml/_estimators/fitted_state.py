@@ -27,7 +27,8 @@ from .._validation import (
     check_share,
 )
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
-from ..features._kernel_map import BlockMap, KernelMap
+from ..features._kernel_map import KernelMap
+from ..features._nystrom import BlockMap
 from .fitted_parameters import StateCheck, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS

@@ -80,7 +80,12 @@ def read_kernel(kernel: Any, blocks: Blocks) -> KernelSettings | None:
     template = as_kernel_map(kernel)
     if template is None:
         return None
-    return KernelSettings(template, template.check_parameters(blocks))
+    try:
+        return KernelSettings(template, template.check_parameters(blocks))
+    except (TypeError, ValueError) as error:
+        if str(error).startswith("X: "):
+            raise
+        raise type(error)(f"kernel: {error}") from error
 
 
 HoldOut = Callable[[KernelSettings | None], list[HeldOutPairs]]

@@ -107,9 +107,7 @@ def score_path(
     result, scores = None, {}
     for C in sorted(Cs):
         weighted = model._reweight(problem, pairs, margin, float(C))
-        result = solver.solve(
-            weighted, tol=tol, init=result, sizes=", ".join(model._scale_parameters)
-        )
+        result = solver.solve(weighted, tol=tol, init=result, sizes=sizes)
         model.block_shapes_ = known.blocks.block_shapes
         model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
         scores[C] = score()

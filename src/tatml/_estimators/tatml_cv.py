@@ -45,7 +45,7 @@ from .tatml import TATML
 __all__ = ["TATMLCV"]
 
 # The kernels of kernels="auto": none, and three widths of "rbf".
-AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.1, 0.3, 1.0)))
+AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)))
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
 Scoring = Literal["both", "auc", "accuracy"]
 SCORINGS = get_args(Scoring)
@@ -77,7 +77,7 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
     kernels : sequence of str, KernelMap or None; "auto" or None, default=None
         Kernels to choose from; None in the sequence stands for no kernel. "auto": no kernel, or
-        "rbf" of three widths (``gamma_factor`` 0.1, 0.3 and 1). None: only `kernel`.
+        "rbf" of three widths (``gamma_factor`` 0.3, 1 and 3). None: only `kernel`.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import scipy.linalg
-import scipy.spatial
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.metrics.pairwise import additive_chi2_kernel, pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import Tags, gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +24,14 @@ from .._validation import (
     check_random,
 )
 from ._inputs import read_samples
+from ._nystrom import (
+    BlockMap,
+    check_not_negative,
+    check_precomputed,
+    find_units,
+    landmark_distances,
+    project,
+)
 
 __all__ = ["KERNELS", "KernelMap"]
 
@@ -36,34 +41,7 @@ Units = Literal["auto", "columns", "common"]
 UNITS = get_args(Units)
 
 USUAL_LANDMARKS = 300
-LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
 CHUNK_NUMBERS = 2**22  # numbers in a temporary array of kernel values: 32 MB
-SYMMETRIC = 1e-8  # largest relative difference of K and its transpose
-
-
-@dataclass(frozen=True)
-class BlockMap:
-    """The map of one block: x to (k(x, landmarks), centred) · projection.
-
-    Parameters
-    ----------
-    landmarks : array of shape (n_landmarks, n_columns)
-        In the units of the kernel; for a precomputed kernel, the numbers of the landmarks.
-    center, scale : arrays of shape (n_columns,)
-        A sample x is (x − center)/scale in the units of the kernel.
-    gamma : float
-        The parameter γ of the kernel.
-    means : array of shape (n_landmarks,)
-        The means of the columns of the kernel matrix of the landmarks.
-    projection : array of shape (n_landmarks, rank)
-    """
-
-    landmarks: NDArray
-    center: Doubles
-    scale: Doubles
-    gamma: float
-    means: Doubles
-    projection: Doubles
 
 
 class KernelMap(TransformerMixin, BaseEstimator):
@@ -86,7 +64,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         The parameter γ, in the units of the kernel. "auto": `gamma_factor` over the median squared
         distance ("rbf"), over the median distance ("laplacian", "chi2"), or 1 over the mean squared
         norm ("polynomial"); of the landmarks, in each block.
-    gamma_factor : float, default=0.3
+    gamma_factor : float, default=1.0
         For ``gamma="auto"``: a larger number bends the space more.
     degree : int, default=3
         Degree of the polynomial kernel.
@@ -151,7 +129,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         kernel: Kernel = "rbf",
         *,
         gamma: Literal["auto"] | float = "auto",
-        gamma_factor: float = 0.3,
+        gamma_factor: float = 1.0,
         degree: int = 3,
         coef0: float = 1.0,
         n_landmarks: Literal["auto"] | int = "auto",
@@ -183,6 +161,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
         self
         """
         blocks, self._form = read_samples(self, X, reset=True)
+        if len(blocks) < 2:
+            raise ValueError(f"X: expected at least 2 samples, got n_samples = {len(blocks)}")
         n_landmarks = self.check_parameters(blocks)
         return self.fit_blocks(blocks, n_landmarks=n_landmarks)
 
@@ -210,7 +190,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         """Check the parameters for given samples; return the number of landmarks."""
         self.check_settings()
         if self.kernel == "precomputed":
-            _check_precomputed(blocks)
+            check_precomputed(blocks)
         if isinstance(self.n_landmarks, str):
             return min(USUAL_LANDMARKS, len(blocks))
         if self.n_landmarks > len(blocks):
@@ -292,19 +272,19 @@ class KernelMap(TransformerMixin, BaseEstimator):
         """Return the map of one block of samples."""
         rows = array.reshape(len(array), -1).astype(np.float64, copy=False)
         if self.kernel == "chi2":
-            _check_not_negative(rows, m)
-        center, scale = _find_units(rows, units == "columns" or _is_auto(units, array))
+            check_not_negative(rows, m)
+        center, scale = find_units(rows, units == "columns" or _is_auto(units, array))
         if self.kernel == "chi2":
             center = np.zeros_like(center)
         landmarks = (rows[self.landmark_rows_] - center) / scale
         gamma = self._find_gamma(landmarks)
         K = self._kernel_values(landmarks, landmarks, gamma)
-        means, projection = _project(K, m)
+        means, projection = project(K, m)
         return BlockMap(landmarks, center, scale, gamma, means, projection)
 
     def _fit_precomputed(self, values: Floats, columns: Indices) -> BlockMap:
         chosen = columns[self.landmark_rows_]
-        means, projection = _project(values[self.landmark_rows_][:, chosen].astype(np.float64), 0)
+        means, projection = project(values[self.landmark_rows_][:, chosen].astype(np.float64), 0)
         nothing = np.zeros(0)
         return BlockMap(chosen, nothing, nothing, 1.0, means, projection)
 
@@ -337,7 +317,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
             usual = float(np.mean(np.sum(landmarks**2, axis=1)))
             return 1.0 / usual if usual > 0 else 1.0
         # The logarithm of the kernel with γ = 1 is minus the distance, squared for "rbf".
-        usual = float(np.median(_distances(self.kernel, landmarks)))
+        usual = float(np.median(landmark_distances(self.kernel, landmarks)))
         return self.gamma_factor / usual if usual > 0 else 1.0
 
     def _keeps_features(self) -> bool:
@@ -375,77 +355,3 @@ class KernelMap(TransformerMixin, BaseEstimator):
 def _is_auto(units: str, array: Floats) -> bool:
     """Return whether "auto" stands for "columns": for vectors."""
     return units == "auto" and array.shape[2] == 1
-
-
-def _find_units(rows: Doubles, per_column: bool) -> tuple[Doubles, Doubles]:
-    """Return the mean and the unit of each column."""
-    center = rows.mean(axis=0)
-    variances = np.mean((rows - center) ** 2, axis=0)
-    varies = variances > np.finfo(float).eps ** 2 * np.maximum(center**2, variances.max())
-    if not per_column:
-        total = float(np.mean(variances))
-        return center, np.full_like(center, np.sqrt(total) if total > 0 else 1.0)
-    return center, np.sqrt(np.where(varies, variances, 1.0))
-
-
-def _distances(kernel: str, landmarks: Doubles) -> Doubles:
-    """Return the distances of all pairs of landmarks: minus the logarithm of k for γ = 1."""
-    if kernel == "rbf":
-        return scipy.spatial.distance.pdist(landmarks, "sqeuclidean")
-    if kernel == "laplacian":
-        return scipy.spatial.distance.pdist(landmarks, "cityblock")
-    first, second = np.triu_indices(len(landmarks), k=1)
-    return -additive_chi2_kernel(landmarks)[first, second]
-
-
-def _project(K: Doubles, m: int) -> tuple[Doubles, Doubles]:
-    """Return the means of the columns of K, and the projection on the span of the landmarks.
-
-    The projection divides the eigenvectors of the centred kernel matrix by the roots of their
-    eigenvalues; those of at most 1e-12 of the largest are left out.
-    """
-    means = K.mean(axis=0)
-    centred = K - means - means[:, None] + means.mean()
-    values, vectors = scipy.linalg.eigh((centred + centred.T) / 2)
-    if not values[-1] > 0:
-        raise ValueError(
-            f"X: expected landmarks with different kernel images in block {m}, got equal ones"
-        )
-    kept = values > LEAST_EIGENVALUE * values[-1]
-    vectors = vectors[:, kept] - vectors[:, kept].mean(axis=0)
-    return means, vectors / np.sqrt(values[kept])
-
-
-def _check_precomputed(blocks: Blocks) -> None:
-    """Raise an error unless X is a symmetric positive semidefinite kernel matrix."""
-    n_samples = len(blocks)
-    if blocks.block_shapes != ((n_samples, 1),):
-        raise ValueError(
-            "X: expected the values of a precomputed kernel, of shape (n_samples, n_samples), got "
-            f"{blocks!r}"
-        )
-    K = blocks.arrays[0][:, :, 0].astype(np.float64, copy=False)
-    size = float(np.max(np.abs(K)))
-    different = np.abs(K - K.T) > SYMMETRIC * size
-    if np.any(different):
-        row, column = (int(i) for i in np.argwhere(different)[0])
-        raise ValueError(
-            f"X: expected a symmetric kernel matrix, got {K[row, column]:g} for samples {row}, "
-            f"{column} and {K[column, row]:g} for samples {column}, {row}"
-        )
-    least = float(scipy.linalg.eigh((K + K.T) / 2, eigvals_only=True, subset_by_index=[0, 0])[0])
-    if least < -SYMMETRIC * size * n_samples:
-        raise ValueError(
-            "X: expected a positive semidefinite kernel matrix, got one with the smallest "
-            f"eigenvalue {least:g}"
-        )
-
-
-def _check_not_negative(rows: Doubles, m: int) -> None:
-    negative = np.argwhere(rows < 0)
-    if len(negative):
-        sample, entry = (int(i) for i in negative[0])
-        raise ValueError(
-            f"X: expected numbers of at least 0 for kernel='chi2', got {rows[sample, entry]:g} in "
-            f"block {m}, sample {sample}, entry {entry}"
-        )
