@@ -300,7 +300,10 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         if isinstance(self.kernels, str):
             check_choice("kernels", self.kernels, ("auto",))
             return AUTO_KERNELS
-        return as_list("kernels", self.kernels, "'auto', or a list of kernels")
+        kernels = as_list("kernels", self.kernels, "'auto', or a list of kernels")
+        if not kernels:
+            raise TypeError("kernels: expected 'auto', or a list of kernels, got an empty list")
+        return kernels
 
     def _model(self, **changes: Any) -> TATML:
         if self.prior is None:
