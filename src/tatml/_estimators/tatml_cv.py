@@ -72,7 +72,8 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         Values of `threshold_strength` to choose from. None: only `threshold_strength`.
     priors : sequence of str or None, default=None
         Priors to choose from. None: only `prior` if it is given, and otherwise
-        ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes.
+        ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes, and
+        are not tried with a kernel.
     pair_strategies : sequence of str or None, default=None
         Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
     kernels : sequence of str, KernelMap or None; "auto" or None, default=None
@@ -286,13 +287,19 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
     def _settings(self) -> Iterator[dict[str, Any]]:
         strengths = self.threshold_strengths
         strengths = [self.threshold_strength] if strengths is None else strengths
-        priors: Sequence[Any] = DEFAULT_PRIORS if self.prior is None else [self.prior]
-        if self.priors is not None:
-            priors = self.priors
         pairs = [self.pairs] if self.pair_strategies is None else self.pair_strategies
-        for kernel, strength, prior, strategy in product(self._kernels(), strengths, priors, pairs):
-            given = {"threshold_strength": strength, "prior": prior, "pairs": strategy}
-            yield given | {"kernel": kernel}
+        for kernel in self._kernels():
+            for strength, prior, strategy in product(strengths, self._priors(kernel), pairs):
+                given = {"threshold_strength": strength, "prior": prior, "pairs": strategy}
+                yield given | {"kernel": kernel}
+
+    def _priors(self, kernel: KernelLike) -> Sequence[Any]:
+        if self.priors is not None:
+            return self.priors
+        if self.prior is not None:
+            return [self.prior]
+        # A kernel separates classes with several modes, which the other priors are for.
+        return DEFAULT_PRIORS if kernel is None else DEFAULT_PRIORS[:1]
 
     def _kernels(self) -> Sequence[KernelLike]:
         if self.kernels is None:
