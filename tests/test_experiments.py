@@ -241,7 +241,11 @@ def test_maz_takes_the_threshold_with_the_best_cross_validation():
 
 
 def test_there_is_one_fixed_configuration():
-    assert [m.name for m in METHODS.values() if m.kind == "fixed"] == ["tatml_star"]
+    assert [m.name for m in METHODS.values() if m.kind == "fixed"] == [
+        "tatml_star",
+        "tatml_kernel",
+        "tatml_kernel_cv",
+    ]
 
 
 def test_pca_keeps_the_degrees_of_freedom():

@@ -91,7 +91,7 @@ def make_tasks(
     datasets: Sequence[str],
     methods: Sequence[str] | None,
     features: Sequence[str] | None,
-    repeats: int,
+    repeats: Sequence[int],
     quick: bool,
 ) -> list[Task]:
     """Return all tasks of the experiments, sorted by experiment and repeat."""
@@ -109,10 +109,13 @@ def make_tasks(
 
 
 def _table_tasks(
-    datasets: Iterable[Dataset], rows: Sequence[str], features: Sequence[str] | None, repeats: int
+    datasets: Iterable[Dataset],
+    rows: Sequence[str],
+    features: Sequence[str] | None,
+    repeats: Sequence[int],
 ) -> list[Task]:
     tasks = []
-    for dataset, method, repeat in product(datasets, rows, range(repeats)):
+    for dataset, method, repeat in product(datasets, rows, repeats):
         for name in features_of(dataset):
             wanted = features is None or name in features
             if wanted and _makes_sense(dataset, name, METHODS[method]):
@@ -135,13 +138,13 @@ def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
 
 
 def _sensitivity_tasks(
-    dataset: Dataset, methods: Sequence[str] | None, repeats: int, quick: bool
+    dataset: Dataset, methods: Sequence[str] | None, repeats: Sequence[int], quick: bool
 ) -> list[Task]:
     return [
         Task("sensitivity", dataset, SENSITIVITY.features, method, repeat, setting)
         for method, setting in sensitivity_settings(quick)
         if methods is None or method in methods
-        for repeat in range(repeats)
+        for repeat in repeats
     ]
 
 
