@@ -28,6 +28,8 @@ Experiment = Literal["table1", "sensitivity"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 # The fields of PROTOCOL on which the results of a run depend.
 CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")
+# Parameters that came after records were published, and without which nothing changes.
+NONE_CHANGES_NOTHING = ("kernel", "kernels")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,12 @@ def _declared(value: Any) -> Any:
     """Return an estimator as its class and parameters, at any depth."""
     if hasattr(value, "get_params") and not isinstance(value, str):
         parameters = value.get_params(deep=False).items()
-        return [type(value).__name__, {name: _declared(part) for name, part in parameters}]
+        counted = {
+            name: _declared(part)
+            for name, part in parameters
+            if part is not None or name not in NONE_CHANGES_NOTHING
+        }
+        return [type(value).__name__, counted]
     if hasattr(value, "__iter__") and not isinstance(value, str):
         return [_declared(part) for part in value]
     return repr(value)
