@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from tatml import ITML, TATML, TATMLCV, Blocks, Maz, TATMLPairs
 from tatml.features import KernelMap
 from tatml.io import load_model, save_model
+from tatml.plotting import BlockShareDisplay
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-6)
 PAIRS = np.random.default_rng(5).integers(0, 75, size=(60, 2))
@@ -140,6 +141,25 @@ def test_a_kernel_of_several_blocks():
     assert model._inner_shapes() == ((3, 3), (2, 1), (19, 1), (19, 1))
     squared = model.pair_distance(PAIRS % 60, X) ** 2
     assert_allclose(model._block_distances(PAIRS % 60, X).sum(axis=0), squared)
+
+
+def test_the_share_of_the_image_is_shown_by_name():
+    pytest.importorskip("matplotlib")
+    X, y = banana(120, 0)
+    index = PAIRS + 20
+    signs = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
+    model = TATML(kernel=KernelMap(n_landmarks=40), random_state=0).fit(X, y)
+    display = BlockShareDisplay.from_estimator(model, index, signs, X)
+    assert display.names == ["features", "kernel image"]
+    assert_allclose(display.shares.sum(axis=1), [1, 1])
+    assert display.shares[1, 1] > 0.2
+    alone = TATML(kernel=KernelMap(keep_features=False), random_state=0).fit(X, y)
+    assert alone._block_names() == ["kernel image"]
+    blocks = Blocks(X[:, :2], X[:, 2:])
+    two = TATML(kernel=KernelMap(n_landmarks=40), random_state=0).fit(blocks, y)
+    images = [f"kernel image of block {m}" for m in (0, 1)]
+    assert two._block_names() == ["block 0", "block 1", *images]
+    assert TATML(random_state=0).fit(blocks, y)._block_names() == ["block 0", "block 1"]
 
 
 def scores(model, X, y, n_pairs=4000):

@@ -163,6 +163,16 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return self.block_shapes_
         return self.kernel_map_.block_shapes_out_
 
+    def _block_names(self) -> list[str]:
+        """Return a name for each inner block: block 0, …, or the features and their kernel image."""
+        n_blocks, n_inner = len(self.block_shapes_), len(self._inner_shapes())
+        kept = [f"block {m}" for m in range(n_inner - self._n_images())]
+        if self.kernel_map_ is None:
+            return kept
+        if n_blocks == 1:
+            return ["features", "kernel image"][-n_inner:]
+        return kept + [f"kernel image of block {m}" for m in range(n_blocks)]
+
     def _n_images(self) -> int:
         """Return the number of inner blocks, at the end, that are kernel images."""
         return 0 if self.kernel_map_ is None else len(self.kernel_map_.maps_)
