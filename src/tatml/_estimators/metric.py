@@ -164,7 +164,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.kernel_map_.block_shapes_out_
 
     def _block_names(self) -> list[str]:
-        """Return a name for each inner block: block 0, …, or the features and their kernel image."""
+        """Return a name for each inner block."""
         n_blocks, n_inner = len(self.block_shapes_), len(self._inner_shapes())
         kept = [f"block {m}" for m in range(n_inner - self._n_images())]
         if self.kernel_map_ is None:
