@@ -70,7 +70,7 @@ LAYERS = (
         ),
     ),
     ("package", ("__init__",)),
-    ("models", ("_export", "io")),
+    ("models", ("_export", "_model_metadata", "io")),
     ("experiments", ("experiments", "experiments.*")),
     ("commands", ("__main__", "_cli", "_cli.*")),
 )

@@ -28,6 +28,7 @@ from refusals import (
 from sklearn.model_selection import StratifiedKFold
 
 from tatml import Compute, Dykstra, Newton
+from tatml.features import KernelMap
 
 SEARCH = {"threshold": "search"}
 SIZED = r"expected a distance from 1e-100 to 1e\+100, .*got 1e\+160"
@@ -47,6 +48,12 @@ def not_positive(
         *of(name, to, Type, NO_NUMBER, "1", *([None] if none else [])),
         *of(name, to, Value, TOO_LARGE, HUGE),
     ]
+
+
+def of_kernel(**given: Any) -> list[Refusal]:
+    """Return the refusal of a kernel with one bad parameter, which the message names."""
+    (name,) = given
+    return together(FIT, Value, f"kernel: {name}: expected", {"kernel": KernelMap(**given)})
 
 
 NUMBERS = {
@@ -196,6 +203,16 @@ WORDS = {
     + of("priors", FIT, Type, "expected a sequence of words, got", "auto", [], 3)
     + of("pair_strategies", FIT, Value, ONE_OF, ["some"])
     + of("pair_strategies", FIT, Type, "expected a sequence of words, got", "auto", [], 3),
+    "kernel": of("kernel", FIT, Value, ONE_OF, "sigmoid", "")
+    + of("kernel", FIT, Type, "expected None, the name of a kernel or a KernelMap, got", 3, ["rbf"])
+    + [
+        refusal
+        for given in ({"gamma": 0.0}, {"n_landmarks": K}, {"degree": 0}, {"units": "metres"})
+        for refusal in of_kernel(**given)
+    ]
+    + of("kernels", FIT, Value, ONE_OF, "all")
+    + of("kernels", FIT, Type, "expected 'auto', or a list of kernels, got", 3, [])
+    + together(FIT, Value, "kernel: expected one of", {"kernels": ["sigmoid"]}),
     "solver": of("solver", BOTH, Value, SOLVER, "sgd", None, 3, Newton, ["newton"], HostileRepr())
     + of(
         "solver",

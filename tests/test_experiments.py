@@ -241,7 +241,11 @@ def test_maz_takes_the_threshold_with_the_best_cross_validation():
 
 
 def test_there_is_one_fixed_configuration():
-    assert [m.name for m in METHODS.values() if m.kind == "fixed"] == ["tatml_star"]
+    assert [m.name for m in METHODS.values() if m.kind == "fixed"] == [
+        "tatml_star",
+        "tatml_kernel",
+        "tatml_kernel_cv",
+    ]
 
 
 def test_pca_keeps_the_degrees_of_freedom():
@@ -327,9 +331,10 @@ def test_methods_say_what_they_are():
         return {key for key, method in METHODS.items() if getattr(method, name)}
 
     tatmls = {"tatml", "tatml_star", "tatml_mat", "tatml_vec", "tatml_paper_vec"}
+    tatmls |= {"tatml_kernel", "tatml_kernel_cv"}
     assert those("own_threshold") == tatmls | {"maz"}
     assert those("classifier") == {"lr", "svm"}
-    assert those("slow") == {"nca", "lr", "svm"}
+    assert those("slow") == {"nca", "lr", "svm", "tatml_kernel_cv"}
     assert QUICK_METHODS == ("tatml", "euc", "maz", "tatml_star", "gmml", "lda")
 
 
@@ -366,16 +371,24 @@ def test_the_small_form_and_the_protocol_are_the_documented_ones():
 
 
 def test_the_slow_methods_run_only_when_they_are_asked_for():
-    options = {"features": None, "repeats": 1, "quick": False}
+    options = {"features": None, "repeats": [0], "quick": False}
     default = make_tasks(["table1"], datasets=["virus"], methods=None, **options)
     assert {t.method for t in default} == {m for m in METHODS if not METHODS[m].slow}
     asked = make_tasks(["table1"], datasets=["virus"], methods=["svm"], **options)
     assert [t.features for t in asked] == list(features_of(DATASETS["virus"]))
 
 
+def test_other_repeats_are_other_halves(tmp_path):
+    options = {"datasets": ["textures"], "methods": ["euc"], "features": ["M=1;(1)"]}
+    records = run(**options, out=tmp_path, repeats=2, first_repeat=5, quick=True, progress=False)
+    assert [record["repeat"] for record in records] == [5, 6]
+    with pytest.raises(ValueError, match="first_repeat: expected at least 0, got -1"):
+        run(**options, out=tmp_path, first_repeat=-1, quick=True, progress=False)
+
+
 def test_vectors_of_digits_are_not_run_three_times():
     tasks = make_tasks(
-        ["table1"], datasets=["digits"], methods=None, features=None, repeats=1, quick=False
+        ["table1"], datasets=["digits"], methods=None, features=None, repeats=[0], quick=False
     )
     assert {t.features for t in tasks if t.method == "lda"} == {"vector"}
     assert {t.features for t in tasks if t.method == "tatml"} == {"matrix", "unfoldings", "vector"}
@@ -388,7 +401,7 @@ def test_keys_are_distinct_and_stable():
             datasets=list(DATASETS),
             methods=None,
             features=None,
-            repeats=2,
+            repeats=[0, 1],
             quick=False,
         )
         return [task.identity()["key"] for task in tasks]
@@ -457,4 +470,4 @@ def test_the_real_data_are_halved_as_declared(tmp_path):
 def test_the_methods_that_learn_a_threshold_are_declared():
     """The threshold of the others is calibrated on the training half."""
     own = {name for name, method in METHODS.items() if method.own_threshold}
-    assert own == {"tatml", "maz", "tatml_star", "tatml_mat", "tatml_vec", "tatml_paper_vec"}
+    assert own == {name for name in METHODS if name.startswith("tatml")} | {"maz"}

@@ -5,18 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from good_calls import ESTIMATORS, SHAPES, fitted, index_pairs, samples
+from good_calls import ESTIMATORS, SHAPES, classes, fitted, index_pairs, samples
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
 from tatml import TATML, Blocks, Euclidean, PairThreshold
+from tatml.features import KernelMap
 from tatml.io import export, load_model, save_model
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "deployment.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-EXPORT, SCORER, COMPARE, SEARCH, RULES, CALIBRATE = CODE
+EXPORT, SCORER, COMPARE, KERNEL, SEARCH, RULES, CALIBRATE = CODE
 INDEX, SIGNS = index_pairs()
 METRICS = sorted(set(ESTIMATORS) - {"PairThreshold"})
 
@@ -29,6 +30,10 @@ def run(code, **names):
 
 def scorer_of(path):
     return run(SCORER)["Scorer"](path)
+
+
+def kernel_scorer_of(path):
+    return run(SCORER + KERNEL)["KernelScorer"](path)
 
 
 def blocks_of(X):
@@ -49,6 +54,22 @@ def clusters(n_identities, n_each, seed=0):
 
 
 # Scores
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize(
+    "kernel",
+    ["rbf", "linear", "laplacian", KernelMap("polynomial", n_landmarks=5, keep_features=False)],
+    ids=str,
+)
+def test_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, kind, tmp_path):
+    X = samples(kind)
+    model = TATML(kernel=kernel, n_pairs_per_class=10, random_state=0).fit(X, classes())
+    path = export(model, tmp_path / "metric.npz")
+    rows = kernel_scorer_of(path).embed(*blocks_of(X))
+    assert_allclose(rows, model.transform(X), rtol=1e-10, atol=1e-11)
+    with pytest.raises(ValueError, match="expected the format 'tatml metric 1', got tatml kernel"):
+        scorer_of(path)
 
 
 @pytest.mark.parametrize("kind", SHAPES)

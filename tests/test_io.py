@@ -31,6 +31,7 @@ from tatml import (
     io,
 )
 from tatml._data.atomic_files import written_atomically
+from tatml._model_metadata import check_metadata, is_plain
 
 skops = pytest.importorskip("skops.io")
 
@@ -522,14 +523,14 @@ def test_an_error_inside_leaves_nothing(folder):
 def test_plain_values_are_words_numbers_and_lists_of_them_to_a_depth_of_twenty():
     plain = [None, 1, 2.5, True, "a", [], (1, "a"), {"a": [1, {"b": None}]}, np.float64(1)]
     others = [{1}, {1: "a"}, {"a": {1}}, {"a": 1, 2: "b"}, [b"a"], np.ones(2), {"a": {"b": {1}}}]
-    assert all(io._is_plain(value) for value in plain)
-    assert not any(io._is_plain(value) for value in others)
+    assert all(is_plain(value) for value in plain)
+    assert not any(is_plain(value) for value in others)
     for make in (lambda value: [value], lambda value: {"a": value}):
         value = 1
         for _ in range(20):
             value = make(value)
-        assert io._is_plain(value)
-        assert not io._is_plain(make(value))
+        assert is_plain(value)
+        assert not is_plain(make(value))
 
 
 def test_names_of_features_are_one_per_feature(folder):
@@ -537,11 +538,11 @@ def test_names_of_features_are_one_per_feature(folder):
     for names, error in ((["a", "b"], None), (["a"], ValueError), (["a", 1], TypeError)):
         model = io.Model(metric, {"feature_names": names})
         if error is None:
-            io._check_metadata(model)
+            check_metadata(model.metadata, model.estimator)
         else:
             with pytest.raises(error, match="metadata: feature_names: expected"):
-                io._check_metadata(model)
+                check_metadata(model.metadata, model.estimator)
     for name in ("version", "target", "groups"):
-        io._check_metadata(io.Model(metric, {name: "word"}))
+        check_metadata({name: "word"}, metric)
         with pytest.raises(TypeError, match=f"metadata: {name}: expected a word, got 3"):
-            io._check_metadata(io.Model(metric, {name: 3}))
+            check_metadata({name: 3}, metric)

@@ -31,8 +31,8 @@ PUBLIC = {
     """,
     "tatml.experiments": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """
-        BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance LogEuclidean SPDPower
-        TangentSpace Unfold Vectorize
+        BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LogEuclidean
+        SPDPower TangentSpace Unfold Vectorize
     """,
     "tatml.inspection": "threshold_interval",
     "tatml.io": "Model export load_model save_model",
@@ -80,7 +80,7 @@ LOOKS_AT_TYPES = {
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
-SETTINGS_TYPES = {"Compute", "Dykstra", "Newton"}
+SETTINGS_TYPES = {"Compute", "Dykstra", "KernelMap", "Newton"}
 
 
 def type_names(node):

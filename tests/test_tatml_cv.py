@@ -27,8 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
-from tatml._estimators import label_mixins, tatml_cv
-from tatml._estimators.tatml_cv import PathSettings
+from tatml._estimators import label_mixins, search_path, tatml_cv
+from tatml._estimators.search_path import PathSettings
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 GRID = [1000.0, 3.0, 30.0]  # not sorted
@@ -177,7 +177,7 @@ def test_the_neighbours_are_those_of_scikit_learn_in_chunks_too():
     for k in (1, 4):
         expected = KNeighborsClassifier(k).fit(known, y).predict(wanted)
         for chunk_rows in (1, 10, 1000):
-            found = tatml_cv._predict_knn(known, y, wanted, k, chunk_rows)
+            found = search_path.predict_knn(known, y, wanted, k, chunk_rows)
             assert_array_equal(found, expected, err_msg=f"{k} {chunk_rows}")
 
 
@@ -239,12 +239,12 @@ def test_several_jobs_give_the_same(monkeypatch):
     one = clone(model).fit(X, y)
     with parallel_backend("threading"):
         two = clone(model).set_params(n_jobs=2).fit(X, y)
-    score_path = tatml_cv._score_path
+    score_path = search_path.score_path
 
     def elsewhere(*arguments):
         return score_path(*pickle.loads(pickle.dumps(arguments)))
 
-    monkeypatch.setattr(tatml_cv, "_score_path", elsewhere)
+    monkeypatch.setattr(tatml_cv, "score_path", elsewhere)
     for other in (two, clone(model).fit(X, y)):
         assert other.cv_results_["params"] == one.cv_results_["params"]
         scores = other.cv_results_["split_test_score"]

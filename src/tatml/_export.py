@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from ._data.atomic_files import write_arrays
 from ._estimators.fitted_state import ATTRIBUTES
 from ._estimators.inputs import check_has
+from .features._kernel_map import KernelMap
 
 __all__ = ["export"]
 
-EXPORT_FORMAT = "tatml metric 1"  # docs/deployment.md describes it
+# docs/deployment.md describes the formats.
+EXPORT_FORMAT = "tatml metric 1"
+KERNEL_FORMAT = "tatml kernel metric 1"
 SCALARS = (
     "threshold_",
     "same_rate_",
@@ -26,7 +29,8 @@ SCALARS = (
 def export(model: Any, path: str | os.PathLike) -> Path:
     """Write the components, the threshold and the calibration of a metric to an npz file.
 
-    The file contains nothing else: no samples, no pairs, no parameters. It needs only NumPy, and
+    The file contains nothing else: no samples, no pairs, no parameters. Only with a kernel, it
+    contains the kernel and its landmarks, which are training samples. It needs only NumPy, and
     ``numpy.load(path, allow_pickle=False)`` reads it. docs/deployment.md describes the format and
     has a scorer of 20 lines. An existing file is replaced in one step.
 
@@ -69,7 +73,7 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
-    for name in ("components_", "block_shapes_", *SCALARS):
+    for name in ("components_", "block_shapes_", "kernel_map_", *SCALARS):
         if name in state:
             ATTRIBUTES[name](name, state[name])
     path = Path(path)
@@ -82,10 +86,29 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray]:
         "format": np.array(EXPORT_FORMAT),
         "block_shapes": np.array(estimator.block_shapes_, dtype=np.int64),
     }
+    if estimator.kernel_map_ is not None:
+        arrays |= _arrays_of_kernel(estimator.kernel_map_)
     for m, component in enumerate(estimator._component_list()):
         arrays[f"components_{m}"] = np.ascontiguousarray(component, dtype=np.float64)
     for name in SCALARS:
         if hasattr(estimator, name):
             value = np.asarray(getattr(estimator, name), dtype=np.float64)
             arrays[name.removesuffix("_")] = value
+    return arrays
+
+
+def _arrays_of_kernel(kernel_map: KernelMap) -> dict[str, NDArray]:
+    """Return the kernel, its parameters, and the arrays of the map of each block."""
+    kept = kernel_map.keep_features and kernel_map.kernel != "precomputed"
+    arrays = {
+        "format": np.array(KERNEL_FORMAT),
+        "kernel": np.array(kernel_map.kernel),
+        "gamma": np.asarray(kernel_map.gamma_, dtype=np.float64),
+        "degree": np.array(kernel_map.degree, dtype=np.int64),
+        "coef0": np.array(kernel_map.coef0, dtype=np.float64),
+        "keep_features": np.array(bool(kept)),
+    }
+    for m, block_map in enumerate(kernel_map.maps_):
+        for name in ("landmarks", "center", "scale", "means", "projection"):
+            arrays[f"{name}_{m}"] = np.ascontiguousarray(getattr(block_map, name))
     return arrays

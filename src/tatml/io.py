@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -30,11 +29,14 @@ from ._estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThresho
 from ._estimators.fitted_state import check_fitted_state
 from ._export import export
 from ._messages import shown
+from ._model_metadata import check_metadata
 from ._optim.result import Result
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
 from ._verification.targets import Calibration
 from ._warnings import warn_user
+from .features._kernel_map import KernelMap
+from .features._nystrom import BlockMap
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 
@@ -48,8 +50,6 @@ FORMAT = "tatml model 1"
 MAX_BYTES = 2 * 2**30
 # The limit of the description in a skops file; that of a usual model has 50,000 bytes.
 MAX_SCHEMA_BYTES = 2**24
-# The most levels of lists and dicts in the metadata.
-MAX_DEPTH = 20
 # Attributes that are not saved: the samples, the pairs, and requests for scikit-learn's routing.
 LEFT_OUT = ("preprocessor", "pairs_", "similar_", "pair_weights_", "_metadata_request")
 
@@ -61,7 +61,10 @@ SPLITTERS = [
 # The types of objects that a model may hold.
 TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (*ESTIMATORS.values(), Blocks, Calibration, Result, Newton, Dykstra, *SPLITTERS)
+    for kind in (
+        *(*ESTIMATORS.values(), Blocks, Calibration, Result, Newton, Dykstra, *SPLITTERS),
+        *(KernelMap, BlockMap),
+    )
 )
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 ARRAY_TYPES = (np.ndarray, np.bool_, *INTEGERS, np.float16, np.float32, np.float64, np.str_)
@@ -180,7 +183,7 @@ def write_model(
     check_fitted_state(saved)
     facts = {"version": __version__, "holds": _fitted_names(saved), "left_out": left_out}
     model = Model(saved, {**(metadata or {}), **facts})
-    _check_metadata(model)
+    check_metadata(model.metadata, model.estimator)
     content = {"format": FORMAT, "metadata": model.metadata, "estimator": saved}
     packed = BytesIO()
     skops.dump(content, packed, compression=zipfile.ZIP_DEFLATED)
@@ -266,7 +269,7 @@ def load_model(path: str | os.PathLike, *, max_bytes: int = MAX_BYTES) -> Model:
     model = Model(content["estimator"], metadata)
     try:
         check_fitted_state(model.estimator)
-        _check_metadata(model)
+        check_metadata(model.metadata, model.estimator)
     except Exception as error:  # checks meet values of any kind
         raise ValueError(
             f"{path}: expected a model saved by tatml, got one with a wrong value: "
@@ -342,41 +345,6 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
             pending.extend(part.values())
         elif type(part) is list:
             pending.extend(part)
-
-
-def _check_metadata(model: Model) -> None:
-    """Raise an error if the metadata are not plain, or do not fit the estimator."""
-    for name, value in model.metadata.items():
-        if type(name) is not str or not _is_plain(value):
-            raise TypeError(
-                f"metadata: expected words, numbers and lists under words, got {shown(name)}: "
-                f"{shown(value)}"
-            )
-    for name in ("version", "target", "groups"):
-        value = model.metadata.get(name)
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"metadata: {name}: expected a word, got {shown(value)}")
-    names = model.metadata.get("feature_names")
-    if names is None:
-        return
-    if type(names) is not list or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"metadata: feature_names: expected a list of words, got {shown(names)}")
-    expected = getattr(model.estimator, "n_features_in_", len(names))
-    if len(names) != expected:
-        raise ValueError(
-            f"metadata: feature_names: expected {expected} names, one per feature, got {len(names)}"
-        )
-
-
-def _is_plain(value: Any, depth: int = 0) -> bool:
-    if depth > MAX_DEPTH:  # a list may hold itself
-        return False
-    if type(value) in (list, tuple):
-        return all(_is_plain(member, depth + 1) for member in value)
-    if type(value) is dict:
-        names_are_words = all(isinstance(name, str) for name in value)
-        return names_are_words and all(_is_plain(part, depth + 1) for part in value.values())
-    return value is None or isinstance(value, Real | str)
 
 
 def _import_skops() -> ModuleType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from .._array import Doubles, Indices
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
+from ..features._kernel_map import KernelMap
 from .folds import Fold, LabelledSamples
 from .label_mixins import embed_by, pair_weights, sample_scatter, within_classes, within_pairs
 from .metric import row_distances
@@ -30,10 +31,12 @@ from .priors import Units, WithinClasses, has_units, make_prior
 __all__ = [
     "FOLD_TOL",
     "HeldOutPairs",
+    "Space",
     "area_under_roc",
     "choose_units",
     "enough_parts",
     "find_threshold_factor",
+    "find_units",
     "hold_out_pairs",
     "hold_out_samples",
     "merge_identical",
@@ -53,6 +56,13 @@ ENOUGH_HELD_OUT = 900
 MOST_FITTED = 3  # parts for which a metric is learnt
 FACTORS = np.geomspace(0.4, 2.5, 121)
 SMOOTHING = 0.2  # standard deviation of the smoothing of balanced accuracies, in log(factor)
+
+
+class Space(Protocol):
+    """What maps samples to those that a metric is learnt from, such as the space of a kernel."""
+
+    def fit(self, blocks: Blocks, rows: Indices | None = None) -> KernelMap:
+        """Return the map fitted to samples, which are some rows of all samples."""
 
 
 @dataclass(frozen=True)
@@ -91,25 +101,43 @@ class HeldOutPairs:
         return Pairs(np.asfortranarray(number[chosen.index]), chosen.similar, chosen.weights)
 
 
-def hold_out_samples(samples: LabelledSamples, folds: Sequence[Fold]) -> list[HeldOutPairs]:
-    """Return one part per fold of labelled samples, with random pairs of its test samples."""
-    return [_hold_out(rows, samples[rows], samples[others]) for rows, others in folds]
+def hold_out_samples(
+    samples: LabelledSamples, folds: Sequence[Fold], space: Space | None = None
+) -> list[HeldOutPairs]:
+    """Return one part per fold of labelled samples, with random pairs of its test samples.
+
+    A `space` maps the samples of each part, fitted to those to learn from.
+    """
+    return [_hold_out(rows, samples[rows], samples[others], space) for rows, others in folds]
 
 
-def _hold_out(rows: Indices, known: LabelledSamples, others: LabelledSamples) -> HeldOutPairs:
+def _hold_out(
+    rows: Indices, known: LabelledSamples, others: LabelledSamples, space: Space | None
+) -> HeldOutPairs:
     known, others = known.renumbered(), others.renumbered()
+    known_blocks, other_blocks, n_images = _map_both(known.blocks, others.blocks, rows, space)
     pairs = draw_random_pairs(
         others.labels,
         others.groups,
         n_pairs_per_class=max(2, MOST_HELD_OUT // (1 + int(others.labels.max()))),
         random_state=np.random.RandomState(0),
     )
-    within = within_classes(known.blocks, known.labels)
-    scatter = sample_scatter(known.blocks)
-    return HeldOutPairs(rows, known.blocks, scatter, within, others.blocks, balanced(pairs))
+    within = within_classes(known_blocks, known.labels, n_images=n_images)
+    scatter = sample_scatter(known_blocks)
+    return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, balanced(pairs))
 
 
-def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
+def _map_both(
+    known: Blocks, others: Blocks, rows: Indices, space: Space | None
+) -> tuple[Blocks, Blocks, int]:
+    """Return both samples in the space, and the number of blocks that are kernel images."""
+    if space is None:
+        return known, others, 0
+    fitted = space.fit(known, rows)
+    return fitted.map_blocks(known), fitted.map_blocks(others), len(fitted.maps_)
+
+
+def hold_out_pairs(blocks: Blocks, pairs: Pairs, space: Space | None = None) -> list[HeldOutPairs]:
     """Return one part per fold of the samples of given pairs; pairs across folds are left out.
 
     The samples are distinct: see `merge_identical`. Pairs without weight are left out.
@@ -121,7 +149,7 @@ def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
         held_out = np.any([rows for _, rows in parts], axis=0)
         kinds = [int(np.sum(held_out & (pairs.similar == kind))) for kind in (True, False)]
         if min(kinds) >= LEAST_HELD_OUT:
-            return [_hold_out_some(blocks, pairs, *rows) for rows in parts]
+            return [_hold_out_some(blocks, pairs, *rows, space) for rows in parts]
     return []
 
 
@@ -178,11 +206,17 @@ def merge_identical(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Pairs, int]:
 
 
 def _hold_out_some(
-    blocks: Blocks, pairs: Pairs, known: NDArray[np.bool_], others: NDArray[np.bool_]
+    blocks: Blocks,
+    pairs: Pairs,
+    known: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+    space: Space | None,
 ) -> HeldOutPairs:
     rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
-    within, scatter = within_pairs(known_blocks, known_pairs), sample_scatter(known_blocks)
+    known_blocks, other_blocks, n_images = _map_both(known_blocks, other_blocks, rows, space)
+    within = within_pairs(known_blocks, known_pairs, n_images)
+    scatter = sample_scatter(known_blocks)
     return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, other_pairs)
 
 
@@ -198,13 +232,22 @@ def choose_units(prior: Any, parts: Sequence[HeldOutPairs]) -> Units:
     """Return the units of a prior whose distances order held-out pairs best, without a solver."""
     if not has_units(prior) or not parts:
         return "columns"
-    candidates: list[Units] = ["columns", "common"]
-    if min(map(_samples_per_column, parts)) >= SAMPLES_PER_COLUMN:
-        candidates.append("affine")
+    return find_units(prior, parts)[1]
+
+
+def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]:
+    """Return the area under the ROC curve of held-out pairs for the best units, and these units."""
+    candidates: list[Units] = ["columns"]
+    if has_units(prior):
+        candidates.append("common")
+        if parts and min(map(_samples_per_column, parts)) >= SAMPLES_PER_COLUMN:
+            candidates.append("affine")
     areas = [
-        np.mean([_area_of_prior(prior, units, part) for part in parts]) for units in candidates
+        float(np.mean([_area_of_prior(prior, units, part) for part in parts] or [0.0]))
+        for units in candidates
     ]
-    return candidates[int(np.argmax(areas))]
+    best = int(np.argmax(areas))
+    return areas[best], candidates[best]
 
 
 def _samples_per_column(part: HeldOutPairs) -> float:

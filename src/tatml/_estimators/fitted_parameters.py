@@ -30,6 +30,7 @@ from .._validation import (
     check_share,
     check_words,
 )
+from .kernel_space import as_kernel_map
 from .priors import PRIORS
 from .tatml_cv import SCORINGS
 
@@ -100,6 +101,19 @@ def ignore_name(check: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
     return lambda name, value: check(value)
 
 
+def _check_kernel(name: str, value: Any) -> None:
+    """Raise an error unless the value is a kernel with valid parameters."""
+    template = as_kernel_map(value)
+    if template is not None:
+        template.check_settings()
+
+
+def _check_kernels(name: str, value: Any) -> None:
+    if value != "auto":
+        for kernel in as_list(name, value, "'auto', or a list of kernels"):
+            _check_kernel(name, kernel)
+
+
 PARAMETERS: dict[str, StateCheck] = {
     "C": check_positive,
     "Cs": _check_candidates,
@@ -110,6 +124,8 @@ PARAMETERS: dict[str, StateCheck] = {
     "cv": _check_splitter,
     "gamma": check_positive,
     "k": check_count,
+    "kernel": _check_kernel,
+    "kernels": _check_kernels,
     "margin": ignore_name(check_margin),
     "metric": _check_known_distance,
     "n_components": _check_counts,
@@ -141,6 +157,8 @@ PARAMETERS: dict[str, StateCheck] = {
 OPTIONAL = {
     *("bounds", "c0", "class_weight", "cv", "n_components", "n_jobs", "n_pairs_per_class"),
     *(
+        "kernel",
+        "kernels",
         "pair_strategies",
         "preprocessor",
         "prior",

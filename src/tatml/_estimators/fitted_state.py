@@ -27,6 +27,8 @@ from .._validation import (
     check_share,
 )
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
+from ..features._kernel_map import KernelMap
+from ..features._nystrom import BlockMap
 from .fitted_parameters import StateCheck, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS
@@ -199,6 +201,31 @@ def _check_calibration(name: str, value: Any) -> None:
             check(f"{name}.{part}", getattr(value, part))
 
 
+def _check_kernel_map(name: str, value: Any) -> None:
+    """Raise an error unless the value is None or a fitted KernelMap of consistent arrays."""
+    if value is None:
+        return
+    if type(value) is not KernelMap or not hasattr(value, "maps_"):
+        raise TypeError(f"{name}: expected a fitted KernelMap, got {shown(value)}")
+    for m, block_map in enumerate(as_list(f"{name}.maps_", value.maps_, "one map per block")):
+        _check_block_map(f"{name}.maps_[{m}]", block_map, value.kernel == "precomputed")
+    check_parameter("kernel", value)
+
+
+def _check_block_map(name: str, value: Any, precomputed: bool) -> None:
+    if type(value) is not BlockMap or set(vars(value)) != {part.name for part in fields(BlockMap)}:
+        raise TypeError(f"{name}: expected a BlockMap, got {shown(value)}")
+    _check_array(f"{name}.landmarks", value.landmarks, *("i", 1) if precomputed else ("f", 2))
+    for part in ("center", "scale", "means"):
+        _check_array(f"{name}.{part}", getattr(value, part), "f", 1)
+    _check_array(f"{name}.projection", value.projection, "f", 2)
+    check_positive(f"{name}.gamma", value.gamma)
+    sizes = [len(value.landmarks), len(value.means), len(value.projection)]
+    _check_equal(f"{name}.means", sizes, sizes[:1] * 3)
+    if not precomputed:
+        _check_equal(f"{name}.scale", len(value.scale), value.landmarks.shape[1])
+
+
 ATTRIBUTES: dict[str, StateCheck] = {
     "C_": check_positive,
     "b0_": check_finite,
@@ -211,6 +238,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "components_": _check_matrices,
     "cv_results_": _check_dict,
     "feature_names_in_": _check_names,
+    "kernel_map_": _check_kernel_map,
     "likelihood_ratio_": _check_likelihood_ratio,
     "n_features_in_": check_count,
     "n_iter_": check_count,
@@ -233,11 +261,15 @@ ATTRIBUTES: dict[str, StateCheck] = {
 def _check_shapes(estimator: Any) -> None:
     """Raise an error unless all matrices have the sizes of the samples."""
     shapes = [tuple(shape) for shape in estimator.block_shapes_]
+    _check_kernel_shapes(estimator, shapes)
     n_features = sum(prod(shape) for shape in shapes)
     _check_equal("n_features_in_", estimator.n_features_in_, n_features)
     if hasattr(estimator, "feature_names_in_"):
         _check_equal("feature_names_in_", len(estimator.feature_names_in_), n_features)
-    sizes = [n for n, _ in shapes]
+    inner = shapes
+    if getattr(estimator, "kernel_map_", None) is not None:
+        inner = [tuple(shape) for shape in estimator.kernel_map_.block_shapes_out_]
+    sizes = [n for n, _ in inner]
     square = [(n, n) for n in sizes]
     if hasattr(estimator, "components_"):
         counts = check_components(estimator.n_components, sizes)
@@ -250,7 +282,21 @@ def _check_shapes(estimator: Any) -> None:
         _check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
     prior = getattr(estimator, "prior", None)
     if prior is not None and not isinstance(prior, str):
-        check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in shapes)))
+        check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
+
+
+def _check_kernel_shapes(estimator: Any, shapes: list[tuple[int, int]]) -> None:
+    """Raise an error unless the kernel map belongs to samples of the given shapes."""
+    kernel_map = getattr(estimator, "kernel_map_", None)
+    if kernel_map is None:
+        return
+    maps, kept = kernel_map.maps_, []
+    if kernel_map.kernel != "precomputed":
+        expected = [prod(shape) for shape in shapes]
+        _check_equal("kernel_map_.maps_", [len(m.center) for m in maps], expected)
+        kept = shapes if kernel_map.keep_features else []
+    images = [(m.projection.shape[1], 1) for m in maps]
+    _check_equal("kernel_map_", list(map(tuple, kernel_map.block_shapes_out_)), [*kept, *images])
 
 
 def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:

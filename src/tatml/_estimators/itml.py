@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from .._optim.problem import LogDetProblem
 from .._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from .._validation import check_bounds, check_percentiles, check_positive
 from .inputs import samples_of, unchanged_on_error
+from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelThresholdMixin, Prior, within_classes
 from .logdet_learner import SolvingMixin, mean_scatter, prior_of
 from .metric import check_components, one_or_list
@@ -28,7 +30,7 @@ __all__ = ["ITML"]
 SCALE_PARAMETERS = ("gamma", "bounds")  # the parameters that scale the objective
 
 
-class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
+class ITML(KernelMixin, LabelThresholdMixin, SolvingMixin, BaseEstimator):
     """Information-Theoretic Metric Learning from labelled samples.
 
     Keeps the squared distances of similar pairs below an upper bound and those of dissimilar pairs
@@ -46,7 +48,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         distances. None: set by `percentiles`.
     percentiles : (float, float), default=(5, 95)
         The bounds are these percentiles of the squared distances of the pairs under the prior.
-    prior, pairs, n_pairs_per_class, n_neighbors, n_components, preprocessor
+    prior, pairs, n_pairs_per_class, n_neighbors, kernel, n_components, preprocessor
         See `TATML`.
     threshold_prior, threshold_strength, margin
         ITML itself has no threshold. `threshold_` is learnt afterwards by TATML's criterion for the
@@ -65,7 +67,9 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
     ----------
     bounds_ : (float, float)
         The bounds that were used, for squared distances.
-    components_, threshold_, b0_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_
+    components_, threshold_, b0_, result_, pairs_, similar_, prior_, kernel_map_
+        See `TATML`.
+    block_shapes_, n_iter_
         See `TATML`.
 
     References
@@ -95,6 +99,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         pairs: Strategy = "random",
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
+        kernel: KernelLike = None,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
         threshold_prior: float | None = None,
@@ -113,6 +118,7 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         self.pairs = pairs
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
+        self.kernel = kernel
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.threshold_prior = threshold_prior
@@ -143,12 +149,14 @@ class ITML(LabelThresholdMixin, SolvingMixin, BaseEstimator):
         with unchanged_on_error(self):
             solver = as_solver(self.solver)
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
+            samples = self._labelled(blocks, y, groups)
+            blocks = self._map_samples(self._read_kernel(blocks), blocks)
+            samples = replace(samples, blocks=blocks)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             _check_projections(solver, blocks)
-            samples = self._labelled(blocks, y, groups)
             pairs = self._draw_pairs(samples, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)
-            within = within_classes(blocks, samples.labels)
+            within = within_classes(blocks, samples.labels, n_images=self._n_images())
             problem, prior = _build_at_prior(blocks, pairs, within, gamma, self.prior)
             squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,7 @@ class LabelPairsMixin(LabelsMixin):
     n_pairs_per_class: int | None
     n_neighbors: int
     random_state: Any
+    _n_images: Callable[[], int]  # of MetricMixin
 
     def _labelled(self, blocks: Blocks, y: Any, groups: Any) -> LabelledSamples:
         """Return the samples with their class and group numbers, after a check of the labels."""
@@ -94,8 +95,21 @@ class LabelPairsMixin(LabelsMixin):
             n_pairs_per_class=n_pairs,
             n_neighbors=check_count("n_neighbors", self.n_neighbors),
             random_state=check_random(self.random_state),
-            space=_neighbor_space(prior, samples, units) if strategy == "neighbors" else None,
+            space=self._neighbor_space(prior, samples, units) if strategy == "neighbors" else None,
         )
+
+    def _neighbor_space(
+        self, prior: Prior, samples: LabelledSamples, units: Units
+    ) -> NDArray[np.float64] | None:
+        """Return the samples in the metric of the prior, to find neighbours; None for "auto"."""
+        blocks = samples.blocks
+        if not isinstance(prior, str):
+            return embed_by(check_prior(prior, blocks), blocks)
+        check_choice("prior", prior, PRIORS)
+        if prior == "auto":
+            return None
+        within = within_classes(blocks, samples.labels, units, self._n_images())
+        return embed_by(make_prior(prior, blocks, sample_scatter(blocks), within), blocks)
 
     def _draw_random_pairs(
         self, samples: LabelledSamples, strategy: Strategy | None = None
@@ -151,19 +165,19 @@ def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
 
 
 def within_classes(
-    blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns"
+    blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns", n_images: int = 0
 ) -> WithinClasses:
-    """Return the samples minus the mean of their class."""
+    """Return the samples minus the mean of their class; the last blocks may be kernel images."""
     counts = np.bincount(labels).astype(float)
     deviations = []
     for array in blocks.arrays:
         sums = np.zeros((len(counts), *array.shape[1:]))
         np.add.at(sums, labels, array)
         deviations.append(rows_of(array - (sums / counts[:, None, None])[labels]))
-    return WithinClasses(deviations, units)
+    return WithinClasses(deviations, units, n_images)
 
 
-def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
+def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClasses:
     """Return the differences of similar pairs over √2, whose scatter is that within classes.
 
     A pair that is given several times counts once.
@@ -171,21 +185,8 @@ def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
     index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
     first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
     differences = ((array[first] - array[second]) / np.sqrt(2) for array in blocks.arrays)
-    return WithinClasses([rows_of(difference) for difference in differences])
-
-
-def _neighbor_space(
-    prior: Prior, samples: LabelledSamples, units: Units
-) -> NDArray[np.float64] | None:
-    """Return the samples in the metric of the prior, to find neighbours; None for "auto"."""
-    blocks = samples.blocks
-    if not isinstance(prior, str):
-        return embed_by(check_prior(prior, blocks), blocks)
-    check_choice("prior", prior, PRIORS)
-    if prior == "auto":
-        return None
-    within = within_classes(blocks, samples.labels, units)
-    return embed_by(make_prior(prior, blocks, sample_scatter(blocks), within), blocks)
+    deviations = [rows_of(difference) for difference in differences]
+    return WithinClasses(deviations, n_images=n_images)
 
 
 def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:

@@ -33,6 +33,7 @@ from .._validation import (
     check_threshold,
 )
 from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
+from .kernel_space import KernelMixin
 from .label_mixins import Matrices, Prior, learn_b0_from_distances, pair_weights
 from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
 from .outliers import clip_outliers
@@ -86,7 +87,7 @@ class SolvingMixin:
         return earlier
 
 
-class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
+class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
     """Base class that learns a metric and its threshold from index pairs: TATML's problem."""
 
     _samples_name = "X"  # the name of the samples in the signature of fit, for error messages
@@ -135,7 +136,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         return self._given_threshold() is None and self.threshold == "auto" and self._c0() < inf
 
     def _without_outliers(self, blocks: Blocks, counted: Indices) -> Blocks:
-        if not check_flag("clip_outliers", self.clip_outliers):
+        if not check_flag("clip_outliers", self.clip_outliers) or self._has_kernel_values():
             return blocks
         return clip_outliers(blocks, counted, self._samples_name)
 
@@ -183,6 +184,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         """Return an estimator to fit to parts of the samples: with a large tolerance."""
         given = self.get_params(deep=False) | {
             "threshold": "joint",
+            "kernel": None,
             "clip_outliers": False,
             "preprocessor": None,
             "solver": "newton",

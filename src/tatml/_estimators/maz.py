@@ -22,6 +22,7 @@ from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
 from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
+from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelsMixin, Prior
 from .metric import MetricMixin
 from .tatml import TATML
@@ -31,7 +32,7 @@ __all__ = ["Maz", "search_threshold"]
 SCALE_PARAMETERS = ("C", "threshold")  # the parameters that scale the objective
 
 
-class Maz(LabelsMixin, MetricMixin, BaseEstimator):
+class Maz(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
     """Metric learning with a fixed threshold: the earlier method that TATML extends.
 
     It solves the problem of `TATML` with b0 fixed. The paper gives this method the best of four
@@ -53,9 +54,9 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         also keeps each group on one side of every split.
     k : int, default=3
         Number of neighbours of the k-NN classifier that scores the candidates.
-    margin, prior, pairs, n_pairs_per_class, n_neighbors, reduction, n_components, preprocessor
+    margin, prior, pairs, n_pairs_per_class, n_neighbors, reduction, kernel, n_components
         See `TATML`.
-    solver, tol, warm_start, verbose
+    preprocessor, solver, tol, warm_start, verbose
         See `TATML`.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the draw of pairs and the random draws of the solver, in the search and in the final
@@ -69,7 +70,9 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         √(γ_s γ_d).
     search_scores_ : dict of float to float
         The mean accuracy of each candidate. Only after a search.
-    components_, result_, pairs_, similar_, prior_, block_shapes_, n_iter_, n_features_in_
+    components_, result_, pairs_, similar_, prior_, kernel_map_, block_shapes_, n_iter_
+        See `TATML`.
+    n_features_in_
         See `TATML`.
 
     See Also
@@ -102,6 +105,7 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         reduction: Literal["mean", "sum"] = "mean",
+        kernel: KernelLike = None,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
         solver: SolverLike = "newton",
@@ -121,6 +125,7 @@ class Maz(LabelsMixin, MetricMixin, BaseEstimator):
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
         self.reduction = reduction
+        self.kernel = kernel
         self.n_components = n_components
         self.preprocessor = preprocessor
         self.solver = solver

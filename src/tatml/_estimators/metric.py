@@ -16,6 +16,7 @@ from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
+from ..features._kernel_map import KernelMap
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
@@ -32,9 +33,15 @@ class LearntMetric:
     pairs `pair_distance` is much faster, and for nearest neighbours `transform` is.
     """
 
-    def __init__(self, components: Sequence[NDArray[np.float64]], widths: Sequence[int]):
+    def __init__(
+        self,
+        components: Sequence[NDArray[np.float64]],
+        shapes: Sequence[tuple[int, int]],
+        kernel_map: KernelMap | None = None,
+    ):
         self.components = [np.array(component, ndmin=2) for component in components]
-        self.widths = list(widths)
+        self.shapes = list(shapes)
+        self.kernel_map = kernel_map
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """Return the distance of two samples: vectors, matrices, or one matrix per block."""
@@ -54,15 +61,16 @@ class LearntMetric:
 
     def _sample(self, values: Any) -> list[NDArray[np.float64]]:
         parts = [values]
-        if len(self.components) > 1:
-            what = f"one matrix for each of {len(self.components)} blocks"
+        if len(self.shapes) > 1:
+            what = f"one matrix for each of {len(self.shapes)} blocks"
             parts = as_list("u, v", values, what)
-            if len(parts) != len(self.components):
+            if len(parts) != len(self.shapes):
                 raise ValueError(f"u, v: expected {what}, got {len(parts)}")
-        return [
-            _as_matrix(part, (component.shape[1], width))
-            for component, width, part in zip(self.components, self.widths, parts, strict=True)
-        ]
+        sample = [_as_matrix(part, shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        if self.kernel_map is None:
+            return sample
+        mapped = self.kernel_map.map_blocks(Blocks(*(matrix[None] for matrix in sample)))
+        return [array[0] for array in mapped.arrays]
 
 
 def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
@@ -80,6 +88,8 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
+    kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+
     def transform(self, X: Blocks | ArrayLike) -> NDArray:
         """Embed samples so that their Euclidean distance is the learnt distance.
 
@@ -95,7 +105,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             over the blocks.
         """
         check_is_fitted(self)
-        return self._embed(samples_of(self, X, reset=False))
+        return self._embed(self._mapped(samples_of(self, X, reset=False)))
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Compute the learnt distance of each pair.
@@ -115,7 +125,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         with np.errstate(over="ignore"):
-            distances = row_distances(self._embed(blocks), index)
+            distances = row_distances(self._embed(self._mapped(blocks)), index)
         return check_distances(distances, blocks, "pairs" if X is None else "X")
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
@@ -127,7 +137,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
-        parts = zip(self._component_list(), blocks.arrays, strict=True)
+        parts = zip(self._component_list(), self._mapped(blocks).arrays, strict=True)
         return np.stack([row_distances(_apply_factor(A, array), index) ** 2 for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
@@ -137,7 +147,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         does not change it.
         """
         check_is_fitted(self)
-        return LearntMetric(self._component_list(), [width for _, width in self.block_shapes_])
+        return LearntMetric(self._component_list(), self.block_shapes_, self.kernel_map_)
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
@@ -145,14 +155,38 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return one_or_list([A.T @ A for A in self._component_list()])
 
     def _component_list(self) -> list[NDArray[np.float64]]:
-        return [self.components_] if len(self.block_shapes_) == 1 else list(self.components_)
+        return [self.components_] if len(self._inner_shapes()) == 1 else list(self.components_)
+
+    def _inner_shapes(self) -> tuple[tuple[int, int], ...]:
+        """Return the shapes of the blocks that `components_` apply to."""
+        if self.kernel_map_ is None:
+            return self.block_shapes_
+        return self.kernel_map_.block_shapes_out_
+
+    def _block_names(self) -> list[str]:
+        """Return a name for each inner block."""
+        n_blocks, n_inner = len(self.block_shapes_), len(self._inner_shapes())
+        kept = [f"block {m}" for m in range(n_inner - self._n_images())]
+        if self.kernel_map_ is None:
+            return kept
+        if n_blocks == 1:
+            return ["features", "kernel image"][-n_inner:]
+        return kept + [f"kernel image of block {m}" for m in range(n_blocks)]
+
+    def _n_images(self) -> int:
+        """Return the number of inner blocks, at the end, that are kernel images."""
+        return 0 if self.kernel_map_ is None else len(self.kernel_map_.maps_)
+
+    def _mapped(self, blocks: Blocks) -> Blocks:
+        """Return the samples that `components_` apply to: in the space of the kernel, if any."""
+        return blocks if self.kernel_map_ is None else self.kernel_map_.map_blocks(blocks)
 
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)
 
     @property
     def _n_features_out(self) -> int:
-        shapes = zip(self._component_list(), self.block_shapes_, strict=True)
+        shapes = zip(self._component_list(), self._inner_shapes(), strict=True)
         return sum(len(A) * width for A, (_, width) in shapes)
 
 

@@ -58,10 +58,14 @@ class WithinClasses:
         "columns": the spread of each column within classes, so that the units of the columns do
         not matter. "common": one unit for all columns. "affine": the scatter is not shrunk, so that
         no linear map of the columns matters.
+    n_images : int
+        The number of blocks, at the end, that are images of a kernel. Their columns are coordinates
+        in one space: they have one common unit, whatever the `units` of the features.
     """
 
     deviations: Sequence[Matrix]
     units: Units = "columns"
+    n_images: int = 0
 
 
 def make_prior(
@@ -77,7 +81,7 @@ def make_prior(
     ----------
     kind : one of `PRIORS`
         "auto" is "diagonal" for a block of vectors, whose features may have different units, and
-        "scaled" for a block of matrices, whose rows have the same unit.
+        "scaled" for a block of matrices or a kernel image, whose rows have the same unit.
     blocks : Blocks
         The samples, for their covariance.
     scatter : list of M arrays of shape (n_m, n_m)
@@ -98,10 +102,12 @@ def make_prior(
                 f"{name}: expected pairs of samples that differ in block {m}, got identical ones "
                 "only; remove the block, or take prior='identity'"
             )
+        is_image = m >= len(scatter) - within.n_images
         if kind in SHRUNK:
-            W0 = _from_within(kind, blocks.arrays[m], deviations, within.units, m)
+            units = "common" if is_image and within.units == "columns" else within.units
+            W0 = _from_within(kind, blocks.arrays[m], deviations, units, m)
         else:
-            W0 = _shape(kind, blocks.arrays[m], S, m)
+            W0 = _shape("scaled" if is_image and kind == "auto" else kind, blocks.arrays[m], S, m)
         priors.append(W0 / np.sum(W0 * S))
     return priors
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -18,9 +19,10 @@ from .._learn_metric import warn_unless_converged
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._validation import check_choice
-from .cross_fitting import choose_units, hold_out_samples
-from .folds import LabelledSamples, make_pair_folds
+from .cross_fitting import hold_out_samples
+from .folds import Fold, LabelledSamples, make_pair_folds
 from .inputs import samples_of, unchanged_on_error
+from .kernel_space import KernelLike
 from .label_mixins import LabelPairsMixin, Prior, within_classes
 from .logdet_learner import LogDetLearner
 from .priors import has_units
@@ -117,6 +119,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         Whether C multiplies the mean or the sum of the losses of the pairs. "mean" gives similar
         and dissimilar pairs the same total weight: the learnt threshold balances false matches and
         false non-matches.
+    kernel : str, KernelMap or None, default=None
+        A kernel, in whose feature space the metric is learnt; None: in the space of the samples.
+        "rbf", "laplacian", "polynomial", "linear" and "chi2" stand for a
+        `tatml.features.KernelMap` with its default settings, and are learnt beside the features
+        themselves, as one more block per block. "precomputed": X contains kernel values, of shape
+        (n_samples, n_samples) in fit and (n_samples, n_training_samples) later.
     clip_outliers : bool, default=True
         Whether to clip outliers in the samples that fit is given. A column with entries below
         q05 − 3w or above q95 + 3w, where w = q95 − q05 is the distance of its 5 % and 95 %
@@ -166,6 +174,9 @@ class TATML(LabelPairsMixin, LogDetLearner):
         The units in which the scatter within classes was shrunk, for the priors "discriminant" and
         "within": the spread of each column within classes, one unit for all columns, or not shrunk
         at all. The choice orders held-out pairs best.
+    kernel_map_ : KernelMap or None
+        The fitted map to the space of the kernel. Then `components_`, `prior_` and `result_` belong
+        to the blocks that it returns.
     block_shapes_ : tuple of M pairs
         The shape of a sample in each block.
     n_iter_ : int
@@ -217,6 +228,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         reduction: Literal["mean", "sum"] = "mean",
+        kernel: KernelLike = None,
         clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
@@ -237,6 +249,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
         self.reduction = reduction
+        self.kernel = kernel
         self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
@@ -275,12 +288,14 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self.block_shapes_ = blocks.block_shapes
         self._check_words()
         samples = self._labelled(blocks, y, groups)
+        kernel = self._read_kernel(blocks)
         samples = replace(samples, blocks=self._without_outliers(blocks, np.arange(len(blocks))))
         cross_fits = threshold is None and self._cross_fits()
-        parts = []
-        if cross_fits or has_units(self.prior):
-            parts = hold_out_samples(samples, make_pair_folds(samples.labels, samples.groups))
-        self.prior_units_ = choose_units(self.prior, parts)
+        folds: list[Fold] = []
+        if cross_fits or has_units(self.prior) or kernel is not None:
+            folds = make_pair_folds(samples.labels, samples.groups)
+        kernel, parts = self._choose_space(kernel, partial(hold_out_samples, samples, folds))
+        samples = replace(samples, blocks=self._map_samples(kernel, samples.blocks))
         pairs, threshold_pairs = self._fit_once(samples, threshold)
         if cross_fits and parts:
             if pairs is None:  # a list of all pairs would be too long
@@ -293,7 +308,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
     ) -> tuple[Pairs | None, Pairs | None]:
         """Learn from all samples; return the pairs of the metric, and those of the threshold."""
         blocks, labels = samples.blocks, samples.labels
-        within = within_classes(blocks, labels, self.prior_units_)
+        within = within_classes(blocks, labels, self.prior_units_, self._n_images())
         if has_very_many_pairs(self, len(blocks)):
             learn_from_all_pairs(self, samples, within, threshold)
             return None, None

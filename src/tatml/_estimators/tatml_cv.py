@@ -2,74 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import euclidean_distances
 
 from .._data.blocks import Blocks
-from .._data.sampling import STRATEGIES, Strategy, balanced, thin_out
+from .._data.sampling import STRATEGIES, Strategy
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
-from .._optim.solvers import SolverLike, as_solver, seeded
+from .._optim.solvers import SolverLike
 from .._validation import (
+    as_list,
     check_choice,
     check_count,
     check_grid,
     check_jobs,
-    check_margin,
-    check_positive,
     check_random,
     check_words,
 )
-from .cross_fitting import area_under_roc, choose_units, hold_out_samples
-from .folds import Fold, LabelledSamples, check_fits_folds, make_folds, make_pair_folds
+from ..features._kernel_map import KernelMap
+from .folds import LabelledSamples, check_fits_folds, make_folds
 from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
-from .label_mixins import LabelsMixin, Prior, within_classes
-from .metric import MetricMixin, components_of, one_or_list, row_distances
-from .priors import PRIORS, Units, has_units
+from .kernel_space import (
+    KernelLike,
+    KernelMixin,
+    as_kernel_map,
+)
+from .label_mixins import LabelsMixin, Prior
+from .metric import MetricMixin
+from .priors import PRIORS
+from .search_path import PathSettings, choose_spaces, score_path
 from .tatml import TATML
 
 __all__ = ["TATMLCV"]
 
+# The kernels of kernels="auto": none, and three widths of "rbf".
+AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)))
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
-CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 Scoring = Literal["both", "auc", "accuracy"]
-ACCURACY_SHARE = 1 / 3  # weight of the accuracy in the score "both"
 SCORINGS = get_args(Scoring)
 # The parameters that scale the objective.
 SCALE_PARAMETERS = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")
 
 
-@dataclass(frozen=True)
-class PathSettings:
-    """Accuracy, and number of pairs, with which the path over C is solved in each fold.
-
-    Parameters
-    ----------
-    tol : float
-        Relative tolerance of the duality gap, unless the estimator's `tol` is larger.
-    min_pairs : int
-        Pairs are left out only if at least this many remain.
-    max_step : int
-        A path takes every pair, every second one, and so on, up to every `max_step`-th.
-    """
-
-    tol: float = 1e-2
-    min_pairs: int = 1000
-    max_step: int = 4
-
-
-class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
+class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
     """TATML with its prior and its weight C chosen by cross-validation.
 
     Each fold draws its pairs once and solves for all values of C in increasing order, each solution
@@ -88,9 +72,13 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         Values of `threshold_strength` to choose from. None: only `threshold_strength`.
     priors : sequence of str or None, default=None
         Priors to choose from. None: only `prior` if it is given, and otherwise
-        ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes.
+        ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes, and
+        are not tried with a kernel.
     pair_strategies : sequence of str or None, default=None
         Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
+    kernels : sequence of str, KernelMap or None; "auto" or None, default=None
+        Kernels to choose from; None in the sequence stands for no kernel. "auto": no kernel, or
+        "rbf" of three widths (``gamma_factor`` 0.3, 1 and 3). None: only `kernel`.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
@@ -110,7 +98,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         See `TATML`.
     prior : str, list of M arrays of shape (n_m, n_m), or None, default=None
         The only prior; see `TATML`. None: see `priors`.
-    n_neighbors, reduction, clip_outliers, n_components, preprocessor, solver, tol, verbose
+    n_neighbors, reduction, kernel, clip_outliers, n_components, preprocessor, solver, tol, verbose
         See `TATML`. Only the final fit is verbose.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the draw of pairs, in the folds and in the final fit, and the random draws of the
@@ -122,7 +110,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     C_ : float
         The chosen C.
     best_params_ : dict
-        The chosen C, threshold_strength, prior and pairs.
+        The chosen C, threshold_strength, prior, pairs and kernel.
     best_score_ : float
         The mean score of the chosen setting.
     cv_results_ : dict
@@ -130,7 +118,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         ``split_test_score`` of shape (n_settings, n_splits).
     components_, threshold_, threshold_factor_, b0_, result_, pairs_, similar_, prior_
         Of the final fit; see `TATML`.
-    prior_units_, block_shapes_, n_iter_
+    prior_units_, kernel_map_, block_shapes_, n_iter_
         Of the final fit; see `TATML`.
 
     See Also
@@ -156,6 +144,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         threshold_strengths: Sequence[float] | None = None,
         priors: Sequence[str] | None = None,
         pair_strategies: Sequence[str] | None = None,
+        kernels: Sequence[KernelLike] | Literal["auto"] | None = None,
         scoring: Scoring = "both",
         k: int = 3,
         cv: Any = 5,
@@ -170,6 +159,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         n_pairs_per_class: int | None = None,
         n_neighbors: int = 3,
         reduction: Literal["mean", "sum"] = "mean",
+        kernel: KernelLike = None,
         clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
@@ -182,6 +172,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         self.threshold_strengths = threshold_strengths
         self.priors = priors
         self.pair_strategies = pair_strategies
+        self.kernels = kernels
         self.scoring = scoring
         self.k = k
         self.cv = cv
@@ -196,6 +187,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         self.n_pairs_per_class = n_pairs_per_class
         self.n_neighbors = n_neighbors
         self.reduction = reduction
+        self.kernel = kernel
         self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
@@ -238,7 +230,7 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         """Score every setting on every fold, and set what the search found."""
         Cs, settings = self._grid(), list(self._settings())
         folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring != "accuracy")
-        units = _choose_units([setting["prior"] for setting in settings], samples)
+        spaces = choose_spaces(settings, samples)
         check_count("k", self.k)
         if self.scoring != "auc":
             check_fits_folds("k", self.k, folds)
@@ -246,12 +238,12 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             seed = int(check_random(seed).choice(2**31 - 1))
         jobs = (
-            delayed(_score_path)(
+            delayed(score_path)(
                 self._model(C=float(Cs[0]), random_state=seed, **setting),
-                units[setting["prior"]] if has_units(setting["prior"]) else "columns",
+                space,
                 *(samples, fold, Cs, self.scoring, self.k, self._path),
             )
-            for setting, fold in product(settings, folds)
+            for (setting, space), fold in product(zip(settings, spaces, strict=True), folds)
         )
         scores = np.asarray(Parallel(n_jobs=self.n_jobs)(jobs))
         scores = scores.reshape(len(settings), len(folds), len(Cs)).transpose(0, 2, 1)
@@ -282,6 +274,8 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
                 )
         if self.priors is not None:
             check_words("priors", self.priors, PRIORS)
+        for kernel in self._kernels():
+            as_kernel_map(kernel)
         if self.pair_strategies is not None:
             check_words("pair_strategies", self.pair_strategies, STRATEGIES)
 
@@ -293,98 +287,32 @@ class TATMLCV(LabelsMixin, MetricMixin, BaseEstimator):
     def _settings(self) -> Iterator[dict[str, Any]]:
         strengths = self.threshold_strengths
         strengths = [self.threshold_strength] if strengths is None else strengths
-        priors: Sequence[Any] = DEFAULT_PRIORS if self.prior is None else [self.prior]
-        if self.priors is not None:
-            priors = self.priors
         pairs = [self.pairs] if self.pair_strategies is None else self.pair_strategies
-        for strength, prior, strategy in product(strengths, priors, pairs):
-            yield {"threshold_strength": strength, "prior": prior, "pairs": strategy}
+        for kernel in self._kernels():
+            for strength, prior, strategy in product(strengths, self._priors(kernel), pairs):
+                given = {"threshold_strength": strength, "prior": prior, "pairs": strategy}
+                yield given | {"kernel": kernel}
+
+    def _priors(self, kernel: KernelLike) -> Sequence[Any]:
+        if self.priors is not None:
+            return self.priors
+        if self.prior is not None:
+            return [self.prior]
+        # A kernel separates classes with several modes, which the other priors are for.
+        return DEFAULT_PRIORS if kernel is None else DEFAULT_PRIORS[:1]
+
+    def _kernels(self) -> Sequence[KernelLike]:
+        if self.kernels is None:
+            return [self.kernel]
+        if isinstance(self.kernels, str):
+            check_choice("kernels", self.kernels, ("auto",))
+            return AUTO_KERNELS
+        kernels = as_list("kernels", self.kernels, "'auto', or a list of kernels")
+        if not kernels:
+            raise TypeError("kernels: expected 'auto', or a list of kernels, got an empty list")
+        return kernels
 
     def _model(self, **changes: Any) -> TATML:
         if self.prior is None:
             changes = {"prior": DEFAULT_PRIORS[0]} | changes
         return make_inner_model(self, SCALE_PARAMETERS, **changes)
-
-
-def _choose_units(priors: Sequence[Any], samples: LabelledSamples) -> dict[str, Units]:
-    """Return the units of the priors that have some, chosen once for all folds."""
-    shrunk = {prior for prior in priors if has_units(prior)}
-    if not shrunk:
-        return {}
-    parts = hold_out_samples(samples, make_pair_folds(samples.labels, samples.groups))
-    return {prior: choose_units(prior, parts) for prior in shrunk}
-
-
-def _score_path(
-    model: TATML,
-    units: Units,
-    samples: LabelledSamples,
-    fold: Fold,
-    Cs: Sequence[float],
-    scoring: str,
-    k: int,
-    path: PathSettings,
-) -> list[float]:
-    """Return the score of every C on one fold; each solution starts from that of the last C."""
-    known, held_out = (samples[rows] for rows in fold)
-    numbered = known.renumbered()
-    pairs = model._draw_pairs(numbered, prior=model.prior, units=units)
-    if model.reduction == "mean":
-        step = 1 if model.pairs == "neighbors" else path.max_step
-        pairs = balanced(thin_out(pairs, step, path.min_pairs))
-    within, margin = (
-        within_classes(known.blocks, numbered.labels, units),
-        check_margin(model.margin),
-    )
-    problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
-    score = _make_scorer(model, known, held_out, scoring, k)
-    solver = seeded(as_solver(model.solver), 0)
-    solver = replace(solver, on_interrupt="raise")  # Ctrl-C ends the search
-    tol = max(path.tol, check_positive("tol", model.tol))
-    result, scores = None, {}
-    for C in sorted(Cs):
-        weighted = model._reweight(problem, pairs, margin, float(C))
-        result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SCALE_PARAMETERS))
-        model.block_shapes_ = known.blocks.block_shapes
-        model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
-        scores[C] = score()
-    return [scores[C] for C in Cs]
-
-
-def _make_scorer(
-    model: TATML, known: LabelledSamples, held_out: LabelledSamples, scoring: str, k: int
-) -> Callable[[], float]:
-    """Return a function without arguments that scores the model's current components."""
-    shares = {"both": ACCURACY_SHARE, "auc": 0.0, "accuracy": 1.0}
-    share = shares[scoring]
-    pairs = None
-    if share < 1:
-        pairs = model._draw_random_pairs(held_out.renumbered())
-
-    def score() -> float:
-        wanted, total = model._embed(held_out.blocks), 0.0
-        if share > 0:
-            found = _predict_knn(model._embed(known.blocks), known.labels, wanted, k)
-            total += share * float(np.mean(found == held_out.labels))
-        if pairs is not None:
-            area = area_under_roc(row_distances(wanted, pairs.index), pairs.similar)
-            total += (1 - share) * area
-        return total
-
-    return score
-
-
-def _predict_knn(
-    known: NDArray, labels: NDArray, wanted: NDArray, k: int, chunk_rows: int = CHUNK_ROWS
-) -> NDArray:
-    """Predict like KNeighborsClassifier, without the cost of setting one up for every C."""
-    found = np.empty(len(wanted), dtype=labels.dtype)
-    centre = known.mean(axis=0)  # squares lose all digits far from the origin
-    known, wanted = known - centre, wanted - centre
-    for start in range(0, len(wanted), chunk_rows):
-        chunk = wanted[start : start + chunk_rows]
-        distances = euclidean_distances(chunk, known, squared=True)
-        nearest = labels[np.argpartition(distances, k - 1, axis=1)[:, :k]]
-        votes = np.stack([np.sum(nearest == label, axis=1) for label in range(labels.max() + 1)])
-        found[start : start + chunk_rows] = np.argmax(votes, axis=0)
-    return found

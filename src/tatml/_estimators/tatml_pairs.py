@@ -15,8 +15,9 @@ from .._messages import shown
 from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
-from .cross_fitting import choose_units, hold_out_pairs, merge_identical
+from .cross_fitting import HeldOutPairs, Space, hold_out_pairs, merge_identical
 from .inputs import pair_samples, unchanged_on_error
+from .kernel_space import KernelLike
 from .label_mixins import Prior, within_pairs
 from .logdet_learner import LogDetLearner
 from .pair_classifier import (
@@ -76,6 +77,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         are given. None gives every pair the same weight.
     reduction : {"mean", "sum"}, default="mean"
         Whether C multiplies the mean or the sum of the losses of the pairs.
+    kernel : str, KernelMap or None, default=None
+        A kernel, in whose feature space the metric is learnt; see `TATML`. Not "precomputed".
     clip_outliers : bool, default=True
         Whether to clip outliers in the samples of the pairs; see `TATML`.
     n_components : int, sequence of M int, or None, default=None
@@ -103,7 +106,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         After `calibrate_probability`: a pair at distance d has the log-likelihood ratio a − b d.
     same_rate_ : float
         After `calibrate_probability`: the assumed share of pairs that are the same.
-    components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_
+    components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_, kernel_map_
         See `TATML`.
     block_shapes_, n_iter_, n_features_in_
         See `TATML`.
@@ -141,6 +144,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         prior: Prior = "discriminant",
         class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
         reduction: Literal["mean", "sum"] = "mean",
+        kernel: KernelLike = None,
         clip_outliers: bool = True,
         n_components: int | Sequence[int] | None = None,
         preprocessor: Any = None,
@@ -159,6 +163,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         self.prior = prior
         self.class_weight = class_weight
         self.reduction = reduction
+        self.kernel = kernel
         self.clip_outliers = clip_outliers
         self.n_components = n_components
         self.preprocessor = preprocessor
@@ -214,11 +219,23 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
     def _fit_pairs(self, blocks: Blocks, pairs: Pairs, threshold: float | None) -> Result:
         """Learn from the pairs; a sample counts once for the prior, however many pairs it is in."""
         rows, merged, n_counted = merge_identical(blocks, pairs)
-        blocks = self._without_outliers(blocks, rows[:n_counted])[rows]
+        distinct = self._without_outliers(blocks, rows[:n_counted])[rows]
+        if self._has_kernel_values():
+            raise ValueError(
+                "kernel: expected a kernel of the samples, as pairs come without a kernel matrix, "
+                "got 'precomputed'"
+            )
+        kernel = self._read_kernel(distinct[:n_counted])
         cross_fits = threshold is None and self._cross_fits()
-        parts = hold_out_pairs(blocks, merged) if cross_fits or has_units(self.prior) else []
-        self.prior_units_ = choose_units(self.prior, parts)
-        within = replace(within_pairs(blocks, merged), units=self.prior_units_)
+        needed = cross_fits or has_units(self.prior) or kernel is not None
+
+        def hold_out(space: Space | None) -> list[HeldOutPairs]:
+            return hold_out_pairs(distinct, merged, space) if needed else []
+
+        kernel, parts = self._choose_space(kernel, hold_out)
+        blocks = self._map_samples(kernel, distinct, n_counted)
+        within = within_pairs(blocks, merged, self._n_images())
+        within = replace(within, units=self.prior_units_)
         result = self._learn(blocks, merged, within, threshold, blocks[:n_counted])
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
         if cross_fits and parts:

@@ -53,6 +53,15 @@ def fixed_configuration(seed: int) -> Pipeline:
     )
 
 
+def kernel_configuration(seed: int) -> Pipeline:
+    """Return TATML on vectors, with C, the prior and the kernel by cross-validation.
+
+    Set before any half was scored with a kernel.
+    """
+    search = TATMLCV(kernels="auto", scoring="accuracy", cv=FOLDS, random_state=seed)
+    return make_pipeline(Vectorize(join=True), search)
+
+
 # ---------------------------------------------------------------------------------------------
 
 
@@ -190,6 +199,25 @@ _ENTRIES = (
         "vectors",
         "the one fixed configuration: C, prior and pairs by cross-validation, on vectors",
         own_threshold=True,
+    ),
+    Method(
+        "tatml_kernel",
+        "TATML, kernel",
+        "fixed",
+        lambda seed: make_pipeline(Vectorize(join=True), TATML(kernel="rbf", random_state=seed)),
+        "vectors",
+        "the library's defaults on vectors and their RBF images, nothing searched",
+        own_threshold=True,
+    ),
+    Method(
+        "tatml_kernel_cv",
+        "TATMLCV, kernel",
+        "fixed",
+        kernel_configuration,
+        "vectors",
+        "C, prior, and no kernel or an RBF of three widths by cross-validation, on vectors",
+        own_threshold=True,
+        slow=True,
     ),
     Method(
         "itml_full",

@@ -38,6 +38,7 @@ def run(
     data: Folder = None,
     out: str | os.PathLike[str] = "tatml-results",
     repeats: int | None = None,
+    first_repeat: int = 0,
     jobs: int = 1,
     quick: bool = False,
     progress: bool = True,
@@ -64,6 +65,9 @@ def run(
         The folder of the records; it is created if necessary.
     repeats : int, optional
         The number of random halves; None: 5 (2 if `quick`).
+    first_repeat : int, default=0
+        The number of the first random half. The published tables are of 0 to 4; a larger number
+        gives halves that they have not seen.
     jobs : int, default=1
         The number of runs at the same time, each on one thread; −1: one per processor.
     quick : bool, default=False
@@ -112,7 +116,7 @@ def run(
         datasets=datasets,
         methods=choose_names("methods", methods, METHODS),
         features=choose_names("features", features, known_features),
-        repeats=check_count("repeats", repeats),
+        repeats=_repeat_numbers(repeats, first_repeat),
         quick=quick,
     )
     if not tasks:
@@ -121,6 +125,11 @@ def run(
             f"{', '.join(datasets)}, got methods {methods} and features {features}"
         )
     return _run_tasks(tasks, data, Path(out), effective_n_jobs(jobs), progress)
+
+
+def _repeat_numbers(repeats: int, first_repeat: int) -> range:
+    start = check_count("first_repeat", first_repeat, least=0)
+    return range(start, start + check_count("repeats", repeats))
 
 
 def _at_hand(declared: Mapping[str, Dataset], data: Folder) -> list[str]:

@@ -28,6 +28,8 @@ Experiment = Literal["table1", "sensitivity"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 # The fields of PROTOCOL on which the results of a run depend.
 CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")
+# Parameters that came after records were published, and without which nothing changes.
+NONE_CHANGES_NOTHING = ("kernel", "kernels")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,12 @@ def _declared(value: Any) -> Any:
     """Return an estimator as its class and parameters, at any depth."""
     if hasattr(value, "get_params") and not isinstance(value, str):
         parameters = value.get_params(deep=False).items()
-        return [type(value).__name__, {name: _declared(part) for name, part in parameters}]
+        counted = {
+            name: _declared(part)
+            for name, part in parameters
+            if part is not None or name not in NONE_CHANGES_NOTHING
+        }
+        return [type(value).__name__, counted]
     if hasattr(value, "__iter__") and not isinstance(value, str):
         return [_declared(part) for part in value]
     return repr(value)
@@ -91,7 +98,7 @@ def make_tasks(
     datasets: Sequence[str],
     methods: Sequence[str] | None,
     features: Sequence[str] | None,
-    repeats: int,
+    repeats: Sequence[int],
     quick: bool,
 ) -> list[Task]:
     """Return all tasks of the experiments, sorted by experiment and repeat."""
@@ -109,10 +116,13 @@ def make_tasks(
 
 
 def _table_tasks(
-    datasets: Iterable[Dataset], rows: Sequence[str], features: Sequence[str] | None, repeats: int
+    datasets: Iterable[Dataset],
+    rows: Sequence[str],
+    features: Sequence[str] | None,
+    repeats: Sequence[int],
 ) -> list[Task]:
     tasks = []
-    for dataset, method, repeat in product(datasets, rows, range(repeats)):
+    for dataset, method, repeat in product(datasets, rows, repeats):
         for name in features_of(dataset):
             wanted = features is None or name in features
             if wanted and _makes_sense(dataset, name, METHODS[method]):
@@ -135,13 +145,13 @@ def _sensitivity_dataset(datasets: Sequence[str], quick: bool) -> str:
 
 
 def _sensitivity_tasks(
-    dataset: Dataset, methods: Sequence[str] | None, repeats: int, quick: bool
+    dataset: Dataset, methods: Sequence[str] | None, repeats: Sequence[int], quick: bool
 ) -> list[Task]:
     return [
         Task("sensitivity", dataset, SENSITIVITY.features, method, repeat, setting)
         for method, setting in sensitivity_settings(quick)
         if methods is None or method in methods
-        for repeat in range(repeats)
+        for repeat in repeats
     ]
 
 

@@ -2,6 +2,7 @@
 
 from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
+from ._kernel_map import KernelMap
 from ._signals import FilterBankCovariance
 from ._spd import LogEuclidean, SPDPower
 from ._tangent_space import TangentSpace
@@ -18,4 +19,5 @@ __all__ = [
     "FilterBankCovariance",
     "BlockUnion",
     "BlockScaler",
+    "KernelMap",
 ]

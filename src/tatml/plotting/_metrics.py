@@ -239,6 +239,7 @@ class BlockShareDisplay:
         squared = estimator._block_distances(pairs, X)
         similar = pair_labels(y, squared.shape[1])
         totals = np.stack([squared[:, kind].mean(axis=1) for kind in (similar, ~similar)])
+        names = estimator._block_names() if names is None else names
         return cls(totals / totals.sum(axis=1, keepdims=True), names).plot(**options)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:

@@ -1,0 +1,357 @@
+"""Coordinates of samples in the feature space of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils import Tags, gen_batches
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._array import Doubles, Floats, Indices
+from .._data.blocks import Blocks
+from .._validation import (
+    check_choice,
+    check_count,
+    check_finite,
+    check_flag,
+    check_number_or,
+    check_positive,
+    check_random,
+)
+from ._inputs import read_samples
+from ._nystrom import (
+    BlockMap,
+    check_not_negative,
+    check_precomputed,
+    find_units,
+    landmark_distances,
+    project,
+)
+
+__all__ = ["KERNELS", "KernelMap"]
+
+Kernel = Literal["rbf", "laplacian", "polynomial", "linear", "chi2", "precomputed"]
+KERNELS = get_args(Kernel)
+Units = Literal["auto", "columns", "common"]
+UNITS = get_args(Units)
+
+USUAL_LANDMARKS = 300
+CHUNK_NUMBERS = 2**22  # numbers in a temporary array of kernel values: 32 MB
+
+
+class KernelMap(TransformerMixin, BaseEstimator):
+    """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
+
+    A kernel k(x, z) is the inner product of two samples in a feature space. The samples are
+    projected on the span of some of the training samples, the landmarks, and given by their
+    coordinates there. The Euclidean distance of the coordinates of two landmarks is their exact
+    distance in the feature space, k(x, x) + k(z, z) − 2 k(x, z) squared; other samples lose the
+    part that lies outside the span. A linear metric of the coordinates is a curved metric of the
+    samples. The estimators of tatml take a KernelMap as `kernel`.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "laplacian", "polynomial", "linear", "chi2", "precomputed"}, default="rbf"
+        The kernel, as in scikit-learn: exp(−γ‖x − z‖²), exp(−γ‖x − z‖₁), (γ xᵀz + coef0)^degree,
+        xᵀz, or exp(−γ Σ (x_i − z_i)²/(x_i + z_i)) for numbers of at least 0. "precomputed": X
+        contains kernel values; its columns belong to the training samples.
+    gamma : "auto" or float, default="auto"
+        The parameter γ, in the units of the kernel. "auto": `gamma_factor` over the median squared
+        distance ("rbf"), over the median distance ("laplacian", "chi2"), or 1 over the mean squared
+        norm ("polynomial"); of the landmarks, in each block.
+    gamma_factor : float, default=1.0
+        For ``gamma="auto"``: a larger number bends the space more.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel, at least 0.
+    n_landmarks : "auto" or int, default="auto"
+        Number of training samples that become landmarks, at random. "auto": 300, or all if there
+        are fewer. With all samples as landmarks, the distances of training pairs are exact.
+    keep_features : bool, default=True
+        Whether the samples themselves stay, as blocks before those of their kernel images. A
+        metric then learns how much each counts. A precomputed kernel has no features to keep.
+    units : {"auto", "columns", "common"}, default="auto"
+        The units of the kernel. "columns": each column is divided by its standard deviation.
+        "common": one unit for all columns of a block. "auto": "columns" for vectors, whose features
+        may have different units, and "common" for matrices; an estimator with `kernel` chooses by
+        held-out pairs. Unless the kernel is "chi2", the mean is subtracted as well.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the choice of the landmarks.
+
+    Attributes
+    ----------
+    maps_ : list of BlockMap
+        The map of each block, with its landmarks. They are training samples.
+    gamma_ : array of shape (n_blocks,)
+        The γ of each block.
+    landmark_rows_ : int array of shape (n_landmarks,)
+        The numbers of the training samples that are landmarks.
+    block_shapes_in_ : tuple of (int, int)
+        The shapes of the matrices seen in `fit`.
+    block_shapes_out_ : tuple of (int, int)
+        The shapes of the blocks that `transform` returns.
+    n_features_in_ : int
+        The total number of entries per sample.
+    feature_names_in_ : array of str
+        The names of the columns, if `fit` saw a data frame.
+
+    See Also
+    --------
+    sklearn.kernel_approximation.Nystroem : One 2-D array, without centring and without units.
+
+    Notes
+    -----
+    Kernel matrices are centred, and eigenvalues below 1e-12 of the largest are left out. So neither
+    small nor shifted data lose digits.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tatml import TATML
+    >>> from tatml.features import KernelMap
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KernelMap(n_landmarks=50, random_state=0).fit_transform(X)
+    Blocks(n_samples=150, blocks=[4×1, 49×1], dtype=float64)
+    >>> metric = TATML(kernel="rbf", random_state=0).fit(X, y)
+    >>> metric.transform(X).shape[0]
+    150
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel = "rbf",
+        *,
+        gamma: Literal["auto"] | float = "auto",
+        gamma_factor: float = 1.0,
+        degree: int = 3,
+        coef0: float = 1.0,
+        n_landmarks: Literal["auto"] | int = "auto",
+        keep_features: bool = True,
+        units: Units = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_factor = gamma_factor
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.keep_features = keep_features
+        self.units = units
+        self.random_state = random_state
+
+    def fit(self, X: Blocks | ArrayLike, y: Any = None) -> KernelMap:
+        """Choose the landmarks, and compute the projections on their span.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The training samples; for a precomputed kernel, its values (n_samples, n_samples).
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        blocks, self._form = read_samples(self, X, reset=True)
+        if len(blocks) < 2:
+            raise ValueError(f"X: expected at least 2 samples, got n_samples = {len(blocks)}")
+        n_landmarks = self.check_parameters(blocks)
+        return self.fit_blocks(blocks, n_landmarks=n_landmarks)
+
+    def transform(self, X: Blocks | ArrayLike) -> Blocks | Floats:
+        """Return the coordinates of the kernel images, with the features if they are kept.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            Samples of the shapes seen in `fit`; for a precomputed kernel, its values for the
+            training samples (n_samples, n_training_samples).
+
+        Returns
+        -------
+        Blocks, or array of shape (n_samples, rank)
+            The features, if they are kept, and one block of coordinates per block of X. An array if
+            that is one block.
+        """
+        check_is_fitted(self)
+        blocks, _ = read_samples(self, X, reset=False)
+        mapped = self.map_blocks(blocks)
+        return mapped.arrays[0][:, :, 0] if self._gives_columns() else mapped
+
+    def check_parameters(self, blocks: Blocks) -> int:
+        """Check the parameters for given samples; return the number of landmarks."""
+        self.check_settings()
+        if self.kernel == "precomputed":
+            check_precomputed(blocks)
+        if isinstance(self.n_landmarks, str):
+            return min(USUAL_LANDMARKS, len(blocks))
+        if self.n_landmarks > len(blocks):
+            raise ValueError(
+                f"n_landmarks: expected at most the number of samples, {len(blocks)}, got "
+                f"{self.n_landmarks}"
+            )
+        return int(self.n_landmarks)
+
+    def check_settings(self) -> None:
+        """Raise an error unless all parameters are valid."""
+        check_choice("kernel", self.kernel, KERNELS)
+        check_choice("units", self.units, UNITS)
+        check_flag("keep_features", self.keep_features)
+        if check_number_or("gamma", self.gamma, "auto") is not None:
+            check_positive("gamma", self.gamma)
+        check_positive("gamma_factor", self.gamma_factor)
+        check_count("degree", self.degree)
+        if check_finite("coef0", self.coef0) < 0:
+            raise ValueError(f"coef0: expected a number of at least 0, got {self.coef0:g}")
+        if isinstance(self.n_landmarks, str):
+            check_choice("n_landmarks", self.n_landmarks, ("auto",))
+        else:
+            check_count("n_landmarks", self.n_landmarks, least=2)
+        check_random(self.random_state)
+
+    def fit_blocks(
+        self,
+        blocks: Blocks,
+        *,
+        n_landmarks: int,
+        units: Units | None = None,
+        columns: Indices | None = None,
+        random_state: Any = None,
+    ) -> KernelMap:
+        """Fit to checked samples, as estimators do.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The training samples.
+        n_landmarks : int
+            The number of landmarks; all samples if they are fewer.
+        units : {"columns", "common"}, optional
+            The units of the kernel, in place of the parameter "auto".
+        columns : int array of shape (n_samples,), optional
+            For a precomputed kernel, the columns of the training samples; by default all.
+        random_state : optional
+            In place of the parameter None.
+        """
+        seed = random_state if self.random_state is None else self.random_state
+        rng = check_random(seed)
+        n_samples = len(blocks)
+        chosen = rng.permutation(n_samples)[:n_landmarks]
+        self.landmark_rows_ = np.sort(chosen)
+        wanted = units if self.units == "auto" and units is not None else self.units
+        if self.kernel == "precomputed":
+            columns = np.arange(n_samples) if columns is None else columns
+            self.maps_ = [self._fit_precomputed(blocks.arrays[0][:, :, 0], columns)]
+        else:
+            self.maps_ = [
+                self._fit_block(array, wanted, m) for m, array in enumerate(blocks.arrays)
+            ]
+        self.gamma_ = np.array([block_map.gamma for block_map in self.maps_])
+        kept = blocks.block_shapes if self._keeps_features() else ()
+        images = tuple((block_map.projection.shape[1], 1) for block_map in self.maps_)
+        self.block_shapes_out_ = (*kept, *images)
+        return self
+
+    def map_blocks(self, blocks: Blocks) -> Blocks:
+        """Return the features, if they are kept, and the coordinates of the kernel images."""
+        images = [
+            self._map_block(array, block_map)
+            for array, block_map in zip(blocks.arrays, self.maps_, strict=True)
+        ]
+        return Blocks(*(blocks.arrays if self._keeps_features() else ()), *images)
+
+    def _fit_block(self, array: Floats, units: str, m: int) -> BlockMap:
+        """Return the map of one block of samples."""
+        rows = array.reshape(len(array), -1).astype(np.float64, copy=False)
+        if self.kernel == "chi2":
+            check_not_negative(rows, m)
+        center, scale = find_units(rows, units == "columns" or _is_auto(units, array))
+        if self.kernel == "chi2":
+            center = np.zeros_like(center)
+        landmarks = (rows[self.landmark_rows_] - center) / scale
+        gamma = self._find_gamma(landmarks)
+        K = self._kernel_values(landmarks, landmarks, gamma)
+        means, projection = project(K, m)
+        return BlockMap(landmarks, center, scale, gamma, means, projection)
+
+    def _fit_precomputed(self, values: Floats, columns: Indices) -> BlockMap:
+        chosen = columns[self.landmark_rows_]
+        means, projection = project(values[self.landmark_rows_][:, chosen].astype(np.float64), 0)
+        nothing = np.zeros(0)
+        return BlockMap(chosen, nothing, nothing, 1.0, means, projection)
+
+    def _map_block(self, array: Floats, block_map: BlockMap) -> Doubles:
+        """Return the coordinates of samples, computed in chunks."""
+        size = len(block_map.means)
+        result = np.empty((len(array), block_map.projection.shape[1]))
+        for part in gen_batches(len(array), max(1, CHUNK_NUMBERS // size)):
+            if self.kernel == "precomputed":
+                values = array[part, :, 0][:, block_map.landmarks].astype(np.float64)
+            else:
+                rows = array[part].reshape(-1, len(block_map.center))
+                rows = (rows.astype(np.float64) - block_map.center) / block_map.scale
+                values = self._kernel_values(rows, block_map.landmarks, block_map.gamma)
+            values -= block_map.means
+            values -= values.mean(axis=1, keepdims=True)
+            result[part] = values @ block_map.projection
+        return result
+
+    def _kernel_values(self, rows: Doubles, landmarks: Doubles, gamma: float) -> Doubles:
+        given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return pairwise_kernels(rows, landmarks, metric=self.kernel, filter_params=True, **given)
+
+    def _find_gamma(self, landmarks: Doubles) -> float:
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        if self.kernel == "linear":
+            return 1.0
+        if self.kernel == "polynomial":
+            usual = float(np.mean(np.sum(landmarks**2, axis=1)))
+            return 1.0 / usual if usual > 0 else 1.0
+        # The logarithm of the kernel with γ = 1 is minus the distance, squared for "rbf".
+        usual = float(np.median(landmark_distances(self.kernel, landmarks)))
+        return self.gamma_factor / usual if usual > 0 else 1.0
+
+    def _keeps_features(self) -> bool:
+        return bool(self.keep_features) and self.kernel != "precomputed"
+
+    def _gives_columns(self) -> bool:
+        """Return whether the result is one 2-D array, whose columns can have names."""
+        return len(getattr(self, "block_shapes_out_", ())) == 1
+
+    @available_if(_gives_columns)
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names kernelmap0, kernelmap1, … of the coordinates.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        array of str of shape (rank,)
+        """
+        check_is_fitted(self)
+        return np.array(
+            [f"kernelmap{k}" for k in range(self.block_shapes_out_[0][0])], dtype=object
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.positive_only = self.kernel == "chi2"
+        return tags
+
+
+def _is_auto(units: str, array: Floats) -> bool:
+    """Return whether "auto" stands for "columns": for vectors."""
+    return units == "auto" and array.shape[2] == 1

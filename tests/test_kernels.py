@@ -1,0 +1,267 @@
+"""Metrics in the space of a kernel: exact, certified, and with a threshold for new samples."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from cases_helpers import each_case
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from tatml import ITML, TATML, TATMLCV, Blocks, Maz, TATMLPairs
+from tatml.features import KernelMap
+from tatml.io import load_model, save_model
+from tatml.plotting import BlockShareDisplay
+
+assert_allclose = partial(np.testing.assert_allclose, rtol=1e-6)
+PAIRS = np.random.default_rng(5).integers(0, 75, size=(60, 2))
+PAIRS = PAIRS[PAIRS[:, 0] != PAIRS[:, 1]]
+EXACT = {"threshold": "joint", "prior": "scaled", "random_state": 0, "tol": 1e-10}
+LABELLED = (
+    TATML(n_pairs_per_class=60, random_state=0),
+    TATMLCV([10.0, 100.0], priors=["scaled"], cv=3, n_pairs_per_class=60, random_state=0),
+    Maz(n_pairs_per_class=60, random_state=0),
+    ITML(n_pairs_per_class=60, random_state=0),
+)
+
+
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+def monomials(Z, gamma, coef0):
+    """The features whose inner product is (γ xᵀz + coef0)²."""
+    n = Z.shape[1]
+    squares = [
+        gamma * Z[:, i] * Z[:, j] * (1 if i == j else np.sqrt(2))
+        for i in range(n)
+        for j in range(i, n)
+    ]
+    return np.hstack([np.stack(squares, axis=1), np.sqrt(2 * gamma * coef0) * Z])
+
+
+@each_case("estimator", ["TATML", "ITML"])
+def test_a_polynomial_kernel_is_the_metric_of_the_monomials(estimator):
+    """For training pairs, for new ones, and for the threshold."""
+    X, y, new, _ = iris()
+    kernel = KernelMap(
+        "polynomial", degree=2, gamma=0.5, coef0=2.0, units="common", keep_features=False
+    )
+    scale = np.sqrt(np.mean(X.var(axis=0)))
+    explicit = [monomials((rows - X.mean(axis=0)) / scale, 0.5, 2.0) for rows in (X, new)]
+    model = TATML(clip_outliers=False, **EXACT)
+    if estimator == "ITML":
+        model = ITML(prior="scaled", random_state=0, tol=1e-10)
+    found = clone(model).set_params(kernel=kernel).fit(X, y)
+    expected = clone(model).fit(explicit[0], y)
+    assert_array_equal(found.pairs_, expected.pairs_)
+    assert_allclose(found.b0_, expected.b0_)
+    assert_allclose(found.result_.primal, expected.result_.primal)
+    for rows, mapped in zip((X, new), explicit, strict=True):
+        assert_allclose(found.pair_distance(PAIRS, rows), expected.pair_distance(PAIRS, mapped))
+    assert found.result_.converged
+
+
+@each_case("keep", [False, True])
+def test_a_linear_kernel_is_no_kernel(keep):
+    """Beside the features it is the same block twice, which is the problem with C/2 and c0/2."""
+    X, y, new, _ = iris()
+    kernel = KernelMap("linear", units="common", keep_features=keep)
+    # ρ c K = c0 keeps the balance of the threshold and the pairs
+    plain = TATML(C=100.0 / (2 if keep else 1), clip_outliers=False, **EXACT).fit(X, y)
+    found = TATML(C=100.0, kernel=kernel, clip_outliers=False, **EXACT).fit(X, y)
+    assert_array_equal(found.pairs_, plain.pairs_)
+    for rows in (X, new):
+        assert_allclose(found.pair_distance(PAIRS, rows), plain.pair_distance(PAIRS, rows))
+    assert_allclose(found.threshold_, plain.threshold_)
+
+
+def test_a_precomputed_kernel_is_the_kernel_that_it_was_computed_by():
+    X, y, new, _ = iris()
+    scale = X.std(axis=0)
+    rows, new_rows = (X - X.mean(axis=0)) / scale, (new - X.mean(axis=0)) / scale
+    K, new_K = (pairwise_kernels(r, rows, metric="rbf", gamma=0.2) for r in (rows, new_rows))
+    kernel = KernelMap(gamma=0.2, units="columns", keep_features=False)
+    options = {"clip_outliers": False, "random_state": 0}
+    found = TATML(kernel="precomputed", **options).fit(K, y)
+    expected = TATML(kernel=kernel, **options).fit(X, y)
+    assert_allclose(found.pair_distance(PAIRS, new_K), expected.pair_distance(PAIRS, new))
+    assert_allclose(found.b0_, expected.b0_)
+    # The folds of the threshold standardise again: held-out samples are new to them.
+    assert_allclose(found.threshold_, expected.threshold_, rtol=0.05)
+    assert found.__sklearn_tags__().input_tags.pairwise
+    knn = make_pipeline(TATML(kernel="precomputed", random_state=0), KNeighborsClassifier(3))
+    assert cross_val_score(knn, K, y, cv=3).mean() > 0.9
+
+
+@each_case("estimator", LABELLED)
+def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
+    X, y, new, labels = iris()
+    model = clone(estimator).set_params(kernel="rbf").fit(X, y)
+    Z, found = model.transform(X), model.transform(new)
+    assert Z.shape[1] == model._n_features_out == len(model.get_feature_names_out())
+    expected = np.linalg.norm(found[PAIRS[:, 0]] - found[PAIRS[:, 1]], axis=1)
+    assert_allclose(model.pair_distance(PAIRS, new), expected)
+    i, j = PAIRS[0]
+    assert_allclose(model.get_metric()(new[i], new[j]), expected[0])
+    assert KNeighborsClassifier(3).fit(Z, y).score(found, labels) > 0.9
+    shapes = [(n, n) for n, _ in model.kernel_map_.block_shapes_out_]
+    assert [W.shape for W in model.get_mahalanobis_matrix()] == shapes
+    assert model.block_shapes_ == ((4, 1),)
+    model.set_params(kernel=None).fit(X, y)
+    assert model.kernel_map_ is None
+    assert model.transform(X).shape == (75, 4)
+
+
+def test_pairs_in_the_space_of_a_kernel():
+    X, y, new, labels = iris()
+    index = np.random.default_rng(0).integers(0, 75, size=(600, 2))
+    signs = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
+    model = TATMLPairs(kernel="rbf", random_state=0).fit(X[index], signs)
+    truth = np.where(labels[index[:, 0]] == labels[index[:, 1]], 1, -1)
+    assert balanced_accuracy_score(truth, model.predict(new[index])) > 0.9
+    by_number = TATMLPairs(kernel="rbf", random_state=0, preprocessor=X).fit(index, signs)
+    assert by_number.threshold_ == pytest.approx(model.threshold_, rel=0.1)
+    with pytest.raises(ValueError, match="kernel: expected a kernel of the samples, as pairs"):
+        TATMLPairs(kernel="precomputed").fit(X[index], signs)
+
+
+def test_a_kernel_of_several_blocks():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 30)
+    X = Blocks(rng.normal(size=(60, 3, 3)) + y[:, None, None], rng.normal(size=(60, 2)))
+    model = TATML(kernel=KernelMap(n_landmarks=20), random_state=0).fit(X, y)
+    assert model._inner_shapes() == ((3, 3), (2, 1), (19, 1), (19, 1))
+    squared = model.pair_distance(PAIRS % 60, X) ** 2
+    assert_allclose(model._block_distances(PAIRS % 60, X).sum(axis=0), squared)
+
+
+def test_the_share_of_the_image_is_shown_by_name():
+    pytest.importorskip("matplotlib")
+    X, y = banana(120, 0)
+    index = PAIRS + 20
+    signs = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
+    model = TATML(kernel=KernelMap(n_landmarks=40), random_state=0).fit(X, y)
+    display = BlockShareDisplay.from_estimator(model, index, signs, X)
+    assert display.names == ["features", "kernel image"]
+    assert_allclose(display.shares.sum(axis=1), [1, 1])
+    assert display.shares[1, 1] > 0.2
+    alone = TATML(kernel=KernelMap(keep_features=False), random_state=0).fit(X, y)
+    assert alone._block_names() == ["kernel image"]
+    blocks = Blocks(X[:, :2], X[:, 2:])
+    two = TATML(kernel=KernelMap(n_landmarks=40), random_state=0).fit(blocks, y)
+    images = [f"kernel image of block {m}" for m in (0, 1)]
+    assert two._block_names() == ["block 0", "block 1", *images]
+    assert TATML(random_state=0).fit(blocks, y)._block_names() == ["block 0", "block 1"]
+
+
+def scores(model, X, y, n_pairs=4000):
+    """AUC, and balanced accuracies at the threshold and at the best one, of random pairs."""
+    index = np.random.default_rng(1).integers(0, len(X), size=(n_pairs, 2))
+    same = y[index[:, 0]] == y[index[:, 1]]
+    distances = model.pair_distance(index, X)
+    order = np.argsort(distances)
+    rates = np.cumsum(same[order]) / same.sum() - np.cumsum(~same[order]) / (~same).sum()
+    best = (1 + rates.max()) / 2
+    at_threshold = balanced_accuracy_score(same, distances < model.threshold_)
+    return roc_auc_score(same, -distances), at_threshold, best
+
+
+def banana(n_samples, seed):
+    """Two half moons in three of five columns; the other columns are noise."""
+    X, y = make_moons(n_samples, noise=0.15, random_state=seed)
+    noise = np.random.default_rng(seed).normal(size=(n_samples, 2)) * 0.3
+    return np.hstack([X, noise]), y
+
+
+def test_a_kernel_separates_what_no_linear_metric_does():
+    (X, y), (new, labels) = banana(300, 0), banana(600, 1)
+    linear = scores(TATML(random_state=0).fit(X, y), new, labels)
+    curved = scores(TATML(kernel="rbf", random_state=0).fit(X, y), new, labels)
+    assert curved[0] > linear[0] + 0.1
+    assert curved[1] > 0.9
+
+
+@each_case("n_landmarks", [30, 100])
+@each_case("load", [load_digits, load_wine, load_breast_cancer])
+def test_the_threshold_holds_for_samples_outside_the_span_of_the_landmarks(n_landmarks, load):
+    """They lose a part of their distances, which held-out samples lose as well."""
+    X, y = load(return_X_y=True)
+    n_landmarks = min(n_landmarks, len(X) // 4)
+    kernel = KernelMap(n_landmarks=n_landmarks)
+    model = TATML(kernel=kernel, random_state=0).fit(X[::2], y[::2])
+    _, found, best = scores(model, X[1::2], y[1::2])
+    assert found > best - 0.03
+
+
+def test_the_units_of_the_kernel_are_chosen_by_held_out_pairs():
+    """Columns of noise in large units hide the others, unless each has a unit of its own."""
+    X, y = banana(200, 0)
+    new, labels = banana(400, 1)
+    factor = np.array([1.0, 1.0, 1e4, 1e4])
+    chosen = TATML(kernel="rbf", random_state=0).fit(X * factor, y)
+    common = TATML(kernel=KernelMap(units="common"), random_state=0).fit(X * factor, y)
+    assert np.ptp(common.kernel_map_.maps_[0].scale) == 0
+    assert_allclose(chosen.kernel_map_.maps_[0].scale, (X * factor).std(axis=0))
+    areas = [scores(model, new * factor, labels)[0] for model in (chosen, common)]
+    assert areas[0] > areas[1] + 0.05
+
+
+def test_the_search_chooses_the_kernel():
+    (X, y), (new, labels) = banana(200, 0), banana(400, 1)
+    options = {"priors": ["discriminant"], "cv": 3, "random_state": 0}
+    model = TATMLCV([10.0, 100.0], kernels=[None, "rbf"], **options).fit(X, y)
+    assert model.best_params_["kernel"] == "rbf"
+    assert len(model.cv_results_["params"]) == 4
+    assert model.kernel_map_.gamma_ > 0
+    auto = TATMLCV([100.0], kernels="auto", **options).fit(X, y)
+    kernels = [params["kernel"] for params in auto.cv_results_["params"]]
+    factors = [getattr(kernel, "gamma_factor", None) for kernel in kernels]
+    assert factors[0] is None
+    assert factors[1:] == sorted(factors[1:])
+    assert scores(auto, new, labels)[0] > 0.9
+    rotated = np.random.default_rng(0).normal(size=(200, 3))
+    labels = (rotated[:, 0] > 0).astype(int)
+    linear = TATMLCV([100.0], kernels=[None, KernelMap(gamma=1e3)], **options)
+    assert linear.fit(rotated, labels).best_params_["kernel"] is None
+
+
+def test_a_grid_search_reaches_the_parameters_of_the_kernel():
+    X, y, *_ = iris()
+    knn = make_pipeline(TATML(kernel=KernelMap(), random_state=0), KNeighborsClassifier(3))
+    search = GridSearchCV(knn, {"tatml__kernel__gamma_factor": [0.1, 1.0]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.9
+    assert clone(search.best_estimator_)[0].kernel.gamma_factor in (0.1, 1.0)
+
+
+@each_case("kernel", ["rbf", KernelMap("laplacian", n_landmarks=20, keep_features=False)])
+def test_saved_models_keep_their_landmarks(kernel, tmp_path):
+    pytest.importorskip("skops")
+    X, y, new, _ = iris()
+    model = TATML(kernel=kernel, random_state=0).fit(X, y)
+    loaded = load_model(save_model(model, tmp_path / "model.skops")).estimator
+    assert_array_equal(loaded.transform(new), model.transform(new))
+    landmarks = [block_map.landmarks for block_map in model.kernel_map_.maps_]
+    assert_array_equal(loaded.kernel_map_.maps_[0].landmarks, landmarks[0])
+    precomputed = TATML(kernel="precomputed", random_state=0).fit(X @ X.T, y)
+    loaded = load_model(save_model(precomputed, tmp_path / "other.skops")).estimator
+    assert_array_equal(loaded.transform(new @ X.T), precomputed.transform(new @ X.T))
+
+
+@each_case("damage", ["projection", "landmarks", "gamma", "scale"])
+def test_damaged_kernel_maps_are_not_saved(damage, tmp_path):
+    pytest.importorskip("skops")
+    X, y, *_ = iris()
+    model = TATML(kernel="rbf", random_state=0).fit(X, y)
+    block_map = model.kernel_map_.maps_[0]
+    value = -1.0 if damage == "gamma" else getattr(block_map, damage)[:3]
+    object.__setattr__(block_map, damage, value)
+    with pytest.raises((TypeError, ValueError), match=r"kernel_map_"):
+        save_model(model, tmp_path / "model.skops")
