@@ -48,7 +48,7 @@ def judged(ratios, similar, weights=None, threshold=1.0):
     ends = threshold * np.append(0.0, ratios)[:, None]
     index = np.stack([np.zeros(len(ratios), int), np.arange(1, len(ratios) + 1)], axis=1)
     pairs = Pairs(np.asfortranarray(index), np.asarray(similar), weights)
-    part = HeldOutPairs(np.arange(1), None, None, None, ends, pairs)
+    part = HeldOutPairs(np.arange(1), None, None, ends, pairs)
     return SimpleNamespace(threshold_=threshold, _embed=lambda others: others), part
 
 

@@ -23,9 +23,15 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from .folds import Fold, LabelledSamples
-from .label_mixins import embed_by, pair_weights, sample_scatter, within_classes, within_pairs
+from .label_mixins import (
+    embed_by,
+    pair_weights,
+    prior_from_samples,
+    within_classes,
+    within_pairs,
+)
 from .metric import row_distances
-from .priors import Units, WithinClasses, has_units, make_prior
+from .priors import Units, WithinClasses, has_units
 
 __all__ = [
     "FOLD_TOL",
@@ -65,8 +71,6 @@ class HeldOutPairs:
         The numbers of the samples to learn from.
     known : Blocks
         These samples.
-    scatter : list of M arrays of shape (n_m, n_m)
-        The mean of ΔΔᵀ over their pairs, up to a factor.
     within : WithinClasses
         Their deviations from the class means.
     others : Blocks
@@ -77,7 +81,6 @@ class HeldOutPairs:
 
     rows: Indices
     known: Blocks
-    scatter: Sequence[Doubles]
     within: WithinClasses
     others: Blocks
     pairs: Pairs
@@ -105,8 +108,7 @@ def _hold_out(rows: Indices, known: LabelledSamples, others: LabelledSamples) ->
         random_state=np.random.RandomState(0),
     )
     within = within_classes(known.blocks, known.labels)
-    scatter = sample_scatter(known.blocks)
-    return HeldOutPairs(rows, known.blocks, scatter, within, others.blocks, balanced(pairs))
+    return HeldOutPairs(rows, known.blocks, within, others.blocks, balanced(pairs))
 
 
 def hold_out_pairs(blocks: Blocks, pairs: Pairs) -> list[HeldOutPairs]:
@@ -182,8 +184,8 @@ def _hold_out_some(
 ) -> HeldOutPairs:
     rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
-    within, scatter = within_pairs(known_blocks, known_pairs), sample_scatter(known_blocks)
-    return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, other_pairs)
+    within = within_pairs(known_blocks, known_pairs)
+    return HeldOutPairs(rows, known_blocks, within, other_blocks, other_pairs)
 
 
 def _taken(blocks: Blocks, pairs: Pairs, rows: NDArray[np.bool_]) -> tuple[Indices, Blocks, Pairs]:
@@ -208,15 +210,13 @@ def choose_units(prior: Any, parts: Sequence[HeldOutPairs]) -> Units:
 
 
 def _samples_per_column(part: HeldOutPairs) -> float:
-    widths = [array.shape[2] for array in part.known.arrays]
-    deviations = zip(part.within.deviations, widths, strict=True)
-    return min(len(rows) / width / rows.shape[1] for rows, width in deviations)
+    return min(part.within.n_observations / array.shape[1] for array in part.known.arrays)
 
 
 def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
     """Return the area under the ROC curve of held-out pairs; 0 where there is no such prior."""
     try:
-        W0 = make_prior(prior, part.known, part.scatter, replace(part.within, units=units))
+        W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
     distances = row_distances(embed_by(W0, part.others), part.pairs.index)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
-from .._data.checks import check_prior
 from .._data.pairs import Pairs
 from .._data.sampling import STRATEGIES, Strategy, balanced, draw_pairs
 from .._validation import (
@@ -22,8 +21,9 @@ from .._validation import (
 )
 from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
-from .metric import MetricMixin, components_of, embed_blocks, row_distances
-from .priors import PRIORS, PriorName, Units, WithinClasses, make_prior, rows_of
+from .metric import MetricMixin, embed_blocks, row_distances
+from .priors import PRIORS, PriorName, Units, WithinClasses, rows_of
+from .span import MetricPrior, is_wide, prior_of, reduce_blocks
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
@@ -35,11 +35,13 @@ __all__ = [
     "embed_by",
     "learn_b0_from_distances",
     "pair_weights",
+    "prior_from_samples",
     "sample_scatter",
     "within_classes",
     "within_pairs",
 ]
 
+Deviations = Callable[[NDArray[np.floating]], NDArray[np.float64]]
 Matrices = Sequence[NDArray[np.float64]]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 
@@ -155,12 +157,13 @@ def within_classes(
 ) -> WithinClasses:
     """Return the samples minus the mean of their class."""
     counts = np.bincount(labels).astype(float)
-    deviations = []
-    for array in blocks.arrays:
+
+    def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
         sums = np.zeros((len(counts), *array.shape[1:]))
         np.add.at(sums, labels, array)
-        deviations.append(rows_of(array - (sums / counts[:, None, None])[labels]))
-    return WithinClasses(deviations, units)
+        return rows_of(array - (sums / counts[:, None, None])[labels])
+
+    return WithinClasses(_of_narrow(blocks, deviations_of), units, len(labels), deviations_of)
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
@@ -170,22 +173,40 @@ def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
     """
     index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
     first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
-    differences = ((array[first] - array[second]) / np.sqrt(2) for array in blocks.arrays)
-    return WithinClasses([rows_of(difference) for difference in differences])
+
+    def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
+        return rows_of((array[first] - array[second]) / np.sqrt(2))
+
+    narrow = _of_narrow(blocks, deviations_of)
+    return WithinClasses(narrow, n_observations=len(first), of=deviations_of)
+
+
+def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[NDArray[np.float64] | None]:
+    """Return the deviations of each block; None for wide blocks, which are reduced first."""
+    return [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
 
 
 def _neighbor_space(
     prior: Prior, samples: LabelledSamples, units: Units
 ) -> NDArray[np.float64] | None:
     """Return the samples in the metric of the prior, to find neighbours; None for "auto"."""
-    blocks = samples.blocks
-    if not isinstance(prior, str):
-        return embed_by(check_prior(prior, blocks), blocks)
-    check_choice("prior", prior, PRIORS)
-    if prior == "auto":
+    if isinstance(prior, str):
+        check_choice("prior", prior, PRIORS)
+    if isinstance(prior, str) and prior == "auto":
         return None
-    within = within_classes(blocks, samples.labels, units)
-    return embed_by(make_prior(prior, blocks, sample_scatter(blocks), within), blocks)
+    within = within_classes(samples.blocks, samples.labels, units)
+    return embed_by(prior_from_samples(prior, samples.blocks, within), samples.blocks)
+
+
+def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
+    """Return the prior of samples, scaled to their distances from the mean."""
+
+    def mean_squares(m: int) -> NDArray[np.float64]:
+        array = blocks.arrays[m]
+        return np.sum(rows_of(array - array.mean(axis=0)) ** 2, axis=0) / len(array)
+
+    reduced = reduce_blocks(prior, blocks, within, mean_squares, accurate=False)
+    return prior_of(prior, reduced, sample_scatter(reduced.blocks))
 
 
 def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
@@ -194,7 +215,7 @@ def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
     return [rows.T @ rows / len(blocks) for rows in around_mean]
 
 
-def embed_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
-    """Embed the samples so that Euclidean distances are those of the matrices."""
-    L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in W]
-    return embed_blocks(components_of(L, blocks, None), blocks)
+def embed_by(prior: MetricPrior, blocks: Blocks) -> NDArray[np.float64]:
+    """Embed the samples so that Euclidean distances are those of the prior."""
+    L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in prior.matrices]
+    return embed_blocks(prior.factors(L), blocks)

@@ -19,9 +19,11 @@ from .._validation import as_list, check_count, check_flag
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
+from .span import MetricPrior, SpanFactor, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
 
+Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
@@ -32,8 +34,11 @@ class LearntMetric:
     pairs `pair_distance` is much faster, and for nearest neighbours `transform` is.
     """
 
-    def __init__(self, components: Sequence[NDArray[np.float64]], widths: Sequence[int]):
-        self.components = [np.array(component, ndmin=2) for component in components]
+    def __init__(self, components: Sequence[Factor], widths: Sequence[int]):
+        self.components = [
+            factor if isinstance(factor, SpanFactor) else np.array(factor, ndmin=2)
+            for factor in components
+        ]
         self.widths = list(widths)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
@@ -142,9 +147,24 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
         check_is_fitted(self)
-        return one_or_list([A.T @ A for A in self._component_list()])
+        matrices = []
+        for A in self._component_list():
+            if isinstance(A, SpanFactor):
+                raise too_large("get_mahalanobis_matrix", len(A))
+            matrices.append(A.T @ A)
+        return one_or_list(matrices)
 
-    def _component_list(self) -> list[NDArray[np.float64]]:
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError; explain why there are no square matrices for a wide block."""
+        factors = vars(self).get("factors_")
+        if factors is not None and name in ("components_", "prior_"):
+            raise too_large(name, max(map(len, factors)))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _component_list(self) -> Sequence[Factor]:
+        factors: list[Factor] | None = vars(self).get("factors_")
+        if factors is not None:
+            return factors
         return [self.components_] if len(self.block_shapes_) == 1 else list(self.components_)
 
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
@@ -156,7 +176,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def embed_blocks(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
+def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.float64]:
     """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
     parts = zip(components, blocks.arrays, strict=True)
     return np.concatenate([_apply_factor(A, array) for A, array in parts], axis=1)
@@ -195,6 +215,30 @@ def check_distances(
     return distances
 
 
+def factors_of(
+    L: Sequence[NDArray[np.float64]], prior: MetricPrior, blocks: Blocks, n_components: Any
+) -> list[Factor]:
+    """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes."""
+    counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
+    chosen: list[Factor] = []
+    for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
+        if count is None:
+            chosen.append(factor)
+        elif not isinstance(factor, SpanFactor):
+            chosen.append(_principal(factor, blocks.arrays[m], count))
+        elif count <= len(factor.inner):
+            axes = _principal(factor.inner.T, prior.samples.arrays[m], count)
+            chosen.append(factor.span.as_rows(axes))
+        elif prior.is_small:
+            chosen.append(_principal(factor.matrix(), blocks.arrays[m], count))
+        else:
+            raise ValueError(
+                f"n_components: expected at most the {len(factor.inner)} dimensions that the "
+                f"samples of block {m} span, got {count}"
+            )
+    return chosen
+
+
 def components_of(
     L: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
 ) -> list[NDArray[np.float64]]:
@@ -231,8 +275,10 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
     return counts
 
 
-def _apply_factor(A: NDArray, array: NDArray) -> NDArray:
+def _apply_factor(A: Factor, array: NDArray) -> NDArray:
     """Return A times every matrix of a block, flattened to one row per sample."""
+    if isinstance(A, SpanFactor):
+        return A.embed(array)
     n_samples, _, width = array.shape
     if width == 1:
         return array[:, :, 0] @ A.T

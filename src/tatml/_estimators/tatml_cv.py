@@ -35,7 +35,7 @@ from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
 from .label_mixins import LabelsMixin, Prior, within_classes
-from .metric import MetricMixin, components_of, one_or_list, row_distances
+from .metric import MetricMixin, row_distances
 from .priors import PRIORS, Units, has_units
 from .tatml import TATML
 
@@ -336,7 +336,8 @@ def _score_path(
         within_classes(known.blocks, numbered.labels, units),
         check_margin(model.margin),
     )
-    problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
+    model._keeps_spans, threshold = True, model._given_threshold()
+    problem, prior = model._build_problem(known.blocks, pairs, within, margin, threshold)
     score = _make_scorer(model, known, held_out, scoring, k)
     solver = seeded(as_solver(model.solver), 0)
     solver = replace(solver, on_interrupt="raise")  # Ctrl-C ends the search
@@ -346,7 +347,7 @@ def _score_path(
         weighted = model._reweight(problem, pairs, margin, float(C))
         result = solver.solve(weighted, tol=tol, init=result, sizes=", ".join(SCALE_PARAMETERS))
         model.block_shapes_ = known.blocks.block_shapes
-        model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
+        model._set_components(result.L, prior, known.blocks)
         scores[C] = score()
     return [scores[C] for C in Cs]
 
