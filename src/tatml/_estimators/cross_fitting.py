@@ -30,7 +30,7 @@ from .label_mixins import (
     within_classes,
     within_pairs,
 )
-from .metric import row_distances
+from .metric import fewer_columns, row_distances
 from .priors import Units, WithinClasses, has_units
 
 __all__ = [
@@ -219,7 +219,7 @@ def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
         W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
-    distances = row_distances(embed_by(W0, part.others), part.pairs.index)
+    distances = row_distances(fewer_columns(embed_by(W0, part.others)), part.pairs.index)
     return area_under_roc(distances, part.pairs.similar)
 
 
@@ -262,7 +262,8 @@ def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) 
 
 
 def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
-    return row_distances(model._embed(part.others), part.pairs.index) / model.threshold_
+    embedded = fewer_columns(model._embed(part.others))
+    return row_distances(embedded, part.pairs.index) / model.threshold_
 
 
 def _weight_below(ratios: Doubles, weights: Doubles) -> Doubles:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
@@ -157,10 +158,10 @@ def within_classes(
 ) -> WithinClasses:
     """Return the samples minus the mean of their class."""
     counts = np.bincount(labels).astype(float)
+    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
 
     def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
-        sums = np.zeros((len(counts), *array.shape[1:]))
-        np.add.at(sums, labels, array)
+        sums = np.reshape(members @ array.reshape(len(array), -1), (-1, *array.shape[1:]))
         return rows_of(array - (sums / counts[:, None, None])[labels])
 
     return WithinClasses(_of_narrow(blocks, deviations_of), units, len(labels), deviations_of)

@@ -39,6 +39,7 @@ from .priors import IDENTICAL, Units, WithinClasses
 from .span import (
     MetricPrior,
     SpanFactor,
+    describe_axes,
     describe_spans,
     mean_squares_of,
     prior_of,
@@ -78,7 +79,7 @@ class SolvingMixin:
         overflows names them.
         """
         if check_flag("verbose", self.verbose):
-            print(*describe_spans(prior), sep="\n", end="\n" * any(prior.spans), flush=True)
+            _print_lines(describe_spans(prior))
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
         warm = check_flag("warm_start", self.warm_start)
         found = solver.solve(
@@ -99,8 +100,11 @@ class SolvingMixin:
         """Set `components_`, or `factors_` where a matrix of a wide block would be too large."""
         for name in ("components_", "factors_"):
             vars(self).pop(name, None)
-        factors: list[Any] = factors_of(L, prior, blocks, self.n_components)
-        if prior.is_small and not self._keeps_spans:
+        keeps = self._keeps_spans
+        factors: list[Any] = factors_of(L, prior, blocks, self.n_components, keeps)
+        if self.verbose and not keeps:
+            _print_lines(describe_axes(prior, L, factors))
+        if prior.is_small and not keeps:
             factors = [A.matrix() if isinstance(A, SpanFactor) else A for A in factors]
         if any(isinstance(A, SpanFactor) for A in factors):
             self.factors_ = factors
@@ -307,6 +311,11 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         squared = row_distances(self._embed(blocks), pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
+
+
+def _print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line, flush=True)
 
 
 def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:

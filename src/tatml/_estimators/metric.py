@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +20,7 @@ from .._validation import as_list, check_count, check_flag
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
-from .span import MetricPrior, SpanFactor, too_large
+from .span import MetricPrior, SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
 
@@ -149,8 +150,8 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         matrices = []
         for A in self._component_list():
-            if isinstance(A, SpanFactor):
-                raise too_large("get_mahalanobis_matrix", len(A))
+            if isinstance(A, SpanFactor) or isinstance(vars(self).get("result_"), SpanResult):
+                raise too_large("get_mahalanobis_matrix", A.shape[1])
             matrices.append(A.T @ A)
         return one_or_list(matrices)
 
@@ -200,6 +201,18 @@ def row_distances(
     return distances
 
 
+def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn wide rows so that they need only as many columns as there are rows.
+
+    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
+    """
+    if rows.shape[1] <= 2 * len(rows):
+        return rows
+    around_mean = rows - rows.mean(axis=0)
+    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
+    return upper.T
+
+
 def check_distances(
     distances: NDArray[np.float64], blocks: Blocks, name: str
 ) -> NDArray[np.float64]:
@@ -216,9 +229,18 @@ def check_distances(
 
 
 def factors_of(
-    L: Sequence[NDArray[np.float64]], prior: MetricPrior, blocks: Blocks, n_components: Any
+    L: Sequence[NDArray[np.float64]],
+    prior: MetricPrior,
+    blocks: Blocks,
+    n_components: Any,
+    as_many_as_possible: bool = False,
 ) -> list[Factor]:
-    """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes."""
+    """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes.
+
+    If samples span fewer dimensions than `n_components`, all of them are kept with
+    `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
+    enough, and refused for others.
+    """
     counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
     chosen: list[Factor] = []
     for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
@@ -226,7 +248,7 @@ def factors_of(
             chosen.append(factor)
         elif not isinstance(factor, SpanFactor):
             chosen.append(_principal(factor, blocks.arrays[m], count))
-        elif count <= len(factor.inner):
+        elif count <= len(factor.inner) or as_many_as_possible:
             axes = _principal(factor.inner.T, prior.samples.arrays[m], count)
             chosen.append(factor.span.as_rows(axes))
         elif prior.is_small:

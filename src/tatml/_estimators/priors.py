@@ -172,7 +172,8 @@ def _from_within(
 ) -> Matrix:
     """Return the prior "within" or "discriminant" of one block."""
     around_mean = rows_of(array - array.mean(axis=0))
-    unit, varies = _within_units(array, np.mean(around_mean**2, axis=0), deviations, units)
+    variance, inside = (np.mean(rows**2, axis=0) for rows in (around_mean, deviations))
+    unit, varies = _within_units(array, variance, inside, units)
     scaled = deviations / unit
     scatter = np.eye(len(unit))  # of constant features, so that they do not matter
     some = scaled[:, varies]
@@ -185,13 +186,16 @@ def _from_within(
 
 
 def _within_units(
-    array: NDArray[np.floating], variance: Matrix, deviations: Matrix, units: Units
+    array: NDArray[np.floating], variance: Matrix, inside: Matrix, units: Units
 ) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return the spread of each feature within classes, and whether the feature varies."""
+    """Return the spread of each feature within classes, and whether the feature varies.
+
+    `variance` and `inside` are the variances of the features, in total and within classes.
+    """
     variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
     total = _without_zeros(variance)
     varies = total == variance
-    inside = np.maximum(np.mean(deviations**2, axis=0), LEAST_WITHIN * total)
+    inside = np.maximum(inside, LEAST_WITHIN * total)
     unit = np.sqrt(np.where(varies, inside, total))
     if units == "common":
         unit[:] = np.sqrt(np.mean(unit[varies] ** 2))
@@ -233,9 +237,9 @@ def span_units(
     kind = _without_auto(kind, array.shape[2])
     variance = np.zeros(array.shape[1])
     if kind in (*SHRUNK, "covariance"):
-        variance = np.mean(rows_of(array - array.mean(axis=0)) ** 2, axis=0)
+        variance = _mean_squares(rows_of(array - array.mean(axis=0)))
     if kind in SHRUNK:
-        return _within_units(array, variance, deviations(), units)
+        return _within_units(array, variance, _mean_squares(deviations()), units)
     varies, unit = np.ptp(rows_of(array), axis=0) > 0, np.ones(len(variance))
     if kind == "diagonal":
         unit = np.sqrt(_without_zeros(mean_squares()))
@@ -343,13 +347,19 @@ def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Ma
     return half @ half.T
 
 
+def _mean_squares(rows: Matrix) -> Matrix:
+    """Return the mean square of each column, without an array of squares."""
+    return np.einsum("ij,ij->j", rows, rows) / len(rows)
+
+
 def _mean_square(rows: Matrix) -> Matrix:
     return rows.T @ rows / len(rows)
 
 
 def rows_of(array: NDArray[np.floating]) -> Matrix:
     """Return the columns of all matrices of a block as rows, shape (n_samples · n'_m, n_m)."""
-    return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
+    rows = np.swapaxes(array, 1, 2).reshape(-1, array.shape[1])
+    return rows.astype(np.float64, copy=False)
 
 
 def _without_zeros(variances: Matrix) -> Matrix:

@@ -66,9 +66,9 @@ def is_wide(array: NDArray[np.floating]) -> bool:
 def too_large(name: str, n: int) -> AttributeError:
     """Return the error for a square matrix that is not formed."""
     return AttributeError(
-        f"{name}: expected blocks of at most {MOST_ROWS} rows, or of fewer rows than their samples "
-        f"span, because {n} × {n} numbers are too many, got {n} rows; use transform, pair_distance "
-        "or get_metric, or fit with n_components"
+        f"{name}: expected at most {MOST_ROWS} rows in a block with fewer samples than rows, got "
+        f"{n}, whose {n} × {n} matrix is not formed; use transform, pair_distance or get_metric, "
+        "or fit with n_components"
     )
 
 
@@ -115,6 +115,11 @@ class Span:
         """Return rows of length n whose product with x is that of `inner` with Uᵀ D⁻¹ x."""
         rows = self.expanded(inner)
         return rows / self.unit if self.unit.ndim == 1 else rows @ self.unit.T
+
+    def inside(self, matrix: Doubles) -> Doubles:
+        """Return the rows of a matrix, shape (k, n), in the coordinates of the span."""
+        rows = matrix * self.unit if self.unit.ndim == 1 else np.linalg.solve(self.unit, matrix.T).T
+        return self.coordinates(rows)
 
     def restricted(self, L: Doubles) -> Doubles:
         """Return the factor inside the span of a matrix L Lᵀ of the whole block."""
@@ -185,8 +190,8 @@ class SpanResult(Result):
     def W(self) -> list[Any]:  # noqa: N802
         """Raises AttributeError: the matrices are too large."""
         raise AttributeError(
-            "W: expected blocks whose square matrices are small enough, got one with more than "
-            f"{MOST_ROWS} rows; L are the factors inside the span of the samples"
+            f"W: expected at most {MOST_ROWS} rows in a block with fewer samples than rows, got "
+            "more; L are the factors inside the span of the samples"
         )
 
 
@@ -422,6 +427,22 @@ def mean_squares_of(blocks: Blocks, pairs: Pairs, share: Doubles) -> Callable[[i
         return total
 
     return mean_squares
+
+
+def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[Any]) -> list[str]:
+    """Return what `n_components` keeps of each wide block, one line each, for verbose output."""
+    lines = []
+    for m, (span, lower, A) in enumerate(zip(prior.spans, L, factors, strict=True)):
+        if span is None or isinstance(A, SpanFactor):
+            continue
+        array = prior.samples.arrays[m]
+        rows, axes = rows_of(array - array.mean(axis=0)), span.inside(A)
+        share = len(L) * np.sum((rows @ axes.T) ** 2) / np.sum((rows @ lower) ** 2)
+        lines.append(
+            f"Block {m}: {len(A)} components keep {100 * share:.1f} % of the squared distances of "
+            "the training samples, and nothing of what lies outside their span."
+        )
+    return lines
 
 
 def describe_spans(prior: MetricPrior) -> list[str]:
