@@ -79,7 +79,7 @@ LOOKS_AT_TYPES = {
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
-SETTINGS_TYPES = {"Compute", "Dykstra", "Newton"}
+SETTINGS_TYPES = {"Compute", "Dykstra", "Newton", "SpanFactor", "SpanResult"}
 
 
 def type_names(node):
@@ -267,4 +267,5 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     by_identity = {value.__name__ for value in classes if not value.__dataclass_params__.eq}
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
+        *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
     }

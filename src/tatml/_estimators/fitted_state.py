@@ -130,12 +130,15 @@ def _check_factors(name: str, value: Any) -> None:
         span = factor.span
         _check_array(f"{name}.inner", factor.inner, "f", 2)
         _check_array(f"{name}.span.rows", span.rows, "f", 2)
-        _check_array(f"{name}.span.unit", span.unit, "f", 2 if np.ndim(span.unit) == 2 else 1)
+        _check_array(f"{name}.span.unit", span.unit, "f", 1)
+        _check_equal(f"{name}.span.unit", len(span.unit), span.size)
         check_positive(f"{name}.outside", factor.outside)
         check_positive(f"{name}.span.outside", span.outside)
         size = _mixed_size(name, span)
         _check_equal(f"{name}.inner", factor.inner.shape, (size, size))
-        _check_equal(f"{name}.span.unit", span.unit.shape, span.unit.ndim * (span.size,))
+        if span.whitening is not None:
+            _check_array(f"{name}.span.whitening", span.whitening, "f", 2)
+            _check_equal(f"{name}.span.whitening", span.whitening.shape, factor.shape)
 
 
 def _mixed_size(name: str, span: Span) -> int:

@@ -22,7 +22,7 @@ from .label_mixins import LabelThresholdMixin, Prior, within_classes
 from .logdet_learner import SolvingMixin, mean_scatter
 from .metric import check_components
 from .priors import WithinClasses
-from .span import MetricPrior, mean_squares_of, prior_of, reduce_blocks
+from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 
 __all__ = ["ITML"]
 

@@ -24,7 +24,8 @@ from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
 from .metric import MetricMixin, embed_blocks, row_distances
 from .priors import PRIORS, PriorName, Units, WithinClasses, rows_of
-from .span import MetricPrior, is_wide, prior_of, reduce_blocks
+from .reduction import MetricPrior, prior_of, reduce_blocks
+from .span import is_wide
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [

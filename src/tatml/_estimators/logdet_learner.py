@@ -36,15 +36,15 @@ from .label_mixins import Matrices, learn_b0_from_distances, pair_weights
 from .metric import MetricMixin, check_components, factors_of, one_or_list, row_distances
 from .outliers import clip_outliers
 from .priors import IDENTICAL, Units, WithinClasses
-from .span import (
+from .reduction import (
     MetricPrior,
-    SpanFactor,
     describe_axes,
     describe_spans,
     mean_squares_of,
     prior_of,
     reduce_blocks,
 )
+from .span import SpanFactor
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
@@ -20,7 +20,8 @@ from .._validation import as_list, check_count, check_flag
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
-from .span import MetricPrior, SpanFactor, SpanResult, too_large
+from .reduction import MetricPrior
+from .span import SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
 
@@ -83,8 +84,25 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     return array.reshape(shape)
 
 
+class _NotFormed:
+    """A descriptor that says why an estimator has no square matrix, if its block is too large."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        result = None if instance is None else vars(instance).get("result_")
+        if isinstance(result, SpanResult):
+            raise too_large(self.name, max(n for n, _ in instance.block_shapes_))
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
+
+
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
+
+    # Attributes of an instance, which hide these.
+    components_: Any = _NotFormed()
+    prior_: Any = _NotFormed()
 
     def transform(self, X: Blocks | ArrayLike) -> NDArray:
         """Embed samples so that their Euclidean distance is the learnt distance.
@@ -154,13 +172,6 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 raise too_large("get_mahalanobis_matrix", A.shape[1])
             matrices.append(A.T @ A)
         return one_or_list(matrices)
-
-    def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError; explain why there are no square matrices for a wide block."""
-        factors = vars(self).get("factors_")
-        if factors is not None and name in ("components_", "prior_"):
-            raise too_large(name, max(map(len, factors)))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _component_list(self) -> Sequence[Factor]:
         factors: list[Factor] | None = vars(self).get("factors_")

@@ -18,7 +18,7 @@ from .._sharding.term import ShardedTerm
 from .._validation import check_margin, check_positive
 from .folds import LabelledSamples
 from .priors import WithinClasses
-from .span import prior_of, reduce_blocks
+from .reduction import prior_of, reduce_blocks
 
 if TYPE_CHECKING:
     from .tatml import TATML
