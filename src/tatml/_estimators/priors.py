@@ -287,7 +287,7 @@ def span_prior(
     around_mean = rows_of(array - array.mean(axis=0))
     if kind == "covariance":
         values = np.linalg.eigvalsh(_mean_square(around_mean))
-        _check_rank(_with_outside(values, 0.0, varies), f"{COVARIANCE}{m}")
+        _check_rank(np.append(np.zeros(len(varies) - size), values), f"{COVARIANCE}{m}")
     scaled, ridge = deviations(), 0.0
     scatter = _mean_square(scaled)
     if units != "affine":
