@@ -74,12 +74,15 @@ LOOKS_AT_TYPES = {
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
+    "tatml/_estimators/sparse_inputs.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
-SETTINGS_TYPES = {"Compute", "Dykstra", "Newton", "SpanFactor", "SpanResult"}
+SETTINGS_TYPES = {"Compute", "Dykstra", "Newton"}
+# Types of this library that stand for an array.
+SETTINGS_TYPES |= {"SpanFactor", "SpanResult", "SparseBlock", "SparseRows"}
 
 
 def type_names(node):

@@ -24,13 +24,13 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from .folds import Fold, LabelledSamples
 from .label_mixins import (
-    embed_by,
+    factors_by,
     pair_weights,
     prior_from_samples,
     within_classes,
     within_pairs,
 )
-from .metric import fewer_columns, row_distances
+from .metric import distances_of
 from .priors import Units, WithinClasses, has_units
 
 __all__ = [
@@ -219,7 +219,7 @@ def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
         W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
-    distances = row_distances(fewer_columns(embed_by(W0, part.others)), part.pairs.index)
+    distances = distances_of(factors_by(W0), part.others, part.pairs.index, many=True)
     return area_under_roc(distances, part.pairs.similar)
 
 
@@ -262,8 +262,8 @@ def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) 
 
 
 def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
-    embedded = fewer_columns(model._embed(part.others))
-    return row_distances(embedded, part.pairs.index) / model.threshold_
+    factors, pairs = model._component_list(), part.pairs
+    return distances_of(factors, part.others, pairs.index, many=True) / model.threshold_
 
 
 def _weight_below(ratios: Doubles, weights: Doubles) -> Doubles:

@@ -39,7 +39,7 @@ __all__ = ["HELD", "check_fitted_state"]
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span)
 
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
-HIDDEN = {"_sklearn_output_config"}
+HIDDEN = {"_sklearn_output_config", "_fitted_to_sparse"}
 # Attributes of calibrated probabilities: both or none.
 CALIBRATED = ("likelihood_ratio_", "same_rate_")
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}

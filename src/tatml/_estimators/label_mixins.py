@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.sparse import csr_array
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import STRATEGIES, Strategy, balanced, draw_pairs
+from .._data.sparse import SparseBlock
 from .._validation import (
     check_choice,
     check_count,
@@ -22,9 +24,9 @@ from .._validation import (
 )
 from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
-from .metric import MetricMixin, embed_blocks, row_distances
+from .metric import Factor, MetricMixin, embed_blocks
 from .priors import PRIORS, PriorName, Units, WithinClasses, rows_of
-from .reduction import MetricPrior, prior_of, reduce_blocks
+from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
 from .span import is_wide
 from .thresholds import b0_of, learn_b0, threshold_of
 
@@ -34,7 +36,7 @@ __all__ = [
     "LabelsMixin",
     "Prior",
     "ThresholdMixin",
-    "embed_by",
+    "factors_by",
     "learn_b0_from_distances",
     "pair_weights",
     "prior_from_samples",
@@ -131,8 +133,7 @@ class LabelThresholdMixin(ThresholdMixin, LabelPairsMixin, MetricMixin):
     def _learn_from(self, blocks: Blocks, pairs: Pairs) -> None:
         """Store the drawn pairs, and learn the threshold of their distances."""
         self.pairs_, self.similar_ = pairs.index, pairs.similar
-        distances = row_distances(self._embed(blocks), pairs.index)
-        self._learn_threshold(distances, balanced(pairs))
+        self._learn_threshold(self._distances(blocks, pairs.index), balanced(pairs))
 
 
 def learn_b0_from_distances(
@@ -165,7 +166,9 @@ def within_classes(
         sums = np.reshape(members @ array.reshape(len(array), -1), (-1, *array.shape[1:]))
         return rows_of(array - (sums / counts[:, None, None])[labels])
 
-    return WithinClasses(_of_narrow(blocks, deviations_of), units, len(labels), deviations_of)
+    narrow = _of_narrow(blocks, deviations_of)
+    variances_of = partial(SparseBlock.variances_within, labels=labels)
+    return WithinClasses(narrow, units, len(labels), deviations_of, variances_of)
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
@@ -179,8 +182,11 @@ def within_pairs(blocks: Blocks, pairs: Pairs) -> WithinClasses:
     def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
         return rows_of((array[first] - array[second]) / np.sqrt(2))
 
+    def variances_of(block: SparseBlock) -> NDArray[np.float64]:
+        return block.mean_squared_differences(first, second, np.full(len(first), 0.5 / len(first)))
+
     narrow = _of_narrow(blocks, deviations_of)
-    return WithinClasses(narrow, n_observations=len(first), of=deviations_of)
+    return WithinClasses(narrow, "columns", len(first), deviations_of, variances_of)
 
 
 def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[NDArray[np.float64] | None]:
@@ -197,17 +203,18 @@ def _neighbor_space(
     if isinstance(prior, str) and prior == "auto":
         return None
     within = within_classes(samples.blocks, samples.labels, units)
-    return embed_by(prior_from_samples(prior, samples.blocks, within), samples.blocks)
+    factors = factors_by(prior_from_samples(prior, samples.blocks, within))
+    return embed_blocks(factors, samples.blocks)
 
 
 def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
     """Return the prior of samples, scaled to their distances from the mean."""
 
-    def mean_squares(m: int) -> NDArray[np.float64]:
+    def around_mean(m: int) -> NDArray[np.float64]:
         array = blocks.arrays[m]
-        return np.sum(rows_of(array - array.mean(axis=0)) ** 2, axis=0) / len(array)
+        return array.shape[2] * row_variances(array)[1]
 
-    reduced = reduce_blocks(prior, blocks, within, mean_squares, accurate=False)
+    reduced = reduce_blocks(prior, blocks, within, around_mean, accurate=False)
     return prior_of(prior, reduced, sample_scatter(reduced.blocks))
 
 
@@ -217,7 +224,7 @@ def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
     return [rows.T @ rows / len(blocks) for rows in around_mean]
 
 
-def embed_by(prior: MetricPrior, blocks: Blocks) -> NDArray[np.float64]:
-    """Embed the samples so that Euclidean distances are those of the prior."""
+def factors_by(prior: MetricPrior) -> list[Factor]:
+    """Return the linear maps after which Euclidean distances are those of the prior."""
     L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in prior.matrices]
-    return embed_blocks(prior.factors(L), blocks)
+    return list(prior.factors(L))

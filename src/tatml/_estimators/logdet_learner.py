@@ -33,7 +33,7 @@ from .._validation import (
 )
 from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
 from .label_mixins import Matrices, learn_b0_from_distances, pair_weights
-from .metric import MetricMixin, check_components, factors_of, one_or_list, row_distances
+from .metric import MetricMixin, check_components, factors_of, one_or_list
 from .outliers import clip_outliers
 from .priors import IDENTICAL, Units, WithinClasses
 from .reduction import (
@@ -200,7 +200,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
     def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
         """Learn the threshold of the fitted metric again, from other pairs."""
         margin, strength = check_margin(self.margin), self._relative_strength(pairs)
-        distances = row_distances(self._embed(blocks), pairs.index)
+        distances = self._distances(blocks, pairs.index)
         b0 = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
         self._set_b0(b0)
 
@@ -308,7 +308,7 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
         """Return the learnt b0; with `n_components`, the best b0 for the reduced distances."""
         if self.n_components is None or not problem.learns_threshold:
             return self.result_.b0
-        squared = row_distances(self._embed(blocks), pairs.index) ** 2
+        squared = self._distances(blocks, pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
+from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from .inputs import index_pairs, pair_samples, samples_of
@@ -139,7 +140,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         with np.errstate(over="ignore"):
-            distances = row_distances(self._embed(blocks), index)
+            distances = self._distances(blocks, index)
         return check_distances(distances, blocks, "pairs" if X is None else "X")
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
@@ -152,7 +153,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
         parts = zip(self._component_list(), blocks.arrays, strict=True)
-        return np.stack([row_distances(_apply_factor(A, array), index) ** 2 for A, array in parts])
+        return np.stack([_squared_distances(A, array, index) for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -182,6 +183,10 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)
 
+    def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the distances of index pairs."""
+        return distances_of(self._component_list(), blocks, index)
+
     @property
     def _n_features_out(self) -> int:
         shapes = zip(self._component_list(), self.block_shapes_, strict=True)
@@ -192,6 +197,20 @@ def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.flo
     """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
     parts = zip(components, blocks.arrays, strict=True)
     return np.concatenate([_apply_factor(A, array) for A, array in parts], axis=1)
+
+
+def distances_of(
+    components: Sequence[Factor], blocks: Blocks, index: NDArray[np.intp], many: bool = False
+) -> NDArray[np.float64]:
+    """Return the distances of index pairs; sparse samples stay sparse.
+
+    With `many` pairs, wide embeddings are turned first.
+    """
+    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        rows = embed_blocks(components, blocks)
+        return row_distances(fewer_columns(rows) if many else rows, index)
+    parts = zip(components, blocks.arrays, strict=True)
+    return np.sqrt(sum(_squared_distances(A, array, index) for A, array in parts))
 
 
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
@@ -312,7 +331,16 @@ def _apply_factor(A: Factor, array: NDArray) -> NDArray:
     """Return A times every matrix of a block, flattened to one row per sample."""
     if isinstance(A, SpanFactor):
         return A.embed(array)
+    if isinstance(array, SparseBlock):
+        return array.table @ A.T
     n_samples, _, width = array.shape
     if width == 1:
         return array[:, :, 0] @ A.T
     return np.matmul(A, array).reshape(n_samples, prod((len(A), width)))
+
+
+def _squared_distances(A: Factor, array: Any, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the part of one block in the squared distances of pairs."""
+    if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
+        return A.squared_distances(array, index)
+    return row_distances(_apply_factor(A, array), index) ** 2

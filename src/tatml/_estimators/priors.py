@@ -17,18 +17,21 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from .._data.blocks import Blocks
+from .._data.sparse import SparseBlock
 
 __all__ = [
     "IDENTICAL",
     "PRIORS",
     "UNITS",
     "PriorName",
+    "RowMoments",
     "Units",
     "WithinClasses",
     "block_prior",
     "check_differ",
     "has_units",
     "make_prior",
+    "mean_squares",
     "rows_of",
     "span_prior",
     "span_units",
@@ -71,12 +74,15 @@ class WithinClasses:
     of : function, optional
         Computes the deviations of an array with the same samples, such as their coordinates in
         another basis.
+    variances_of : function, optional
+        Computes the variance within classes of each column of a sparse table of the samples.
     """
 
     deviations: Sequence[Matrix | None]
     units: Units = "columns"
     n_observations: int = 0
     of: Callable[[NDArray[np.floating]], Matrix] | None = None
+    variances_of: Callable[[SparseBlock], Matrix] | None = None
 
     def of_block(self, m: int, array: NDArray[np.floating]) -> Matrix:
         """Return the deviations of block m, or compute them from its array."""
@@ -173,7 +179,8 @@ def _from_within(
     """Return the prior "within" or "discriminant" of one block."""
     around_mean = rows_of(array - array.mean(axis=0))
     variance, inside = (np.mean(rows**2, axis=0) for rows in (around_mean, deviations))
-    unit, varies = _within_units(array, variance, inside, units)
+    variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
+    unit, varies = _within_units(variance, inside, units)
     scaled = deviations / unit
     scatter = np.eye(len(unit))  # of constant features, so that they do not matter
     some = scaled[:, varies]
@@ -186,13 +193,12 @@ def _from_within(
 
 
 def _within_units(
-    array: NDArray[np.floating], variance: Matrix, inside: Matrix, units: Units
+    variance: Matrix, inside: Matrix, units: Units
 ) -> tuple[Matrix, NDArray[np.bool_]]:
     """Return the spread of each feature within classes, and whether the feature varies.
 
     `variance` and `inside` are the variances of the features, in total and within classes.
     """
-    variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
     total = _without_zeros(variance)
     varies = total == variance
     inside = np.maximum(inside, LEAST_WITHIN * total)
@@ -205,12 +211,30 @@ def _within_units(
 # In the span of the samples, where a block has more rows than its samples span
 
 
+@dataclass(frozen=True, eq=False)
+class RowMoments:
+    """Moments of the rows of a wide block, each an array of shape (n,).
+
+    Parameters
+    ----------
+    differ : bool array
+        Whether two samples differ in the row.
+    variance : array
+        The variance of the row.
+    within : function
+        Returns the variance within classes.
+    over_pairs : function
+        Returns the mean squared difference over the pairs.
+    """
+
+    differ: NDArray[np.bool_]
+    variance: Matrix
+    within: Callable[[], Matrix]
+    over_pairs: Callable[[], Matrix]
+
+
 def span_units(
-    kind: str,
-    array: NDArray[np.floating],
-    mean_squares: Callable[[], Matrix],
-    deviations: Callable[[], Matrix],
-    units: Units,
+    kind: str, width: int, moments: RowMoments, units: Units
 ) -> tuple[Matrix, NDArray[np.bool_]]:
     """Return the units D in which a named prior is a multiple of I outside the samples' span.
 
@@ -218,12 +242,10 @@ def span_units(
     ----------
     kind : one of `PRIORS`
         The prior.
-    array : array of shape (n_samples, n, n')
-        The samples of the block.
-    mean_squares : function
-        Returns the diagonal of the mean of ΔΔᵀ over the pairs.
-    deviations : function
-        Returns the deviations from the class means.
+    width : int
+        n', the number of columns of a sample.
+    moments : RowMoments
+        The moments of the rows of the block.
     units : one of `UNITS`
         The units in which the scatter within classes is shrunk.
 
@@ -234,18 +256,15 @@ def span_units(
     varies : bool array of shape (n,)
         Whether a row varies.
     """
-    kind = _without_auto(kind, array.shape[2])
-    variance = np.zeros(array.shape[1])
-    if kind in (*SHRUNK, "covariance"):
-        variance = _mean_squares(rows_of(array - array.mean(axis=0)))
+    kind, variance = _without_auto(kind, width), np.where(moments.differ, moments.variance, 0.0)
     if kind in SHRUNK:
-        return _within_units(array, variance, _mean_squares(deviations()), units)
-    varies, unit = np.ptp(rows_of(array), axis=0) > 0, np.ones(len(variance))
+        return _within_units(variance, moments.within(), units)
+    unit = np.ones(len(variance))
     if kind == "diagonal":
-        unit = np.sqrt(_without_zeros(mean_squares()))
+        unit = np.sqrt(_without_zeros(moments.over_pairs()))
     if kind == "covariance":
         unit = np.sqrt(_without_zeros(variance))
-    return unit, varies
+    return unit, moments.differ
 
 
 def span_prior(
@@ -347,7 +366,7 @@ def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Ma
     return half @ half.T
 
 
-def _mean_squares(rows: Matrix) -> Matrix:
+def mean_squares(rows: Matrix) -> Matrix:
     """Return the mean square of each column, without an array of squares."""
     return np.einsum("ij,ij->j", rows, rows) / len(rows)
 

@@ -23,13 +23,16 @@ from .._array import Doubles, lower_triangular
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
 from .._data.pairs import Pairs
+from .._data.sparse import SparseBlock
 from .._optim.result import Result
 from .._validation import check_choice
 from .priors import (
     PRIORS,
+    RowMoments,
     WithinClasses,
     block_prior,
     check_differ,
+    mean_squares,
     rows_of,
     span_prior,
     span_units,
@@ -44,6 +47,7 @@ __all__ = [
     "mean_squares_of",
     "prior_of",
     "reduce_blocks",
+    "row_variances",
 ]
 
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
@@ -160,7 +164,7 @@ def reduce_blocks(
     prior: Any,
     blocks: Blocks,
     within: WithinClasses,
-    mean_squares: Callable[[int], Doubles],
+    over_pairs: Callable[[int], Doubles],
     counted: Blocks | None = None,
     accurate: bool = True,
 ) -> ReducedBlocks:
@@ -174,7 +178,7 @@ def reduce_blocks(
         The samples.
     within : WithinClasses
         Their deviations from the class means.
-    mean_squares : function
+    over_pairs : function
         Returns for block m the diagonal of the mean of ΔΔᵀ over the pairs.
     counted : Blocks, optional
         The samples that count for the prior, which are the first of `blocks`. Default: all.
@@ -197,13 +201,32 @@ def reduce_blocks(
         if given is not None:
             whitening = np.linalg.cholesky(given[m]).T
         else:
-            squares, of_block = partial(mean_squares, m), partial(within.of_block, m, array)
-            unit, varying[m] = span_units(prior, counted.arrays[m], squares, of_block, within.units)
+            moments = RowMoments(
+                *row_variances(counted.arrays[m]),
+                partial(_variances_within, within, m, array),
+                partial(over_pairs, m),
+            )
+            unit, varying[m] = span_units(prior, array.shape[2], moments, within.units)
         spans[m], arrays[m] = find_span(array, unit, varying[m], whitening, accurate)
         deviations[m] = None
     reduced = Blocks(*arrays) if any(spans) else blocks
     inside = replace(within, deviations=deviations)
     return ReducedBlocks(reduced, counted, inside, tuple(spans), tuple(varying), given)
+
+
+def row_variances(array: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Doubles]:
+    """Return for each row of a block whether samples differ in it, and its variance."""
+    if isinstance(array, SparseBlock):
+        return array.differ(), array.variances()
+    rows = rows_of(array)
+    return np.ptp(rows, axis=0) > 0, mean_squares(rows_of(array - array.mean(axis=0)))
+
+
+def _variances_within(within: WithinClasses, m: int, array: NDArray[np.floating]) -> Doubles:
+    """Return the variance within classes of each row of a wide block."""
+    if isinstance(array, SparseBlock) and within.variances_of is not None:
+        return within.variances_of(array)
+    return mean_squares(within.of_block(m, array))
 
 
 def prior_of(
@@ -249,8 +272,10 @@ def _prior_in_span(
 def mean_squares_of(blocks: Blocks, pairs: Pairs, share: Doubles) -> Callable[[int], Doubles]:
     """Return a function of m: the diagonal of the mean of ΔΔᵀ, with weights that sum to 1."""
 
-    def mean_squares(m: int) -> Doubles:
+    def squares(m: int) -> Doubles:
         array = blocks.arrays[m]
+        if isinstance(array, SparseBlock):
+            return array.mean_squared_differences(pairs.first, pairs.second, share)
         total = np.zeros(array.shape[1])
         step = max(1, CHUNK_NUMBERS // array[0].size)
         for start in range(0, len(pairs), step):
@@ -259,7 +284,7 @@ def mean_squares_of(blocks: Blocks, pairs: Pairs, share: Doubles) -> Callable[[i
             total += np.einsum("k,kij,kij->i", share[part], Delta, Delta, optimize=False)
         return total
 
-    return mean_squares
+    return squares
 
 
 def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[Any]) -> list[str]:

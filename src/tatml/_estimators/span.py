@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
-from .._array import Doubles, lower_triangular
+from .._array import Doubles, Indices, lower_triangular
+from .._data.sparse import SparseBlock
 from .._optim.result import Result
 from .priors import rows_of
 
@@ -36,6 +38,47 @@ def too_large(name: str, n: int) -> AttributeError:
 
 
 @dataclass(frozen=True, eq=False)
+class SparseRows:
+    """The sparse samples of a block around their mean, which is not subtracted.
+
+    Parameters
+    ----------
+    data, indices, indptr : arrays
+        The samples as a sparse array in compressed rows.
+    mean : array of shape (n,)
+        Their mean.
+    """
+
+    data: Doubles
+    indices: Indices
+    indptr: Indices
+    mean: Doubles
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of samples, and that of columns."""
+        return len(self.indptr) - 1, len(self.mean)
+
+    @property
+    def table(self) -> csr_array:
+        """The samples as a sparse array."""
+        return csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def inner(self, rows: Doubles | csr_array) -> Doubles:
+        """Return the products of rows, dense or sparse, with all samples around their mean."""
+        products = rows @ self.table.T
+        dense = products.toarray() if issparse(products) else products
+        return dense - (rows @ self.mean)[:, None]
+
+    def combined(self, weights: Doubles) -> Doubles:
+        """Return sums of the samples around their mean, with a row of weights each."""
+        return weights @ self.table - np.outer(weights.sum(axis=1), self.mean)
+
+
+@dataclass(frozen=True, eq=False)
 class Span:
     """The span of the samples of one block.
 
@@ -43,8 +86,8 @@ class Span:
     ----------
     unit : array of shape (n,)
         D, the units of the rows.
-    rows : array of shape (k, n)
-        Uᵀ, or the samples that it is combined of.
+    rows : array of shape (k, n), or SparseRows
+        Uᵀ, or the samples in units that it is combined of.
     mix : array of shape (k, r) or None
         The coefficients of the combination, Uᵀ = mixᵀ rows; None for Uᵀ = rows.
     whitening : array of shape (n, n) or None
@@ -54,7 +97,7 @@ class Span:
     """
 
     unit: Doubles
-    rows: Doubles
+    rows: Doubles | SparseRows
     mix: Doubles | None
     whitening: Doubles | None = None
     outside: float = 1.0
@@ -70,12 +113,29 @@ class Span:
 
     def coordinates(self, scaled: Doubles) -> Doubles:
         """Return Uᵀz for each row z, in units."""
-        found = scaled @ self.rows.T
+        if isinstance(self.rows, SparseRows):
+            found = self.rows.inner(scaled / self.unit)
+        else:
+            found = scaled @ self.rows.T
         return found if self.mix is None else found @ self.mix
 
     def expanded(self, coordinates: Doubles) -> Doubles:
         """Return U c for each row c."""
-        return (coordinates if self.mix is None else coordinates @ self.mix.T) @ self.rows
+        weights = coordinates if self.mix is None else coordinates @ self.mix.T
+        if isinstance(self.rows, SparseRows):
+            return self.rows.combined(weights) / self.unit
+        return weights @ self.rows
+
+    def sparse_coordinates(self, block: SparseBlock) -> Doubles:
+        """Return Uᵀ D⁻¹x for each sample of a sparse table, which stays sparse."""
+        weighted = block.table.copy()
+        if isinstance(self.rows, SparseRows):
+            weighted.data /= self.unit[weighted.indices] ** 2
+            found = self.rows.inner(weighted)
+        else:
+            weighted.data /= self.unit[weighted.indices]
+            found = weighted @ self.rows.T
+        return found if self.mix is None else found @ self.mix
 
     def as_rows(self, inner: Doubles) -> Doubles:
         """Return rows of length n whose product with x is that of `inner` with Uᵀ D⁻¹ x."""
@@ -142,9 +202,24 @@ class SpanFactor:
 
     def embed(self, array: NDArray[np.floating]) -> Doubles:
         """Return the images of all matrices of a block, flattened to one row per sample."""
+        array = np.asarray(array)
         n_samples, n, width = array.shape
         images = self.of_rows(rows_of(array)).reshape(n_samples, width, n)
         return np.swapaxes(images, 1, 2).reshape(n_samples, n * width)
+
+    def squared_distances(self, block: SparseBlock, index: Indices) -> Doubles:
+        """Return the squared distances of pairs of sparse samples, without a dense array of them.
+
+        The part outside the span is a difference of squares.
+        """
+        c, squares = self.span.sparse_coordinates(block), np.empty(len(index))
+        for part, difference in block.differences(index[:, 0], index[:, 1]):
+            difference.data /= self.span.unit[difference.indices]
+            inside = c[index[part, 0]] - c[index[part, 1]]
+            rest = np.asarray((difference**2).sum(axis=1)).ravel() - np.sum(inside**2, axis=1)
+            squares[part] = np.sum((inside @ self.inner) ** 2, axis=1)
+            squares[part] += self.outside**2 * np.maximum(rest, 0.0)
+        return squares
 
     def matrix(self) -> Doubles:
         """Return the matrix of shape (n, n)."""
@@ -171,6 +246,10 @@ def find_span(
     accurate: bool,
 ) -> tuple[Span, Doubles]:
     """Return the span of a block, and the coordinates of its samples, (n_samples, r, n')."""
+    if isinstance(array, SparseBlock):
+        if whitening is None:
+            return _find_sparse_span(array, unit)
+        array = np.asarray(array)
     n_samples, _, width = array.shape
     rows = rows_of(array - array.mean(axis=0))
     rows[:, ~varies] = 0.0  # they may differ from zero by rounding
@@ -179,10 +258,27 @@ def find_span(
         Q, R = scipy.linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
         coordinates, span = R.T, Span(unit, np.ascontiguousarray(Q.T), None, whitening)
     else:
-        values, vectors = np.linalg.eigh(rows @ rows.T)
-        kept = values > RANK_CUT * values[-1]
-        roots = np.sqrt(values[kept])
-        coordinates = vectors[:, kept] * roots
-        span = Span(unit, rows, vectors[:, kept] / roots, whitening)
+        coordinates, mix = _gram_basis(rows @ rows.T)
+        span = Span(unit, rows, mix, whitening)
     stacked = coordinates.reshape(n_samples, width, -1)
     return span, np.ascontiguousarray(np.swapaxes(stacked, 1, 2))
+
+
+def _find_sparse_span(block: SparseBlock, unit: Doubles) -> tuple[Span, Doubles]:
+    """Return the span of a sparse block, from the Gram matrix of its samples."""
+    table, scaled = block.table, block.table.copy()
+    scaled.data /= unit[scaled.indices]
+    gram = (scaled @ scaled.T).toarray()
+    gram -= gram.mean(axis=0)
+    gram -= gram.mean(axis=1)[:, None]
+    coordinates, mix = _gram_basis((gram + gram.T) / 2)
+    rows = SparseRows(table.data, table.indices, table.indptr, block.means())
+    return Span(unit, rows, mix), coordinates[:, :, None]
+
+
+def _gram_basis(gram: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the coordinates of samples, and the combinations of them that are orthonormal."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > RANK_CUT * values[-1]
+    roots = np.sqrt(values[kept])
+    return vectors[:, kept] * roots, vectors[:, kept] / roots
