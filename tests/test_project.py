@@ -271,4 +271,5 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
+        *("RowMoments", "SparseRows"),
     }

@@ -5,13 +5,14 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 from helpers import random_spd
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import ITML, TATML, TATMLCV, Blocks, Maz, TATMLPairs, learn_metric
+from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
 from tatml._estimators import span
 from tatml.io import export, load_model, save_model
 
@@ -367,3 +368,118 @@ def test_a_covariance_is_refused_with_its_rank():
     message = "prior='covariance': the covariance of block 0 has rank 19, expected 60"
     with pytest.raises(ValueError, match=message):
         TATML(prior="covariance").fit(wide_samples(), Y)
+
+
+# Sparse tables
+
+
+def sparse_samples(n_samples=24, n=1200, density=0.05, seed=0):
+    """Return a sparse table with a column of ones, one that is nearly dense, and an outlier."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_samples) % 3
+    table = scipy.sparse.random_array((n_samples, n), density=density, random_state=rng)
+    X = table.toarray()
+    X[X > 0] += 1 + 0.5 * y[np.nonzero(X)[0]]
+    X[:, 0], X[:, 1:3] = 1.0, rng.normal(size=(n_samples, 2)) + 3
+    X[5, 2] = 15.0
+    return scipy.sparse.csr_array(X), y
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "coo_array"])
+@pytest.mark.parametrize("prior", [*NAMED, "given"])
+def test_sparse_samples_give_the_metric_of_dense_ones(prior, kind):
+    X, y = sparse_samples(n=150 if prior == "given" else 1200)
+    W0 = random_spd(np.random.default_rng(3), 150) if prior == "given" else prior
+    settings = {"C": 10.0, "tol": 1e-13, "random_state": 0, "prior": W0}
+    found = TATML(**settings).fit(getattr(scipy.sparse, kind)(X), y)
+    expected = TATML(**settings).fit(X.toarray(), y)
+    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
+    new = sparse_samples(n=X.shape[1], seed=1)[0]
+    index = INDEX[::3]
+    for samples in (X, new):
+        distances = expected.pair_distance(index, samples.toarray())
+        assert_allclose(found.pair_distance(index, samples), distances, rtol=1e-7)
+        assert_allclose(found.pair_distance(index, samples.toarray()), distances, rtol=1e-7)
+        embedded = found.transform(samples)
+        assert_allclose(
+            np.linalg.norm(embedded[0] - embedded[1]), found.pair_distance([[0, 1]], samples)[0]
+        )
+    difference = (new[[0]] - new[[1]]).toarray()[0]
+    distance = found.get_metric()(difference, np.zeros(len(difference)))
+    assert_allclose(distance, expected.pair_distance([[0, 1]], new.toarray())[0], rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ITML(random_state=0, tol=1e-12),
+        Maz(random_state=0, tol=1e-12, threshold="search", thresholds=(0.7, 1.0)),
+        TATML(random_state=0, tol=1e-12, pairs="neighbors", prior="auto"),
+        TATML(random_state=0, tol=1e-12, n_components=3),
+        TATMLCV(random_state=0, tol=1e-12, Cs=(1.0, 10.0), cv=3),
+    ],
+    ids=lambda estimator: repr(estimator)[:20],
+)
+def test_all_label_estimators_take_sparse_samples(estimator):
+    X, y = sparse_samples()
+    found, expected = clone(estimator).fit(X, y), clone(estimator).fit(X.toarray(), y)
+    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-6)
+    distances = expected.pair_distance(INDEX, X.toarray())
+    assert_allclose(found.pair_distance(INDEX, X), distances, rtol=1e-5)
+
+
+def test_pairs_of_a_sparse_preprocessor():
+    X, y = sparse_samples()
+    pairs, same = INDEX[::2], np.where(y[INDEX[::2, 0]] == y[INDEX[::2, 1]], 1, -1)
+    found, expected = (
+        TATMLPairs(preprocessor=samples, tol=1e-12).fit(pairs, same) for samples in (X, X.toarray())
+    )
+    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-7)
+    assert_allclose(found.decision_function(INDEX), expected.decision_function(INDEX), atol=1e-6)
+
+
+def test_sparse_samples_stay_sparse():
+    """A dense array of all samples has 400 times the numbers of the sparse one."""
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((100, 100_000), density=0.0025, random_state=rng, format="csr")
+    y = np.arange(100) % 4
+    dense = 8 * X.shape[0] * X.shape[1]
+    tracemalloc.start()
+    try:
+        metric = TATML(random_state=0, clip_outliers=False).fit(X, y)
+        metric.pair_distance(metric.pairs_[:1000], X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.7 * dense
+
+
+def test_a_metric_of_sparse_samples_is_saved(tmp_path):
+    X, y = sparse_samples()
+    metric = TATML(random_state=0).fit(X, y)
+    save_model(metric, tmp_path / "metric.skops")
+    loaded = load_model(tmp_path / "metric.skops").estimator
+    assert np.array_equal(loaded.pair_distance(INDEX, X), metric.pair_distance(INDEX, X))
+    loaded.factors_[0].span.rows.indices[0] = 10**6
+    with pytest.raises(ValueError, match=r"factors_.span.rows: expected a sparse array"):
+        save_model(loaded, tmp_path / "other.skops")
+
+
+def test_sparse_samples_are_refused_where_the_span_is_the_whole_space():
+    X, y = sparse_samples()
+    message = "Sparse data was passed for X, but dense data is required"
+    narrow = X[:, 3:13]
+    metric = TATML(random_state=0, clip_outliers=False).fit(narrow.toarray(), y)
+    for call in (lambda: TATML().fit(narrow, y), lambda: metric.transform(narrow)):
+        with pytest.raises(TypeError, match=message):
+            call()
+    with pytest.raises(TypeError, match=message):
+        Euclidean().fit(X, y)
+    X.data[3] = np.nan
+    with pytest.raises(ValueError, match="X: expected a table of finite real numbers"):
+        TATML().fit(X, y)
+    with pytest.raises(ValueError, match="preprocessor: expected finite real numbers"):
+        TATMLPairs(preprocessor=X).fit([[0, 1], [0, 3]], [-1, 1])
+    X.data[3] = 1e80
+    with pytest.raises(ValueError, match=r"X: expected entries of at most 1e\+60"):
+        TATML().fit(X, y)

@@ -31,12 +31,12 @@ from .fitted_parameters import StateCheck, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS
 from .probabilities import check_likelihood_ratio
-from .span import Span, SpanFactor, SpanResult
+from .span import Span, SpanFactor, SpanResult, SparseRows
 
 __all__ = ["HELD", "check_fitted_state"]
 
 # The types of the objects among fitted attributes.
-HELD = (Calibration, Result, SpanResult, SpanFactor, Span)
+HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows)
 
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
 HIDDEN = {"_sklearn_output_config", "_fitted_to_sparse"}
@@ -129,7 +129,7 @@ def _check_factors(name: str, value: Any) -> None:
                 raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(part)}")
         span = factor.span
         _check_array(f"{name}.inner", factor.inner, "f", 2)
-        _check_array(f"{name}.span.rows", span.rows, "f", 2)
+        _check_rows(f"{name}.span.rows", span.rows)
         _check_array(f"{name}.span.unit", span.unit, "f", 1)
         _check_equal(f"{name}.span.unit", len(span.unit), span.size)
         check_positive(f"{name}.outside", factor.outside)
@@ -139,6 +139,19 @@ def _check_factors(name: str, value: Any) -> None:
         if span.whitening is not None:
             _check_array(f"{name}.span.whitening", span.whitening, "f", 2)
             _check_equal(f"{name}.span.whitening", span.whitening.shape, factor.shape)
+
+
+def _check_rows(name: str, rows: Any) -> None:
+    """Check the samples of a span, dense or sparse."""
+    if type(rows) is not SparseRows:
+        _check_array(name, rows, "f", 2)
+        return
+    for part, kinds in (("data", "f"), ("indices", "i"), ("indptr", "i"), ("mean", "f")):
+        _check_array(f"{name}.{part}", getattr(rows, part, None), kinds, 1)
+    try:
+        rows.table.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected a sparse array, got another: {error}") from error
 
 
 def _mixed_size(name: str, span: Span) -> int:
