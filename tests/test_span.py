@@ -335,6 +335,16 @@ def test_a_factored_metric_is_saved(large, tmp_path):
         save_model(loaded, tmp_path / "other.skops")
 
 
+def test_a_search_that_is_fitted_again_forgets_the_large_block():
+    X, y = large_samples()
+    search = Maz(random_state=0, tol=1e-2).fit(X, y)
+    assert not hasattr(search, "components_")
+    search.fit(X[:, :5], y)
+    assert search.components_.shape == search.prior_.shape == (5, 5)
+    assert search.transform(X[:, :5]).shape == (40, 5)
+    assert not hasattr(search, "factors_")
+
+
 def test_reduced_components_are_an_array_and_say_what_they_drop(capsys):
     X, y = large_samples()
     metric = TATML(n_components=3, verbose=True, random_state=0).fit(X, y)

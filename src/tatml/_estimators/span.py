@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
@@ -197,6 +197,11 @@ class SpanFactor:
 
     def __len__(self) -> int:
         return self.span.size
+
+    @property
+    def T(self) -> NoReturn:  # noqa: N802
+        """Raises AttributeError: there is no matrix to transpose."""
+        raise too_large("components_", self.span.size)
 
     def __matmul__(self, matrix: Doubles) -> Doubles:
         return self.of_rows(matrix.T).T
