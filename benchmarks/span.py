@@ -1,12 +1,13 @@
 """Solving in the span of the samples, compared with the whole space: processor time and memory.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/span.py [--quick]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/span.py [--quick] [--whole 5000]
 
 Random features in four classes. The first table has 100 samples and the prior "auto", solved in the
 span and, by a private switch, in the whole space; the second 160 samples of 759 features with all
 defaults; the third 200 samples of 100,000 features, dense and sparse, with all defaults. Memory is
-the peak of what a fit allocates. With --quick, the whole space is left out for more than 1,000
-features, and the last table has 20,000 features.
+the peak of what a fit allocates. The whole space is left out for more than 2,000 features unless
+--whole says otherwise: 5,000 take an hour. With --quick, it is left out for more than 1,000, and
+the last table has 20,000 features.
 """
 
 from __future__ import annotations
@@ -85,12 +86,14 @@ def compare(n_samples: int, n: int, whole: bool, **settings: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--whole", type=int, default=2000, help="the most features")
+    options = parser.parse_args()
+    quick, whole = options.quick, min(options.whole, 1000 if options.quick else options.whole)
     print(describe_machine())
     TATML().fit(*make_samples(20, 5))  # loads what the first fit needs
     print("| samples | span | its memory | whole space | its memory | threshold differs by |")
     for n in SIZES:
-        compare(100, n, n <= 1000 or not quick, prior="auto", threshold="joint")
+        compare(100, n, n <= whole, prior="auto", threshold="joint")
     print("All defaults:")
     compare(160, 759, True)
     n = 20_000 if quick else 100_000

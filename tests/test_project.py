@@ -70,6 +70,7 @@ LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
     "tatml/_data/pairs.py",
+    "tatml/_data/sparse.py",
     "tatml/_data/storage.py",
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",

@@ -68,7 +68,7 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     True
     """
     estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
-    if "factors_" in vars(estimator):
+    if hasattr(estimator, "factors_"):
         raise too_large("model", max(factor.shape[1] for factor in estimator.factors_))
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)

@@ -102,7 +102,7 @@ class SolvingMixin:
             vars(self).pop(name, None)
         keeps = self._keeps_spans
         factors: list[Any] = factors_of(L, prior, blocks, self.n_components, keeps)
-        if self.verbose and not keeps:
+        if not keeps and self.verbose:
             _print_lines(describe_axes(prior, L, factors))
         if prior.is_small and not keeps:
             factors = [A.matrix() if isinstance(A, SpanFactor) else A for A in factors]

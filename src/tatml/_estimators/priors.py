@@ -236,25 +236,10 @@ class RowMoments:
 def span_units(
     kind: str, width: int, moments: RowMoments, units: Units
 ) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return the units D in which a named prior is a multiple of I outside the samples' span.
+    """Return the units D of rows in which a named prior is ω I outside the span, and which vary.
 
-    Parameters
-    ----------
-    kind : one of `PRIORS`
-        The prior.
-    width : int
-        n', the number of columns of a sample.
-    moments : RowMoments
-        The moments of the rows of the block.
-    units : one of `UNITS`
-        The units in which the scatter within classes is shrunk.
-
-    Returns
-    -------
-    unit : array of shape (n,)
-        D; that of a row that does not vary is final only after `span_prior`.
-    varies : bool array of shape (n,)
-        Whether a row varies.
+    `width` is n', the number of columns of a sample; `units` are those in which the scatter within
+    classes is shrunk. The unit of a row that does not vary is final only after `span_prior`.
     """
     kind, variance = _without_auto(kind, width), np.where(moments.differ, moments.variance, 0.0)
     if kind in SHRUNK:
