@@ -446,6 +446,9 @@ def test_pairs_of_a_sparse_preprocessor():
     )
     assert_allclose(found.threshold_, expected.threshold_, rtol=1e-7)
     assert_allclose(found.decision_function(INDEX), expected.decision_function(INDEX), atol=1e-6)
+    by_index = TATML(preprocessor=X, random_state=0).fit(np.arange(len(y)), y)
+    directly = TATML(random_state=0).fit(X, y)
+    assert by_index.threshold_ == directly.threshold_
 
 
 def test_sparse_samples_stay_sparse():

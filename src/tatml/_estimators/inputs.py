@@ -79,7 +79,7 @@ def samples_of(
     check_not_masked(X, "X")
     warn_of_missing_chunks(X=X)
     if preprocessor is not None and _n_dims(X) == 1:
-        X = _looked_up(preprocessor, read_array(X, "X"))
+        X = _looked_up(preprocessor, read_array(X, "X"), estimator)
         check_not_masked(X, "preprocessor")
     if reset:
         vars(estimator).pop("_fitted_to_sparse", None)
@@ -266,7 +266,7 @@ def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
     return ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in shapes)
 
 
-def _looked_up(preprocessor: Any, indicators: NDArray, estimator: Any = None) -> Any:
+def _looked_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator) -> Any:
     """Return the samples that the preprocessor gives for the indicators."""
     if callable(preprocessor):
         samples = preprocessor(indicators)
@@ -278,7 +278,7 @@ def _looked_up(preprocessor: Any, indicators: NDArray, estimator: Any = None) ->
             )
         return samples
     samples = preprocessor
-    if estimator is not None and accepts_sparse(estimator, preprocessor, reset=True):
+    if accepts_sparse(estimator, preprocessor, reset=True):
         samples = read_sparse_samples(preprocessor)
     elif not isinstance(preprocessor, Blocks):
         warn_of_missing_chunks(preprocessor=preprocessor)
