@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from tatml import TATML, TATMLCV, Newton, TATMLPairs
+from tatml import TATML, TATMLCV, Blocks, Newton, TATMLPairs
 from tatml._data.blocks import as_blocks
 from tatml._data.pairs import Pairs
 from tatml._estimators.cross_fitting import (
@@ -45,11 +45,11 @@ def test_the_area_is_that_of_scikit_learn_with_ties_too(rows):
 
 def judged(ratios, similar, weights=None, threshold=1.0):
     """Return a model and held-out pairs whose distances are the ratios times the threshold."""
-    ends = threshold * np.append(0.0, ratios)[:, None]
+    ends = Blocks(threshold * np.append(0.0, ratios)[:, None])
     index = np.stack([np.zeros(len(ratios), int), np.arange(1, len(ratios) + 1)], axis=1)
     pairs = Pairs(np.asfortranarray(index), np.asarray(similar), weights)
-    part = HeldOutPairs(np.arange(1), None, None, None, ends, pairs)
-    return SimpleNamespace(threshold_=threshold, _embed=lambda others: others), part
+    part = HeldOutPairs(np.arange(1), None, None, ends, pairs)
+    return SimpleNamespace(threshold_=threshold, _component_list=lambda: [np.eye(1)]), part
 
 
 def factor_of(*cases):

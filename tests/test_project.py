@@ -71,16 +71,20 @@ LOOKS_AT_TYPES = {
     "tatml/_data/blocks.py",
     "tatml/_data/labels.py",
     "tatml/_data/pairs.py",
+    "tatml/_data/sparse.py",
     "tatml/_data/storage.py",
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
+    "tatml/_estimators/sparse_inputs.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
 SETTINGS_TYPES = {"Compute", "Dykstra", "KernelMap", "Newton"}
+# Types of this library that stand for an array.
+SETTINGS_TYPES |= {"SpanFactor", "SpanResult", "SparseBlock", "SparseRows"}
 
 
 def type_names(node):
@@ -268,4 +272,6 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     by_identity = {value.__name__ for value in classes if not value.__dataclass_params__.eq}
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
+        *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
+        *("RowMoments", "SparseRows"),
     }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._data.atomic_files import write_arrays
 from ._estimators.fitted_state import ATTRIBUTES
 from ._estimators.inputs import check_has
+from ._estimators.span import too_large
 from .features._kernel_map import KernelMap
 
 __all__ = ["export"]
@@ -71,6 +72,8 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     True
     """
     estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
+    if hasattr(estimator, "factors_"):
+        raise too_large("model", max(factor.shape[1] for factor in estimator.factors_))
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
     for name in ("components_", "block_shapes_", "kernel_map_", *SCALARS):

@@ -26,17 +26,13 @@ from . import __version__
 from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
 from ._estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
-from ._estimators.fitted_state import check_fitted_state
+from ._estimators.fitted_state import HELD, check_fitted_state
 from ._export import export
 from ._messages import shown
 from ._model_metadata import check_metadata
-from ._optim.result import Result
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
-from ._verification.targets import Calibration
 from ._warnings import warn_user
-from .features._kernel_map import KernelMap
-from .features._nystrom import BlockMap
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 
@@ -61,10 +57,7 @@ SPLITTERS = [
 # The types of objects that a model may hold.
 TRUSTED = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
-    for kind in (
-        *(*ESTIMATORS.values(), Blocks, Calibration, Result, Newton, Dykstra, *SPLITTERS),
-        *(KernelMap, BlockMap),
-    )
+    for kind in (*ESTIMATORS.values(), Blocks, *HELD, Newton, Dykstra, *SPLITTERS)
 )
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 ARRAY_TYPES = (np.ndarray, np.bool_, *INTEGERS, np.float16, np.float32, np.float64, np.str_)

@@ -18,6 +18,7 @@ from .arrays import (
     check_same_place,
     type_and_length,
 )
+from .sparse import SparseBlock
 
 __all__ = ["Blocks", "as_blocks", "check_finite_entries"]
 
@@ -175,7 +176,9 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
     return blocks
 
 
-def _as_block(values: ArrayLike, name: str) -> NDArray[np.floating]:
+def _as_block(values: Any, name: str) -> NDArray[np.floating]:
+    if isinstance(values, SparseBlock):  # made by the estimators, which read sparse tables
+        return values  # type: ignore[return-value]
     array = as_floating_array(values, name)
     if array.ndim == 2:
         return namespace(array).reshape(array, (*array.shape, 1))
@@ -216,6 +219,8 @@ def check_finite_entries(blocks: Blocks, name: str, samples: NDArray | None = No
     """Raise where an entry is NaN or infinite; `samples` are the indices that a message names."""
     xp = blocks.xp
     for m, array in enumerate(blocks.arrays):
+        if isinstance(array, SparseBlock):  # checked when it was made
+            continue
         finite = xp.isfinite(array)
         if not xp.all(finite):
             sample, *entry = (int(index[0]) for index in xp.nonzero(~finite))

@@ -268,7 +268,7 @@ def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
     """Return all entries as features of unit scale: vectors per feature, matrices as a whole."""
     columns = []
     for array, (_, width) in zip(blocks.arrays, blocks.block_shapes, strict=True):
-        features = array.reshape(len(array), -1).astype(np.float64)
+        features = np.asarray(array).reshape(len(array), -1).astype(np.float64)
         features = np.where(np.ptp(features, axis=0) > 0, features - features.mean(axis=0), 0.0)
         variance = np.mean(features**2, axis=0)
         if width > 1:

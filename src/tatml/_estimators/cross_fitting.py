@@ -24,9 +24,15 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from ..features._kernel_map import KernelMap
 from .folds import Fold, LabelledSamples
-from .label_mixins import embed_by, pair_weights, sample_scatter, within_classes, within_pairs
-from .metric import row_distances
-from .priors import Units, WithinClasses, has_units, make_prior
+from .label_mixins import (
+    factors_by,
+    pair_weights,
+    prior_from_samples,
+    within_classes,
+    within_pairs,
+)
+from .metric import distances_of
+from .priors import Units, WithinClasses, has_units
 
 __all__ = [
     "FOLD_TOL",
@@ -75,8 +81,6 @@ class HeldOutPairs:
         The numbers of the samples to learn from.
     known : Blocks
         These samples.
-    scatter : list of M arrays of shape (n_m, n_m)
-        The mean of ΔΔᵀ over their pairs, up to a factor.
     within : WithinClasses
         Their deviations from the class means.
     others : Blocks
@@ -87,7 +91,6 @@ class HeldOutPairs:
 
     rows: Indices
     known: Blocks
-    scatter: Sequence[Doubles]
     within: WithinClasses
     others: Blocks
     pairs: Pairs
@@ -123,8 +126,7 @@ def _hold_out(
         random_state=np.random.RandomState(0),
     )
     within = within_classes(known_blocks, known.labels, n_images=n_images)
-    scatter = sample_scatter(known_blocks)
-    return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, balanced(pairs))
+    return HeldOutPairs(rows, known_blocks, within, other_blocks, balanced(pairs))
 
 
 def _map_both(
@@ -216,8 +218,7 @@ def _hold_out_some(
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
     known_blocks, other_blocks, n_images = _map_both(known_blocks, other_blocks, rows, space)
     within = within_pairs(known_blocks, known_pairs, n_images)
-    scatter = sample_scatter(known_blocks)
-    return HeldOutPairs(rows, known_blocks, scatter, within, other_blocks, other_pairs)
+    return HeldOutPairs(rows, known_blocks, within, other_blocks, other_pairs)
 
 
 def _taken(blocks: Blocks, pairs: Pairs, rows: NDArray[np.bool_]) -> tuple[Indices, Blocks, Pairs]:
@@ -251,18 +252,16 @@ def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]
 
 
 def _samples_per_column(part: HeldOutPairs) -> float:
-    widths = [array.shape[2] for array in part.known.arrays]
-    deviations = zip(part.within.deviations, widths, strict=True)
-    return min(len(rows) / width / rows.shape[1] for rows, width in deviations)
+    return min(part.within.n_observations / array.shape[1] for array in part.known.arrays)
 
 
 def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
     """Return the area under the ROC curve of held-out pairs; 0 where there is no such prior."""
     try:
-        W0 = make_prior(prior, part.known, part.scatter, replace(part.within, units=units))
+        W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
-    distances = row_distances(embed_by(W0, part.others), part.pairs.index)
+    distances = distances_of(factors_by(W0), part.others, part.pairs.index, many=True)
     return area_under_roc(distances, part.pairs.similar)
 
 
@@ -305,7 +304,8 @@ def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) 
 
 
 def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
-    return row_distances(model._embed(part.others), part.pairs.index) / model.threshold_
+    factors, pairs = model._component_list(), part.pairs
+    return distances_of(factors, part.others, pairs.index, many=True) / model.threshold_
 
 
 def _weight_below(ratios: Doubles, weights: Doubles) -> Doubles:

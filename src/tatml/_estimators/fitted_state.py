@@ -33,11 +33,15 @@ from .fitted_parameters import StateCheck, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS
 from .probabilities import check_likelihood_ratio
+from .span import Span, SpanFactor, SpanResult, SparseRows
 
-__all__ = ["check_fitted_state"]
+__all__ = ["HELD", "check_fitted_state"]
+
+# The types of the objects among fitted attributes.
+HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
 
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
-HIDDEN = {"_sklearn_output_config"}
+HIDDEN = {"_sklearn_output_config", "_fitted_to_sparse"}
 # Attributes of calibrated probabilities: both or none.
 CALIBRATED = ("likelihood_ratio_", "same_rate_")
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
@@ -57,7 +61,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     ValueError: threshold_: expected a finite number, got nan
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
-    required = [*parameters, *_required(parameters)]
+    required = [*parameters, *_required(parameters, state)]
     required += [name for name in CALIBRATED if set(CALIBRATED) & set(state)]
     missing = [name for name in required if name not in state]
     if missing:
@@ -81,15 +85,18 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
         _check_search(estimator)
 
 
-def _required(parameters: Sequence[str]) -> list[str]:
-    """Return the fitted attributes that every fitted estimator of this type has."""
+def _required(parameters: Sequence[str], state: dict[str, Any]) -> list[str]:
+    """Return the fitted attributes that a fitted estimator of this type and state has."""
     names = []
     if "class_weight" in parameters:  # an estimator that learns from pairs
         names += ["classes_", "threshold_", "b0_"]
     if "metric" not in parameters:
-        names += ["n_features_in_", "block_shapes_", "components_"]
+        names += ["n_features_in_", "block_shapes_"]
+        names.append("factors_" if "factors_" in state else "components_")
     if "solver" in parameters:
-        names += ["result_", "n_iter_", "prior_", "threshold_", "b0_"]
+        names += ["result_", "n_iter_", "threshold_", "b0_"]
+        if type(state.get("result_")) is not SpanResult:  # its matrices are too large
+            names.append("prior_")
     if "Cs" in parameters:
         names += ["cv_results_", "best_params_", "best_score_", "C_"]
     return names
@@ -111,6 +118,51 @@ def _check_array(name: str, value: Any, kinds: str, n_dims: int) -> None:
 def _check_matrices(name: str, value: Any) -> None:
     for matrix in value if type(value) is list else [value]:
         _check_array(name, matrix, "f", 2)
+
+
+def _check_factors(name: str, value: Any) -> None:
+    """Check the linear maps of all blocks: matrices, or maps of wide blocks in factored form."""
+    for factor in as_list(name, value, "a list of linear maps"):
+        if type(factor) is np.ndarray:
+            _check_array(name, factor, "f", 2)
+            continue
+        for part, kind in ((factor, SpanFactor), (getattr(factor, "span", None), Span)):
+            if type(part) is not kind or set(vars(part)) != {field.name for field in fields(kind)}:
+                raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(part)}")
+        span = factor.span
+        _check_array(f"{name}.inner", factor.inner, "f", 2)
+        _check_rows(f"{name}.span.rows", span.rows)
+        _check_array(f"{name}.span.unit", span.unit, "f", 1)
+        _check_equal(f"{name}.span.unit", len(span.unit), span.size)
+        check_positive(f"{name}.outside", factor.outside)
+        check_positive(f"{name}.span.outside", span.outside)
+        size = _mixed_size(name, span)
+        _check_equal(f"{name}.inner", factor.inner.shape, (size, size))
+        if span.whitening is not None:
+            _check_array(f"{name}.span.whitening", span.whitening, "f", 2)
+            _check_equal(f"{name}.span.whitening", span.whitening.shape, factor.shape)
+
+
+def _check_rows(name: str, rows: Any) -> None:
+    """Check the samples of a span, dense or sparse."""
+    if type(rows) is not SparseRows:
+        _check_array(name, rows, "f", 2)
+        return
+    for part, kinds in (("data", "f"), ("indices", "i"), ("indptr", "i"), ("mean", "f")):
+        _check_array(f"{name}.{part}", getattr(rows, part, None), kinds, 1)
+    try:
+        rows.table.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected a sparse array, got another: {error}") from error
+
+
+def _mixed_size(name: str, span: Span) -> int:
+    """Return the dimension of a span."""
+    if span.mix is None:
+        return len(span.rows)
+    _check_array(f"{name}.span.mix", span.mix, "f", 2)
+    _check_equal(f"{name}.span.mix", len(span.mix), len(span.rows))
+    return span.mix.shape[1]
 
 
 def _check_pair_array(name: str, value: Any, kinds: str, n_dims: int = 1) -> None:
@@ -158,7 +210,8 @@ def _check_dict(name: str, value: Any) -> None:
 
 
 def _check_result(name: str, value: Any) -> None:
-    if type(value) is not Result or set(vars(value)) != {part.name for part in fields(Result)}:
+    names = {part.name for part in fields(Result)}
+    if type(value) not in (Result, SpanResult) or set(vars(value)) != names:
         raise TypeError(f"{name}: expected a Result, got {shown(value)}")
     if type(value.status) is not Status:
         raise TypeError(f"{name}.status: expected a Status, got {shown(value.status)}")
@@ -237,6 +290,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "classes_": _check_classes,
     "components_": _check_matrices,
     "cv_results_": _check_dict,
+    "factors_": _check_factors,
     "feature_names_in_": _check_names,
     "kernel_map_": _check_kernel_map,
     "likelihood_ratio_": _check_likelihood_ratio,
@@ -275,10 +329,18 @@ def _check_shapes(estimator: Any) -> None:
         counts = check_components(estimator.n_components, sizes)
         rows = [(n if k is None else k, n) for n, k in zip(sizes, counts, strict=True)]
         _check_equal("components_", _shapes_of(estimator.components_), rows)
+    if hasattr(estimator, "factors_"):
+        found = [factor.shape[1] for factor in estimator.factors_]
+        _check_equal("factors_", found, sizes)
     if hasattr(estimator, "prior_"):
         _check_equal("prior_", _shapes_of(estimator.prior_), square)
     if hasattr(estimator, "result_"):
-        _check_equal("result_.L", _shapes_of(list(estimator.result_.L)), square)
+        found = _shapes_of(list(estimator.result_.L))
+        if type(estimator.result_) is SpanResult:  # the factors of wide blocks are smaller
+            square = [
+                (min(n, len(L)),) * 2 for n, L in zip(sizes, estimator.result_.L, strict=False)
+            ]
+        _check_equal("result_.L", found, square)
         _check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
     prior = getattr(estimator, "prior", None)
     if prior is not None and not isinstance(prior, str):

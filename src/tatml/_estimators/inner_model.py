@@ -30,6 +30,8 @@ def make_inner_model(
 
 def copy_fitted(owner: BaseEstimator, model: TATML) -> None:
     """Copy the fitted attributes of the inner model to its owner."""
+    for name in ("components_", "factors_", "prior_"):  # the inner model has some of these
+        vars(owner).pop(name, None)
     for name, value in vars(model).items():
         if name.endswith("_"):
             setattr(owner, name, value)

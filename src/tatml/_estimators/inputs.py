@@ -26,6 +26,12 @@ from .._data.storage import warn_of_missing_chunks
 from .._messages import named_error, shown
 from .._warnings import warn_user
 from .given_labels import are_pair_labels
+from .sparse_inputs import (
+    accepts_sparse,
+    dense_extremes,
+    read_sparse_samples,
+    read_sparse_table,
+)
 
 __all__ = [
     "check_has",
@@ -73,8 +79,10 @@ def samples_of(
     check_not_masked(X, "X")
     warn_of_missing_chunks(X=X)
     if preprocessor is not None and _n_dims(X) == 1:
-        X = _looked_up(preprocessor, read_array(X, "X"))
+        X = _looked_up(preprocessor, read_array(X, "X"), estimator)
         check_not_masked(X, "preprocessor")
+    if reset:
+        vars(estimator).pop("_fitted_to_sparse", None)
     if isinstance(X, Blocks) or _n_dims(X) > 2:
         blocks = as_blocks(X)
         if not isinstance(X, Blocks):
@@ -90,6 +98,8 @@ def samples_of(
 def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
     """Return a table of one sample per row, read and checked by scikit-learn."""
     try:
+        if accepts_sparse(estimator, X, reset):
+            return read_sparse_table(estimator, X, reset, min_samples)
         with np.errstate(all="ignore"):  # overflow gives infinity, which is refused
             table = validate_data(
                 estimator,
@@ -163,7 +173,7 @@ def pair_samples(
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = _number_indicators(array)
-        blocks = as_blocks(_looked_up(estimator.preprocessor, found), "preprocessor")
+        blocks = as_blocks(_looked_up(estimator.preprocessor, found, estimator), "preprocessor")
         index = index.reshape(-1, 2)
     else:
         if array.ndim not in (3, 4):
@@ -230,9 +240,10 @@ def _with_checked_shapes(
     estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str
 ) -> Blocks:
     """Check the sizes of the entries, and store (`reset`) or compare the shapes of the blocks."""
-    check_magnitude(blocks, name)
+    ends = dense_extremes(blocks)
+    check_magnitude(ends, name)
     if reset:
-        check_spread(blocks, name)
+        check_spread(ends, name)
         hint = hint_at_raw_covariances(blocks)
         if hint:
             warn_user(hint)
@@ -255,7 +266,7 @@ def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
     return ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in shapes)
 
 
-def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
+def _looked_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator) -> Any:
     """Return the samples that the preprocessor gives for the indicators."""
     if callable(preprocessor):
         samples = preprocessor(indicators)
@@ -267,7 +278,9 @@ def _looked_up(preprocessor: Any, indicators: NDArray) -> Any:
             )
         return samples
     samples = preprocessor
-    if not isinstance(preprocessor, Blocks):
+    if accepts_sparse(estimator, preprocessor, reset=True):
+        samples = read_sparse_samples(preprocessor)
+    elif not isinstance(preprocessor, Blocks):
         warn_of_missing_chunks(preprocessor=preprocessor)
         samples = read_array(preprocessor, "preprocessor")
     if samples.ndim not in (2, 3):

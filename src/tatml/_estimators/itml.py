@@ -21,9 +21,10 @@ from .._validation import check_bounds, check_percentiles, check_positive
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelThresholdMixin, Prior, within_classes
-from .logdet_learner import SolvingMixin, mean_scatter, prior_of
-from .metric import check_components, one_or_list
+from .logdet_learner import SolvingMixin, mean_scatter
+from .metric import check_components
 from .priors import WithinClasses
+from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 
 __all__ = ["ITML"]
 
@@ -161,10 +162,8 @@ class ITML(KernelMixin, LabelThresholdMixin, SolvingMixin, BaseEstimator):
             squared = problem.pairs.sums.distances()
             _check_apart(squared, pairs)
             self.bounds_ = self._bounds(squared)
-            self._solve(
-                _replace_bounds(problem, pairs, gamma, self.bounds_), blocks, SCALE_PARAMETERS
-            )
-            self.prior_ = one_or_list(prior)
+            bounded = _replace_bounds(problem, pairs, gamma, self.bounds_)
+            self._solve(bounded, prior, blocks, SCALE_PARAMETERS)
             self._learn_from(blocks, pairs)
         warn_unless_converged(self.result_)
         return self
@@ -184,12 +183,13 @@ def _build_at_prior(
     within: WithinClasses,
     gamma: float,
     prior: Prior,
-) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
+) -> tuple[LogDetProblem, MetricPrior]:
     """Return the problem with the Burg loss and bounds of 1, and its prior."""
-    ones = np.ones(len(pairs))
-    plain = LogDetProblem.build(blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
-    W0 = prior_of(prior, blocks, mean_scatter(plain.pairs.sums, ones / len(pairs)), within)
-    return plain.with_prior(W0), W0
+    ones, share = np.ones(len(pairs)), np.full(len(pairs), 1 / len(pairs))
+    reduced = reduce_blocks(prior, blocks, within, mean_squares_of(blocks, pairs, share))
+    plain = LogDetProblem.build(reduced.blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
+    W0 = prior_of(prior, reduced, mean_scatter(plain.pairs.sums, share))
+    return plain.with_prior(W0.matrices), W0
 
 
 def _replace_bounds(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from .._data.blocks import Blocks
-from .._data.checks import check_prior
 from .._data.pairs import Pairs
 from .._data.sampling import STRATEGIES, Strategy, balanced, draw_pairs
+from .._data.sparse import SparseBlock
 from .._validation import (
     check_choice,
     check_count,
@@ -22,8 +24,10 @@ from .._validation import (
 )
 from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
-from .metric import MetricMixin, components_of, embed_blocks, row_distances
-from .priors import PRIORS, PriorName, Units, WithinClasses, make_prior, rows_of
+from .metric import Factor, MetricMixin, embed_blocks
+from .priors import PRIORS, PriorName, Units, WithinClasses, rows_of
+from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
+from .span import is_wide
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
@@ -32,14 +36,16 @@ __all__ = [
     "LabelsMixin",
     "Prior",
     "ThresholdMixin",
-    "embed_by",
+    "factors_by",
     "learn_b0_from_distances",
     "pair_weights",
+    "prior_from_samples",
     "sample_scatter",
     "within_classes",
     "within_pairs",
 ]
 
+Deviations = Callable[[NDArray[np.floating]], NDArray[np.float64]]
 Matrices = Sequence[NDArray[np.float64]]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 
@@ -102,14 +108,13 @@ class LabelPairsMixin(LabelsMixin):
         self, prior: Prior, samples: LabelledSamples, units: Units
     ) -> NDArray[np.float64] | None:
         """Return the samples in the metric of the prior, to find neighbours; None for "auto"."""
-        blocks = samples.blocks
-        if not isinstance(prior, str):
-            return embed_by(check_prior(prior, blocks), blocks)
-        check_choice("prior", prior, PRIORS)
-        if prior == "auto":
+        if isinstance(prior, str):
+            check_choice("prior", prior, PRIORS)
+        if isinstance(prior, str) and prior == "auto":
             return None
-        within = within_classes(blocks, samples.labels, units, self._n_images())
-        return embed_by(make_prior(prior, blocks, sample_scatter(blocks), within), blocks)
+        within = within_classes(samples.blocks, samples.labels, units, self._n_images())
+        factors = factors_by(prior_from_samples(prior, samples.blocks, within))
+        return embed_blocks(factors, samples.blocks)
 
     def _draw_random_pairs(
         self, samples: LabelledSamples, strategy: Strategy | None = None
@@ -141,8 +146,7 @@ class LabelThresholdMixin(ThresholdMixin, LabelPairsMixin, MetricMixin):
     def _learn_from(self, blocks: Blocks, pairs: Pairs) -> None:
         """Store the drawn pairs, and learn the threshold of their distances."""
         self.pairs_, self.similar_ = pairs.index, pairs.similar
-        distances = row_distances(self._embed(blocks), pairs.index)
-        self._learn_threshold(distances, balanced(pairs))
+        self._learn_threshold(self._distances(blocks, pairs.index), balanced(pairs))
 
 
 def learn_b0_from_distances(
@@ -169,12 +173,15 @@ def within_classes(
 ) -> WithinClasses:
     """Return the samples minus the mean of their class; the last blocks may be kernel images."""
     counts = np.bincount(labels).astype(float)
-    deviations = []
-    for array in blocks.arrays:
-        sums = np.zeros((len(counts), *array.shape[1:]))
-        np.add.at(sums, labels, array)
-        deviations.append(rows_of(array - (sums / counts[:, None, None])[labels]))
-    return WithinClasses(deviations, units, n_images)
+    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
+
+    def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
+        sums = np.reshape(members @ array.reshape(len(array), -1), (-1, *array.shape[1:]))
+        return rows_of(array - (sums / counts[:, None, None])[labels])
+
+    narrow = _of_narrow(blocks, deviations_of)
+    variances_of = partial(SparseBlock.variances_within, labels=labels)
+    return WithinClasses(narrow, units, len(labels), deviations_of, variances_of, n_images)
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClasses:
@@ -184,9 +191,31 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
     """
     index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
     first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
-    differences = ((array[first] - array[second]) / np.sqrt(2) for array in blocks.arrays)
-    deviations = [rows_of(difference) for difference in differences]
-    return WithinClasses(deviations, n_images=n_images)
+
+    def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
+        return rows_of((array[first] - array[second]) / np.sqrt(2))
+
+    def variances_of(block: SparseBlock) -> NDArray[np.float64]:
+        return block.mean_squared_differences(first, second, np.full(len(first), 0.5 / len(first)))
+
+    narrow = _of_narrow(blocks, deviations_of)
+    return WithinClasses(narrow, "columns", len(first), deviations_of, variances_of, n_images)
+
+
+def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[NDArray[np.float64] | None]:
+    """Return the deviations of each block; None for wide blocks, which are reduced first."""
+    return [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
+
+
+def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
+    """Return the prior of samples, scaled to their distances from the mean."""
+
+    def around_mean(m: int) -> NDArray[np.float64]:
+        array = blocks.arrays[m]
+        return array.shape[2] * row_variances(array)[1]
+
+    reduced = reduce_blocks(prior, blocks, within, around_mean, accurate=False)
+    return prior_of(prior, reduced, sample_scatter(reduced.blocks))
 
 
 def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
@@ -195,7 +224,7 @@ def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
     return [rows.T @ rows / len(blocks) for rows in around_mean]
 
 
-def embed_by(W: Matrices, blocks: Blocks) -> NDArray[np.float64]:
-    """Embed the samples so that Euclidean distances are those of the matrices."""
-    L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in W]
-    return embed_blocks(components_of(L, blocks, None), blocks)
+def factors_by(prior: MetricPrior) -> list[Factor]:
+    """Return the linear maps after which Euclidean distances are those of the prior."""
+    L = [np.linalg.cholesky(matrix).astype(np.float64, copy=False) for matrix in prior.matrices]
+    return list(prior.factors(L))

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 
 from .._array import Indices
 from .._data.blocks import Blocks
-from .._data.checks import check_prior
 from .._data.pairs import Pairs
 from .._data.sampling import thin_out
 from .._optim.pair_sums import PairSums
@@ -34,17 +33,25 @@ from .._validation import (
 )
 from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
 from .kernel_space import KernelMixin
-from .label_mixins import Matrices, Prior, learn_b0_from_distances, pair_weights
-from .metric import MetricMixin, check_components, components_of, one_or_list, row_distances
+from .label_mixins import Matrices, learn_b0_from_distances, pair_weights
+from .metric import MetricMixin, check_components, factors_of, one_or_list
 from .outliers import clip_outliers
-from .priors import IDENTICAL, PRIORS, Units, WithinClasses, make_prior
+from .priors import IDENTICAL, Units, WithinClasses
+from .reduction import (
+    MetricPrior,
+    describe_axes,
+    describe_spans,
+    mean_squares_of,
+    prior_of,
+    reduce_blocks,
+)
+from .span import SpanFactor
 from .thresholds import b0_of, learn_b0, threshold_of
 
 __all__ = [
     "LogDetLearner",
     "SolvingMixin",
     "mean_scatter",
-    "prior_of",
 ]
 
 PAIR_STEP = 10  # fits to parts of the samples take every tenth pair, or more,
@@ -61,30 +68,49 @@ class SolvingMixin:
     warm_start: bool
     random_state: Any
     verbose: bool
+    _keeps_spans = False  # whether wide blocks keep the form of their span, which is faster
 
-    def _solve(self, problem: LogDetProblem, blocks: Blocks, sizes: Sequence[str]) -> None:
-        """Solve the problem; set `result_`, `n_iter_` and `components_`.
+    def _solve(
+        self, problem: LogDetProblem, prior: MetricPrior, blocks: Blocks, sizes: Sequence[str]
+    ) -> None:
+        """Solve the problem; set `result_`, `n_iter_`, `prior_` and `components_`.
 
-        `sizes` are the names of the parameters that scale the objective: the error message for an
-        objective that overflows names them.
+        `blocks` are the samples whose principal axes `n_components` selects. `sizes` are the names
+        of the parameters that scale the objective: the error message for an objective that
+        overflows names them.
         """
+        if check_flag("verbose", self.verbose):
+            _print_lines(describe_spans(prior))
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
-        self.result_ = solver.solve(
+        warm = check_flag("warm_start", self.warm_start)
+        found = solver.solve(
             problem,
             tol=check_positive("tol", self.tol),
-            init=self._start(problem),
-            verbose=check_flag("verbose", self.verbose),
+            init=prior.start(getattr(self, "result_", None) if warm else None),
+            verbose=self.verbose,
             sizes=", ".join(sizes),
         )
-        self.n_iter_ = max(1, self.result_.n_iter)
-        self.components_ = one_or_list(components_of(self.result_.L, blocks, self.n_components))
+        self._set_components(found.L, prior, blocks)
+        self.n_iter_ = max(1, found.n_iter)
+        self.result_ = found if self._keeps_spans else prior.full_result(found)
+        vars(self).pop("prior_", None)
+        if prior.is_small and not self._keeps_spans:
+            self.prior_ = one_or_list(prior.full())
 
-    def _start(self, problem: LogDetProblem) -> Result | None:
-        warm = check_flag("warm_start", self.warm_start)
-        earlier: Result | None = getattr(self, "result_", None) if warm else None
-        if earlier is None or tuple(len(L) for L in earlier.L) != problem.sizes:
-            return None
-        return earlier
+    def _set_components(self, L: Matrices, prior: MetricPrior, blocks: Blocks) -> None:
+        """Set `components_`, or `factors_` where a matrix of a wide block would be too large."""
+        for name in ("components_", "factors_"):
+            vars(self).pop(name, None)
+        keeps = self._keeps_spans
+        factors: list[Any] = factors_of(L, prior, blocks, self.n_components, keeps)
+        if not keeps and self.verbose:
+            _print_lines(describe_axes(prior, L, factors))
+        if prior.is_small and not keeps:
+            factors = [A.matrix() if isinstance(A, SpanFactor) else A for A in factors]
+        if any(isinstance(A, SpanFactor) for A in factors):
+            self.factors_ = factors
+        else:
+            self.components_ = one_or_list(factors)
 
 
 class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
@@ -116,8 +142,7 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         margin = check_margin(self.margin)
         check_components(self.n_components, [n for n, _ in blocks.block_shapes])
         problem, prior = self._build_problem(blocks, pairs, within, margin, threshold, counted)
-        self._solve(problem, counted, self._scale_parameters)
-        self.prior_ = one_or_list(prior)
+        self._solve(problem, prior, counted, self._scale_parameters)
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
         self._set_b0(self._final_b0(problem, blocks, pairs, margin))
         return self.result_
@@ -176,7 +201,7 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
     def _learn_threshold_of(self, pairs: Pairs, blocks: Blocks) -> None:
         """Learn the threshold of the fitted metric again, from other pairs."""
         margin, strength = check_margin(self.margin), self._relative_strength(pairs)
-        distances = row_distances(self._embed(blocks), pairs.index)
+        distances = self._distances(blocks, pairs.index)
         b0 = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
         self._set_b0(b0)
 
@@ -194,7 +219,7 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
             "verbose": False,
         }
         model = type(self)(**given)
-        model._scale_parameters = self._scale_parameters
+        model._scale_parameters, model._keeps_spans = self._scale_parameters, True
         return model
 
     def _check_words(self) -> None:
@@ -210,14 +235,19 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         margin: tuple[float, float],
         threshold: float | None,
         counted: Blocks | None = None,
-    ) -> tuple[LogDetProblem, list[NDArray[np.float64]]]:
-        """Return problem (P) and its prior W0, both in the units of the data."""
-        weights = pair_weights(pairs)
-        plain = LogDetProblem.build(blocks, pairs, squared_hinge(pairs, 1.0, margin))
-        scatter = mean_scatter(plain.pairs.sums, weights / np.sum(weights))
-        prior = prior_of(self.prior, counted or blocks, scatter, within, self._samples_name)
-        c0, mu0 = self._threshold_term(prior, scatter, margin, threshold)
-        problem = replace(plain.with_prior(prior), c0=c0, mu0=mu0)
+    ) -> tuple[LogDetProblem, MetricPrior]:
+        """Return problem (P) and its prior W0, both in the units of the data.
+
+        Wide blocks are reduced to the span of their samples.
+        """
+        share = pair_weights(pairs) / np.sum(pair_weights(pairs))
+        squares, accurate = mean_squares_of(blocks, pairs, share), not self._keeps_spans
+        reduced = reduce_blocks(self.prior, blocks, within, squares, counted, accurate)
+        plain = LogDetProblem.build(reduced.blocks, pairs, squared_hinge(pairs, 1.0, margin))
+        scatter = mean_scatter(plain.pairs.sums, share)
+        prior = prior_of(self.prior, reduced, scatter, self._samples_name)
+        c0, mu0 = self._threshold_term(prior.matrices, scatter, margin, threshold)
+        problem = replace(plain.with_prior(prior.matrices), c0=c0, mu0=mu0)
         return self._reweight(problem, pairs, margin, check_positive("C", self.C)), prior
 
     def _threshold_term(
@@ -280,21 +310,16 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         """Return the learnt b0; with `n_components`, the best b0 for the reduced distances."""
         if self.n_components is None or not problem.learns_threshold:
             return self.result_.b0
-        squared = row_distances(self._embed(blocks), pairs.index) ** 2
+        squared = self._distances(blocks, pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
+
+
+def _print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line, flush=True)
 
 
 def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
     return [sums.n_blocks * S for S in sums.scatter(share)]
-
-
-def prior_of(
-    prior: Prior, blocks: Blocks, scatter: Matrices, within: WithinClasses, samples_name: str = "X"
-) -> list[NDArray[np.float64]]:
-    """Return W0, one matrix per block: a named prior, or given matrices after a check."""
-    if isinstance(prior, str):
-        check_choice("prior", prior, PRIORS)
-        return make_prior(prior, blocks, scatter, within, samples_name)
-    return check_prior(prior, blocks)

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
+from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
+from .reduction import MetricPrior
+from .span import SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
 
+Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
@@ -35,11 +40,14 @@ class LearntMetric:
 
     def __init__(
         self,
-        components: Sequence[NDArray[np.float64]],
+        components: Sequence[Factor],
         shapes: Sequence[tuple[int, int]],
         kernel_map: KernelMap | None = None,
     ):
-        self.components = [np.array(component, ndmin=2) for component in components]
+        self.components = [
+            factor if isinstance(factor, SpanFactor) else np.array(factor, ndmin=2)
+            for factor in components
+        ]
         self.shapes = list(shapes)
         self.kernel_map = kernel_map
 
@@ -85,10 +93,26 @@ def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
     return array.reshape(shape)
 
 
+class _NotFormed:
+    """A descriptor that says why an estimator has no square matrix, if its block is too large."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        result = None if instance is None else vars(instance).get("result_")
+        if isinstance(result, SpanResult):
+            raise too_large(self.name, max(n for n, _ in instance.block_shapes_))
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
+
+
 class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
     kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+    # Attributes of an instance, which hide these.
+    components_: Any = _NotFormed()
+    prior_: Any = _NotFormed()
 
     def transform(self, X: Blocks | ArrayLike) -> NDArray:
         """Embed samples so that their Euclidean distance is the learnt distance.
@@ -125,7 +149,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         with np.errstate(over="ignore"):
-            distances = row_distances(self._embed(self._mapped(blocks)), index)
+            distances = self._distances(self._mapped(blocks), index)
         return check_distances(distances, blocks, "pairs" if X is None else "X")
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
@@ -138,7 +162,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
         parts = zip(self._component_list(), self._mapped(blocks).arrays, strict=True)
-        return np.stack([row_distances(_apply_factor(A, array), index) ** 2 for A, array in parts])
+        return np.stack([_squared_distances(A, array, index) for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -152,9 +176,17 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
         check_is_fitted(self)
-        return one_or_list([A.T @ A for A in self._component_list()])
+        matrices = []
+        for A in self._component_list():
+            if isinstance(A, SpanFactor) or isinstance(vars(self).get("result_"), SpanResult):
+                raise too_large("get_mahalanobis_matrix", A.shape[1])
+            matrices.append(A.T @ A)
+        return one_or_list(matrices)
 
-    def _component_list(self) -> list[NDArray[np.float64]]:
+    def _component_list(self) -> Sequence[Factor]:
+        factors: list[Factor] | None = vars(self).get("factors_")
+        if factors is not None:
+            return factors
         return [self.components_] if len(self._inner_shapes()) == 1 else list(self.components_)
 
     def _inner_shapes(self) -> tuple[tuple[int, int], ...]:
@@ -184,16 +216,34 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)
 
+    def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the distances of index pairs."""
+        return distances_of(self._component_list(), blocks, index)
+
     @property
     def _n_features_out(self) -> int:
         shapes = zip(self._component_list(), self._inner_shapes(), strict=True)
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def embed_blocks(components: Sequence[NDArray[np.float64]], blocks: Blocks) -> NDArray[np.float64]:
+def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.float64]:
     """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
     parts = zip(components, blocks.arrays, strict=True)
     return np.concatenate([_apply_factor(A, array) for A, array in parts], axis=1)
+
+
+def distances_of(
+    components: Sequence[Factor], blocks: Blocks, index: NDArray[np.intp], many: bool = False
+) -> NDArray[np.float64]:
+    """Return the distances of index pairs; sparse samples stay sparse.
+
+    With `many` pairs, wide embeddings are turned first.
+    """
+    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        rows = embed_blocks(components, blocks)
+        return row_distances(fewer_columns(rows) if many else rows, index)
+    parts = zip(components, blocks.arrays, strict=True)
+    return np.sqrt(sum(_squared_distances(A, array, index) for A, array in parts))
 
 
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
@@ -214,6 +264,18 @@ def row_distances(
     return distances
 
 
+def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn wide rows so that they need only as many columns as there are rows.
+
+    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
+    """
+    if rows.shape[1] <= 2 * len(rows):
+        return rows
+    around_mean = rows - rows.mean(axis=0)
+    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
+    return upper.T
+
+
 def check_distances(
     distances: NDArray[np.float64], blocks: Blocks, name: str
 ) -> NDArray[np.float64]:
@@ -227,6 +289,39 @@ def check_distances(
             f"rescale {name} as in fit"
         )
     return distances
+
+
+def factors_of(
+    L: Sequence[NDArray[np.float64]],
+    prior: MetricPrior,
+    blocks: Blocks,
+    n_components: Any,
+    as_many_as_possible: bool = False,
+) -> list[Factor]:
+    """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes.
+
+    If samples span fewer dimensions than `n_components`, all of them are kept with
+    `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
+    enough, and refused for others.
+    """
+    counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
+    chosen: list[Factor] = []
+    for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
+        if count is None:
+            chosen.append(factor)
+        elif not isinstance(factor, SpanFactor):
+            chosen.append(_principal(factor, blocks.arrays[m], count))
+        elif count <= len(factor.inner) or as_many_as_possible:
+            axes = _principal(factor.inner.T, prior.samples.arrays[m], count)
+            chosen.append(factor.span.as_rows(axes))
+        elif prior.is_small:
+            chosen.append(_principal(factor.matrix(), blocks.arrays[m], count))
+        else:
+            raise ValueError(
+                f"n_components: expected at most the {len(factor.inner)} dimensions that the "
+                f"samples of block {m} span, got {count}"
+            )
+    return chosen
 
 
 def components_of(
@@ -265,9 +360,20 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
     return counts
 
 
-def _apply_factor(A: NDArray, array: NDArray) -> NDArray:
+def _apply_factor(A: Factor, array: NDArray) -> NDArray:
     """Return A times every matrix of a block, flattened to one row per sample."""
+    if isinstance(A, SpanFactor):
+        return A.embed(array)
+    if isinstance(array, SparseBlock):
+        return array.table @ A.T
     n_samples, _, width = array.shape
     if width == 1:
         return array[:, :, 0] @ A.T
     return np.matmul(A, array).reshape(n_samples, prod((len(A), width)))
+
+
+def _squared_distances(A: Factor, array: Any, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the part of one block in the squared distances of pairs."""
+    if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
+        return A.squared_distances(array, index)
+    return row_distances(_apply_factor(A, array), index) ** 2

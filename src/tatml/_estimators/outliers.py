@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy.sparse import csr_array, hstack
 
 from .._array import Doubles, Indices
 from .._data.blocks import Blocks
+from .._data.sparse import SparseBlock
 from .._warnings import warn_user
 
 __all__ = ["clip_outliers"]
@@ -29,18 +33,29 @@ def clip_outliers(blocks: Blocks, counted: Indices, name: str = "X") -> Blocks:
     """
     if len(counted) < LEAST_SAMPLES:
         return blocks
-    bounds = [_find_bounds(columns) for columns in _tables(blocks[counted])]
-    _warn_of_dominant(blocks[counted], counted, bounds, name)
-    clipped = [
-        _clip(columns, counted, *pair).reshape(array.shape).astype(array.dtype)
-        for columns, array, pair in zip(_tables(blocks), blocks.arrays, bounds, strict=True)
-    ]
-    return Blocks(*clipped)
+    blocks_and_squares = [_clip_block(array, counted) for array in blocks.arrays]
+    squares = np.sum([part for _, part in blocks_and_squares], axis=0)
+    _warn_of_dominant(squares, counted, name)
+    return Blocks(*(clipped for clipped, _ in blocks_and_squares))
 
 
-def _tables(blocks: Blocks) -> list[Doubles]:
-    """Return each block as a table with one column per entry."""
-    return [array.reshape(len(array), -1).astype(np.float64, copy=False) for array in blocks.arrays]
+def _clip_block(array: Any, counted: Indices) -> tuple[Any, Doubles]:
+    """Return a block with clipped columns, and what each counted sample is away from the medians.
+
+    This is its squared distance in units of the bounds.
+    """
+    if not isinstance(array, SparseBlock):
+        columns = array.reshape(len(array), -1).astype(np.float64, copy=False)
+        clipped, squares = _clip_columns(columns, counted)
+        return clipped.reshape(array.shape).astype(array.dtype), squares
+    parts = [_clip_columns(columns, counted) for _, columns in array.chunks()]
+    table = hstack([csr_array(clipped) for clipped, _ in parts], format="csr")
+    return SparseBlock(table), np.sum([squares for _, squares in parts], axis=0)
+
+
+def _clip_columns(columns: Doubles, counted: Indices) -> tuple[Doubles, Doubles]:
+    bounds = _find_bounds(columns[counted])
+    return _clip(columns, counted, *bounds), _squared_deviations(columns[counted], *bounds)
 
 
 def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
@@ -73,18 +88,9 @@ def _clip(columns: Doubles, numbers: Indices, low: Doubles, high: Doubles) -> Do
     return np.clip(columns, np.where(far, low, -np.inf), np.where(far, high, np.inf))
 
 
-def _warn_of_dominant(
-    blocks: Blocks, numbers: Indices, bounds: list[tuple[Doubles, Doubles]], name: str
-) -> None:
+def _warn_of_dominant(squares: Doubles, numbers: Indices, name: str) -> None:
     """Warn if a few samples make up most of the squared distances from the medians."""
-    squares = np.sum(
-        [
-            _squared_deviations(columns, *pair)
-            for columns, pair in zip(_tables(blocks), bounds, strict=True)
-        ],
-        axis=0,
-    )
-    order = np.argsort(squares)[::-1][: max(1, int(FEW * len(blocks)))]
+    order = np.argsort(squares)[::-1][: max(1, int(FEW * len(squares)))]
     shares = np.cumsum(squares[order]) / max(float(np.sum(squares)), np.finfo(float).tiny)
     if shares[-1] <= DOMINANT_SHARE:
         return

@@ -7,7 +7,7 @@ meaning for all data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,16 +17,24 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from .._data.blocks import Blocks
+from .._data.sparse import SparseBlock
 
 __all__ = [
     "IDENTICAL",
     "PRIORS",
     "UNITS",
     "PriorName",
+    "RowMoments",
     "Units",
     "WithinClasses",
+    "block_prior",
+    "check_differ",
     "has_units",
     "make_prior",
+    "mean_squares",
+    "rows_of",
+    "span_prior",
+    "span_units",
 ]
 
 Matrix = NDArray[np.float64]
@@ -43,6 +51,8 @@ IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
 LEAST_WITHIN = 1e-6  # least variance within classes, relative to the total
 ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
+COVARIANCE = "prior='covariance': the covariance of block "
+WITHIN_SCATTER = "prior='within': the within-class scatter of block {}"
 BATCH = 1000  # matrices whose squares are computed at a time
 
 
@@ -53,19 +63,42 @@ class WithinClasses:
     Parameters
     ----------
     deviations : list of M arrays of shape (n_rows, n_m)
-        The columns of the deviations of all samples.
+        The columns of the deviations of all samples. None for a block that is solved in the span of
+        its samples.
     units : {"columns", "common", "affine"}
         "columns": the spread of each column within classes, so that the units of the columns do
         not matter. "common": one unit for all columns. "affine": the scatter is not shrunk, so that
         no linear map of the columns matters.
+    n_observations : int
+        The number of samples, or of similar pairs.
+    of : function, optional
+        Computes the deviations of an array with the same samples, such as their coordinates in
+        another basis.
+    variances_of : function, optional
+        Computes the variance within classes of each column of a sparse table of the samples.
     n_images : int
-        The number of blocks, at the end, that are images of a kernel. Their columns are coordinates
-        in one space: they have one common unit, whatever the `units` of the features.
+        The number of blocks, at the end, that are images of a kernel, with one common unit.
     """
 
-    deviations: Sequence[Matrix]
+    deviations: Sequence[Matrix | None]
     units: Units = "columns"
+    n_observations: int = 0
+    of: Callable[[NDArray[np.floating]], Matrix] | None = None
+    variances_of: Callable[[SparseBlock], Matrix] | None = None
     n_images: int = 0
+
+    def is_image(self, m: int) -> bool:
+        """Return whether block m is the image of a kernel."""
+        return m >= len(self.deviations) - self.n_images
+
+    def of_block(self, m: int, array: NDArray[np.floating]) -> Matrix:
+        """Return the deviations of block m, or compute them from its array."""
+        known = self.deviations[m]
+        if known is not None:
+            return known
+        if self.of is None:
+            raise TypeError("within: expected deviations, or a function that computes them")
+        return self.of(array)
 
 
 def make_prior(
@@ -91,35 +124,47 @@ def make_prior(
     name : str
         The name of the samples in error messages.
     """
+    check_differ(kind, scatter, name)
+    arrays = enumerate(zip(blocks.arrays, scatter, strict=True))
+    return [block_prior(kind, array, S, within, m) for m, (array, S) in arrays]
+
+
+def block_prior(
+    kind: str, array: NDArray[np.floating], S: Matrix, within: WithinClasses, m: int
+) -> Matrix:
+    """Return the matrix of block m, given the mean S of ΔΔᵀ over the pairs."""
+    if kind == "identity":
+        return np.eye(len(S))
+    is_image = within.is_image(m)
+    if kind in SHRUNK:
+        units = "common" if is_image and within.units == "columns" else within.units
+        W0 = _from_within(kind, array, within.of_block(m, array), units, m)
+    else:
+        W0 = _shape("scaled" if is_image and kind == "auto" else kind, array, S, m)
+    return W0 / np.sum(W0 * S)
+
+
+def check_differ(kind: str, scatter: Sequence[Matrix], name: str) -> None:
+    """Raise an error if all pairs are identical, for "identity" in all blocks, else in any."""
     if kind == "identity":
         if not any(np.trace(S) > 0 for S in scatter):
             raise ValueError(f"{name}: {IDENTICAL}")
-        return [np.eye(len(S)) for S in scatter]
-    priors = []
-    for m, (S, deviations) in enumerate(zip(scatter, within.deviations, strict=True)):
+        return
+    for m, S in enumerate(scatter):
         if not np.trace(S) > 0:
             raise ValueError(
                 f"{name}: expected pairs of samples that differ in block {m}, got identical ones "
                 "only; remove the block, or take prior='identity'"
             )
-        is_image = m >= len(scatter) - within.n_images
-        if kind in SHRUNK:
-            units = "common" if is_image and within.units == "columns" else within.units
-            W0 = _from_within(kind, blocks.arrays[m], deviations, units, m)
-        else:
-            W0 = _shape("scaled" if is_image and kind == "auto" else kind, blocks.arrays[m], S, m)
-        priors.append(W0 / np.sum(W0 * S))
-    return priors
 
 
 def has_units(prior: object) -> bool:
-    """Return whether a prior is the name of one whose scatter within classes is shrunk."""
+    """Return whether the scatter within classes is shrunk in some units for a named prior."""
     return isinstance(prior, str) and prior in SHRUNK
 
 
 def _shape(kind: str, array: NDArray[np.floating], S: Matrix, m: int) -> Matrix:
-    if kind == "auto":
-        kind = "diagonal" if array.shape[2] == 1 else "scaled"
+    kind = _without_auto(kind, array.shape[2])
     if kind == "scaled":
         return np.eye(len(S))
     if kind == "diagonal":
@@ -127,9 +172,14 @@ def _shape(kind: str, array: NDArray[np.floating], S: Matrix, m: int) -> Matrix:
     around_mean = rows_of(array - array.mean(axis=0))
     covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
     unit = np.sqrt(_without_zeros(np.diagonal(covariance)))
-    return _inverse(
-        covariance / unit / unit[:, None], unit, f"prior='covariance': the covariance of block {m}"
-    )
+    return _inverse(covariance / unit / unit[:, None], unit, f"{COVARIANCE}{m}")
+
+
+def _without_auto(kind: str, width: int) -> str:
+    """Return the prior that "auto" stands for, and other words as they are."""
+    if kind != "auto":
+        return kind
+    return "diagonal" if width == 1 else "scaled"
 
 
 def _from_within(
@@ -137,38 +187,155 @@ def _from_within(
 ) -> Matrix:
     """Return the prior "within" or "discriminant" of one block."""
     around_mean = rows_of(array - array.mean(axis=0))
-    variance = np.mean(around_mean**2, axis=0)
+    variance, inside = (np.mean(rows**2, axis=0) for rows in (around_mean, deviations))
     variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
-    total = _without_zeros(variance)
-    varies = total == variance
-    inside = np.maximum(np.mean(deviations**2, axis=0), LEAST_WITHIN * total)
-    unit = np.sqrt(np.where(varies, inside, total))
-    if units == "common":
-        unit[:] = np.sqrt(np.mean(unit[varies] ** 2))
+    unit, varies = _within_units(variance, inside, units)
     scaled = deviations / unit
     scatter = np.eye(len(unit))  # of constant features, so that they do not matter
     some = scaled[:, varies]
     scatter[np.ix_(varies, varies)] = (
-        _mean_square(some) if units == "affine" else _shrink(some, array.shape[2])
+        _mean_square(some) if units == "affine" else _shrink(some, array.shape[2])[0]
     )
     if kind == "discriminant":
         return _discriminant(scatter, scaled, around_mean / unit) / unit / unit[:, None]
-    return _inverse(scatter, unit, f"prior='within': the within-class scatter of block {m}")
+    return _inverse(scatter, unit, WITHIN_SCATTER.format(m))
 
 
-def _shrink(deviations: Matrix, width: int) -> Matrix:
-    """Return the scatter with Ledoit-Wolf shrinkage; `width` rows are one observation.
+def _within_units(
+    variance: Matrix, inside: Matrix, units: Units
+) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return the spread of each feature within classes, and whether the feature varies.
+
+    `variance` and `inside` are the variances of the features, in total and within classes.
+    """
+    total = _without_zeros(variance)
+    varies = total == variance
+    inside = np.maximum(inside, LEAST_WITHIN * total)
+    unit = np.sqrt(np.where(varies, inside, total))
+    if units == "common":
+        unit[:] = np.sqrt(np.mean(unit[varies] ** 2))
+    return unit, varies
+
+
+# In the span of the samples, where a block has more rows than its samples span
+
+
+@dataclass(frozen=True, eq=False)
+class RowMoments:
+    """Moments of the rows of a wide block, each an array of shape (n,).
+
+    Parameters
+    ----------
+    differ : bool array
+        Whether two samples differ in the row.
+    variance : array
+        The variance of the row.
+    within : function
+        Returns the variance within classes.
+    over_pairs : function
+        Returns the mean squared difference over the pairs.
+    """
+
+    differ: NDArray[np.bool_]
+    variance: Matrix
+    within: Callable[[], Matrix]
+    over_pairs: Callable[[], Matrix]
+
+
+def span_units(
+    kind: str, width: int, moments: RowMoments, units: Units
+) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return the units D of rows in which a named prior is ω I outside the span, and which vary.
+
+    `width` is n', the number of columns of a sample; `units` are those in which the scatter within
+    classes is shrunk. The unit of a row that does not vary is final only after `span_prior`.
+    """
+    kind, variance = _without_auto(kind, width), np.where(moments.differ, moments.variance, 0.0)
+    if kind in SHRUNK:
+        return _within_units(variance, moments.within(), units)
+    unit = np.ones(len(variance))
+    if kind == "diagonal":
+        unit = np.sqrt(_without_zeros(moments.over_pairs()))
+    if kind == "covariance":
+        unit = np.sqrt(_without_zeros(variance))
+    return unit, moments.differ
+
+
+def span_prior(
+    kind: str,
+    array: NDArray[np.floating],
+    deviations: Callable[[], Matrix],
+    units: Units,
+    varies: NDArray[np.bool_],
+    m: int,
+) -> tuple[Matrix, float, float]:
+    """Return a named prior up to its scale, in the coordinates Uᵀ D⁻¹ of block m.
+
+    Parameters
+    ----------
+    kind : one of `PRIORS`
+        The prior.
+    array : array of shape (n_samples, r, n')
+        The coordinates of the samples.
+    deviations : function
+        Returns the deviations from the class means, in these coordinates.
+    units : one of `UNITS`
+        The units in which the scatter within classes is shrunk.
+    varies : bool array of shape (n,)
+        Which rows of the block vary.
+    m : int
+        The number of the block, for error messages.
+
+    Returns
+    -------
+    W0 : array of shape (r, r)
+        The prior inside the span.
+    outside, constant : float
+        The prior is a multiple of the identity outside: for rows that vary, and for those that do
+        not.
+    """
+    kind, size = _without_auto(kind, array.shape[2]), array.shape[1]
+    if kind in ("identity", "scaled", "diagonal"):
+        return np.eye(size), 1.0, 1.0
+    around_mean = rows_of(array - array.mean(axis=0))
+    if kind == "covariance":
+        values = np.linalg.eigvalsh(_mean_square(around_mean))
+        _check_rank(np.append(np.zeros(len(varies) - size), values), f"{COVARIANCE}{m}")
+    scaled, ridge = deviations(), 0.0
+    scatter = _mean_square(scaled)
+    if units != "affine":
+        scatter, ridge = _shrink(scaled, array.shape[2], int(np.sum(varies)))
+    if kind == "discriminant":
+        W0 = _discriminant(scatter, scaled, around_mean)
+        return W0, LEAST_WEIGHT / (ridge + LEAST_WITHIN), LEAST_WEIGHT / (1 + LEAST_WITHIN)
+    values, vectors = np.linalg.eigh(scatter)
+    _check_rank(_with_outside(values, ridge, varies), WITHIN_SCATTER.format(m))
+    return (vectors / values) @ vectors.T, 1 / ridge, 1.0
+
+
+def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np.bool_]) -> Matrix:
+    """Return all eigenvalues of a scatter, given those in the span: 1 for rows that do not vary."""
+    outside = np.ones(max(0, len(varies) - len(values)))
+    outside[: max(0, int(np.sum(varies)) - len(values))] = ridge
+    return np.sort(np.concatenate([values, outside]))
+
+
+def _shrink(deviations: Matrix, width: int, size: int | None = None) -> tuple[Matrix, float]:
+    """Return the scatter with Ledoit-Wolf shrinkage, and what it adds to the diagonal.
 
     The columns of one matrix are not independent. So the number of samples, not that of columns,
-    determines how reliable the scatter is.
+    determines how reliable the scatter is: `width` rows are one observation. `size` is the number
+    of features; it is larger than that of columns for coordinates in the span of the samples.
     """
-    S, n_samples, size = _mean_square(deviations), len(deviations) // width, deviations.shape[1]
+    S, n_samples = _mean_square(deviations), len(deviations) // width
+    size = deviations.shape[1] if size is None else size
     mean_variance = np.trace(S) / size
-    squares = np.concatenate(list(_squares(deviations.reshape(n_samples, width, size))))
+    squares = np.concatenate(list(_squares(deviations.reshape(n_samples, width, -1))))
     noise = (np.mean(squares) / width**2 - np.sum(S**2)) / n_samples
     distance = np.sum(S**2) - size * mean_variance**2
     share = min(max(noise / distance, 0.0), 1.0) if distance > 0 else 1.0
-    return (1 - share) * S + share * mean_variance * np.eye(size)
+    ridge = share * mean_variance
+    return (1 - share) * S + ridge * np.eye(len(S)), ridge
 
 
 def _squares(matrices: Matrix) -> Iterator[Matrix]:
@@ -193,13 +360,19 @@ def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Ma
     return half @ half.T
 
 
+def mean_squares(rows: Matrix) -> Matrix:
+    """Return the mean square of each column, without an array of squares."""
+    return np.einsum("ij,ij->j", rows, rows) / len(rows)
+
+
 def _mean_square(rows: Matrix) -> Matrix:
     return rows.T @ rows / len(rows)
 
 
 def rows_of(array: NDArray[np.floating]) -> Matrix:
     """Return the columns of all matrices of a block as rows, shape (n_samples · n'_m, n_m)."""
-    return np.swapaxes(array, 1, 2).reshape(-1, array.shape[1]).astype(np.float64)
+    rows = np.swapaxes(array, 1, 2).reshape(-1, array.shape[1])
+    return rows.astype(np.float64, copy=False)
 
 
 def _without_zeros(variances: Matrix) -> Matrix:
@@ -210,13 +383,18 @@ def _without_zeros(variances: Matrix) -> Matrix:
 
 def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
     values, vectors = np.linalg.eigh(matrix)
+    _check_rank(values, name)
+    inverse = (vectors / values) @ vectors.T
+    return inverse / unit / unit[:, None]
+
+
+def _check_rank(values: Matrix, name: str) -> None:
+    """Raise an error unless all eigenvalues, in increasing order, are positive."""
     # Smaller eigenvalues are rounding errors: of deviations in units of 1e-3 of the spread, too.
-    limit = len(matrix) * np.finfo(float).eps * max(values[-1], 1e-8)
+    limit = len(values) * np.finfo(float).eps * max(values[-1], 1e-8)
     if not values[0] > limit:
         rank = int(np.sum(values > limit))
         raise ValueError(
-            f"{name} has rank {rank}, expected {len(matrix)}; remove features that are constant or "
+            f"{name} has rank {rank}, expected {len(values)}; remove features that are constant or "
             "follow from others, or take prior='auto'"
         )
-    inverse = (vectors / values) @ vectors.T
-    return inverse / unit / unit[:, None]

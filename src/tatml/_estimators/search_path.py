@@ -19,7 +19,7 @@ from .cross_fitting import area_under_roc, hold_out_samples
 from .folds import Fold, LabelledSamples, make_pair_folds
 from .kernel_space import KernelSettings, choose_space, read_kernel
 from .label_mixins import within_classes
-from .metric import components_of, one_or_list, row_distances
+from .metric import row_distances
 from .priors import Units, has_units
 from .tatml import TATML
 
@@ -98,7 +98,8 @@ def score_path(
         pairs = balanced(thin_out(pairs, step, path.min_pairs))
     within = within_classes(known.blocks, numbered.labels, space.units, model._n_images())
     margin = check_margin(model.margin)
-    problem, _ = model._build_problem(known.blocks, pairs, within, margin, model._given_threshold())
+    model._keeps_spans, threshold = True, model._given_threshold()
+    problem, prior = model._build_problem(known.blocks, pairs, within, margin, threshold)
     score = _make_scorer(model, known, held_out, scoring, k)
     solver = seeded(as_solver(model.solver), 0)
     solver = replace(solver, on_interrupt="raise")  # Ctrl-C ends the search
@@ -109,7 +110,7 @@ def score_path(
         weighted = model._reweight(problem, pairs, margin, float(C))
         result = solver.solve(weighted, tol=tol, init=result, sizes=sizes)
         model.block_shapes_ = known.blocks.block_shapes
-        model.components_ = one_or_list(components_of(result.L, known.blocks, model.n_components))
+        model._set_components(result.L, prior, known.blocks)
         scores[C] = score()
     return [scores[C] for C in Cs]
 

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data.blocks import Blocks
 from .._optim.pair_term import PairTerm
 from .._optim.result import Result
 from .._optim.solvers import Newton, as_solver
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
+from .._sharding.term import ShardedTerm
 from .._validation import check_margin, check_positive
 from .folds import LabelledSamples
-from .logdet_learner import prior_of
-from .metric import one_or_list
 from .priors import WithinClasses
+from .reduction import prior_of, reduce_blocks
 
 if TYPE_CHECKING:
     from .tatml import TATML
@@ -46,15 +47,24 @@ def learn_from_all_pairs(
     if learner.reduction == "mean":  # both kinds get the same total weight
         weights = (0.5 * total / n_similar, 0.5 * total / n_dissimilar)
     pairs = AllPairs(labels, groups, weights)
-    plain = sharded_term(blocks, pairs, None, None, LossSetting(1.0, margin))
-    scatter = [len(blocks.arrays) * S / total for S in plain.total(_weighted_scatter)]
-    prior = prior_of(learner.prior, blocks, scatter, within)
-    c0, mu0 = learner._threshold_term(prior, scatter, margin, threshold)
+
+    def term_of(blocks: Blocks) -> tuple[ShardedTerm, list[NDArray]]:
+        term = sharded_term(blocks, pairs, None, None, LossSetting(1.0, margin))
+        return term, [len(blocks.arrays) * S / total for S in term.total(_weighted_scatter)]
+
+    def mean_squares(m: int) -> NDArray:
+        in_span = reduce_blocks("scaled", blocks, within, mean_squares)
+        return in_span.diagonal(m, term_of(in_span.blocks)[1][m])
+
+    reduced = reduce_blocks(learner.prior, blocks, within, mean_squares)
+    plain, scatter = term_of(reduced.blocks)
+    prior = prior_of(learner.prior, reduced, scatter)
+    c0, mu0 = learner._threshold_term(prior.matrices, scatter, margin, threshold)
     unweighted = sharded_problem(plain, c0, mu0)
     c, c0 = learner._strengths(unweighted, total, check_positive("C", learner.C))
     problem = sharded_problem(plain.with_setting(LossSetting(c, margin)), c0, mu0)
-    learner._solve(problem.with_prior(prior), blocks, learner._scale_parameters)
-    learner.prior_ = one_or_list(prior)
+    whitened = problem.with_prior(prior.matrices)
+    learner._solve(whitened, prior, blocks, learner._scale_parameters)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
     learner._set_b0(learner.result_.b0)
     return learner.result_

@@ -1,0 +1,312 @@
+"""Blocks with more rows than their samples span: the problem is solved in the span, exactly.
+
+With D the units of the rows and U an orthonormal basis of the span of D⁻¹(x − mean), every prior is
+
+    W0 = D⁻¹ [U V0 Uᵀ + ω (I − U Uᵀ)] D⁻¹,
+
+and the solution differs from it inside the span only: V0 becomes V, the solution of the problem of
+the coordinates Uᵀ D⁻¹ x with the prior V0 (theory (Span)). No matrix of size n × n is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._array import Doubles, lower_triangular
+from .._data.blocks import Blocks
+from .._data.checks import check_prior
+from .._data.pairs import Pairs
+from .._data.sparse import SparseBlock
+from .._optim.result import Result
+from .._validation import check_choice
+from .priors import (
+    PRIORS,
+    RowMoments,
+    WithinClasses,
+    block_prior,
+    check_differ,
+    mean_squares,
+    rows_of,
+    span_prior,
+    span_units,
+)
+from .span import MOST_ROWS, Span, SpanFactor, SpanResult, find_span, is_wide
+
+__all__ = [
+    "MetricPrior",
+    "ReducedBlocks",
+    "describe_axes",
+    "describe_spans",
+    "mean_squares_of",
+    "prior_of",
+    "reduce_blocks",
+    "row_variances",
+]
+
+CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedBlocks:
+    """Samples whose wide blocks are replaced by their coordinates in the span.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The samples: wide blocks have shape (n_samples, r, n').
+    given : Blocks
+        The samples as they were given, those that count for the prior.
+    within : WithinClasses
+        The deviations from the class means, in the coordinates of `blocks`.
+    spans : tuple of M Span or None
+        The span of each wide block; None for other blocks.
+    varies : tuple of M bool arrays of shape (n_m,)
+        The rows that vary, of wide blocks.
+    matrices : list of M arrays of shape (n_m, n_m), or None
+        The prior if it was given.
+    """
+
+    blocks: Blocks
+    given: Blocks
+    within: WithinClasses
+    spans: tuple[Span | None, ...]
+    varies: tuple[NDArray[np.bool_], ...]
+    matrices: list[Doubles] | None
+
+    @property
+    def counted(self) -> Blocks:
+        """The reduced samples that count for the prior; they come first."""
+        return self.blocks[: len(self.given)]
+
+    def diagonal(self, m: int, S: Doubles) -> Doubles:
+        """Return the diagonal of U S Uᵀ of a wide block, for a matrix S in its coordinates."""
+        span = self.spans[m]
+        if span is None:
+            return np.diagonal(S)
+        basis = span.expanded(np.eye(len(S)))
+        return np.sum(basis * (S @ basis), axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class MetricPrior:
+    """A prior, in the coordinates of the reduced problem, and the way back.
+
+    Parameters
+    ----------
+    matrices : list of M arrays
+        W0_m, or V0_m of wide blocks.
+    spans : tuple of M Span or None
+        The span of each wide block, with its ω; None for other blocks.
+    samples : Blocks
+        The reduced samples.
+    """
+
+    matrices: list[Doubles]
+    spans: tuple[Span | None, ...]
+    samples: Blocks
+
+    @property
+    def is_small(self) -> bool:
+        """Whether square matrices of all wide blocks may be formed."""
+        return all(span is None or span.size <= MOST_ROWS for span in self.spans)
+
+    def factors(self, L: Sequence[Doubles]) -> list[Doubles | SpanFactor]:
+        """Return A_m = L_mᵀ/√M; of wide blocks, the map of the whole block."""
+        scale, factors = sqrt(len(L)), []
+        for span, lower in zip(self.spans, L, strict=True):
+            if span is None:
+                factors.append(np.ascontiguousarray(lower.T) / np.sqrt(len(L)))
+            else:
+                factors.append(SpanFactor(span, lower / scale, sqrt(span.outside) / scale))
+        return factors
+
+    def full(self) -> list[Doubles]:
+        """Return the prior of whole blocks, as square matrices."""
+        parts = zip(self.matrices, self.spans, strict=True)
+        return [W0 if span is None else span.matrix(W0) for W0, span in parts]
+
+    def full_result(self, result: Result) -> Result:
+        """Return the result with the factors of whole blocks, or as it is where those are large."""
+        if not any(self.spans):
+            return result
+        if not self.is_small:
+            return SpanResult(**vars(result))
+        factors = []
+        for span, lower in zip(self.spans, result.L, strict=True):
+            if span is not None:
+                whole = SpanFactor(span, lower, sqrt(span.outside)).matrix()
+                lower = lower_triangular(whole.T)
+            factors.append(lower)
+        return replace(result, L=factors)
+
+    def start(self, earlier: Result | None) -> Result | None:
+        """Return an earlier result as the start of this problem; None if it does not fit."""
+        if earlier is None or len(earlier.L) != len(self.matrices):
+            return None
+        factors = []
+        for span, W0, lower in zip(self.spans, self.matrices, earlier.L, strict=True):
+            if span is not None and len(lower) == span.size:
+                lower = span.restricted(lower)
+            if len(lower) != len(W0):
+                return None
+            factors.append(lower)
+        return replace(earlier, L=factors)
+
+
+def reduce_blocks(
+    prior: Any,
+    blocks: Blocks,
+    within: WithinClasses,
+    over_pairs: Callable[[int], Doubles],
+    counted: Blocks | None = None,
+    accurate: bool = True,
+) -> ReducedBlocks:
+    """Replace the wide blocks of samples by their coordinates in the span.
+
+    Parameters
+    ----------
+    prior : str or list of arrays
+        The prior, which determines the units of the rows.
+    blocks : Blocks
+        The samples.
+    within : WithinClasses
+        Their deviations from the class means.
+    over_pairs : function
+        Returns for block m the diagonal of the mean of ΔΔᵀ over the pairs.
+    counted : Blocks, optional
+        The samples that count for the prior, which are the first of `blocks`. Default: all.
+    accurate : bool
+        Whether to compute the basis by a QR decomposition, in which directions of any size keep
+        their digits. By the Gram matrix of the samples, which is faster, those below 1e-6 of the
+        largest count as outside the span.
+    """
+    if isinstance(prior, str):
+        check_choice("prior", prior, PRIORS)
+    counted = blocks if counted is None else counted
+    given = None if isinstance(prior, str) else check_prior(prior, blocks)
+    arrays, deviations = list(blocks.arrays), list(within.deviations)
+    spans: list[Span | None] = [None] * len(arrays)
+    varying = [np.ones(n, dtype=bool) for n, _ in blocks.block_shapes]
+    for m, array in enumerate(blocks.arrays):
+        if not is_wide(array):
+            continue
+        unit, whitening = np.ones(array.shape[1]), None
+        if given is not None:
+            whitening = np.linalg.cholesky(given[m]).T
+        else:
+            moments = RowMoments(
+                *row_variances(counted.arrays[m]),
+                partial(_variances_within, within, m, array),
+                partial(over_pairs, m),
+            )
+            unit, varying[m] = span_units(prior, array.shape[2], moments, within.units)
+        spans[m], arrays[m] = find_span(array, unit, varying[m], whitening, accurate)
+        deviations[m] = None
+    reduced = Blocks(*arrays) if any(spans) else blocks
+    inside = replace(within, deviations=deviations)
+    return ReducedBlocks(reduced, counted, inside, tuple(spans), tuple(varying), given)
+
+
+def row_variances(array: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Doubles]:
+    """Return for each row of a block whether samples differ in it, and its variance."""
+    if isinstance(array, SparseBlock):
+        return array.differ(), array.variances()
+    rows = rows_of(array)
+    return np.ptp(rows, axis=0) > 0, mean_squares(rows_of(array - array.mean(axis=0)))
+
+
+def _variances_within(within: WithinClasses, m: int, array: NDArray[np.floating]) -> Doubles:
+    """Return the variance within classes of each row of a wide block."""
+    if isinstance(array, SparseBlock) and within.variances_of is not None:
+        return within.variances_of(array)
+    return mean_squares(within.of_block(m, array))
+
+
+def prior_of(
+    prior: Any, reduced: ReducedBlocks, scatter: Sequence[Doubles], samples_name: str = "X"
+) -> MetricPrior:
+    """Return the prior of reduced samples, given the mean of ΔΔᵀ over their pairs."""
+    if reduced.matrices is None:
+        check_differ(prior, scatter, samples_name)
+    matrices, spans = [], []
+    for m, (span, S) in enumerate(zip(reduced.spans, scatter, strict=True)):
+        if span is not None:
+            W0, span = _prior_in_span(prior, reduced, span, S, m)
+        elif reduced.matrices is not None:
+            W0 = reduced.matrices[m]
+        else:
+            W0 = block_prior(prior, reduced.given.arrays[m], S, reduced.within, m)
+        matrices.append(W0)
+        spans.append(span)
+    return MetricPrior(matrices, tuple(spans), reduced.counted)
+
+
+def _prior_in_span(
+    prior: Any, reduced: ReducedBlocks, span: Span, S: Doubles, m: int
+) -> tuple[Doubles, Span]:
+    """Return V0 of a wide block, and its span with the prior outside."""
+    if reduced.matrices is not None:
+        return np.eye(len(S)), span
+    within, varies = reduced.within, reduced.varies[m]
+    W0, outside, constant = span_prior(
+        prior,
+        reduced.counted.arrays[m],
+        lambda: within.of_block(m, reduced.blocks.arrays[m]),
+        within.units,
+        varies,
+        m,
+    )
+    # In these units, the prior is ω for rows that do not vary, too.
+    unit = np.where(varies, span.unit, span.unit * sqrt(outside / constant))
+    scale = 1.0 if prior == "identity" else float(np.sum(W0 * S))
+    return W0 / scale, replace(span, unit=unit, outside=outside / scale)
+
+
+def mean_squares_of(blocks: Blocks, pairs: Pairs, share: Doubles) -> Callable[[int], Doubles]:
+    """Return a function of m: the diagonal of the mean of ΔΔᵀ, with weights that sum to 1."""
+
+    def squares(m: int) -> Doubles:
+        array = blocks.arrays[m]
+        if isinstance(array, SparseBlock):
+            return array.mean_squared_differences(pairs.first, pairs.second, share)
+        total = np.zeros(array.shape[1])
+        step = max(1, CHUNK_NUMBERS // array[0].size)
+        for start in range(0, len(pairs), step):
+            part = slice(start, start + step)
+            Delta = array[pairs.first[part]].astype(np.float64) - array[pairs.second[part]]
+            total += np.einsum("k,kij,kij->i", share[part], Delta, Delta, optimize=False)
+        return total
+
+    return squares
+
+
+def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[Any]) -> list[str]:
+    """Return what `n_components` keeps of each wide block, one line each, for verbose output."""
+    lines = []
+    for m, (span, lower, A) in enumerate(zip(prior.spans, L, factors, strict=True)):
+        if span is None or isinstance(A, SpanFactor):
+            continue
+        array = prior.samples.arrays[m]
+        rows, axes = rows_of(array - array.mean(axis=0)), span.inside(A)
+        share = len(L) * np.sum((rows @ axes.T) ** 2) / np.sum((rows @ lower) ** 2)
+        lines.append(
+            f"Block {m}: {len(A)} components keep {100 * share:.1f} % of the squared distances of "
+            "the training samples, and nothing of what lies outside their span."
+        )
+    return lines
+
+
+def describe_spans(prior: MetricPrior) -> list[str]:
+    """Return one line for each wide block, for verbose output."""
+    return [
+        f"Block {m} is solved in the span of its samples: {len(W0)} of {span.size} dimensions."
+        for m, (span, W0) in enumerate(zip(prior.spans, prior.matrices, strict=True))
+        if span is not None
+    ]
