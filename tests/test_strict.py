@@ -11,6 +11,7 @@ from placed_helpers import assert_same_solution, learn_placed, learnt
 
 from tatml import Compute, Newton, learn_metric
 from tatml._optim.checkpoint import Checkpoint
+from tatml._optim.losses import SquaredHinge
 from tatml._optim.monitor import Monitor
 from tatml._optim.newton import solve_newton
 
@@ -118,3 +119,12 @@ def test_the_limits_of_float32():
         case.learn(compute=Compute(dtype="half"))
     with pytest.raises(ValueError, match="solver: expected 'newton'"):
         case.learn(solver="dykstra", compute=Compute(dtype="float32"))
+
+
+def test_a_loss_on_the_host_is_sampled_by_pairs_that_are_elsewhere():
+    """The certificate keeps the given loss on the host, while pairs are drawn on the device."""
+    loss = SquaredHinge(np.array([1.0, -1.0, 1.0]), np.array([1.0, 2.0, 3.0]), np.ones(3))
+    some = loss.take(xp.asarray([2, 0], device=xp.Device("device1")), 2.0)
+    assert type(some.weight) is np.ndarray
+    assert some.weight.tolist() == [6.0, 2.0]
+    assert some.sign.tolist() == [1.0, 1.0]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from .._array import Array, namespace, placed
+from .._array import Array, asarray, namespace, placed
 
 __all__ = ["BurgLoss", "PairLoss", "SquaredHinge"]
 
@@ -274,5 +274,5 @@ def _largest_gap(loss: PairLoss, zeta: Array, s: Array, error: Array) -> Array:
 
 
 def _take(pairs: Array, *arrays: Array) -> list[Array]:
-    """Select the entries of the given pairs from each array."""
-    return [namespace(array).take(array, pairs, axis=0) for array in arrays]
+    """Select the entries of the given pairs from each array, which may be in another place."""
+    return [namespace(array).take(array, asarray(pairs, like=array), axis=0) for array in arrays]
