@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import SHAPES, limited, random_case, strict_problem
 from numpy.testing import assert_allclose
-from placed_helpers import assert_same_solution, learn_placed, learnt
+from placed_helpers import CASES, assert_same_solution, learn_placed, learnt
 
 from tatml import Compute, Newton, learn_metric
 from tatml._optim.checkpoint import Checkpoint
@@ -43,19 +43,7 @@ def test_newton_works_on_strict_arrays(linear_solver, c0, svec_bytes):
 # The public edge
 
 
-@pytest.mark.parametrize(
-    ("linear_solver", "c0", "shape"),
-    [
-        ("auto", 1.0, "vectors"),
-        ("auto", inf, "two ragged"),
-        ("dense", 1.0, "square"),
-        ("dense", inf, "vectors"),
-        ("woodbury", 1.0, "two ragged"),
-        ("woodbury", inf, "square"),
-        ("cg", 1.0, "vectors"),
-        ("cg", inf, "two ragged"),
-    ],
-)
+@pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
 def test_learn_metric_takes_strict_arrays_and_returns_them(linear_solver, c0, shape):
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
     result = learn_placed(case, xp.asarray, solver=Newton(linear_solver=linear_solver))
