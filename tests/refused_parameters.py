@@ -139,7 +139,9 @@ def no_folds(to: str, **others: Any) -> list[Refusal]:
         *of("cv", to, Value, "expected at most", HUGE, **others),
         *of("cv", to, Value, "expected at least one fold, got", [], **others),
         *of("cv", to, Value, index, ["ab"], [(np.arange(6), np.arange(6, 99))], **others),
-        *of("cv", to, Value, index, [(np.arange(6), [])], **others),
+        *of("cv", to, Value, index, [(np.arange(6), [])], [(np.arange(6.0), [6, 7])], **others),
+        *of("cv", to, Value, index, [(np.arange(6), [[6, 7]])], [([0, 6], [-13])], **others),
+        *of("cv", to, Value, index, [([0, 6], [12])], **others),
     ]
 
 

@@ -16,7 +16,7 @@ import pytest
 from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, write_wine
 
 import tatml
-from tatml import TATML, Dykstra, Newton, io
+from tatml import TATML, Dykstra, Euclidean, Newton, io
 from tatml._cli import commands
 from tatml._cli.commands import _parse_solver
 from tatml._cli.csv_tables import read_csv_table
@@ -276,6 +276,9 @@ def test_wrong_models(folder, capsys):
     line = failure(capsys, "predict", "model.skops", "small.csv")
     assert line.startswith("tatml predict: error: model.skops: expected a model saved by tatml, ")
     assert "got no such file" in failure(capsys, "evaluate", "none.skops", "small.csv")
+    io.save_model(Euclidean().fit([[0.0, 1.0], [1.0, 2.0]]), "distances.skops")
+    line = failure(capsys, "evaluate", "distances.skops", "small.csv")
+    assert line == "tatml evaluate: error: model: expected one with a threshold, got Euclidean()"
     schema = {"__class__": "\x1b[2J", "__module__": "os", "__loader__": "ObjectNode"}
     with zipfile.ZipFile("model.skops", "w") as archive:
         archive.writestr("schema.json", json.dumps(schema))
