@@ -223,6 +223,20 @@ def test_the_error_of_the_scatter_is_below_its_bound():
     assert 0 < moved <= totals.scatter_error <= 1e3 * moved
 
 
+def test_some_pairs_are_certified_with_their_losses_in_float64():
+    rng = np.random.default_rng(0)
+    X, pairs = rng.normal(size=(8, 1, 3)).astype(np.float32), rng.integers(8, size=(30, 2))
+    sign, gamma = np.tile([1.0, -1.0], 15), np.tile([0.3, 1.7], 15)
+    loss = SquaredHinge(sign, rng.uniform(1, 2, size=30), gamma)
+    term = PairTerm(PairSums([X], *pairs.T), loss.placed(X), given_loss=loss)
+    some, s = np.arange(0, 30, 3), sign[::3] * rng.uniform(1, 2, size=10)
+    assert term.take(some, 3.0).loss.gamma.dtype == np.float32
+    force = term.take(some, 3.0).certify([np.eye(3)], 1.0, 10, s).force
+    assert_allclose(force, gamma[some] @ s, rtol=1e-14)
+    rounded = term.with_loss(term.loss).take(some, 3.0).certify([np.eye(3)], 1.0, 10, s).force
+    assert_allclose(rounded, gamma.astype(np.float32)[some] @ s, rtol=1e-14)
+
+
 def test_every_error_of_the_sums_is_part_of_the_gap():
     """At the solution the gap consists of errors: η²/2 of the scatter, and the others in full."""
     case = random_case(SHAPES["two ragged"], n_pairs=30)

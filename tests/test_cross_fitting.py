@@ -383,6 +383,24 @@ def test_parts_start_cold_and_only_from_known_samples(monkeypatch):
     assert model.threshold_factor_ == TATML(**FEW).fit(X, y).threshold_factor_
 
 
+def test_parts_with_one_kind_of_known_pairs_are_left_out(monkeypatch):
+    X, y = labelled()
+    solve, signs = Newton.solve, []
+
+    def spy(solver, problem, **options):
+        signs.append(set(problem.pairs.loss.sign.tolist()))
+        return solve(solver, problem, **options)
+
+    monkeypatch.setattr(Newton, "solve", spy)
+    counts = []
+    for seed in range(6):
+        signs.clear()
+        TATML(n_pairs_per_class=2, random_state=seed).fit(X, y)
+        assert all(found == {1.0, -1.0} for found in signs)
+        counts.append(len(signs))
+    assert min(counts) < max(counts)  # the metric of all pairs, and those of the parts
+
+
 def test_the_factor_does_not_depend_on_how_the_pairs_are_given():
     X, y = labelled(n_samples=100)
     index, labels = labelled_pairs(y, 1500)
