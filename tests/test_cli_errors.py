@@ -230,6 +230,10 @@ def test_wrong_archives(folder, capsys):
         np.savez("data.npz", **arrays)
         line = failure(capsys, "fit", "data.npz", *FIT)
         assert line.startswith(f"tatml fit: error: data.npz: {expected}")
+    Path("pairs.csv").write_text("first,second,similar\n0,1,1\n0,2,0\n", encoding="utf-8")
+    np.savez("data.npz", pairs=np.ones((4, 2, 3)))
+    line = failure(capsys, "fit", "data.npz", "--pairs", "pairs.csv", *FIT)
+    assert line == "tatml fit: error: data.npz: expected an array X (or X0, X1, …), got 'pairs'"
     np.savez("data.npz", X=ROWS, y=CLASSES)
     with zipfile.ZipFile("data.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("y.npy", b"other labels")
