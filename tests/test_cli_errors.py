@@ -18,7 +18,7 @@ from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, 
 import tatml
 from tatml import TATML, Dykstra, Euclidean, Newton, io
 from tatml._cli import commands
-from tatml._cli.commands import _parse_solver
+from tatml._cli.commands import _parse_setting, _parse_solver
 from tatml._cli.csv_tables import read_csv_table
 from tatml._cli.evaluation import LabelledFile, _check_comparable
 
@@ -538,6 +538,14 @@ def test_solvers_are_written_as_in_python_or_as_words():
     assert _parse_solver("Dykstra(order='cyclic')") == Dykstra(order="cyclic")
     for other in ("newton", "Newton", "Newton(5)", "Newton(max_iter=x)", "1 +", "print(1)"):
         assert _parse_solver(other) == other
+
+
+def test_settings_are_written_as_in_python_or_as_words():
+    for text, value in (("2", 2), ("1e3", 1e3), ("[1, None]", [1, None]), ("inf", float("inf"))):
+        assert _parse_setting(f"name = {text} ") == ("name", value)
+    for word in ("within", "x y", "1 +", "print(1)", ""):
+        assert _parse_setting(f"name={word}") == ("name", word)
+    assert _parse_setting(r"name='\d'") == ("name", r"\d")  # Python's parser warns, the command not
 
 
 @POSIX
