@@ -123,6 +123,23 @@ def test_a_table_of_many_columns_is_read_in_one_pass(folder):
     assert time.perf_counter() - start < 10  # 80 s if each name is searched for in all others
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ("0 1 -2", np.array([0, 1, -2])),
+        ("0 1.5 2", np.array([0, 1.5, 2])),
+        ("007 1 2", np.array(["007", "1", "2"])),  # codes
+        ("+1 1 2", np.array(["+1", "1", "2"])),
+        ("a 1 2", np.array(["a", "1", "2"])),
+    ],
+)
+def test_labels_are_whole_numbers_or_numbers_or_words(folder, cells, expected):
+    Path("data.csv").write_text("\n".join(["y", *cells.split()]), encoding="utf-8")
+    found = read_csv_table(Path("data.csv")).read_labels("y", "--target")
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()
+
+
 def test_a_column_that_is_left_out_is_no_target(folder, capsys):
     Path("data.csv").write_text("y,a,b\n1,2,u\n2,3,v\n3,5,u\n4,7,v\n", encoding="utf-8")
     assert run("fit", "data.csv", "--drop", "y", *FIT) == 0
