@@ -292,6 +292,21 @@ def test_priors_without_units_and_without_parts_take_columns():
 
 # In the estimators
 
+
+def test_parts_serve_the_threshold_without_units_and_the_units_without_a_threshold():
+    X, y = labelled()
+    index, labels = labelled_pairs(y, 900)
+    assert TATML(prior="identity", **FEW).fit(X, y).threshold_factor_ > 1.1
+    of_pairs = TATMLPairs(prior="identity", preprocessor=X).fit(index, labels)
+    assert of_pairs.threshold_factor_ > 1.1
+    of_pairs.set_params(prior="within", threshold="joint").fit(index, labels)
+    assert of_pairs.prior_units_ == "common"
+    X, y = in_three_directions(np.random.default_rng(0))
+    components = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
+    joint = TATML(prior="within", threshold="joint", **FEW).fit(X @ components.T, y)
+    assert joint.prior_units_ == "common"
+
+
 SETTINGS = {
     "the defaults": {},
     "another margin": {"margin": (0.3, 1.1)},

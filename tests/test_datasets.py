@@ -387,6 +387,10 @@ def test_the_loaders_read_the_real_layouts(module, options, monkeypatch):
     call = getattr(module, f"load_{name}")("folder", **options)
     assert call.pop("layout") is module.LAYOUT
     assert call == {"folder": "folder"} | options
+    sizes = {"brodatz": {"tile": 80}, "eth80": {"size": 128, "masks": False}}.get(name, {})
+    default = getattr(module, f"load_{name}")()
+    default.pop("layout")
+    assert default == {"folder": None, "allow_incomplete": False, "return_X_y": False} | sizes
 
 
 def test_the_layouts_count_what_the_datasets_hold():
