@@ -251,6 +251,11 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
     assert_allclose(gap(scatter_error=1e-3), 1e-6 / 2, rtol=0.01)
     assert_allclose(gap(force_error=1e-3), 1e-6 / 2, rtol=0.01)  # c0 = 1
     assert_allclose(gap(slack=1e-3), 1e-3, rtol=0.01)
+    for name in ("loss", "loss_error"):  # what exceeds a float proves nothing
+        without = totals._replace(**{name: inf})
+        found = _certificate(problem, result.L, result.L, result.b0, without, 0.0, 0.0)
+        assert (found.dual, found.gap, found.floor) == (0.0, inf, inf)
+        assert (found.primal == inf) == (name == "loss")
 
 
 # The two ways to a certificate
