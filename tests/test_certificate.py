@@ -258,6 +258,18 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
         assert (found.primal == inf) == (name == "loss")
 
 
+def test_the_rounding_error_of_a_prior_is_bounded_or_infinite():
+    """C = [[1, 0], [k, 1]] is exact, ‖|C⁻¹||C|‖² = 4k² + 2, and the bound needs γ₄(4k² + 2) < 1."""
+    problem = random_case([(2, 1)], n_pairs=10).problem()
+    for k in (1.0, 1e3, 1e7, 2.3e7, 2.5e7, 3e7):
+        prior = [np.array([[1.0, k], [k, k * k + 1]])]
+        condition, error = problem.with_prior(prior).prior_rounding
+        assert_allclose(condition, sqrt(4 * k * k + 2), rtol=1e-12)
+        share = accumulated(4, 2.0**-53) * (4 * k * k + 2)
+        assert_allclose(error, share / (1 - share) if share < 1 else inf, rtol=1e-12)
+    assert problem.prior_rounding == (1.0, 0.0)
+
+
 # The two ways to a certificate
 
 
