@@ -2,6 +2,7 @@
 
 from functools import partial
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from placed_helpers import CASES, assert_same_solution, learn_placed, learnt
 
 from tatml import TATML, Blocks, Compute, Newton, TATMLPairs, learn_metric
+from tatml._array import on_gpu
 from tatml._optim.checkpoint import Checkpoint
 from tatml._optim.monitor import Monitor
 from tatml._optim.newton import solve_newton
@@ -145,6 +147,17 @@ def test_two_kinds_are_not_mixed():
         learn_metric(X, xp.asarray(pairs), similar)
     with pytest.raises(TypeError, match=r"block 1: .* block 0, numpy, got array_api_strict"):
         Blocks(np.zeros((3, 2)), xp.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("package", "device", "expected"),
+    [("cupy", "", True), ("torch", "cuda", True), ("torch", "cpu", False), ("other", None, False)],
+)
+def test_arrays_of_a_gpu_are_known_by_their_package_or_device(package, device, expected):
+    kind = type("Array", (), {"__module__": f"{package}.core"})
+    array = kind()
+    array.device = SimpleNamespace() if device is None else SimpleNamespace(type=device)
+    assert on_gpu(array) is expected
 
 
 # Estimators compute on NumPy arrays
