@@ -15,6 +15,7 @@ from tatml._array import lower_triangular
 from tatml._optim.certificate import (
     CHUNK,
     _certificate,
+    _objective,
     accumulated,
     excess_by_cholesky,
     excess_by_eigenvalues,
@@ -268,6 +269,16 @@ def test_the_rounding_error_of_a_prior_is_bounded_or_infinite():
         share = accumulated(4, 2.0**-53) * (4 * k * k + 2)
         assert_allclose(error, share / (1 - share) if share < 1 else inf, rtol=1e-12)
     assert problem.prior_rounding == (1.0, 0.0)
+
+
+def test_the_rounding_error_of_the_priors_of_two_blocks_enters_the_objective():
+    """By 2 √(N M) times its bound, where it exceeds all other rounding errors."""
+    case = random_case([(2, 1), (2, 1)], n_pairs=10)
+    prior = 2 * [np.array([[1.0, 1e6], [1e6, 1e12 + 1]])]
+    problem = case.problem().with_prior(prior)
+    totals = problem.exact_totals(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
+    error = _objective(problem, case.eyes, 1.0, totals, 0.0, 2.0**-53)[1]
+    assert_allclose(error, 2 * sqrt(4 * 2) * problem.prior_rounding[1], rtol=1e-6)
 
 
 # The two ways to a certificate
