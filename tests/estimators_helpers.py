@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from sklearn.neighbors import NearestNeighbors
 
@@ -90,6 +93,21 @@ def best_b0(squared, labels, *, weights=None, margin=(0.5, 2.0), strength=1.0, c
 def balanced_weights(similar):
     """Return weights with the same total for both kinds of pairs, and a mean of 1."""
     return np.where(similar, 0.5 / np.mean(similar), 0.5 / np.mean(~similar))
+
+
+def assert_best_threshold(estimator, X):
+    """Assert that b0 and the threshold are the best for the distances of the training pairs."""
+    low, high = estimator.margin
+    b0 = best_b0(
+        estimator.pair_distance(estimator.pairs_, X) ** 2,
+        np.where(estimator.similar_, 1, -1),
+        weights=balanced_weights(estimator.similar_),
+        margin=estimator.margin,
+        strength=estimator.threshold_strength,
+        centre=estimator.threshold_prior**2 / sqrt(low * high),
+    )
+    assert_allclose(estimator.b0_, b0, rtol=1e-6)
+    assert_allclose(estimator.threshold_, sqrt(b0 * sqrt(low * high)), rtol=1e-6)
 
 
 def refused(model, X, y, message):

@@ -2,11 +2,14 @@
 
     python tests/mutants.py --record             # once: which test runs which line (some minutes)
     python tests/mutants.py --count 150 --seed 0 # a random sample of changes, over all packages
+    python tests/mutants.py --again results.json # those of an earlier sample that no test killed
 
 Each mutant changes one place of a copy of the source: a comparison, a sign, a constant, a
-condition, a default, a statement. The tests that run its line are run until one fails; a mutant
-that all of them pass has survived, and is printed. It is up to the reader to say which survivors
-do not change behaviour at all (for example ``<`` for ``<=`` where equality cannot happen).
+condition, a default, a statement. The tests that run its line, and tests that are newer than the
+record, are run until one fails; a mutant that all of them pass has survived, and is printed. So is
+one whose tests take too long: it may have made a loop endless, or the machine is busy; run it
+again alone. It is up to the reader to say which survivors do not change behaviour at all (for
+example ``<`` for ``<=`` where equality cannot happen).
 Left out by rule, because no test could tell: annotations, texts of messages, ``__all__``,
 ``frozen`` of dataclasses, ``strict`` of zip (the lengths are equal by construction), ``copy`` of
 astype, ``stacklevel`` of warnings, and None for False as the value of a function.
@@ -31,6 +34,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from time import monotonic, sleep
@@ -42,7 +46,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "tatml"
 RECORD = ROOT / "build" / "mutants"
-TIMEOUT = 300  # seconds: a mutant that makes a loop endless counts as killed
+KILLED, SURVIVED, TIMED_OUT = "killed", "SURVIVED", "TIMED OUT"
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -148,6 +152,15 @@ def draw_mutants(count, rng, folder):
     places = [(path, number) for path in files for number, _ in enumerate(mutants_of(path))]
     for path, number in rng.sample(places, min(count, len(places))):
         yield next(islice(mutants_of(path), number, None))
+
+
+def mutants_again(rows):
+    """Yield the mutants of earlier results that no test killed, at the nearest line with them."""
+    for row in rows:
+        if row["outcome"] != KILLED and (SOURCE / row["file"]).exists():
+            same = [m for m in mutants_of(SOURCE / row["file"]) if m.change == row["change"]]
+            if same:
+                yield min(same, key=lambda mutant: abs(mutant.line - row["line"]))
 
 
 # Which test runs which line
@@ -277,34 +290,33 @@ def nearest_first(tests):
 class Server:
     """A plugin of pytest that runs, instead of all tests, those of each mutant in a fork."""
 
-    def __init__(self, folder, work, report):
-        self.folder, self.work, self.report = folder, work, report
+    def __init__(self, folder, work, known, timeout, report):
+        self.folder, self.work, self.known = folder, work, known
+        self.timeout, self.report = timeout, report
 
     def pytest_runtestloop(self, session):
         """Run the tests of all mutants of this worker."""
         items = {item.nodeid: item for item in session.items}
-        for mutant, tests in self.work:
+        new = [test for test in items if test not in self.known]
+        for mutant, recorded in self.work:
+            tests = [test for test in (*new, *recorded) if test in items]
             target = self.folder / "src" / "tatml" / mutant.path
             original = target.read_text(encoding="utf-8")
             try:
                 functions = changed_functions(target, mutant.source)
                 target.write_text(mutant.source, encoding="utf-8")
+                outcome = SURVIVED
                 if functions is None:
-                    killed = any(
-                        run_in_fork(lambda part=part: self.import_anew(part))
-                        for part in nearest_first(tests)
-                        if part
-                    )
+                    for part in filter(None, nearest_first(tests)):
+                        if outcome == SURVIVED:
+                            outcome = run_in_fork(partial(self.import_anew, part), self.timeout)
                 else:
-                    chosen = [items[test] for test in tests if test in items]
-                    killed = run_in_fork(
-                        lambda functions=functions, chosen=chosen: run_items(
-                            session, functions, chosen
-                        )
-                    )
+                    chosen = [items[test] for test in tests]
+                    run = partial(run_items, session, functions, chosen)
+                    outcome = run_in_fork(run, self.timeout)
             finally:
                 target.write_text(original, encoding="utf-8")
-            self.report(mutant, len(tests), killed)
+            self.report(mutant, len(tests), outcome)
         return True
 
     def import_anew(self, tests):
@@ -328,8 +340,8 @@ def run_items(session, functions, items):
     return True
 
 
-def run_in_fork(passes):
-    """Whether `passes` is false, fails or takes too long in a forked process."""
+def run_in_fork(passes, timeout):
+    """Whether `passes` is true in a forked process, is false or raises, or takes too long."""
     sys.stdout.flush()
     process = os.fork()
     if not process:
@@ -341,15 +353,15 @@ def run_in_fork(passes):
             os._exit(not passes())
         except BaseException:
             os._exit(2)
-    end = monotonic() + TIMEOUT
+    end = monotonic() + timeout
     while monotonic() < end:
         done, status = os.waitpid(process, os.WNOHANG)
         if done:
-            return status != 0
+            return KILLED if status else SURVIVED
         sleep(0.02)
     os.killpg(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    return True
+    return TIMED_OUT
 
 
 def copy_project(folder):
@@ -362,7 +374,7 @@ def copy_project(folder):
             shutil.copy(file, folder)
 
 
-def serve(folder, work, results):
+def serve(folder, work, known, timeout, results):
     """In a worker: collect all tests of the copy in `folder` once, and run its share of mutants."""
     paths = [str(folder / "src"), str(folder / "tests")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the processes that tests start
@@ -373,20 +385,20 @@ def serve(folder, work, results):
     sys.path[:] = paths + [path for path in sys.path if path not in original]
     os.chdir(folder)
 
-    def report(mutant, n_tests, killed):
-        mark = "killed  " if killed else "SURVIVED"
-        print(f"{mark} {mutant.path}:{mutant.line} {mutant.change} ({n_tests} tests)", flush=True)
-        results.put((mutant, n_tests, killed))
+    def report(mutant, n_tests, outcome):
+        place = f"{mutant.path}:{mutant.line}"
+        print(f"{outcome:10}{place} {mutant.change} ({n_tests} tests)", flush=True)
+        results.put((mutant, n_tests, outcome))
 
     options = ["-q", "-s", "--no-header", "--no-summary", "-p", "no:cacheprovider", "tests"]
     try:
-        pytest.main(options, plugins=[Server(folder, work, report)])
+        pytest.main(options, plugins=[Server(folder, work, known, timeout, report)])
     finally:
         results.put(None)  # the reader waits for it, whatever happened here
 
 
-def run_mutants(mutants, n_jobs, most_seconds):
-    """Yield (mutant, number of tests, killed), each worker with a copy of the project."""
+def run_mutants(mutants, n_jobs, most_seconds, timeout):
+    """Yield (mutant, number of tests, outcome), each worker with a copy of the project."""
     seconds = seconds_by_test()
     recorded = tests_by_line(seconds)
     work = [(mutant, tests_for(mutant, recorded, seconds, most_seconds)) for mutant in mutants]
@@ -396,7 +408,7 @@ def run_mutants(mutants, n_jobs, most_seconds):
         for job in range(n_jobs):
             folder = Path(place, str(job))
             copy_project(folder)
-            arguments = folder, work[job::n_jobs], results
+            arguments = folder, work[job::n_jobs], set(seconds), timeout, results
             workers.append(context.Process(target=serve, args=arguments))
             workers[-1].start()
         for _ in workers:
@@ -415,24 +427,28 @@ def main():
     parser.add_argument(
         "--seconds", type=float, default=150, help="of tests per mutant, the fastest first"
     )
+    parser.add_argument("--timeout", type=float, default=600, help="seconds per mutant")
     parser.add_argument("--package", default=".", help="a folder of src/tatml (default: all)")
     parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--again", type=Path, help="results whose survivors are run, not a sample")
     options = parser.parse_args()
     if options.record:
         return record()
-    mutants = draw_mutants(options.count, random.Random(options.seed), options.package)
-    results = list(run_mutants(mutants, options.jobs, options.seconds))
-    killed = defaultdict(list)
-    for mutant, _, dead in results:
-        killed[mutant.path.partition("/")[0]].append(dead)
-    for package, dead in sorted(killed.items()):
-        print(f"{package:20}{sum(dead):5} of {len(dead)}")
-    total = sum(dead for *_, dead in results)
-    print(f"killed {total} of {len(results)}: {total / len(results):.1%}")
+    if options.again:
+        mutants = mutants_again(json.loads(options.again.read_text(encoding="utf-8")))
+    else:
+        mutants = draw_mutants(options.count, random.Random(options.seed), options.package)
+    results = list(run_mutants(mutants, options.jobs, options.seconds, options.timeout))
+    packages = defaultdict(Counter)
+    for mutant, _, outcome in results:
+        for package in (mutant.path.partition("/")[0], "all"):
+            packages[package][outcome] += 1
+    for package, counts in sorted(packages.items(), key=lambda item: item[0] == "all"):
+        print(f"{package:20}" + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()))
     if options.json:
         rows = [
-            {"file": m.path, "line": m.line, "change": m.change, "tests": n, "killed": dead}
-            for m, n, dead in results
+            {"file": m.path, "line": m.line, "change": m.change, "tests": n, "outcome": outcome}
+            for m, n, outcome in results
         ]
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return None

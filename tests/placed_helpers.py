@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from numpy.testing import assert_allclose
 
 from tatml import Blocks, learn_metric
 from tatml._array import to_numpy
+
+CASES = [  # (linear_solver, c0, shape)
+    ("auto", 1.0, "vectors"),
+    ("auto", inf, "two ragged"),
+    ("dense", 1.0, "square"),
+    ("dense", inf, "vectors"),
+    ("woodbury", 1.0, "two ragged"),
+    ("woodbury", inf, "square"),
+    ("cg", 1.0, "vectors"),
+    ("cg", inf, "two ragged"),
+]
 
 
 def learnt(case, **options):

@@ -146,7 +146,9 @@ def no_folds(to: str, **others: Any) -> list[Refusal]:
         *of("cv", to, Value, "expected at most", HUGE, **others),
         *of("cv", to, Value, "expected at least one fold, got", [], **others),
         *of("cv", to, Value, index, ["ab"], [(np.arange(6), np.arange(6, 99))], **others),
-        *of("cv", to, Value, index, [(np.arange(6), [])], **others),
+        *of("cv", to, Value, index, [(np.arange(6), [])], [(np.arange(6.0), [6, 7])], **others),
+        *of("cv", to, Value, index, [(np.arange(6), [[6, 7]])], [([0, 6], [-13])], **others),
+        *of("cv", to, Value, index, [([0, 6], [12])], **others),
     ]
 
 
@@ -258,6 +260,7 @@ WORDS = {
 
 UPPER = np.eye(3) + np.triu(np.ones((3, 3)), 1)
 EYES = [np.eye(3), np.eye(2)]
+CROSSED = np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])  # with the eigenvalues −1, 1 and 3
 INDEFINITE = "block 0: expected a positive definite matrix, got eigenvalues from (-1|0)"
 DIAGONAL = "block 0: expected a diagonal from .* to .*, got 1e.200 to 1e.200"
 
@@ -275,6 +278,7 @@ MATRICES = {
     + of("prior", WITH_PRIOR, Value, r"expected matrices of shapes \[\(3, 3\)\], got", np.eye(4))
     + of("prior", WITH_PRIOR, Value, r"expected matrices .*got \[\(3, 3\), ", [np.eye(3)] * 2)
     + of("prior", WITH_PRIOR, Value, INDEFINITE, -np.eye(3), np.diag([1.0, 0, 1]))
+    + of("prior", WITH_PRIOR, Value, INDEFINITE, CROSSED)
     + of("prior", WITH_PRIOR, Value, "block 0: expected a symmetric matrix, got .* by 1$", UPPER)
     + of("prior", WITH_PRIOR, Value, "block 0: expected finite numbers", np.full((3, 3), nan))
     + of("prior", WITH_PRIOR, Value, "expected", [[1, 0, 0], [0, 1], [0, 0, 1]])

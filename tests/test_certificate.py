@@ -15,6 +15,7 @@ from tatml._array import lower_triangular
 from tatml._optim.certificate import (
     CHUNK,
     _certificate,
+    _objective,
     accumulated,
     excess_by_cholesky,
     excess_by_eigenvalues,
@@ -223,6 +224,20 @@ def test_the_error_of_the_scatter_is_below_its_bound():
     assert 0 < moved <= totals.scatter_error <= 1e3 * moved
 
 
+def test_some_pairs_are_certified_with_their_losses_in_float64():
+    rng = np.random.default_rng(0)
+    X, pairs = rng.normal(size=(8, 1, 3)).astype(np.float32), rng.integers(8, size=(30, 2))
+    sign, gamma = np.tile([1.0, -1.0], 15), np.tile([0.3, 1.7], 15)
+    loss = SquaredHinge(sign, rng.uniform(1, 2, size=30), gamma)
+    term = PairTerm(PairSums([X], *pairs.T), loss.placed(X), given_loss=loss)
+    some, s = np.arange(0, 30, 3), sign[::3] * rng.uniform(1, 2, size=10)
+    assert term.take(some, 3.0).loss.gamma.dtype == np.float32
+    force = term.take(some, 3.0).certify([np.eye(3)], 1.0, 10, s).force
+    assert_allclose(force, gamma[some] @ s, rtol=1e-14)
+    rounded = term.with_loss(term.loss).take(some, 3.0).certify([np.eye(3)], 1.0, 10, s).force
+    assert_allclose(rounded, gamma.astype(np.float32)[some] @ s, rtol=1e-14)
+
+
 def test_every_error_of_the_sums_is_part_of_the_gap():
     """At the solution the gap consists of errors: η²/2 of the scatter, and the others in full."""
     case = random_case(SHAPES["two ragged"], n_pairs=30)
@@ -237,6 +252,33 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
     assert_allclose(gap(scatter_error=1e-3), 1e-6 / 2, rtol=0.01)
     assert_allclose(gap(force_error=1e-3), 1e-6 / 2, rtol=0.01)  # c0 = 1
     assert_allclose(gap(slack=1e-3), 1e-3, rtol=0.01)
+    for name in ("loss", "loss_error"):  # what exceeds a float proves nothing
+        without = totals._replace(**{name: inf})
+        found = _certificate(problem, result.L, result.L, result.b0, without, 0.0, 0.0)
+        assert (found.dual, found.gap, found.floor) == (0.0, inf, inf)
+        assert (found.primal == inf) == (name == "loss")
+
+
+def test_the_rounding_error_of_a_prior_is_bounded_or_infinite():
+    """C = [[1, 0], [k, 1]] is exact, ‖|C⁻¹||C|‖² = 4k² + 2, and the bound needs γ₄(4k² + 2) < 1."""
+    problem = random_case([(2, 1)], n_pairs=10).problem()
+    for k in (1.0, 1e3, 1e7, 2.3e7, 2.5e7, 3e7):
+        prior = [np.array([[1.0, k], [k, k * k + 1]])]
+        condition, error = problem.with_prior(prior).prior_rounding
+        assert_allclose(condition, sqrt(4 * k * k + 2), rtol=1e-12)
+        share = accumulated(4, 2.0**-53) * (4 * k * k + 2)
+        assert_allclose(error, share / (1 - share) if share < 1 else inf, rtol=1e-12)
+    assert problem.prior_rounding == (1.0, 0.0)
+
+
+def test_the_rounding_error_of_the_priors_of_two_blocks_enters_the_objective():
+    """By 2 √(N M) times its bound, where it exceeds all other rounding errors."""
+    case = random_case([(2, 1), (2, 1)], n_pairs=10)
+    prior = 2 * [np.array([[1.0, 1e6], [1e6, 1e12 + 1]])]
+    problem = case.problem().with_prior(prior)
+    totals = problem.exact_totals(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
+    error = _objective(problem, case.eyes, 1.0, totals, 0.0, 2.0**-53)[1]
+    assert_allclose(error, 2 * sqrt(4 * 2) * problem.prior_rounding[1], rtol=1e-6)
 
 
 # The two ways to a certificate

@@ -157,21 +157,21 @@ def test_pairs_of_a_table_are_those_of_python(train, model, tmp_path, capsys):
 def test_pairs_in_arrays(model, tmp_path, capsys):
     index, similar = wine_pairs(TRAIN)
     pairs = WINE.data[TRAIN][index]
-    y = np.where(similar, 1, -1)
-    for kind, labels in (
-        (TATMLPairs, {"similar": similar}),
-        (TATMLPairs, {"y": similar.astype(int)}),
-        (PairThreshold, {"y": y}),
+    y, matrices = np.where(similar, 1, -1), pairs[:, :, :12].reshape(-1, 2, 4, 3)
+    for kind, given, labels in (
+        (TATMLPairs, pairs, {"similar": similar}),
+        (TATMLPairs, matrices, {"y": similar.astype(int)}),
+        (PairThreshold, pairs, {"y": y}),
     ):
-        np.savez(tmp_path / "pairs.npz", pairs=pairs, **labels)
+        np.savez(tmp_path / "pairs.npz", pairs=given, **labels)
         options = ["--estimator", kind.__name__, "--out", model, "--force"]
         assert run("fit", tmp_path / "pairs.npz", *options) == 0
         capsys.readouterr()
         assert run("evaluate", model, tmp_path / "pairs.npz", "--json") == 0
         facts = printed_json(capsys)
-        estimator = kind().fit(pairs, y)
+        estimator = kind().fit(given, y)
         assert_allclose(facts["threshold"], estimator.threshold_, rtol=1e-12)
-        assert_allclose(facts["pairs"]["auc"], estimator.score(pairs, y), rtol=1e-12)
+        assert_allclose(facts["pairs"]["auc"], estimator.score(given, y), rtol=1e-12)
 
 
 def test_matrices(model, tmp_path):

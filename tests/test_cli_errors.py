@@ -16,9 +16,9 @@ import pytest
 from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, write_wine
 
 import tatml
-from tatml import TATML, Dykstra, Newton, io
+from tatml import TATML, Dykstra, Euclidean, Newton, io
 from tatml._cli import commands
-from tatml._cli.commands import _parse_solver
+from tatml._cli.commands import _parse_setting, _parse_solver
 from tatml._cli.csv_tables import read_csv_table
 from tatml._cli.evaluation import LabelledFile, _check_comparable
 
@@ -121,6 +121,23 @@ def test_a_table_of_many_columns_is_read_in_one_pass(folder):
     with pytest.raises(ValueError, match="column 100001: expected different column names, got 'c0"):
         read_csv_table(Path("data.csv"))
     assert time.perf_counter() - start < 10  # 80 s if each name is searched for in all others
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ("0 1 -2", np.array([0, 1, -2])),
+        ("0 1.5 2", np.array([0, 1.5, 2])),
+        ("007 1 2", np.array(["007", "1", "2"])),  # codes
+        ("+1 1 2", np.array(["+1", "1", "2"])),
+        ("a 1 2", np.array(["a", "1", "2"])),
+    ],
+)
+def test_labels_are_whole_numbers_or_numbers_or_words(folder, cells, expected):
+    Path("data.csv").write_text("\n".join(["y", *cells.split()]), encoding="utf-8")
+    found = read_csv_table(Path("data.csv")).read_labels("y", "--target")
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()
 
 
 def test_a_column_that_is_left_out_is_no_target(folder, capsys):
@@ -230,6 +247,10 @@ def test_wrong_archives(folder, capsys):
         np.savez("data.npz", **arrays)
         line = failure(capsys, "fit", "data.npz", *FIT)
         assert line.startswith(f"tatml fit: error: data.npz: {expected}")
+    Path("pairs.csv").write_text("first,second,similar\n0,1,1\n0,2,0\n", encoding="utf-8")
+    np.savez("data.npz", pairs=np.ones((4, 2, 3)))
+    line = failure(capsys, "fit", "data.npz", "--pairs", "pairs.csv", *FIT)
+    assert line == "tatml fit: error: data.npz: expected an array X (or X0, X1, …), got 'pairs'"
     np.savez("data.npz", X=ROWS, y=CLASSES)
     with zipfile.ZipFile("data.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("y.npy", b"other labels")
@@ -276,6 +297,9 @@ def test_wrong_models(folder, capsys):
     line = failure(capsys, "predict", "model.skops", "small.csv")
     assert line.startswith("tatml predict: error: model.skops: expected a model saved by tatml, ")
     assert "got no such file" in failure(capsys, "evaluate", "none.skops", "small.csv")
+    io.save_model(Euclidean().fit([[0.0, 1.0], [1.0, 2.0]]), "distances.skops")
+    line = failure(capsys, "evaluate", "distances.skops", "small.csv")
+    assert line == "tatml evaluate: error: model: expected one with a threshold, got Euclidean()"
     schema = {"__class__": "\x1b[2J", "__module__": "os", "__loader__": "ObjectNode"}
     with zipfile.ZipFile("model.skops", "w") as archive:
         archive.writestr("schema.json", json.dumps(schema))
@@ -531,6 +555,14 @@ def test_solvers_are_written_as_in_python_or_as_words():
     assert _parse_solver("Dykstra(order='cyclic')") == Dykstra(order="cyclic")
     for other in ("newton", "Newton", "Newton(5)", "Newton(max_iter=x)", "1 +", "print(1)"):
         assert _parse_solver(other) == other
+
+
+def test_settings_are_written_as_in_python_or_as_words():
+    for text, value in (("2", 2), ("1e3", 1e3), ("[1, None]", [1, None]), ("inf", float("inf"))):
+        assert _parse_setting(f"name = {text} ") == ("name", value)
+    for word in ("within", "x y", "1 +", "print(1)", ""):
+        assert _parse_setting(f"name={word}") == ("name", word)
+    assert _parse_setting(r"name='\d'") == ("name", r"\d")  # Python's parser warns, the command not
 
 
 @POSIX

@@ -292,6 +292,21 @@ def test_priors_without_units_and_without_parts_take_columns():
 
 # In the estimators
 
+
+def test_parts_serve_the_threshold_without_units_and_the_units_without_a_threshold():
+    X, y = labelled()
+    index, labels = labelled_pairs(y, 900)
+    assert TATML(prior="identity", **FEW).fit(X, y).threshold_factor_ > 1.1
+    of_pairs = TATMLPairs(prior="identity", preprocessor=X).fit(index, labels)
+    assert of_pairs.threshold_factor_ > 1.1
+    of_pairs.set_params(prior="within", threshold="joint").fit(index, labels)
+    assert of_pairs.prior_units_ == "common"
+    X, y = in_three_directions(np.random.default_rng(0))
+    components = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
+    joint = TATML(prior="within", threshold="joint", **FEW).fit(X @ components.T, y)
+    assert joint.prior_units_ == "common"
+
+
 SETTINGS = {
     "the defaults": {},
     "another margin": {"margin": (0.3, 1.1)},
@@ -381,6 +396,24 @@ def test_parts_start_cold_and_only_from_known_samples(monkeypatch):
             assert tol == 0.1
             assert n_pairs < full[2]
     assert model.threshold_factor_ == TATML(**FEW).fit(X, y).threshold_factor_
+
+
+def test_parts_with_one_kind_of_known_pairs_are_left_out(monkeypatch):
+    X, y = labelled()
+    solve, signs = Newton.solve, []
+
+    def spy(solver, problem, **options):
+        signs.append(set(problem.pairs.loss.sign.tolist()))
+        return solve(solver, problem, **options)
+
+    monkeypatch.setattr(Newton, "solve", spy)
+    counts = []
+    for seed in range(6):
+        signs.clear()
+        TATML(n_pairs_per_class=2, random_state=seed).fit(X, y)
+        assert all(found == {1.0, -1.0} for found in signs)
+        counts.append(len(signs))
+    assert min(counts) < max(counts)  # the metric of all pairs, and those of the parts
 
 
 def test_the_factor_does_not_depend_on_how_the_pairs_are_given():

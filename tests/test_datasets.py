@@ -387,11 +387,16 @@ def test_the_loaders_read_the_real_layouts(module, options, monkeypatch):
     call = getattr(module, f"load_{name}")("folder", **options)
     assert call.pop("layout") is module.LAYOUT
     assert call == {"folder": "folder"} | options
+    sizes = {"brodatz": {"tile": 80}, "eth80": {"size": 128, "masks": False}}.get(name, {})
+    default = getattr(module, f"load_{name}")()
+    default.pop("layout")
+    assert default == {"folder": None, "allow_incomplete": False, "return_X_y": False} | sizes
 
 
 def test_the_layouts_count_what_the_datasets_hold():
     layouts = virus.LAYOUT, brodatz.LAYOUT, eth80.LAYOUT
     assert [len(layout.keys) for layout in layouts] == [15 * 5 * 20, 112, 8 * 10 * 41]
+    assert brodatz.LAYOUT.image_shape == brodatz.LAYOUT.compact_shape == (640, 640)
     for layout in layouts:
         assert len(set(layout.files)) == len(np.unique(layout.keys, axis=0)) == len(layout.files)
     assert virus.LAYOUT.files[-1] == ("15/5/20.png",)

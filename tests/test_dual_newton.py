@@ -4,16 +4,14 @@ from math import inf
 
 import numpy as np
 import pytest
-from helpers import (
-    SHAPES,
-    random_case,
-)
+from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose
 
 from tatml import Status
 from tatml._optim import newton as newton_module
-from tatml._optim.dual_newton import can_finish_in_dual, finish_in_dual
+from tatml._optim.dual_newton import _point, can_finish_in_dual, finish_in_dual
 from tatml._optim.monitor import Monitor
+from tatml._optim.pair_sums import PairSums
 
 
 @pytest.mark.parametrize(
@@ -40,3 +38,21 @@ def test_newton_on_the_dual_leaves_many_pairs_alone():
     case = random_case(SHAPES["vectors"])
     assert can_finish_in_dual(case.problem(), 1_000)
     assert not can_finish_in_dual(case.problem(), 1_001)
+
+
+def test_centring_ends_where_rounding_keeps_it_from_its_goal(monkeypatch):
+    """The differences are equal and the large multipliers cancel, but for rounding errors."""
+    X = np.random.default_rng(0).normal(size=(12, 4))
+    X[1::2] = X[::2] + np.array([1.0, 0.3, -0.7, 0.2])
+    case = random_case(SHAPES["vectors"], n_pairs=6, n_samples=12, C=1e14)
+    pairs, similar = np.arange(12).reshape(6, 2), np.repeat([True, False], 3)
+    problem, passes = case.with_(arrays=[X], pairs=pairs, similar=similar).problem(), []
+    transformed = PairSums.transformed
+    monkeypatch.setattr(
+        PairSums, "transformed", lambda *args: passes.append(args) or transformed(*args)
+    )
+    alpha = np.array([1 / 3, 1 / 7, 11 / 21, 0.2, 0.3, 0.5])
+    for scale, most in ((1.0, 1), (1e12, 3)):
+        passes.clear()
+        _point(problem, scale * alpha, problem.identity())
+        assert 1 <= len(passes) <= most

@@ -10,6 +10,7 @@ from estimators_helpers import (
     KINDS,
     all_pairs,
     as_list,
+    assert_best_threshold,
     balanced_weights,
     best_b0,
     labelled,
@@ -363,17 +364,7 @@ def test_a_fit_without_a_search_forgets_the_search():
 def test_euclidean_with_labels_has_the_best_threshold(kind):
     X, y = labelled(kind)
     options = {"margin": (0.6, 1.8), "threshold_strength": 0.4, "threshold_prior": 3.0}
-    estimator = Euclidean(pairs="neighbors", **options).fit(X, y)
-    b0 = best_b0(
-        estimator.pair_distance(estimator.pairs_, X) ** 2,
-        np.where(estimator.similar_, 1, -1),
-        weights=balanced_weights(estimator.similar_),
-        margin=options["margin"],
-        strength=0.4,
-        centre=9 / sqrt(0.6 * 1.8),
-    )
-    assert_allclose(estimator.b0_, b0, rtol=1e-6)
-    assert_allclose(estimator.threshold_, sqrt(b0 * sqrt(0.6 * 1.8)), rtol=1e-6)
+    assert_best_threshold(Euclidean(pairs="neighbors", **options).fit(X, y), X)
 
 
 def test_euclidean_without_labels_has_no_threshold():

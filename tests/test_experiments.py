@@ -284,7 +284,7 @@ def test_the_learner_is_found_inside_pipelines_and_searches():
     named = Pipeline([("metric", PCA(2)), ("classifier", LogisticRegression())])
     search = GridSearchCV(named, {"metric__n_components": [2]}, cv=2).fit(X, y)
     assert learner_of(search) is search.best_estimator_[0]
-    nested = make_pipeline(StandardScaler(), search).fit(X, y)
+    nested = make_pipeline(StandardScaler(), PCA(5), search).fit(X, y)
     assert learner_of(nested) is nested[-1].best_estimator_[0]
     assert chosen_parameters(nested) == {"n_components": 2}
     assert learner_of(named[0]) is named[0]

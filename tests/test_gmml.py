@@ -1,7 +1,5 @@
 """GMML: the closed form minimises its objective, and units do not matter."""
 
-from math import sqrt
-
 import numpy as np
 import pytest
 from estimators_helpers import (
@@ -9,8 +7,8 @@ from estimators_helpers import (
     all_pairs,
     arrays_of,
     as_list,
+    assert_best_threshold,
     balanced_weights,
-    best_b0,
     labelled,
     neighbours_and_predictions,
     refused,
@@ -212,17 +210,7 @@ def test_the_scatter_of_similar_pairs_alone_needs_no_prior():
 def test_the_threshold_is_the_best_for_the_distances(kind):
     X, y = labelled(kind)
     options = {"margin": (0.6, 1.8), "threshold_strength": 0.4, "threshold_prior": 1.3}
-    gmml = GMML(pairs="neighbors", **options).fit(X, y)
-    b0 = best_b0(
-        gmml.pair_distance(gmml.pairs_, X) ** 2,
-        np.where(gmml.similar_, 1, -1),
-        weights=balanced_weights(gmml.similar_),
-        margin=(0.6, 1.8),
-        strength=0.4,
-        centre=1.69 / sqrt(0.6 * 1.8),
-    )
-    assert_allclose(gmml.b0_, b0, rtol=1e-6)
-    assert_allclose(gmml.threshold_, sqrt(b0 * sqrt(0.6 * 1.8)), rtol=1e-6)
+    assert_best_threshold(GMML(pairs="neighbors", **options).fit(X, y), X)
 
 
 def test_no_pair_joins_two_samples_of_a_group():

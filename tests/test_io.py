@@ -32,6 +32,7 @@ from tatml import (
 )
 from tatml._data.atomic_files import written_atomically
 from tatml._model_metadata import check_metadata, is_plain
+from tatml._verification.targets import Calibration
 
 skops = pytest.importorskip("skops.io")
 
@@ -297,6 +298,10 @@ def wrong_states():
     def result_with(**changes):
         return {"result_": with_state(result, **changes)}
 
+    def calibration_with(**changes):
+        return {"calibration_": with_state(calibration, **changes)}
+
+    calibration = Calibration("false_match_rate", "exact", 0.02, 0.95, 4, 500, 500.0)
     asymmetric = eye + np.eye(13, k=1)
     return metric, [
         ({"C": -1.0}, "C"),
@@ -367,6 +372,17 @@ def wrong_states():
         (result_with(history={"gap": np.ones(3), "b0": np.ones(2)}), "result_.history"),
         (result_with(multipliers=np.array([np.inf])), "result_.multipliers"),
         (result_with(more=1), "result_"),
+        ({"calibration_": result}, "calibration_"),
+        ({"calibration_": {"strategy": "accuracy", "method": "exact"}}, "calibration_"),
+        (calibration_with(more=1), "calibration_"),
+        (calibration_with(n_pairs=MISSING), "calibration_"),
+        (calibration_with(strategy="luck"), "calibration_.strategy"),
+        (calibration_with(method="luck"), "calibration_.method"),
+        (calibration_with(n_pairs=0), "calibration_.n_pairs"),
+        (calibration_with(max_rate=2.0), "calibration_.max_rate"),
+        (calibration_with(confidence="0.95"), "calibration_.confidence"),
+        (calibration_with(n_errors=-1), "calibration_.n_errors"),
+        (calibration_with(n_effective=-1.0), "calibration_.n_effective"),
         ({"_sklearn_output_config": {"transform": "posix"}}, "set_output"),
         ({"_sklearn_output_config": [1]}, "set_output"),
     ]

@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 from itertools import product
-from math import sqrt
 
 import cvxpy as cp
 import numpy as np
@@ -11,8 +10,7 @@ import pytest
 from estimators_helpers import (
     arrays_of,
     as_list,
-    balanced_weights,
-    best_b0,
+    assert_best_threshold,
     labelled,
     neighbours_and_predictions,
     refused,
@@ -313,20 +311,11 @@ def test_the_threshold_is_the_best_for_the_learnt_distances(kind, n_components):
     X, y = labelled(kind)
     options = {"margin": (0.6, 1.8), "threshold_strength": 0.4, "threshold_prior": 1.3}
     itml = ITML(pairs="neighbors", n_components=n_components, **options).fit(X, y)
-    squared = itml.pair_distance(itml.pairs_, X) ** 2
     if n_components is None:
         learnt = squared_distances(X, itml.result_.W, itml.pairs_)
+        squared = itml.pair_distance(itml.pairs_, X) ** 2
         assert_allclose(squared, learnt, rtol=1e-9, atol=1e-12)
-    b0 = best_b0(
-        squared,
-        np.where(itml.similar_, 1, -1),
-        weights=balanced_weights(itml.similar_),
-        margin=(0.6, 1.8),
-        strength=0.4,
-        centre=1.69 / sqrt(0.6 * 1.8),
-    )
-    assert_allclose(itml.b0_, b0, rtol=1e-6)
-    assert_allclose(itml.threshold_, sqrt(b0 * sqrt(0.6 * 1.8)), rtol=1e-6)
+    assert_best_threshold(itml, X)
 
 
 # scikit-learn, and errors

@@ -275,6 +275,20 @@ def test_no_error_among_pairs_of_few_identities_is_not_much():
     assert measure_rate(none, units).high == exact_limits(0, len(disjoint(units)), 0.95)[1]
 
 
+@pytest.mark.parametrize(
+    ("n_pairs", "n_errors", "n_nearest"),
+    [(50, 0, 10), (50, 13, 13), (50, 45, 40), (15, 0, 5), (12, 3, 2), (11, 0, 1), (8, 2, 1)],
+)
+def test_the_design_effect_is_that_of_the_pairs_nearest_to_an_error(n_pairs, n_errors, n_nearest):
+    """Of ten pairs, or of all errors, but never of the last ten pairs; of one pair at least."""
+    units = np.random.default_rng(0).integers(0, 6, size=(n_pairs, 2))
+    errors, excess = np.arange(n_pairs) < n_errors, -np.arange(n_pairs)
+    found = measure_rate(errors, units, 0.9, excess)
+    assert found.n_effective == Sharing(units).worth(np.arange(n_nearest), 0.95)
+    limits = exact_limits(n_errors * found.n_effective / n_pairs, found.n_effective, 0.9)
+    assert (found.low, found.high) == pytest.approx(limits)
+
+
 def disjoint(units):
     return find_disjoint_pairs(units, np.random.RandomState(0))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
-from scipy.stats import binom, norm
+from scipy.stats import binomtest, norm
 from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
 
@@ -74,15 +74,15 @@ def test_intervals_of_reliable_probabilities_cover_the_diagonal():
     assert np.mean(covered) > 0.95
 
 
-def test_ends_of_intervals_are_exact():
-    """P(at least k) at the lower end and P(at most k) at the upper end are (1 − level) / 2."""
-    probability, y = np.repeat([0.2, 0.8], 10), np.repeat([1, -1, 1, -1], [3, 7, 10, 0])
+@pytest.mark.parametrize("n_same", [(3, 10), (0, 9), (1, 7), (2, 8)])
+def test_ends_of_intervals_are_exact(n_same):
+    """Those of Clopper and Pearson."""
+    probability = np.repeat([0.2, 0.8], 10)
+    y = np.concatenate([np.repeat([1, -1], [k, 10 - k]) for k in n_same])
     display = ReliabilityDisplay.from_predictions(probability, y, confidence_level=0.9)
     assert_array_equal(display.counts, [10, 10])
-    assert binom.sf(2, 10, display.low[0]) == pytest.approx(0.05)
-    assert binom.cdf(3, 10, display.high[0]) == pytest.approx(0.05)
-    assert binom.sf(9, 10, display.low[1]) == pytest.approx(0.05)
-    assert display.high[1] == 1
+    for k, low, high in zip(n_same, display.low, display.high, strict=True):
+        assert_allclose([low, high], binomtest(k, 10).proportion_ci(0.9), atol=1e-12)
 
 
 def test_probabilities_for_another_rate_are_judged_at_that_rate():
@@ -178,6 +178,15 @@ def test_a_det_curve_marks_thresholds_with_both_limits():
         assert_allclose(norm.cdf(horizontal[:, 0]), ends, rtol=1e-9)
         rate = point.false_non_match
         assert_allclose(norm.cdf(vertical[:, 1]), [rate.low, rate.high], rtol=1e-9)
+
+
+def test_a_det_curve_has_ticks_down_to_the_smallest_rate():
+    """Half an error: 0.01 of 50 pairs, and 0.05 of 10 pairs."""
+    ax = DetDisplay.from_report(a_report(n_similar=10, n_dissimilar=50)[0]).ax_
+    for axis, smallest in ((ax.xaxis, 0.01), (ax.yaxis, 0.05)):
+        rates = [float(label.get_text()) for label in axis.get_ticklabels()]
+        assert rates[0] == smallest
+        assert_allclose(axis.get_ticklocs(), norm.ppf(rates))
 
 
 def test_bands_of_a_det_curve_contain_it():

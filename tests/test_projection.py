@@ -116,6 +116,19 @@ def test_a_shift_inverts_the_shifted_inverse(n, width):
         np.testing.assert_allclose(block.metric(), expected, rtol=0, atol=1e-9 * scale)
 
 
+@pytest.mark.parametrize(("n", "width"), [(6, 1), (6, 2), (4, 9)])
+def test_a_shift_beyond_the_domain_raises(n, width):
+    rng = np.random.default_rng(n * width)
+    rows = rng.normal(size=(1, width, n))
+    end = -1 / np.linalg.eigvalsh(rows[0].T @ rows[0])[-1]  # I + δ A is singular there
+    for block in (efficient_block(n, width), InverseBlock(n, width)):
+        block.reset(np.eye(n))
+        block.load(rows.copy())
+        block.square(0)
+        with pytest.raises(np.linalg.LinAlgError, match="no longer positive definite"):
+            block.shift(1.001 * end)
+
+
 # The scalar equation
 
 

@@ -454,6 +454,17 @@ def test_a_row_of_another_length_is_refused():
         table.html()
 
 
+def test_cells_are_numbers_code_or_text():
+    columns = [Column("a"), Column("b", numeric=True), Column("c", code=True), Column("d")]
+    row = [Value("r"), Value("1.5 s", 1.5), Value("x"), Value("t", note="more")]
+    page = Page(HtmlTable("t", "T", columns, [row, row]).html())
+    (_, *titles, row_title, _) = page.attributes("th")
+    assert [title.get("class") for title in titles] == ["n", None, None]
+    assert row_title == {"scope": "row"}
+    cells = [{"class": "n", "data-value": "1.5"}, {"class": "code"}, {"data-value": "t"}]
+    assert page.attributes("td") == 2 * cells
+
+
 def test_elements_escape_what_they_are_given():
     for hostile in (ATTACK, '"', "&amp;", "$style", "${title}"):
         table = HtmlTable(

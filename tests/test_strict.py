@@ -2,14 +2,17 @@
 
 from functools import partial
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from estimators_helpers import labelled, labelled_pairs
 from helpers import SHAPES, limited, random_case, strict_problem
-from numpy.testing import assert_allclose
-from placed_helpers import assert_same_solution, learn_placed, learnt
+from numpy.testing import assert_allclose, assert_array_equal
+from placed_helpers import CASES, assert_same_solution, learn_placed, learnt
 
-from tatml import Compute, Newton, learn_metric
+from tatml import TATML, Blocks, Compute, Newton, TATMLPairs, learn_metric
+from tatml._array import on_gpu
 from tatml._optim.checkpoint import Checkpoint
 from tatml._optim.losses import SquaredHinge
 from tatml._optim.monitor import Monitor
@@ -44,19 +47,7 @@ def test_newton_works_on_strict_arrays(linear_solver, c0, svec_bytes):
 # The public edge
 
 
-@pytest.mark.parametrize(
-    ("linear_solver", "c0", "shape"),
-    [
-        ("auto", 1.0, "vectors"),
-        ("auto", inf, "two ragged"),
-        ("dense", 1.0, "square"),
-        ("dense", inf, "vectors"),
-        ("woodbury", 1.0, "two ragged"),
-        ("woodbury", inf, "square"),
-        ("cg", 1.0, "vectors"),
-        ("cg", inf, "two ragged"),
-    ],
-)
+@pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
 def test_learn_metric_takes_strict_arrays_and_returns_them(linear_solver, c0, shape):
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
     result = learn_placed(case, xp.asarray, solver=Newton(linear_solver=linear_solver))
@@ -128,3 +119,76 @@ def test_a_loss_on_the_host_is_sampled_by_pairs_that_are_elsewhere():
     assert type(some.weight) is np.ndarray
     assert some.weight.tolist() == [6.0, 2.0]
     assert some.sign.tolist() == [1.0, 1.0]
+
+
+def test_integers_are_taken_and_complex_numbers_refused():
+    case = random_case(SHAPES["vectors"], n_pairs=40, C=1.0)
+    rounded = np.round(10 * case.arrays[0]).astype(int)
+    whole, expected = (
+        learn_metric(place(rounded), case.pairs, case.similar, tol=1e-12)
+        for place in (xp.asarray, np.asarray)
+    )
+    assert whole.W[0].dtype == xp.float64
+    assert_same_solution(whole, expected, 1e-8)
+    with pytest.raises(TypeError, match="X: expected real numbers, got an array of dtype"):
+        learn_metric(xp.asarray(rounded + 0j), case.pairs, case.similar)
+
+
+def test_blocks_are_selected_like_others():
+    case = random_case(SHAPES["two ragged"], n_pairs=10)
+    strict, plain = Blocks(*map(xp.asarray, case.arrays)), Blocks(*case.arrays)
+    for key in (slice(1, 4), [3, -1, -8, 0], [], np.arange(len(plain)) % 2 == 0):
+        for got, expected in zip(strict[key].arrays, plain[key].arrays, strict=True):
+            assert isinstance(got, type(xp.asarray(0.0)))
+            assert_array_equal(np.asarray(got), expected)
+    for key in ([8], [-9], [0, 8], [0, -9]):
+        with pytest.raises(IndexError, match=r"^Blocks: expected indices below n_samples = 8"):
+            strict[key]
+
+
+def test_two_kinds_are_not_mixed():
+    case = random_case(SHAPES["vectors"], n_pairs=10)
+    X, pairs, similar = case.arrays[0], case.pairs, case.similar
+    with pytest.raises(TypeError, match=r"prior: .* kind and device of X, numpy, got array_api_st"):
+        learn_metric(X, pairs, similar, prior=xp.eye(4))
+    with pytest.raises(TypeError, match=r"prior: .* kind and device of X, array_api_strict"):
+        learn_metric(xp.asarray(X), pairs, similar, prior=np.eye(4))
+    with pytest.raises(TypeError, match="pairs: expected a NumPy array or one of the kind of X, n"):
+        learn_metric(X, xp.asarray(pairs), similar)
+    with pytest.raises(TypeError, match=r"block 1: .* block 0, numpy, got array_api_strict"):
+        Blocks(np.zeros((3, 2)), xp.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("package", "device", "expected"),
+    [("cupy", "", True), ("torch", "cuda", True), ("torch", "cpu", False), ("other", None, False)],
+)
+def test_arrays_of_a_gpu_are_known_by_their_package_or_device(package, device, expected):
+    kind = type("Array", (), {"__module__": f"{package}.core"})
+    array = kind()
+    array.device = SimpleNamespace() if device is None else SimpleNamespace(type=device)
+    assert on_gpu(array) is expected
+
+
+# Estimators compute on NumPy arrays
+
+
+def test_estimators_read_arrays_of_the_host():
+    X, y = labelled("vectors")
+    pairs, labels = labelled_pairs(y)
+    expected = TATML(random_state=0).fit(X, y)
+    fitted = TATML(random_state=0).fit(Blocks(xp.asarray(X)), y)
+    assert_array_equal(fitted.components_, expected.components_)
+    assert_array_equal(fitted.transform(Blocks(xp.asarray(X))), expected.transform(X))
+    of_pairs = [TATMLPairs().fit(place(X[pairs]), labels) for place in (xp.asarray, np.asarray)]
+    assert_array_equal(of_pairs[0].components_, of_pairs[1].components_)
+
+
+def test_estimators_do_not_fetch_from_a_device():
+    X, y = labelled("vectors")
+    pairs, labels = labelled_pairs(y)
+    elsewhere = partial(xp.asarray, device=xp.Device("device1"))
+    with pytest.raises(TypeError, match=r"^X: expected values in the memory of the host, got arr"):
+        TATML().fit(Blocks(elsewhere(X)), y)
+    with pytest.raises(TypeError, match=r"^pairs: expected values in the memory of the host"):
+        TATMLPairs().fit(elsewhere(X[pairs]), labels)

@@ -2,24 +2,15 @@
 
 import argparse
 import csv
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmark_helpers import import_benchmark
 
 from tatml import Blocks
 from tatml._data.blocks import as_blocks
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-try:
-    import study
-    import study_data
-    import study_forms
-finally:
-    sys.path.remove(str(BENCHMARKS))
-
+study, study_data, study_forms = map(import_benchmark, ("study", "study_data", "study_forms"))
 ALL_FORMS = list(study_forms.FORMS)
 
 

@@ -173,7 +173,7 @@ def test_a_path_takes_all_pairs_of_neighbours(monkeypatch):
 
 def test_the_neighbours_are_those_of_scikit_learn_in_chunks_too():
     rng = np.random.default_rng(0)
-    known, wanted, y = rng.normal(size=(50, 3)), rng.normal(size=(23, 3)), np.arange(50) % 3
+    known, wanted, y = rng.normal(size=(500, 3)), rng.normal(size=(23, 3)), np.arange(500) % 3
     for k in (1, 4):
         expected = KNeighborsClassifier(k).fit(known, y).predict(wanted)
         for chunk_rows in (1, 10, 1000):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import SHAPES, limited, random_case
 from numpy.testing import assert_allclose
-from placed_helpers import assert_same_solution, learn_placed, learnt
+from placed_helpers import CASES, assert_same_solution, learn_placed, learnt
 from sklearn import config_context
 from sklearn.datasets import load_wine
 
@@ -34,19 +34,7 @@ def place(request):
     return partial(torch.asarray, device=request.param)
 
 
-@pytest.mark.parametrize(
-    ("linear_solver", "c0", "shape"),
-    [
-        ("auto", 1.0, "vectors"),
-        ("auto", inf, "two ragged"),
-        ("dense", 1.0, "square"),
-        ("dense", inf, "vectors"),
-        ("woodbury", 1.0, "two ragged"),
-        ("woodbury", inf, "square"),
-        ("cg", 1.0, "vectors"),
-        ("cg", inf, "two ragged"),
-    ],
-)
+@pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
 def test_the_solution_is_numpys(place, linear_solver, c0, shape):
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
     result = learn_placed(case, place, solver=Newton(linear_solver=linear_solver))

@@ -109,15 +109,10 @@ class CsvTable:
     def _first_wrong(self, names: Sequence[str]) -> str:
         """Return the message about the first cell, in reading order, that is no finite number."""
         columns = [list(self.cells(name)) for name in names]
-        for row in zip(*columns, strict=True):
-            for cell, where in row:
-                if not _is_finite(cell):
-                    found = shown(cell) if cell else "an empty cell"
-                    return (
-                        f"{where}: expected a finite number, got {found}; leave a column out with "
-                        "--drop"
-                    )
-        return f"{self.path}: expected finite numbers"
+        cells = (cell for row in zip(*columns, strict=True) for cell in row)
+        wrong, where = next((cell, where) for cell, where in cells if not _is_finite(cell))
+        found = shown(wrong) if wrong else "an empty cell"
+        return f"{where}: expected a finite number, got {found}; leave a column out with --drop"
 
 
 # Cells

@@ -171,8 +171,7 @@ def _target_of(table: CsvTable, columns: Columns, guess: bool) -> str | None:
 
 def _with_pairs(data: InputData, path: Path) -> InputData:
     """Add the index pairs of a CSV file with the columns first, second and, optionally, similar."""
-    if data.X is None:
-        raise ValueError(f"{data.path}: expected samples, X, for the index pairs of {path}")
+    assert data.X is not None  # or the file would have been refused
     table = read_csv_table(path)
     index = [_sample_numbers(table, name, len(data.X)) for name in PAIR_COLUMNS[:2]]
     similar = None
@@ -209,7 +208,8 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     if pairs is None:
         if X is None:
             raise ValueError(
-                f"{path}: expected an array X (or X0, X1, … or pairs), got {quoted(arrays)}"
+                f"{path}: expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
+                f"got {quoted(arrays)}"
                 f"{suggestion('X', list(arrays))}"
             )
         for name in (columns.target, columns.groups):

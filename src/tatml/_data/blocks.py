@@ -269,7 +269,7 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
 def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
     """Select rows; negative indices count from the end, which PyTorch's `take` does not allow."""
     if foreign_kind(array) is None or isinstance(rows, slice):
-        return array[rows]
+        return array[rows, ...]  # the standard has no shorter form
     n_samples = array.shape[0]
     if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
         raise IndexError(

@@ -17,7 +17,7 @@ from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
 from .._optim.solvers import SolverLike, as_solver
-from .._validation import check_grid, check_number_or, check_random
+from .._validation import check_grid, check_number_or
 from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
 from .given_labels import class_labels, group_labels
 from .inner_model import copy_fitted, make_inner_model
@@ -173,7 +173,6 @@ class Maz(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         """Return the threshold with the best mean accuracy over the folds, and all accuracies."""
         folds = make_folds(self.cv, samples, pairs_in_tests=False)
         check_fits_folds("k", self.k, folds)
-        check_random(self.random_state)
         solver = replace(as_solver(self.solver), on_interrupt="raise")  # Ctrl-C ends the search
 
         def score(threshold: float) -> float:
