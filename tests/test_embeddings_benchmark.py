@@ -1,25 +1,16 @@
 """The methods that benchmarks/embeddings.py compares with are what they are called."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from benchmark_helpers import import_benchmark
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.metrics import roc_auc_score
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
 def study():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import embeddings
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return embeddings
+    return import_benchmark("embeddings")
 
 
 def identities(n_identities=60, n_dims=4, seed=0):

@@ -1,22 +1,13 @@
 """The learnt threshold is nearly the best one on pairs of held-out samples, without tuning."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+from benchmark_helpers import import_benchmark
 
 
 @pytest.fixture(scope="module")
 def study():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import threshold_quality
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return threshold_quality
+    return import_benchmark("threshold_quality")
 
 
 def test_the_balanced_accuracy_is_within_two_points_of_the_best(study):

@@ -17,8 +17,9 @@ from .dependence import Units
 from .rates import ErrorRate, measure_rate
 from .targets import Target, check_target
 
-__all__ = ["Costs", "JudgedPairs", "OperatingPoint"]
+__all__ = ["USUAL_SAME_RATE", "Costs", "JudgedPairs", "OperatingPoint"]
 
+USUAL_SAME_RATE = 0.01  # of the detection cost, if neither caller nor estimator says another one
 FMR_TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
@@ -66,7 +67,7 @@ class OperatingPoint:
 class Costs:
     """The share of same pairs and the costs of the two errors, which define the detection cost."""
 
-    same_rate: float
+    same_rate: float = USUAL_SAME_RATE
     false_match: float = 1.0
     false_non_match: float = 1.0
 
@@ -90,7 +91,7 @@ class JudgedPairs:
     similar: NDArray[np.bool_]
     units: Units | None
     confidence: float
-    costs: Costs
+    costs: Costs = Costs()
 
     def measure(self, name: str, threshold: float) -> OperatingPoint:
         """Return the operating point of a threshold; both kinds of pairs must occur."""
@@ -105,6 +106,15 @@ class JudgedPairs:
             for kind in (~self.similar, self.similar)
         )
         return fmr, fnmr
+
+    def measure_balanced_accuracy(self, threshold: float) -> tuple[float, float, float]:
+        """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
+        wide = replace(self, confidence=(1 + self.confidence) / 2).measure("", threshold)
+        rates = wide.false_match, wide.false_non_match
+        value, low, high = (
+            1 - sum(getattr(rate, part) for rate in rates) / 2 for part in ("value", "high", "low")
+        )
+        return value, low, high
 
     def _measure_kind(self, kind: NDArray[np.bool_], threshold: float) -> ErrorRate:
         distances, same = self.distances[kind], self.distances[kind] < threshold
