@@ -31,7 +31,7 @@ from common import describe_machine
 
 from tatml._verification.calibration import calibrate
 from tatml._verification.limits import exact_limits, most_errors
-from tatml._verification.rates import measure_rate
+from tatml._verification.rates import RankedPairs
 from tatml._verification.targets import check_target
 
 RATES = (0.1, 0.01, 0.001)
@@ -252,7 +252,8 @@ def calibrated_rates(values, units, truth):
 
 def intervals(values, units, edges):
     """Return the observed rate and its limits at each of the thresholds."""
-    rates = [measure_rate(values < edge, units, 0.95, -values) for edge in edges]
+    ranked = RankedPairs(-values, units)
+    rates = [ranked.measure(int(np.sum(values < edge)), 0.95) for edge in edges]
     return [(rate.value, rate.low, rate.high) for rate in rates]
 
 

@@ -27,8 +27,6 @@ __all__ = [
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
-# The design effect is judged from at least so many errors.
-LEAST_ERRORS = 20
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -130,12 +128,10 @@ def _judge_values(values: Doubles, units: Units, promise: Promise) -> float:
     """Return the effective number of pairs at the threshold with the observed rate α.
 
     It is judged at one threshold only: judging it anew for each candidate would be a multiple
-    test. From few errors it cannot be judged at all, so a threshold with more errors is used.
+    test.
     """
-    n_pairs = len(values)
-    k = min(max(LEAST_ERRORS, round(promise.max_rate * n_pairs)), n_pairs // 2)
-    rows = np.argpartition(values, k)[:k]
-    return Sharing(units).worth(rows, promise.confidence)
+    order = np.argsort(values, kind="stable")
+    return Sharing(units).worth(order, promise.max_rate * len(values), promise.confidence)
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:
