@@ -225,6 +225,15 @@ def test_one_probe_promises_nothing():
     assert LARGEST_SHARE == 0.5
 
 
+def test_one_shared_probe_among_independent_pairs_promises_nothing():
+    """One probe cannot tell how much probes differ, whatever its share of the pairs."""
+    rng = np.random.default_rng(0)
+    units = np.arange(2000).reshape(1000, 2)
+    units[:400, 0] = 0
+    with pytest.raises(ValueError, match="got 1000 pairs worth 0, as they share samples or"):
+        promised(rng.random(1000), np.zeros(1000, dtype=bool), MATCH, 0.1, units)
+
+
 def test_a_refused_promise_changes_nothing():
     distances, y = distances_of(100)
     model = judge().set_threshold(0.3)

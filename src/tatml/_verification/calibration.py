@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from .._array import Doubles
-from .dependence import Sharing, Units, are_independent, find_disjoint_pairs, find_largest_share
+from .dependence import Units, are_independent, find_disjoint_pairs, find_largest_share
 from .limits import most_errors, pairs_needed
+from .rates import RankedPairs
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "cut_between",
     "equal_error_rate",
     "find_best_threshold",
+    "find_edge",
 ]
 
 # An identity in more than this share of the pairs decides the rate alone.
@@ -108,30 +110,29 @@ def _keep(
     kind = promise.select(similar)
     # The errors are the smallest of these values.
     values = distances[kind] if promise.is_about_matches else -distances[kind]
-    method: CalibrationMethod = "exact"
-    n_effective = float(len(values))
-    if units is not None and not are_independent(units[kind]):
-        method = promise.guarantee
-        if method == "proved":
-            values = values[_draw_disjoint(units[kind])]
-            n_effective = float(len(values))
-        else:
-            n_effective = _judge_values(values, units[kind], promise)
-    k = most_errors(len(values), promise.max_rate, promise.confidence, n_effective)
-    if k < 0:
+    ranked = RankedPairs(-values, None if units is None else units[kind])
+    method: CalibrationMethod = "exact" if ranked.are_independent else promise.guarantee
+    if method == "proved" and units is not None:
+        values = values[_draw_disjoint(units[kind])]
+        n_effective = float(len(values))
+    else:
+        # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
+        n_effective = ranked.worth(promise.max_rate * len(values), promise.confidence)
+    edge = find_edge(values, promise.max_rate, promise.confidence, n_effective)
+    if edge is None:
         raise _out_of_reach(promise, int(kind.sum()), n_effective)
-    edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
     return (edge if promise.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
-def _judge_values(values: Doubles, units: Units, promise: Promise) -> float:
-    """Return the effective number of pairs at the threshold with the observed rate α.
+def find_edge(
+    values: Doubles, max_rate: float, confidence: float, n_effective: float
+) -> float | None:
+    """Return the largest of given values below which a rate is promised; None if there is none.
 
-    It is judged at one threshold only: judging it anew for each candidate would be a multiple
-    test.
+    With k errors allowed it is the (k + 1)-th smallest, which is no error any more.
     """
-    order = np.argsort(values, kind="stable")
-    return Sharing(units).worth(order, promise.max_rate * len(values), promise.confidence)
+    k = most_errors(len(values), max_rate, confidence, n_effective)
+    return None if k < 0 else float(np.partition(values, k)[k])
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:

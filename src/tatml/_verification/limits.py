@@ -74,7 +74,9 @@ def _mid_upper(n_errors: float, n_pairs: float, risk: float) -> float:
     return float(brentq(excess, least, most, xtol=1e-15, rtol=1e-10))
 
 
-def most_errors(n_pairs: int, max_rate: float, confidence: float, n_effective: float = 0) -> int:
+def most_errors(
+    n_pairs: int, max_rate: float, confidence: float, n_effective: float | None = None
+) -> int:
     """Return the most errors that leave the upper limit of the rate at `max_rate`; −1 if none do.
 
     With n independent distances, the threshold at the (k + 1)-th smallest has a true rate with the
@@ -87,7 +89,9 @@ def most_errors(n_pairs: int, max_rate: float, confidence: float, n_effective: f
     >>> most_errors(298, 0.01, 0.95), most_errors(299, 0.01, 0.95), most_errors(1000, 0.01, 0.95)
     (-1, 0, 4)
     """
-    share = n_effective / n_pairs if n_effective else 1.0
+    if n_effective is not None and n_effective <= 0:
+        return -1
+    share = 1.0 if n_effective is None else n_effective / n_pairs
     total = n_pairs * share
 
     def is_kept(k: int) -> bool:

@@ -83,6 +83,17 @@ class RankedPairs:
             self._sharing = Sharing(units)
             self._order = np.argsort(-excess, kind="stable")
 
+    @property
+    def are_independent(self) -> bool:
+        """Whether no two pairs share a unit."""
+        return self._sharing is None
+
+    def worth(self, n_errors: float, confidence: float) -> float:
+        """Return the effective number of pairs at a number of errors, see `Sharing.worth`."""
+        if self._sharing is None:
+            return float(self.n_pairs)
+        return self._sharing.worth(self._order, n_errors, confidence)
+
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""
         n_pairs, value = self.n_pairs, n_errors / self.n_pairs
