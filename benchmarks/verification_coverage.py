@@ -81,10 +81,10 @@ class People:
         return np.floor(length / self.step) * self.step if self.step else length
 
 
-def population(people, rng):
+def population(people, rng, n):
     """Return the sorted distances of independent pairs of different identities."""
     parts = []
-    for _ in range(N_POPULATION // N_AT_ONCE):
+    for _ in range(n // N_AT_ONCE):
         first, second = (
             people.sample(rng, people.draw(rng, N_AT_ONCE), np.arange(N_AT_ONCE)) for _ in range(2)
         )
@@ -160,10 +160,10 @@ def families(people, rng, n, n_families, n_each):
     return people.distance(first, second), units
 
 
-def family_population(people, rng):
+def family_population(people, rng, n):
     """Return the sorted distances of independent pairs of members of different families."""
     wider = People(people.n_features, noise=np.hypot(people.noise, 0.7))
-    return population(wider, rng)
+    return population(wider, rng, n)
 
 
 def genuine(people, rng, n_units, n_each):
@@ -175,9 +175,9 @@ def genuine(people, rng, n_units, n_each):
     return -distances, units
 
 
-def genuine_population(people, rng):
+def genuine_population(people, rng, n):
     parts = []
-    for _ in range(N_POPULATION // N_AT_ONCE):
+    for _ in range(n // N_AT_ONCE):
         drawn, who = people.draw(rng, N_AT_ONCE), np.arange(N_AT_ONCE)
         first, second = (people.sample(rng, drawn, who) for _ in range(2))
         parts.append(-people.distance(first, second))
@@ -303,9 +303,9 @@ class Outcome:
     truth: np.ndarray  # (n_rates,): the true rates that the limits are for
 
 
-def run_world(world, runs, seed):
+def run_world(world, runs, seed, n_population=N_POPULATION):
     rng = np.random.default_rng(seed)
-    truth = world.truth(world.people, rng)
+    truth = world.truth(world.people, rng, n_population)
     edges = [truth[int(rate * len(truth))] for rate in RATES]
     promised, limits, lowest = [], [], []
     for _ in range(runs):
