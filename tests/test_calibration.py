@@ -230,8 +230,19 @@ def test_one_shared_probe_among_independent_pairs_promises_nothing():
     rng = np.random.default_rng(0)
     units = np.arange(2000).reshape(1000, 2)
     units[:400, 0] = 0
-    with pytest.raises(ValueError, match="got 1000 pairs worth 0, as they share samples or"):
+    with pytest.raises(ValueError, match="got 1000 pairs worth 6, as they share samples or"):
         promised(rng.random(1000), np.zeros(1000, dtype=bool), MATCH, 0.1, units)
+
+
+def test_one_sample_in_two_pairs_costs_nothing():
+    distances = np.random.default_rng(0).random(1000)
+    none, units = np.zeros(1000, dtype=bool), np.arange(2000).reshape(1000, 2)
+    alone = promised(distances, none, MATCH, 0.1, units)
+    units[1, 0] = 0
+    shared = promised(distances, none, MATCH, 0.1, units)
+    assert (alone[1].method, shared[1].method) == ("exact", "approximate")
+    assert shared[1].n_effective >= 1000 / 1.002
+    assert shared[0] == alone[0]
 
 
 def test_a_refused_promise_changes_nothing():

@@ -231,6 +231,24 @@ def test_the_variance_is_that_of_simulated_rates():
     assert np.mean(estimates) == pytest.approx(np.var(rates), rel=0.12)
 
 
+@given(shared_pairs())
+def test_the_largest_effect_is_that_of_errors_that_come_together(pairs):
+    """The variance of a mean is largest if all pairs that share a unit are equal."""
+    units, errors = pairs
+    linked = [[bool({*one} & {*other}) for other in units.tolist()] for one in units.tolist()]
+    sharing = Sharing(units)
+    assert sharing.largest_effect == pytest.approx(np.sum(linked) / len(units))
+    order = np.argsort(~errors, kind="stable")
+    assert sharing.worth(order, errors.sum(), 0.95) >= len(units) ** 2 / np.sum(linked) - 1e-9
+
+
+def test_pairs_of_one_couple_are_worth_one():
+    errors = np.arange(1000) < 100
+    rate = measure_rate(errors, np.tile([0, 1], (1000, 1)))
+    assert rate.n_effective == pytest.approx(1)
+    assert rate.high > 0.9
+
+
 def test_few_units_with_most_errors_have_few_degrees_of_freedom():
     units = np.stack([np.arange(2000) // 40, 50 + np.arange(2000)], axis=1)  # 50 stars
     sharing, rng = Sharing(units), np.random.default_rng(0)

@@ -153,9 +153,10 @@ class PairJudge(ProbabilityMixin, ABC):
         units, similar = None, None
         if target.promise is not None or groups is not None:
             units = pair_units(self, pairs, X, groups)
-        if target.promise is not None and count_rows(pairs) > 0:
+        if count_rows(pairs) > 0:
             similar = pair_labels(y, count_rows(pairs))
-            check_within_reach(similar, target.promise, units)
+            if target.promise is not None:
+                check_within_reach(similar, target.promise, units)
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances)) if similar is None else similar
         if sample_weight is not None:

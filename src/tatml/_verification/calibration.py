@@ -100,7 +100,7 @@ def check_within_reach(
                 f"{promise.kind} pairs to promise a rate, got one in {share:.0%}"
             )
     if n_effective < pairs_needed(promise.max_rate, promise.confidence):
-        raise _out_of_reach(promise, n_pairs, n_effective)
+        raise _out_of_reach(promise, n_pairs, n_effective, units)
 
 
 def _keep(
@@ -120,7 +120,7 @@ def _keep(
         n_effective = ranked.worth(promise.max_rate * len(values), promise.confidence)
     edge = find_edge(values, promise.max_rate, promise.confidence, n_effective)
     if edge is None:
-        raise _out_of_reach(promise, int(kind.sum()), n_effective)
+        raise _out_of_reach(promise, int(kind.sum()), n_effective, units)
     return (edge if promise.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
@@ -140,12 +140,15 @@ def _draw_disjoint(units: Units) -> NDArray[np.intp]:
     return find_disjoint_pairs(units, np.random.RandomState(SEED))
 
 
-def _out_of_reach(promise: Promise, n_pairs: int, n_effective: float) -> ValueError:
+def _out_of_reach(
+    promise: Promise, n_pairs: int, n_effective: float, units: Units | None
+) -> ValueError:
     """Return the error that says how many pairs or units the rate takes."""
     needed = pairs_needed(promise.max_rate, promise.confidence)
     got = f"got {n_pairs}"
-    if n_effective < n_pairs and promise.guarantee == "proved":
-        n_units = needed * (2 if promise.is_about_matches else 1)
+    if n_effective < n_pairs and promise.guarantee == "proved" and units is not None:
+        within = not promise.is_about_matches and np.any(units[:, 0] == units[:, 1])
+        n_units = needed * (1 if within else 2)  # similar pairs are within a group
         got += (
             f" pairs of which {n_effective:.0f} share no sample or group: it takes at least "
             f"{n_units} samples or groups"

@@ -55,6 +55,8 @@ class Sharing:
         The number of pairs of each unit; a pair within one unit counts once.
     n_shared : float
         The effective number of units that are in several pairs: (Σv)²/Σv², v = degree (degree − 1).
+    largest_effect : float
+        The design effect if all pairs that share a unit are errors together or not at all.
 
     Examples
     --------
@@ -75,6 +77,9 @@ class Sharing:
         self._is_loop = np.zeros(len(self._size), dtype=bool)
         self._is_loop[self._couple[low == high]] = True
         self._inflation = self._find_inflation()
+        size = self._size[~self._is_loop]
+        n_linked = shared.sum() - float(size @ (size - 1.0))  # couples share two units
+        self.largest_effect = 1 + float(n_linked) / len(units)
 
     def variance(self, rows: NDArray[np.intp]) -> float:
         """Return the variance of the error rate if the pairs in `rows` are the errors.
@@ -134,7 +139,8 @@ class Sharing:
         """Return the effective number of pairs, for a limit at the one-sided `confidence`.
 
         It is the number divided by the design effect. Few units estimate that effect badly: as
-        with Student's t, the number is reduced by the squared ratio of the quantiles.
+        with Student's t, the number is reduced by the squared ratio of the quantiles. It is at
+        least the number divided by the largest possible effect.
 
         Parameters
         ----------
@@ -147,16 +153,17 @@ class Sharing:
         confidence : float
             The confidence of the limit.
         """
-        if self.n_shared <= 1 + 1e-9:
-            return 0.0
         n_pairs = len(self.units)
+        surely = n_pairs / self.largest_effect
+        if self.n_shared <= 1 + 1e-9 or self.degree.max() == n_pairs:
+            return surely  # nothing tells how much units differ
         least = min(LEAST_ERRORS, n_pairs // 2)
         judged = min(max(round(n_errors), least), n_pairs - least)
         few = max(1.0, min(n_errors, n_pairs - n_errors)) / max(1, min(judged, n_pairs - judged))
         rows = order[:judged]
         effect = 1 + (self.design_effect(rows) - 1) * min(1.0, few) ** 0.5
         normal, wide = stdtrit([n_pairs - 1, self.degrees_of_freedom(rows)], confidence)
-        return float(n_pairs / effect * (normal / wide) ** 2)
+        return max(surely, float(n_pairs / effect * (normal / wide) ** 2))
 
     def _excess(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the errors of each unit, less those at the mean rate."""
