@@ -1,5 +1,6 @@
 """Thresholds with a promised rate: how often it holds, ties, refusals, and what is recorded."""
 
+import warnings
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -232,6 +233,24 @@ def test_one_shared_probe_among_independent_pairs_promises_nothing():
     units[:400, 0] = 0
     with pytest.raises(ValueError, match="got 1000 pairs worth 6, as they share samples or"):
         promised(rng.random(1000), np.zeros(1000, dtype=bool), MATCH, 0.1, units)
+
+
+@pytest.mark.parametrize(("n_probes", "confidence"), [(20, 0.95), (29, 0.95), (20, 0.85)])
+def test_few_probes_may_lack_a_kind_of_identities_and_a_warning_says_so(n_probes, confidence):
+    """A kind that is one in ten is missing from n probes with the probability 0.9ⁿ."""
+    rng = np.random.default_rng(0)
+    groups = np.stack([np.arange(6000) % n_probes, 100 + np.arange(6000)], axis=1)
+    distances, y = 1 + rng.random(6000), np.tile([1, -1, -1], 2000)
+    target = {"strategy": MATCH, "max_rate": 0.1, "confidence": confidence, "groups": groups}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        judge().calibrate_threshold(distances, y, **target)
+    assert len(caught) == (0.9**n_probes > 1 - confidence)
+    for warning in caught:
+        assert "expected at least 29 samples or groups in several dissimilar" in str(
+            warning.message
+        )
+        assert warning.filename == __file__
 
 
 def test_one_sample_in_two_pairs_costs_nothing():

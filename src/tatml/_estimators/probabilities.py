@@ -84,7 +84,7 @@ class ProbabilityMixin(ABC):
         check_is_fitted(self)
         if same_rate is not None:
             same_rate = check_between("same_rate", same_rate)  # before the distances
-        if count_rows(pairs) > 0:
+        if count_rows(pairs) == count_rows(y) > 0:
             pair_labels(y, count_rows(pairs))
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances))

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from .._array import Doubles
-from .dependence import Units, are_independent, find_disjoint_pairs, find_largest_share
+from .dependence import (
+    Units,
+    are_independent,
+    count_shared_units,
+    find_disjoint_pairs,
+    find_largest_share,
+)
 from .limits import most_errors, pairs_needed
 from .rates import RankedPairs
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
@@ -25,10 +31,13 @@ __all__ = [
     "equal_error_rate",
     "find_best_threshold",
     "find_edge",
+    "find_few_units",
 ]
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
+# The units should be so many that a kind that has this share is among them.
+RARE_KIND = 0.1
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -101,6 +110,22 @@ def check_within_reach(
             )
     if n_effective < pairs_needed(promise.max_rate, promise.confidence):
         raise _out_of_reach(promise, n_pairs, n_effective, units)
+
+
+def find_few_units(similar: NDArray[np.bool_], promise: Promise, units: Units) -> str | None:
+    """Return a warning if the units are so few that a kind of them may be missing by chance."""
+    known = units[promise.select(similar)]
+    if promise.guarantee == "proved" or are_independent(known):
+        return None
+    needed = pairs_needed(RARE_KIND, promise.confidence)
+    count = count_shared_units(known)
+    if round(count) >= needed:
+        return None
+    return (
+        f"groups: expected at least {needed} samples or groups in several {promise.kind} pairs, "
+        f"got about {count:.0f}: if one in ten has more errors than the others, such ones may be "
+        f"missing, and the promised {promise.words} is exceeded too often"
+    )
 
 
 def _keep(

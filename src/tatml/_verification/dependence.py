@@ -18,6 +18,7 @@ __all__ = [
     "Sharing",
     "Units",
     "are_independent",
+    "count_shared_units",
     "find_disjoint_pairs",
     "find_largest_share",
     "link_units",
@@ -39,6 +40,20 @@ def are_independent(units: Units | None) -> bool:
 def find_largest_share(units: Units) -> float:
     """Return the share of the pairs that the most frequent unit is in."""
     return float(_count_pairs(units).max(initial=0) / max(1, len(units)))
+
+
+def count_shared_units(units: Units) -> float:
+    """Return the effective number of units that are in several pairs; without any, of pairs.
+
+    Examples
+    --------
+    >>> count_shared_units(np.array([[0, 1], [0, 2], [0, 3], [4, 5], [4, 6], [4, 7]]))
+    2.0
+    """
+    degree = _count_pairs(units)
+    shared = degree * (degree - 1.0)
+    square = float(shared @ shared)
+    return float(shared.sum()) ** 2 / square if square else float(len(units))
 
 
 class Sharing:
@@ -68,9 +83,8 @@ class Sharing:
     def __init__(self, units: Units):
         self.units = units
         self.degree = _count_pairs(units)
-        shared = self.degree * (self.degree - 1.0)
-        square = float(shared @ shared)
-        self.n_shared = float(shared.sum()) ** 2 / square if square else float(len(units))
+        self.n_shared = count_shared_units(units)
+        n_linked = float(self.degree @ (self.degree - 1.0))
         low, high = units.min(axis=1), units.max(axis=1)
         code = low * np.intp(len(self.degree)) + high
         _, self._couple, self._size = np.unique(code, return_inverse=True, return_counts=True)
@@ -78,8 +92,8 @@ class Sharing:
         self._is_loop[self._couple[low == high]] = True
         self._inflation = self._find_inflation()
         size = self._size[~self._is_loop]
-        n_linked = shared.sum() - float(size @ (size - 1.0))  # couples share two units
-        self.largest_effect = 1 + float(n_linked) / len(units)
+        n_linked -= float(size @ (size - 1.0))  # pairs of one couple share two units
+        self.largest_effect = 1 + n_linked / len(units)
 
     def variance(self, rows: NDArray[np.intp]) -> float:
         """Return the variance of the error rate if the pairs in `rows` are the errors.
