@@ -1,6 +1,7 @@
 """Thresholds with a promised rate: how often it holds, ties, refusals, and what is recorded."""
 
-from dataclasses import astuple
+import warnings
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -182,7 +183,9 @@ def test_index_pairs_know_their_samples_and_groups_are_coarser():
         }.items()
     }
     assert {one.method for one in found.values()} == {"approximate"}
-    assert found["groups"] == found["members"]
+    counts = {replace(one, n_effective=None) for one in (found["groups"], found["members"])}
+    assert len(counts) == 1
+    assert found["groups"].n_effective == pytest.approx(found["members"].n_effective, rel=1e-12)
     assert found["groups"].n_effective != found["samples"].n_effective
     pairs = model.calibrate_threshold(X[index], y, strategy=MATCH, max_rate=0.05).calibration_
     assert (pairs.method, pairs.n_effective) == ("exact", pairs.n_pairs)
@@ -221,6 +224,44 @@ def test_one_probe_promises_nothing():
     ):
         promised(rng.random(5000), np.zeros(5000, dtype=bool), MATCH, 0.1, units)
     assert LARGEST_SHARE == 0.5
+
+
+def test_one_shared_probe_among_independent_pairs_promises_nothing():
+    """One probe cannot tell how much probes differ, whatever its share of the pairs."""
+    rng = np.random.default_rng(0)
+    units = np.arange(2000).reshape(1000, 2)
+    units[:400, 0] = 0
+    with pytest.raises(ValueError, match="got 1000 pairs worth 6, as they share samples or"):
+        promised(rng.random(1000), np.zeros(1000, dtype=bool), MATCH, 0.1, units)
+
+
+@pytest.mark.parametrize(("n_probes", "confidence"), [(20, 0.95), (29, 0.95), (20, 0.85)])
+def test_few_probes_may_lack_a_kind_of_identities_and_a_warning_says_so(n_probes, confidence):
+    """A kind that is one in ten is missing from n probes with the probability 0.9ⁿ."""
+    rng = np.random.default_rng(0)
+    groups = np.stack([np.arange(6000) % n_probes, 100 + np.arange(6000)], axis=1)
+    distances, y = 1 + rng.random(6000), np.tile([1, -1, -1], 2000)
+    target = {"strategy": MATCH, "max_rate": 0.1, "confidence": confidence, "groups": groups}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        judge().calibrate_threshold(distances, y, **target)
+    assert len(caught) == (0.9**n_probes > 1 - confidence)
+    for warning in caught:
+        assert "expected at least 29 samples or groups in several dissimilar" in str(
+            warning.message
+        )
+        assert warning.filename == __file__
+
+
+def test_one_sample_in_two_pairs_costs_nothing():
+    distances = np.random.default_rng(0).random(1000)
+    none, units = np.zeros(1000, dtype=bool), np.arange(2000).reshape(1000, 2)
+    alone = promised(distances, none, MATCH, 0.1, units)
+    units[1, 0] = 0
+    shared = promised(distances, none, MATCH, 0.1, units)
+    assert (alone[1].method, shared[1].method) == ("exact", "approximate")
+    assert shared[1].n_effective >= 1000 / 1.002
+    assert shared[0] == alone[0]
 
 
 def test_a_refused_promise_changes_nothing():

@@ -11,14 +11,28 @@ from numpy.testing import assert_allclose
 from scipy.stats import beta, binom, binomtest, kstest
 
 from tatml._verification.dependence import (
+    LEAST_FREEDOM,
     Sharing,
     are_independent,
     find_disjoint_pairs,
     find_largest_share,
     link_units,
 )
-from tatml._verification.limits import exact_limits, most_errors, pairs_needed, upper_limit
-from tatml._verification.rates import measure_rate
+from tatml._verification.limits import (
+    exact_limits,
+    mid_limits,
+    most_errors,
+    pairs_needed,
+    upper_limit,
+)
+from tatml._verification.rates import RankedPairs
+
+
+def measure_rate(errors, units=None, confidence=0.95, excess=None):
+    """Measure the rate of given errors; without `excess`, the other pairs are all alike."""
+    ranked = RankedPairs(errors * 1.0 if excess is None else excess, units)
+    return ranked.measure(int(errors.sum()), confidence)
+
 
 # Independent pairs
 
@@ -93,6 +107,30 @@ def test_the_coverage_of_exact_limits_is_at_least_what_they_say():
         assert binom.pmf(counts, n_pairs, rate)[covers].sum() >= 0.9
 
 
+@pytest.mark.parametrize("n_pairs", [1, 7, 60])
+def test_mid_limits_count_half_of_the_chance_of_as_many_errors(n_pairs):
+    for k in range(n_pairs + 1):
+        low, high = mid_limits(k, n_pairs, 0.9)
+        if k < n_pairs:
+            tail = binom.cdf(k - 1, n_pairs, high) + binom.pmf(k, n_pairs, high) / 2
+            assert tail == pytest.approx(0.05, abs=1e-9)
+        other = mid_limits(n_pairs - k, n_pairs, 0.9)
+        assert (low, high) == pytest.approx((1 - other[1], 1 - other[0]), abs=1e-12)
+        least, most = exact_limits(k, n_pairs, 0.9)
+        assert least <= low <= high <= most
+    assert (mid_limits(0, n_pairs, 0.9)[0], mid_limits(n_pairs, n_pairs, 0.9)[1]) == (0, 1)
+    assert mid_limits(0.0, 0.0, 0.9) == (0, 1)
+
+
+@given(st.floats(0.01, 1e6), st.floats(0, 1), st.floats(0.5, 0.999))
+def test_mid_limits_of_fractions_are_monotone(n_pairs, share, confidence):
+    low, high = mid_limits(share * n_pairs, n_pairs, confidence)
+    assert 0 <= low <= high <= 1
+    more = mid_limits(min(1.0, share + 0.05) * n_pairs, n_pairs, confidence)
+    assert low <= more[0] + 1e-9
+    assert high <= more[1] + 1e-9
+
+
 # Pairs that share units
 
 
@@ -114,11 +152,15 @@ def variance_by_definition(errors, units):
         for m, second in enumerate(units):
             if {*first} & {*second}:
                 total += excess[k] * excess[m]
-    # The correction divides the sum of a unit by 1 − its share of the pairs.
-    for unit in np.unique(units):
+    # The correction of the squared sum of a unit with several pairs.
+    share = {unit: (units == unit).any(axis=1).mean() for unit in np.unique(units)}
+    for unit, own_share in share.items():
         own = (units == unit).any(axis=1)
-        inflation = max(1 - own.sum() / n, 1 / n) ** -2
-        total += (inflation - 1) * excess[own].sum() ** 2
+        if own.sum() > 1:
+            partners = sum(share[sum(pair) - unit] for pair in units[own] if pair[0] != pair[1])
+            kept = 1 - 2 * own_share + sum(s**2 for s in share.values())
+            kept = min(1, max((1 - own_share) ** 2, kept - 2 * partners / own.sum()))
+            total += (1 / max(kept, n**-2) - 1) * excess[own].sum() ** 2
     return total / n**2
 
 
@@ -152,7 +194,17 @@ def test_the_design_effect_of_copies_is_their_number():
     units = np.repeat(np.arange(1000).reshape(-1, 2), 10, axis=0)
     sharing = Sharing(units)
     assert sharing.design_effect(np.flatnonzero(errors)) == pytest.approx(10, rel=0.01)
-    assert sharing.worth(np.flatnonzero(errors), 0.95) == pytest.approx(500, rel=0.02)
+    order = np.argsort(~errors, kind="stable")
+    assert sharing.worth(order, errors.sum(), 0.95) == pytest.approx(500, rel=0.02)
+
+
+def test_the_variance_of_equal_stars_is_that_of_the_mean_of_their_rates():
+    """Probes with 30 candidates each of their own: the usual unbiased estimate, s²/n_probes."""
+    errors = np.random.default_rng(0).random((12, 30)) < np.linspace(0.1, 0.6, 12)[:, None]
+    units = np.stack([np.arange(360) // 30, 12 + np.arange(360)], axis=1)
+    rates = errors.mean(axis=1)
+    found = Sharing(units).variance(np.flatnonzero(errors))
+    assert found == pytest.approx(rates.var(ddof=1) / 12, rel=0.01)
 
 
 def test_units_that_carry_no_signal_cost_nothing():
@@ -179,6 +231,24 @@ def test_the_variance_is_that_of_simulated_rates():
     assert np.mean(estimates) == pytest.approx(np.var(rates), rel=0.12)
 
 
+@given(shared_pairs())
+def test_the_largest_effect_is_that_of_errors_that_come_together(pairs):
+    """The variance of a mean is largest if all pairs that share a unit are equal."""
+    units, errors = pairs
+    linked = [[bool({*one} & {*other}) for other in units.tolist()] for one in units.tolist()]
+    sharing = Sharing(units)
+    assert sharing.largest_effect == pytest.approx(np.sum(linked) / len(units))
+    order = np.argsort(~errors, kind="stable")
+    assert sharing.worth(order, errors.sum(), 0.95) >= len(units) ** 2 / np.sum(linked) - 1e-9
+
+
+def test_pairs_of_one_couple_are_worth_one():
+    errors = np.arange(1000) < 100
+    rate = measure_rate(errors, np.tile([0, 1], (1000, 1)))
+    assert rate.n_effective == pytest.approx(1)
+    assert rate.high > 0.9
+
+
 def test_few_units_with_most_errors_have_few_degrees_of_freedom():
     units = np.stack([np.arange(2000) // 40, 50 + np.arange(2000)], axis=1)  # 50 stars
     sharing, rng = Sharing(units), np.random.default_rng(0)
@@ -186,7 +256,24 @@ def test_few_units_with_most_errors_have_few_degrees_of_freedom():
     of_two = np.arange(80)
     assert sharing.n_shared == pytest.approx(50)
     assert sharing.degrees_of_freedom(even) > 10
-    assert sharing.degrees_of_freedom(of_two) == pytest.approx(2 / (1 / 2 - 1 / 50), rel=0.1)
+    assert sharing.degrees_of_freedom(of_two) == LEAST_FREEDOM
+    of_five = np.arange(200)  # r is 36 for five stars, −4 for 45: Σr⁴/(Σr²)² is 0.16222
+    assert sharing.degrees_of_freedom(of_five) == pytest.approx(2 / (0.16222 - 1 / 50), rel=1e-3)
+    few = Sharing(units[:200])  # five stars
+    assert few.degrees_of_freedom(of_two) == pytest.approx(4)
+
+
+def test_the_effect_that_few_errors_have_is_judged_from_more():
+    """Below 20 errors it falls with their square root; at both ends of the order alike."""
+    units = np.stack([np.arange(2000) // 40, 50 + np.arange(2000)], axis=1)  # 50 stars
+    sharing, order = Sharing(units), np.arange(2000)  # the pairs of one star after another
+    factor = sharing.worth(order, 20, 0.95) * sharing.design_effect(order[:20])
+    for count in (1, 5, 20):
+        effect = 1 + (sharing.design_effect(order[:20]) - 1) * (count / 20) ** 0.5
+        assert sharing.worth(order, count, 0.95) == pytest.approx(factor / effect)
+        mirrored = sharing.worth(order[::-1], 2000 - count, 0.95)
+        assert sharing.worth(order, count, 0.95) == pytest.approx(mirrored)
+    assert sharing.worth(order, 0, 0.95) == sharing.worth(order, 1, 0.95)
 
 
 # Which pairs share units
@@ -272,25 +359,17 @@ def test_no_error_among_pairs_of_few_identities_is_not_much():
     alone = measure_rate(none).high
     assert alone == pytest.approx(3.7 / 5000, rel=0.01)
     assert measure_rate(none, units, 0.95, excess).high > 10 * alone
-    assert measure_rate(none, units).high == exact_limits(0, len(disjoint(units)), 0.95)[1]
 
 
-@pytest.mark.parametrize(
-    ("n_pairs", "n_errors", "n_nearest"),
-    [(50, 0, 10), (50, 13, 13), (50, 45, 40), (15, 0, 5), (12, 3, 2), (11, 0, 1), (8, 2, 1)],
-)
-def test_the_design_effect_is_that_of_the_pairs_nearest_to_an_error(n_pairs, n_errors, n_nearest):
-    """Of ten pairs, or of all errors, but never of the last ten pairs; of one pair at least."""
-    units = np.random.default_rng(0).integers(0, 6, size=(n_pairs, 2))
-    errors, excess = np.arange(n_pairs) < n_errors, -np.arange(n_pairs)
-    found = measure_rate(errors, units, 0.9, excess)
-    assert found.n_effective == Sharing(units).worth(np.arange(n_nearest), 0.95)
-    limits = exact_limits(n_errors * found.n_effective / n_pairs, found.n_effective, 0.9)
-    assert (found.low, found.high) == pytest.approx(limits)
-
-
-def disjoint(units):
-    return find_disjoint_pairs(units, np.random.RandomState(0))
+@given(shared_pairs(), st.floats(0.5, 0.99))
+def test_the_limits_of_right_pairs_are_those_of_errors(pairs, confidence):
+    units, errors = pairs
+    excess = errors + np.linspace(0, 0.5, len(errors))
+    rate = measure_rate(errors, units, confidence, excess)
+    other = measure_rate(~errors, units, confidence, -excess)
+    if 2 * errors.sum() != len(errors):
+        assert (1 - other.high, 1 - other.low) == pytest.approx((rate.low, rate.high), abs=1e-12)
+        assert other.n_effective == pytest.approx(rate.n_effective)
 
 
 def test_intervals_of_all_pairs_cover_the_rate():

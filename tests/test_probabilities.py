@@ -249,3 +249,12 @@ def test_wrong_calibrations_are_not_saved(attribute, value, message, tmp_path):
         delattr(model, attribute)
     with pytest.raises((TypeError, ValueError), match=f"{attribute}: .*{message}"):
         save_model(model, tmp_path / "model.skops")
+
+
+@pytest.mark.parametrize("method", ["calibrate_probability", "calibrate_threshold"])
+def test_labels_of_one_kind_are_refused_before_distances_are_computed(method, monkeypatch):
+    distances, y = overlapping(20)
+    model = judge(distances, y)
+    monkeypatch.setattr(PairThreshold, "pair_distance", None)
+    with pytest.raises(ValueError, match=r"^y: expected similar \(\+1\) and dissimilar"):
+        getattr(model, method)(distances, np.ones(20))

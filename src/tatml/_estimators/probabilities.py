@@ -24,6 +24,7 @@ from .._validation import check_between
 from .._verification.calibration import check_both_count
 from .._warnings import warn_user
 from .given_labels import pair_labels
+from .pair_units import count_rows
 
 __all__ = [
     "ProbabilityMixin",
@@ -83,6 +84,8 @@ class ProbabilityMixin(ABC):
         check_is_fitted(self)
         if same_rate is not None:
             same_rate = check_between("same_rate", same_rate)  # before the distances
+        if count_rows(pairs) == count_rows(y) > 0:
+            pair_labels(y, count_rows(pairs))
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances))
         weights = np.ones(len(distances))

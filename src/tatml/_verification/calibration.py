@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from .._array import Doubles
-from .dependence import Sharing, Units, are_independent, find_disjoint_pairs, find_largest_share
+from .dependence import (
+    Units,
+    are_independent,
+    count_shared_units,
+    find_disjoint_pairs,
+    find_largest_share,
+)
 from .limits import most_errors, pairs_needed
+from .rates import RankedPairs
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
 
 __all__ = [
@@ -23,12 +30,14 @@ __all__ = [
     "cut_between",
     "equal_error_rate",
     "find_best_threshold",
+    "find_edge",
+    "find_few_units",
 ]
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
-# The design effect is judged from at least so many errors.
-LEAST_ERRORS = 20
+# The units should be so many that a kind that has this share is among them.
+RARE_KIND = 0.1
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -100,7 +109,23 @@ def check_within_reach(
                 f"{promise.kind} pairs to promise a rate, got one in {share:.0%}"
             )
     if n_effective < pairs_needed(promise.max_rate, promise.confidence):
-        raise _out_of_reach(promise, n_pairs, n_effective)
+        raise _out_of_reach(promise, n_pairs, n_effective, units)
+
+
+def find_few_units(similar: NDArray[np.bool_], promise: Promise, units: Units) -> str | None:
+    """Return a warning if the units are so few that a kind of them may be missing by chance."""
+    known = units[promise.select(similar)]
+    if promise.guarantee == "proved" or are_independent(known):
+        return None
+    needed = pairs_needed(RARE_KIND, promise.confidence)
+    count = count_shared_units(known)
+    if round(count) >= needed:
+        return None
+    return (
+        f"groups: expected at least {needed} samples or groups in several {promise.kind} pairs, "
+        f"got about {count:.0f}: if one in ten has more errors than the others, such ones may be "
+        f"missing, and the promised {promise.words} is exceeded too often"
+    )
 
 
 def _keep(
@@ -110,32 +135,29 @@ def _keep(
     kind = promise.select(similar)
     # The errors are the smallest of these values.
     values = distances[kind] if promise.is_about_matches else -distances[kind]
-    method: CalibrationMethod = "exact"
-    n_effective = float(len(values))
-    if units is not None and not are_independent(units[kind]):
-        method = promise.guarantee
-        if method == "proved":
-            values = values[_draw_disjoint(units[kind])]
-            n_effective = float(len(values))
-        else:
-            n_effective = _judge_values(values, units[kind], promise)
-    k = most_errors(len(values), promise.max_rate, promise.confidence, n_effective)
-    if k < 0:
-        raise _out_of_reach(promise, int(kind.sum()), n_effective)
-    edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
+    ranked = RankedPairs(-values, None if units is None else units[kind])
+    method: CalibrationMethod = "exact" if ranked.are_independent else promise.guarantee
+    if method == "proved" and units is not None:
+        values = values[_draw_disjoint(units[kind])]
+        n_effective = float(len(values))
+    else:
+        # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
+        n_effective = ranked.worth(promise.max_rate * len(values), promise.confidence)
+    edge = find_edge(values, promise.max_rate, promise.confidence, n_effective)
+    if edge is None:
+        raise _out_of_reach(promise, int(kind.sum()), n_effective, units)
     return (edge if promise.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
-def _judge_values(values: Doubles, units: Units, promise: Promise) -> float:
-    """Return the effective number of pairs at the threshold with the observed rate α.
+def find_edge(
+    values: Doubles, max_rate: float, confidence: float, n_effective: float
+) -> float | None:
+    """Return the largest of given values below which a rate is promised; None if there is none.
 
-    It is judged at one threshold only: judging it anew for each candidate would be a multiple
-    test. From few errors it cannot be judged at all, so a threshold with more errors is used.
+    With k errors allowed it is the (k + 1)-th smallest, which is no error any more.
     """
-    n_pairs = len(values)
-    k = min(max(LEAST_ERRORS, round(promise.max_rate * n_pairs)), n_pairs // 2)
-    rows = np.argpartition(values, k)[:k]
-    return Sharing(units).worth(rows, promise.confidence)
+    k = most_errors(len(values), max_rate, confidence, n_effective)
+    return None if k < 0 else float(np.partition(values, k)[k])
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:
@@ -143,12 +165,15 @@ def _draw_disjoint(units: Units) -> NDArray[np.intp]:
     return find_disjoint_pairs(units, np.random.RandomState(SEED))
 
 
-def _out_of_reach(promise: Promise, n_pairs: int, n_effective: float) -> ValueError:
+def _out_of_reach(
+    promise: Promise, n_pairs: int, n_effective: float, units: Units | None
+) -> ValueError:
     """Return the error that says how many pairs or units the rate takes."""
     needed = pairs_needed(promise.max_rate, promise.confidence)
     got = f"got {n_pairs}"
-    if n_effective < n_pairs and promise.guarantee == "proved":
-        n_units = needed * (2 if promise.is_about_matches else 1)
+    if n_effective < n_pairs and promise.guarantee == "proved" and units is not None:
+        within = not promise.is_about_matches and np.any(units[:, 0] == units[:, 1])
+        n_units = needed * (1 if within else 2)  # similar pairs are within a group
         got += (
             f" pairs of which {n_effective:.0f} share no sample or group: it takes at least "
             f"{n_units} samples or groups"

@@ -12,18 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import t as student
+from scipy.special import stdtrit  # the quantiles of Student's t
 
 __all__ = [
     "Sharing",
     "Units",
     "are_independent",
+    "count_shared_units",
     "find_disjoint_pairs",
     "find_largest_share",
     "link_units",
 ]
 
 Units = NDArray[np.intp]
+
+# The design effect is judged from at least so many errors.
+LEAST_ERRORS = 20
+# The degrees of freedom of its estimate are at least these, if there are so many units.
+LEAST_FREEDOM = 8.0
 
 
 def are_independent(units: Units | None) -> bool:
@@ -34,6 +40,20 @@ def are_independent(units: Units | None) -> bool:
 def find_largest_share(units: Units) -> float:
     """Return the share of the pairs that the most frequent unit is in."""
     return float(_count_pairs(units).max(initial=0) / max(1, len(units)))
+
+
+def count_shared_units(units: Units) -> float:
+    """Return the effective number of units that are in several pairs; without any, of pairs.
+
+    Examples
+    --------
+    >>> count_shared_units(np.array([[0, 1], [0, 2], [0, 3], [4, 5], [4, 6], [4, 7]]))
+    2.0
+    """
+    degree = _count_pairs(units)
+    shared = degree * (degree - 1.0)
+    square = float(shared @ shared)
+    return float(shared.sum()) ** 2 / square if square else float(len(units))
 
 
 class Sharing:
@@ -50,6 +70,8 @@ class Sharing:
         The number of pairs of each unit; a pair within one unit counts once.
     n_shared : float
         The effective number of units that are in several pairs: (Σv)²/Σv², v = degree (degree − 1).
+    largest_effect : float
+        The design effect if all pairs that share a unit are errors together or not at all.
 
     Examples
     --------
@@ -61,29 +83,50 @@ class Sharing:
     def __init__(self, units: Units):
         self.units = units
         self.degree = _count_pairs(units)
-        shared = self.degree * (self.degree - 1.0)
-        square = float(shared @ shared)
-        self.n_shared = float(shared.sum()) ** 2 / square if square else float(len(units))
+        self.n_shared = count_shared_units(units)
+        n_linked = float(self.degree @ (self.degree - 1.0))
         low, high = units.min(axis=1), units.max(axis=1)
         code = low * np.intp(len(self.degree)) + high
         _, self._couple, self._size = np.unique(code, return_inverse=True, return_counts=True)
         self._is_loop = np.zeros(len(self._size), dtype=bool)
         self._is_loop[self._couple[low == high]] = True
+        self._inflation = self._find_inflation()
+        size = self._size[~self._is_loop]
+        n_linked -= float(size @ (size - 1.0))  # pairs of one couple share two units
+        self.largest_effect = 1 + n_linked / len(units)
 
     def variance(self, rows: NDArray[np.intp]) -> float:
         """Return the variance of the error rate if the pairs in `rows` are the errors.
 
         This is Σ over all k, l that share a unit of (e_k − p)(e_l − p) / n², from sums per unit
-        and per couple of units. The sum of a unit is divided by 1 − its share of the pairs,
-        because the mean p contains its errors.
+        and per couple of units. The squared sum of a unit is enlarged, because p contains its own
+        errors, see `_find_inflation`.
         """
         n_pairs = len(self.units)
         rate = len(rows) / n_pairs
-        found = _count_pairs(self.units[rows], len(self.degree)) - rate * self.degree
-        found = found / np.maximum(1 - self.degree / n_pairs, 1 / n_pairs)
+        squares = self._inflation * self._excess(rows) ** 2
         errors = np.bincount(self._couple[rows], minlength=len(self._size))
         couples = (errors - rate * self._size)[~self._is_loop]  # counted for both of their units
-        return float(found @ found - couples @ couples) / n_pairs**2
+        return float(squares.sum() - couples @ couples) / n_pairs**2
+
+    def _find_inflation(self) -> NDArray[np.float64]:
+        """Return by how much the observed mean reduces the squared sum of each unit.
+
+        If each pair is the sum of an effect of either unit, the square is about 1 − 2s + Σs² − 2m
+        times what it would be around the true mean: s is the share of the pairs that the unit is
+        in, m the mean of these shares over its partners. This is 1 − 1/G for G units with pairs
+        of their own, where the result is the usual unbiased variance of a mean, and about
+        (1 − 2/G)² for all pairs of G units.
+        """
+        n_pairs = len(self.units)
+        share = self.degree / n_pairs
+        partners = np.zeros(len(share))
+        different = self.units[self.units[:, 0] != self.units[:, 1]]
+        for side in (0, 1):
+            np.add.at(partners, different[:, side], share[different[:, 1 - side]])
+        partners /= np.maximum(self.degree, 1)
+        kept = np.clip(1 - 2 * share + share @ share - 2 * partners, (1 - share) ** 2, 1.0)
+        return np.where(self.degree > 1, 1 / np.maximum(kept, n_pairs**-2.0), 1.0)
 
     def design_effect(self, rows: NDArray[np.intp]) -> float:
         """Return how many times the variance exceeds that of independent pairs, at least 1."""
@@ -92,32 +135,54 @@ class Sharing:
             return 1.0
         return max(1.0, self.variance(rows) * len(self.units) / (rate * (1 - rate)))
 
-    def worth(self, rows: NDArray[np.intp], confidence: float) -> float:
-        """Return the effective number of pairs, for a limit at the one-sided `confidence`.
-
-        It is the number divided by the design effect. Few units estimate that effect badly: as
-        with Student's t, the number is reduced by the squared ratio of the quantiles.
-        """
-        if self.n_shared <= 1 + 1e-9:
-            return 0.0
-        n_pairs = len(self.units)
-        normal, few = student.ppf(confidence, [n_pairs - 1, self.degrees_of_freedom(rows)])
-        return float(n_pairs / self.design_effect(rows) * (normal / few) ** 2)
-
     def degrees_of_freedom(self, rows: NDArray[np.intp]) -> float:
         """Return the degrees of freedom of the variance, by Satterthwaite's rule.
 
-        With r_g the excess of errors of unit g, these are 2/(Σr⁴/(Σr²)² − 1/`n_shared`), at most
-        `n_shared` − 1: fewer if few units have most of the errors.
+        With r_g the excess of errors of unit g, these are 2/(Σr⁴/(Σr²)² − 1/`n_shared`): fewer if
+        few units have most of the errors. They are at most `n_shared` − 1, and at least
+        `LEAST_FREEDOM` if there are so many, because the fourth powers are a rough estimate.
         """
-        rate = len(rows) / len(self.units)
-        excess = _count_pairs(self.units[rows], len(self.degree)) - rate * self.degree
-        squares = excess[self.degree > 1] ** 2
+        squares = self._excess(rows)[self.degree > 1] ** 2
         most = self.n_shared - 1
         if not squares.any():
             return most
         uneven = float(squares @ squares) / float(squares.sum()) ** 2 - 1 / self.n_shared
-        return min(most, max(1.0, 2 / max(uneven, 1e-9)))
+        return min(most, max(LEAST_FREEDOM, 2 / max(uneven, 1e-9)))
+
+    def worth(self, order: NDArray[np.intp], n_errors: float, confidence: float) -> float:
+        """Return the effective number of pairs, for a limit at the one-sided `confidence`.
+
+        It is the number divided by the design effect. Few units estimate that effect badly: as
+        with Student's t, the number is reduced by the squared ratio of the quantiles. It is at
+        least the number divided by the largest possible effect.
+
+        Parameters
+        ----------
+        order : int array of shape (n_pairs,)
+            The pairs, in the order in which they become errors.
+        n_errors : float
+            For how many errors the number is wanted: the first in `order`. Few errors do not tell
+            the design effect. It is judged from at least `LEAST_ERRORS`, and what exceeds 1 is
+            reduced by the square root of the ratio of the numbers.
+        confidence : float
+            The confidence of the limit.
+        """
+        n_pairs = len(self.units)
+        surely = n_pairs / self.largest_effect
+        if self.n_shared <= 1 + 1e-9 or self.degree.max() == n_pairs:
+            return surely  # nothing tells how much units differ
+        least = min(LEAST_ERRORS, n_pairs // 2)
+        judged = min(max(round(n_errors), least), n_pairs - least)
+        few = max(1.0, min(n_errors, n_pairs - n_errors)) / max(1, min(judged, n_pairs - judged))
+        rows = order[:judged]
+        effect = 1 + (self.design_effect(rows) - 1) * min(1.0, few) ** 0.5
+        normal, wide = stdtrit([n_pairs - 1, self.degrees_of_freedom(rows)], confidence)
+        return max(surely, float(n_pairs / effect * (normal / wide) ** 2))
+
+    def _excess(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the errors of each unit, less those at the mean rate."""
+        rate = len(rows) / len(self.units)
+        return _count_pairs(self.units[rows], len(self.degree)) - rate * self.degree
 
 
 def find_disjoint_pairs(units: Units, rng: Any) -> NDArray[np.intp]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log
 
 import numpy as np
@@ -14,11 +15,12 @@ from sklearn.metrics import brier_score_loss, roc_curve
 from .._array import Doubles
 from .calibration import calibrate, cut_between, find_best_threshold
 from .dependence import Units
-from .rates import ErrorRate, measure_rate
+from .rates import ErrorRate, RankedPairs
 from .targets import Target, check_target
 
-__all__ = ["Costs", "JudgedPairs", "OperatingPoint"]
+__all__ = ["USUAL_SAME_RATE", "Costs", "JudgedPairs", "OperatingPoint"]
 
+USUAL_SAME_RATE = 0.01  # of the detection cost, if neither caller nor estimator says another one
 FMR_TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
@@ -66,7 +68,7 @@ class OperatingPoint:
 class Costs:
     """The share of same pairs and the costs of the two errors, which define the detection cost."""
 
-    same_rate: float
+    same_rate: float = USUAL_SAME_RATE
     false_match: float = 1.0
     false_non_match: float = 1.0
 
@@ -90,28 +92,46 @@ class JudgedPairs:
     similar: NDArray[np.bool_]
     units: Units | None
     confidence: float
-    costs: Costs
+    costs: Costs = Costs()
 
     def measure(self, name: str, threshold: float) -> OperatingPoint:
         """Return the operating point of a threshold; both kinds of pairs must occur."""
-        fmr, fnmr = (self._measure_kind(kind, threshold) for kind in (~self.similar, self.similar))
+        fmr, fnmr = (self._measure_kind(is_similar, threshold) for is_similar in (False, True))
         cost = float(self.costs.weigh(fmr.value, fnmr.value))
         return OperatingPoint(name, float(threshold), fmr, fnmr, cost)
 
     def measure_rates(self, threshold: float) -> tuple[ErrorRate | None, ErrorRate | None]:
         """Return the FMR and the FNMR at a threshold; None for a kind that does not occur."""
         fmr, fnmr = (
-            self._measure_kind(kind, threshold) if kind.any() else None
-            for kind in (~self.similar, self.similar)
+            self._measure_kind(is_similar, threshold)
+            if np.any(self.similar == is_similar)
+            else None
+            for is_similar in (False, True)
         )
         return fmr, fnmr
 
-    def _measure_kind(self, kind: NDArray[np.bool_], threshold: float) -> ErrorRate:
-        distances, same = self.distances[kind], self.distances[kind] < threshold
-        units = None if self.units is None else self.units[kind]
-        is_similar = bool(self.similar[kind][0])
-        excess = distances if is_similar else -distances  # the largest are the next errors
-        return measure_rate(same != is_similar, units, self.confidence, excess)
+    def _measure_kind(self, is_similar: bool, threshold: float) -> ErrorRate:
+        wrong = (self.distances < threshold) != self.similar
+        n_errors = int(np.sum(wrong[self.similar == is_similar]))
+        return self._ranked[is_similar].measure(n_errors, self.confidence)
+
+    @cached_property
+    def _ranked(self) -> tuple[RankedPairs, RankedPairs]:
+        """The dissimilar pairs, of which the nearest become errors first, and the similar ones."""
+        ranked = []
+        for kind, sign in ((~self.similar, -1), (self.similar, 1)):
+            units = None if self.units is None else self.units[kind]
+            ranked.append(RankedPairs(sign * self.distances[kind], units))
+        return ranked[0], ranked[1]
+
+    def measure_balanced_accuracy(self, threshold: float) -> tuple[float, float, float]:
+        """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
+        wide = replace(self, confidence=(1 + self.confidence) / 2).measure("", threshold)
+        rates = wide.false_match, wide.false_non_match
+        value, low, high = (
+            1 - sum(getattr(rate, part) for rate in rates) / 2 for part in ("value", "high", "low")
+        )
+        return value, low, high
 
     def select(self, rows: NDArray[np.intp]) -> JudgedPairs:
         """Return some of the pairs."""

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Doubles
-from .dependence import Sharing, Units, are_independent, find_disjoint_pairs
-from .limits import exact_limits
+from .dependence import Sharing, Units, are_independent
+from .limits import exact_limits, mid_limits
 
-__all__ = ["FEW_ERRORS", "ErrorRate", "measure_rate"]
+__all__ = ["FEW_ERRORS", "ErrorRate", "RankedPairs"]
 
 FEW_ERRORS = 30  # Doddington's rule: with fewer errors, a rate is known only roughly
-LEAST_ERRORS = 10  # the design effect is judged from at least so many errors
-SEED = 0
+N_STEPS = 3  # of the iteration for the upper limit
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class ErrorRate:
     n_effective : float
         The number of independent pairs that these are worth.
     method : {"exact", "dyadic"}
-        "exact": Clopper and Pearson, for independent pairs. "dyadic": Clopper and Pearson with the
+        "exact": Clopper and Pearson, for independent pairs. "dyadic": mid-p limits with the
         effective number of pairs that share samples or groups.
 
     Examples
@@ -59,61 +58,71 @@ class ErrorRate:
     method: Literal["exact", "dyadic"]
 
 
-def measure_rate(
-    errors: NDArray[np.bool_],
-    units: Units | None = None,
-    confidence: float = 0.95,
-    excess: Doubles | None = None,
-) -> ErrorRate:
-    """Return the rate of errors of pairs, with two-sided limits.
+class RankedPairs:
+    """Pairs of one kind, in the order in which they become errors.
 
     Parameters
     ----------
-    errors : bool array of shape (n_pairs,)
-        Which pairs are errors; at least one pair.
+    excess : array of shape (n_pairs,)
+        How far each pair is from being right: at any threshold, the errors are the pairs with the
+        largest numbers.
     units : int array of shape (n_pairs, 2), optional
         The numbers of the samples or groups of each pair; None if all pairs are independent.
-    confidence : float
-        Confidence level of the limits.
-    excess : array of shape (n_pairs,), optional
-        How far each pair is from being right, larger for errors than for other pairs: it tells
-        which pairs would be the next errors. Without it, a rate of 0 has a wide upper limit if
-        pairs share units.
 
     Examples
     --------
     >>> import numpy as np
-    >>> measure_rate(np.zeros(100, dtype=bool)).high  # doctest: +ELLIPSIS
+    >>> RankedPairs(np.zeros(100)).measure(0).high  # doctest: +ELLIPSIS
     0.0362...
     """
-    n_pairs, n_errors = len(errors), int(errors.sum())
-    value = n_errors / n_pairs
-    if units is None or are_independent(units):
-        low, high = exact_limits(n_errors, n_pairs, confidence)
-        return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
-    low, high, n_effective = _dyadic_limits(errors, units, confidence, excess)
-    return ErrorRate(value, min(low, value), high, n_errors, n_pairs, n_effective, "dyadic")
+
+    def __init__(self, excess: Doubles, units: Units | None = None):
+        self.n_pairs = len(excess)
+        self._sharing = None
+        if units is not None and not are_independent(units):
+            self._sharing = Sharing(units)
+            self._order = np.argsort(-excess, kind="stable")
+
+    @property
+    def are_independent(self) -> bool:
+        """Whether no two pairs share a unit."""
+        return self._sharing is None
+
+    def worth(self, n_errors: float, confidence: float) -> float:
+        """Return the effective number of pairs at a number of errors, see `Sharing.worth`."""
+        if self._sharing is None:
+            return float(self.n_pairs)
+        return self._sharing.worth(self._order, n_errors, confidence)
+
+    def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
+        """Return the rate of the first `n_errors` pairs, with two-sided limits."""
+        n_pairs, value = self.n_pairs, n_errors / self.n_pairs
+        if self._sharing is None:
+            low, high = exact_limits(n_errors, n_pairs, confidence)
+            return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
+        if 2 * n_errors <= n_pairs:
+            low, high, worth = _dyadic_limits(self._sharing, self._order, n_errors, confidence)
+        else:  # the limits of the pairs that are right
+            others = self._order[::-1], n_pairs - n_errors
+            least, most, worth = _dyadic_limits(self._sharing, *others, confidence)
+            low, high = 1 - most, 1 - least
+        return ErrorRate(value, low, high, n_errors, n_pairs, worth, "dyadic")
 
 
 def _dyadic_limits(
-    errors: NDArray[np.bool_], units: Units, confidence: float, excess: Doubles | None
+    sharing: Sharing, order: NDArray[np.intp], n_errors: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Return both limits, and the effective number of pairs.
+    """Return both limits of a rate of at most 1/2, and the effective number of pairs.
 
-    Few errors do not tell the design effect: then it is that of the pairs nearest to an error.
+    The design effect increases with the rate. For the lower limit and for the number that is
+    returned it is that of the observed rate. For the upper limit it is that of the geometric mean
+    of the observed rate and the limit: pairs that happen to have few errors tell too little of it.
     """
-    n_pairs, n_errors, each = len(errors), int(errors.sum()), (1 + confidence) / 2
-    if excess is None:
-        n_effective = _worth_of_errors(errors, units, each)
-    else:
-        count = min(max(LEAST_ERRORS, n_errors), max(1, n_pairs - LEAST_ERRORS))
-        n_effective = Sharing(units).worth(np.argsort(-excess, kind="stable")[:count], each)
-    low, high = exact_limits(n_errors * n_effective / n_pairs, n_effective, confidence)
-    return low, high, n_effective
-
-
-def _worth_of_errors(errors: NDArray[np.bool_], units: Units, confidence: float) -> float:
-    """Return the effective number of pairs; without errors, that of pairs of disjoint units."""
-    if errors.all() or not errors.any():
-        return float(len(find_disjoint_pairs(units, np.random.RandomState(SEED))))
-    return Sharing(units).worth(np.flatnonzero(errors), confidence)
+    n_pairs, each = len(order), (1 + confidence) / 2
+    value, known = n_errors / n_pairs, max(1, n_errors)
+    worth = sharing.worth(order, known, each)
+    low, high = mid_limits(value * worth, worth, confidence)
+    for _ in range(N_STEPS):
+        less = sharing.worth(order, (known * high * n_pairs) ** 0.5, each)
+        high = mid_limits(value * less, less, confidence)[1]
+    return min(low, value), max(high, value), worth

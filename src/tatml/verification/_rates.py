@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
-from .._array import Doubles
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
 from .._messages import shown
 from .._validation import check_between
-from .._verification.dependence import Units
-from .._verification.rates import FEW_ERRORS, ErrorRate, measure_rate
+from .._verification.operating import JudgedPairs
+from .._verification.rates import FEW_ERRORS, ErrorRate
 from .._warnings import warn_user
 
 __all__ = ["error_rates"]
@@ -88,58 +85,22 @@ def error_rates(
         pair_labels(y, count_rows(pairs))
     subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
     distances = estimator.pair_distance(pairs, X)
-    judged = _Judged(
-        pair_labels(y, len(distances)), distances, float(estimator.threshold_), units, level
-    )
-    rates = judged.rates()
-    rates["balanced_accuracy"] = _balance(judged)
+    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
+    threshold = float(estimator.threshold_)
+    rates = _name_rates(judged.measure_rates(threshold))
+    value, low, high = judged.measure_balanced_accuracy(threshold)
+    rates["balanced_accuracy"] = Bunch(value=value, low=low, high=high)
     if subgroups is not None:
-        rates["by"] = {name: judged.take(rows).rates() for name, rows in subgroups.items()}
+        rates["by"] = {
+            name: _name_rates(judged.select(rows).measure_rates(threshold))
+            for name, rows in subgroups.items()
+        }
     _warn_of_few_errors(rates)
     return rates
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """Pairs and their distances, at a threshold."""
-
-    similar: NDArray[np.bool_]
-    distances: Doubles
-    threshold: float
-    units: Units | None
-    level: float
-
-    def take(self, rows: NDArray[np.intp]) -> _Judged:
-        """Select some of the pairs."""
-        units = None if self.units is None else self.units[rows]
-        return replace(
-            self, similar=self.similar[rows], distances=self.distances[rows], units=units
-        )
-
-    def rates(self) -> Bunch:
-        """Return the two rates; None for a kind that does not occur."""
-        wrong = (self.distances < self.threshold) != self.similar
-        found: dict[str, ErrorRate | None] = {}
-        for name, kind, sign in (
-            ("false_match", ~self.similar, -1),
-            ("false_non_match", self.similar, 1),
-        ):
-            units = None if self.units is None else self.units[kind]
-            excess = sign * self.distances[kind]
-            found[name] = None
-            if kind.any():
-                found[name] = measure_rate(wrong[kind], units, self.level, excess)
-        return Bunch(**found)
-
-
-def _balance(judged: _Judged) -> Bunch:
-    """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
-    rates = replace(judged, level=(1 + judged.level) / 2).rates()
-    low, value, high = (
-        1 - (getattr(rates.false_match, part) + getattr(rates.false_non_match, part)) / 2
-        for part in ("high", "value", "low")
-    )
-    return Bunch(value=value, low=low, high=high)
+def _name_rates(rates: tuple[ErrorRate | None, ErrorRate | None]) -> Bunch:
+    return Bunch(false_match=rates[0], false_non_match=rates[1])
 
 
 def _warn_of_few_errors(rates: Bunch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
-from .._verification.operating import Costs, JudgedPairs, OperatingPoint
+from .._verification.operating import USUAL_SAME_RATE, Costs, JudgedPairs, OperatingPoint
 from .._verification.rates import ErrorRate
 from ._report_text import format_html, format_text, point_rows
 
 __all__ = ["Report", "report"]
 
-USUAL_SAME_RATE = 0.01  # of the detection cost, if neither caller nor estimator says another one
 Rates = tuple[ErrorRate | None, ErrorRate | None]
 
 
@@ -241,7 +240,7 @@ def _measure(
     points, balanced, brier, loss = [], None, None, None
     if hasattr(estimator, "threshold_"):
         points.append(judged.measure("estimator", estimator.threshold_))
-        balanced = _balanced_accuracy(judged, estimator.threshold_)
+        balanced = judged.measure_balanced_accuracy(estimator.threshold_)
     if hasattr(estimator, "likelihood_ratio_"):
         intercept, slope = estimator.likelihood_ratio_
         brier, loss = judged.score_probabilities(estimator.likelihood_ratio_)
@@ -272,13 +271,3 @@ def _measure(
         confidence_level=judged.confidence,
         judged=judged,
     )
-
-
-def _balanced_accuracy(judged: JudgedPairs, threshold: float) -> tuple[float, float, float]:
-    """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
-    wide = replace(judged, confidence=(1 + judged.confidence) / 2).measure("", threshold)
-    rates = wide.false_match, wide.false_non_match
-    value, low, high = (
-        1 - sum(getattr(rate, part) for rate in rates) / 2 for part in ("value", "high", "low")
-    )
-    return value, low, high
