@@ -451,6 +451,21 @@ def test_pairs_of_a_sparse_preprocessor():
     assert by_index.threshold_ == directly.threshold_
 
 
+def test_sparse_samples_are_neither_changed_nor_shared():
+    X, y = sparse_samples()
+    doubled = scipy.sparse.csr_array(  # each entry is the sum of two
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape
+    )
+    settings = {"random_state": 0, "clip_outliers": False}
+    expected = TATML(**settings).fit(X, y).pair_distance(INDEX, X)
+    metric = TATML(**settings).fit(doubled, y)
+    assert doubled.nnz == 2 * X.nnz
+    assert_allclose(metric.pair_distance(INDEX, X), expected, rtol=1e-12)
+    kept, metric = X.copy(), TATML(**settings).fit(X, y)
+    X.data[:] = 7.0
+    assert_allclose(metric.pair_distance(INDEX, kept), expected, rtol=1e-12)
+
+
 def test_sparse_samples_stay_sparse():
     """A dense array of all samples has 400 times the numbers of the sparse one."""
     rng = np.random.default_rng(0)

@@ -286,7 +286,7 @@ def _find_sparse_span(block: SparseBlock, unit: Doubles) -> tuple[Span, Doubles]
     gram -= gram.mean(axis=0)
     gram -= gram.mean(axis=1)[:, None]
     coordinates, mix = _gram_basis((gram + gram.T) / 2)
-    rows = SparseRows(table.data, table.indices, table.indptr, block.means())
+    rows = SparseRows(table.data.copy(), table.indices.copy(), table.indptr, block.means())
     return Span(unit, rows, mix), coordinates[:, :, None]
 
 
