@@ -184,6 +184,22 @@ def test_a_narrow_block_beside_a_wide_one(monkeypatch):
     assert [A.shape for A in found.components_] == [(60, 60), (5, 5), (90, 90)]
 
 
+def test_a_wide_block_of_identical_samples(monkeypatch):
+    X = Blocks(wide_samples(), np.ones((N_SAMPLES, 50)))
+    new = Blocks(new_samples(), np.random.default_rng(5).normal(size=(N_SAMPLES, 50)))
+    for sign, change in (("neighbors", {"pairs": "neighbors"}), ("auto", {"threshold": "auto"})):
+
+        def fit(change=change):
+            return TATML(**TIGHT | {"prior": "identity"} | change).fit(X, Y)
+
+        found, expected = fit(), in_whole_space(monkeypatch, fit)
+        distances = expected.pair_distance(INDEX, new)
+        assert_allclose(found.pair_distance(INDEX, new), distances, rtol=1e-6, err_msg=sign)
+        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-6, err_msg=sign)
+    with pytest.raises(ValueError, match="expected pairs of samples that differ in block 1"):
+        TATML().fit(X, Y)
+
+
 @pytest.mark.parametrize(
     "estimator",
     [

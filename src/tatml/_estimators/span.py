@@ -294,5 +294,6 @@ def _gram_basis(gram: Doubles) -> tuple[Doubles, Doubles]:
     """Return the coordinates of samples, and the combinations of them that are orthonormal."""
     values, vectors = np.linalg.eigh(gram)
     kept = values > RANK_CUT * values[-1]
-    roots = np.sqrt(values[kept])
-    return vectors[:, kept] * roots, vectors[:, kept] / roots
+    kept[-1] = True  # of identical samples, too
+    roots = np.sqrt(np.maximum(values[kept], 0.0))
+    return vectors[:, kept] * roots, vectors[:, kept] / np.where(roots > 0, roots, 1.0)
