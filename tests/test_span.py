@@ -83,6 +83,8 @@ def test_labels_give_the_metric_of_the_whole_space(monkeypatch, prior, width, un
     assert_allclose(found.prior_, expected.prior_, rtol=1e-9, atol=1e-11 * scale)
     scale = np.abs(expected.result_.W[0]).max()
     assert_allclose(found.result_.W[0], expected.result_.W[0], rtol=1e-7, atol=1e-8 * scale)
+    scale = np.abs(expected.components_).max()
+    assert_allclose(found.components_, expected.components_, rtol=1e-6, atol=1e-7 * scale)
 
 
 @pytest.mark.parametrize("units", [*UNITS, "affine"])
@@ -304,9 +306,26 @@ def test_the_factored_form_is_the_full_matrix(monkeypatch, prior):
         monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", 10)
     factored = TATML(prior=prior, **TIGHT).fit(X, Y)
     assert not hasattr(factored, "components_")
-    assert_allclose(factored.transform(new), full.transform(new), rtol=1e-10, atol=1e-12)
+    distances = full.pair_distance(INDEX, new)
+    assert_allclose(factored.pair_distance(INDEX, new), distances, rtol=1e-10)
     assert_allclose(factored.result_.primal, full.result_.primal, rtol=1e-15)
     assert factored.result_.gap == full.result_.gap
+
+
+@pytest.mark.parametrize("most", [10, 1000])
+def test_the_embedding_does_not_depend_on_the_basis(monkeypatch, most):
+    """Neither the order of the samples matters, nor one without weight, which the span contains."""
+    for module in ("span", "reduction"):
+        monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", most)
+    X, new = wide_samples(), new_samples()
+    order = np.random.default_rng(0).permutation(N_SAMPLES)
+    similar = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+    with_5, settings = np.any(INDEX == 5, axis=1), TIGHT | {"tol": 1e-12}
+    weighted = TATMLPairs(preprocessor=X, **settings).fit(INDEX, similar, 1.0 - with_5)
+    moved = TATMLPairs(preprocessor=X[order], **settings)
+    moved.fit(np.argsort(order)[INDEX[~with_5]], similar[~with_5])
+    assert hasattr(moved, "factors_") == (most == 10)
+    assert_allclose(moved.transform(new), weighted.transform(new), rtol=1e-5, atol=1e-7)
 
 
 def test_no_square_array_is_formed():
