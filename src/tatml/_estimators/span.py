@@ -181,7 +181,8 @@ class SpanFactor:
     span : Span
         U and D.
     inner : array of shape (r, r)
-        L, the factor inside the span.
+        L, the factor inside the span. The symmetric root of L Lᵀ makes the map independent of the
+        basis U.
     outside : float
         √ω, the factor outside.
     """
