@@ -82,6 +82,8 @@ def test_labels_give_the_metric_of_the_whole_space(monkeypatch, prior, width, un
     assert_allclose(found.prior_, expected.prior_, rtol=1e-9, atol=1e-11 * scale)
     scale = np.abs(expected.result_.W[0]).max()
     assert_allclose(found.result_.W[0], expected.result_.W[0], rtol=1e-7, atol=1e-8 * scale)
+    scale = np.abs(expected.components_).max()
+    assert_allclose(found.components_, expected.components_, rtol=1e-6, atol=1e-7 * scale)
 
 
 @pytest.mark.parametrize("units", [*UNITS, "affine"])
@@ -181,6 +183,22 @@ def test_a_narrow_block_beside_a_wide_one(monkeypatch):
     found, expected = fit(), in_whole_space(monkeypatch, fit)
     assert_same_metric(found, expected, X, new)
     assert [A.shape for A in found.components_] == [(60, 60), (5, 5), (90, 90)]
+
+
+def test_a_wide_block_of_identical_samples(monkeypatch):
+    X = Blocks(wide_samples(), np.ones((N_SAMPLES, 50)))
+    new = Blocks(new_samples(), np.random.default_rng(5).normal(size=(N_SAMPLES, 50)))
+    for sign, change in (("neighbors", {"pairs": "neighbors"}), ("auto", {"threshold": "auto"})):
+
+        def fit(change=change):
+            return TATML(**TIGHT | {"prior": "identity"} | change).fit(X, Y)
+
+        found, expected = fit(), in_whole_space(monkeypatch, fit)
+        distances = expected.pair_distance(INDEX, new)
+        assert_allclose(found.pair_distance(INDEX, new), distances, rtol=1e-6, err_msg=sign)
+        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-6, err_msg=sign)
+    with pytest.raises(ValueError, match="expected pairs of samples that differ in block 1"):
+        TATML().fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +305,26 @@ def test_the_factored_form_is_the_full_matrix(monkeypatch, prior):
         monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", 10)
     factored = TATML(prior=prior, **TIGHT).fit(X, Y)
     assert not hasattr(factored, "components_")
-    assert_allclose(factored.transform(new), full.transform(new), rtol=1e-10, atol=1e-12)
+    distances = full.pair_distance(INDEX, new)
+    assert_allclose(factored.pair_distance(INDEX, new), distances, rtol=1e-10)
     assert_allclose(factored.result_.primal, full.result_.primal, rtol=1e-15)
     assert factored.result_.gap == full.result_.gap
+
+
+@pytest.mark.parametrize("most", [10, 1000])
+def test_the_embedding_does_not_depend_on_the_basis(monkeypatch, most):
+    """Neither the order of the samples matters, nor one without weight, which the span contains."""
+    for module in ("span", "reduction"):
+        monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", most)
+    X, new = wide_samples(), new_samples()
+    order = np.random.default_rng(0).permutation(N_SAMPLES)
+    similar = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+    with_5, settings = np.any(INDEX == 5, axis=1), TIGHT | {"tol": 1e-12}
+    weighted = TATMLPairs(preprocessor=X, **settings).fit(INDEX, similar, 1.0 - with_5)
+    moved = TATMLPairs(preprocessor=X[order], **settings)
+    moved.fit(np.argsort(order)[INDEX[~with_5]], similar[~with_5])
+    assert hasattr(moved, "factors_") == (most == 10)
+    assert_allclose(moved.transform(new), weighted.transform(new), rtol=1e-5, atol=1e-7)
 
 
 def test_no_square_array_is_formed():
@@ -448,6 +483,21 @@ def test_pairs_of_a_sparse_preprocessor():
     by_index = TATML(preprocessor=X, random_state=0).fit(np.arange(len(y)), y)
     directly = TATML(random_state=0).fit(X, y)
     assert by_index.threshold_ == directly.threshold_
+
+
+def test_sparse_samples_are_neither_changed_nor_shared():
+    X, y = sparse_samples()
+    doubled = scipy.sparse.csr_array(  # each entry is the sum of two
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape
+    )
+    settings = {"random_state": 0, "clip_outliers": False}
+    expected = TATML(**settings).fit(X, y).pair_distance(INDEX, X)
+    metric = TATML(**settings).fit(doubled, y)
+    assert doubled.nnz == 2 * X.nnz
+    assert_allclose(metric.pair_distance(INDEX, X), expected, rtol=1e-12)
+    kept, metric = X.copy(), TATML(**settings).fit(X, y)
+    X.data[:] = 7.0
+    assert_allclose(metric.pair_distance(INDEX, kept), expected, rtol=1e-12)
 
 
 def test_sparse_samples_stay_sparse():

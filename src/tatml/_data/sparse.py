@@ -41,7 +41,9 @@ class SparseBlock:
 
     def __init__(self, table: Any) -> None:
         self.table = csr_array(table, dtype=np.float64)
-        self.table.sum_duplicates()
+        if not self.table.has_canonical_format:
+            self.table = self.table.copy()  # the given one stays as it is
+            self.table.sum_duplicates()
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -90,23 +90,28 @@ class SolvingMixin:
             verbose=self.verbose,
             sizes=", ".join(sizes),
         )
-        self._set_components(found.L, prior, blocks)
-        self.n_iter_ = max(1, found.n_iter)
-        self.result_ = found if self._keeps_spans else prior.full_result(found)
+        self.n_iter_, self.result_ = max(1, found.n_iter), found
+        whole = prior.is_small and not self._keeps_spans
+        if not self._keeps_spans:
+            self.result_ = prior.full_result(found)
+        self._set_components(found.L, prior, blocks, self.result_.L if whole else None)
         vars(self).pop("prior_", None)
-        if prior.is_small and not self._keeps_spans:
+        if whole:
             self.prior_ = one_or_list(prior.full())
 
-    def _set_components(self, L: Matrices, prior: MetricPrior, blocks: Blocks) -> None:
-        """Set `components_`, or `factors_` where a matrix of a wide block would be too large."""
+    def _set_components(
+        self, L: Matrices, prior: MetricPrior, blocks: Blocks, whole: Matrices | None = None
+    ) -> None:
+        """Set `components_`, or `factors_` of wide blocks without their `whole` factors."""
         for name in ("components_", "factors_"):
             vars(self).pop(name, None)
         keeps = self._keeps_spans
         factors: list[Any] = factors_of(L, prior, blocks, self.n_components, keeps)
         if not keeps and self.verbose:
             _print_lines(describe_axes(prior, L, factors))
-        if prior.is_small and not keeps:
-            factors = [A.matrix() if isinstance(A, SpanFactor) else A for A in factors]
+        for m, A in enumerate(factors):
+            if whole is not None and isinstance(A, SpanFactor):
+                factors[m] = np.ascontiguousarray(whole[m].T) / sqrt(len(L))
         if any(isinstance(A, SpanFactor) for A in factors):
             self.factors_ = factors
         else:

@@ -212,7 +212,7 @@ def _within_units(
     varies = total == variance
     inside = np.maximum(inside, LEAST_WITHIN * total)
     unit = np.sqrt(np.where(varies, inside, total))
-    if units == "common":
+    if units == "common" and varies.any():
         unit[:] = np.sqrt(np.mean(unit[varies] ** 2))
     return unit, varies
 

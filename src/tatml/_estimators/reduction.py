@@ -124,7 +124,8 @@ class MetricPrior:
             if span is None:
                 factors.append(np.ascontiguousarray(lower.T) / np.sqrt(len(L)))
             else:
-                factors.append(SpanFactor(span, lower / scale, sqrt(span.outside) / scale))
+                root = _symmetric_root(lower) / scale
+                factors.append(SpanFactor(span, root, sqrt(span.outside) / scale))
         return factors
 
     def full(self) -> list[Doubles]:
@@ -158,6 +159,12 @@ class MetricPrior:
                 return None
             factors.append(lower)
         return replace(earlier, L=factors)
+
+
+def _symmetric_root(L: Doubles) -> Doubles:
+    """Return the symmetric root of L Lᵀ; with it, a map does not depend on the basis of a span."""
+    vectors, values, _ = np.linalg.svd(L)
+    return (vectors * values) @ vectors.T
 
 
 def reduce_blocks(

@@ -181,7 +181,8 @@ class SpanFactor:
     span : Span
         U and D.
     inner : array of shape (r, r)
-        L, the factor inside the span.
+        L, the factor inside the span. The symmetric root of L Lᵀ makes the map independent of the
+        basis U.
     outside : float
         √ω, the factor outside.
     """
@@ -286,7 +287,7 @@ def _find_sparse_span(block: SparseBlock, unit: Doubles) -> tuple[Span, Doubles]
     gram -= gram.mean(axis=0)
     gram -= gram.mean(axis=1)[:, None]
     coordinates, mix = _gram_basis((gram + gram.T) / 2)
-    rows = SparseRows(table.data, table.indices, table.indptr, block.means())
+    rows = SparseRows(table.data.copy(), table.indices.copy(), table.indptr, block.means())
     return Span(unit, rows, mix), coordinates[:, :, None]
 
 
@@ -294,5 +295,6 @@ def _gram_basis(gram: Doubles) -> tuple[Doubles, Doubles]:
     """Return the coordinates of samples, and the combinations of them that are orthonormal."""
     values, vectors = np.linalg.eigh(gram)
     kept = values > RANK_CUT * values[-1]
-    roots = np.sqrt(values[kept])
-    return vectors[:, kept] * roots, vectors[:, kept] / roots
+    kept[-1] = True  # of identical samples, too
+    roots = np.sqrt(np.maximum(values[kept], 0.0))
+    return vectors[:, kept] * roots, vectors[:, kept] / np.where(roots > 0, roots, 1.0)
