@@ -21,8 +21,8 @@ MODULES = ["tatml", *(module.name for module in pkgutil.walk_packages(tatml.__pa
 # The public surface: what these modules list in `__all__`. CONTRIBUTING.md says how it may change.
 PUBLIC = {
     "tatml": """
-        AllPairs Blocks Checkpoint Compute Dykstra Euclidean GMML ITML Maz Newton PAPER PairChunks
-        PairThreshold Result Status TATML TATMLCV TATMLPairs __version__ learn_metric
+        AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
+        PairChunks PairThreshold Result Status TATML TATMLCV TATMLPairs __version__ learn_metric
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
@@ -69,6 +69,7 @@ def source_id(path):
 LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
+    "tatml/_data/comparisons.py",
     "tatml/_data/pairs.py",
     "tatml/_data/storage.py",
     "tatml/_estimators/given_labels.py",
@@ -76,6 +77,7 @@ LOOKS_AT_TYPES = {
     "tatml/_estimators/pair_units.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
+    "tatml/_sharding/shards.py",
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}

@@ -2,6 +2,7 @@
 
 from . import datasets, features, inspection, losses, plotting, solvers, verification
 from ._data.blocks import Blocks
+from ._data.comparisons import Comparisons
 from ._estimators import (
     GMML,
     ITML,
@@ -30,6 +31,7 @@ __all__ = [
     "AllPairs",
     "Blocks",
     "Checkpoint",
+    "Comparisons",
     "Compute",
     "Dykstra",
     "Euclidean",

@@ -160,7 +160,8 @@ def _check_result(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a Result, got {shown(value)}")
     if type(value.status) is not Status:
         raise TypeError(f"{name}.status: expected a Status, got {shown(value.status)}")
-    check_finite(f"{name}.b0", value.b0)
+    if value.b0 is not None:
+        check_finite(f"{name}.b0", value.b0)
     check_finite(f"{name}.primal", value.primal)
     if (value.dual, value.gap) != (-inf, inf):  # no lower bound is known
         check_finite(f"{name}.dual", value.dual)

@@ -19,10 +19,10 @@ from .._data.blocks import Blocks
 from .._data.checks import check_prior
 from .._data.pairs import Pairs
 from .._data.sampling import thin_out
-from .._optim.pair_sums import PairSums
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result, Status
+from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import SolverLike, as_solver, seeded
+from .._optim.sums import Sums
 from .._validation import (
     check_choice,
     check_flag,
@@ -277,13 +277,13 @@ class LogDetLearner(SolvingMixin, MetricMixin, BaseEstimator):
     ) -> float:
         """Return the learnt b0; with `n_components`, the best b0 for the reduced distances."""
         if self.n_components is None or not problem.learns_threshold:
-            return self.result_.b0
+            return learnt_b0(self.result_)
         squared = row_distances(self._embed(blocks), pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
 
 
-def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def mean_scatter(sums: Sums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
     return [sums.n_blocks * S for S in sums.scatter(share)]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._optim.pair_term import PairTerm
-from .._optim.result import Result
+from .._optim.result import Result, learnt_b0
 from .._optim.solvers import Newton, as_solver
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
@@ -56,7 +56,7 @@ def learn_from_all_pairs(
     learner._solve(problem.with_prior(prior), blocks, learner._scale_parameters)
     learner.prior_ = one_or_list(prior)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
-    learner._set_b0(learner.result_.b0)
+    learner._set_b0(learnt_b0(learner.result_))
     return learner.result_
 
 

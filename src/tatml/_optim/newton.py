@@ -2,11 +2,13 @@
 
 It keeps W and P = I + S(s) as two positive definite variables and aims at W P = τ I, with τ = 1 at
 the solution (docs/theory.md, (NT)). It takes long steps even near the boundary of the cone, where
-Newton's method on the primal alone takes short ones. Four safeguards:
+Newton's method on the primal alone takes short ones. Five safeguards:
 
 - If the boundary cuts a step short, W is moved back into the cone and P onto the central ray.
-- If a factorisation fails, or the gap has not improved for some steps (the active set cycles), a
-  damped Newton step on F with an exact line search is taken instead: it always descends.
+- If the gap has not improved for some steps (the active set cycles), the hinges are smoothed, and
+  steps follow the solution while the smoothing decreases to zero (`smoothing.py`).
+- If a factorisation fails, or the gap still does not improve, a damped Newton step on F with an
+  exact line search is taken instead: it always descends.
 - If that step cannot descend, or was needed too often, damped steps with predicted multipliers
   follow, and then Newton's method on the dual.
 - If no step improves the certificate, the status is PRECISION.
@@ -19,7 +21,7 @@ that the solution does not depend on the sample.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isfinite, sqrt
 from typing import Any
@@ -42,6 +44,7 @@ from .nt_scaling import Scaling
 from .point import Point
 from .problem import LogDetProblem
 from .result import Result, Status, is_converged
+from .smoothing import first_smoothing, less_smoothing
 
 __all__ = ["Start", "solve_newton"]
 
@@ -50,6 +53,8 @@ CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by 
 ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
+CYCLING = 5  # steps without a smaller gap before the hinges are smoothed, once
+MOST_SMOOTHED = 40  # limit on the steps with smoothed hinges
 PATIENCE = 8  # steps without a smaller gap before a damped step is taken
 MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
 MOST_RESCUES = 8  # number of damped steps without progress before the last resort is tried
@@ -90,6 +95,7 @@ class _Pace:
     slow: bool = False
     at_floor: bool = False
     rescues: int = 0
+    smoothed: bool = False
     products: int = FIRST_PRODUCTS
 
     def update(self, point: Point, step: Step) -> None:
@@ -145,6 +151,12 @@ def _minimise(
             return status
         pace.update(point, step)
         reached = None
+        if pace.stale == CYCLING and problem.quadratic and not pace.smoothed:
+            pace.smoothed = True
+            status, point = _follow_smoothing(problem, monitor, linear_solver)
+            if status is not None:
+                return status
+            Q = _central(point)
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state
             way = pace.system_for(point, linear_solver)
@@ -164,6 +176,32 @@ def _minimise(
         if reached is None:
             return Status.PRECISION
         point, Q, step = reached
+
+
+def _follow_smoothing(
+    problem: LogDetProblem, monitor: Monitor, linear_solver: str
+) -> tuple[Status | None, Point]:
+    """Take steps of smoothed problems from the best point, one per ν.
+
+    Returns a status if the solver should stop, and the last point.
+    """
+    point, pace = problem.at(monitor.found.L, monitor.found.b0), _Pace()
+    smoothing = first_smoothing(problem, point.totals.loss)
+    near = problem.smoothed(smoothing).at(point.L, point.b0)
+    Q: DualFactors = _central(near)
+    for _ in range(MOST_SMOOTHED):
+        way = most_accurate(near) if linear_solver == "auto" else linear_solver
+        reached = _primal_dual_step(near, Q, way, None, pace)
+        if reached is None:
+            break
+        near, Q, step = reached
+        point = problem.at(near.L, near.b0)
+        status = monitor.record(monitor.n_records, point, **vars(replace(step, kind="smoothed")))
+        if status is not None:
+            return status, point
+        smoothing = less_smoothing(smoothing, step.length)
+        near = problem.smoothed(smoothing).at(point.L, point.b0)
+    return None, point
 
 
 def _has_last_resort(problem: LogDetProblem) -> bool:
