@@ -192,11 +192,8 @@ def sharded_term(
             check_not_masked(values, name)
         warn_of_missing_chunks(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
-        on_cluster, alone = client is not None, comparisons is not None and pairs is None
-        shards = []
-        if alone:
-            _check_none("similar, weights", "comparisons and without pairs", similar, weights)
-        else:
+        on_cluster, shards = client is not None, []
+        if comparisons is None or any(values is not None for values in given.values()):
             shards += _shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
         if comparisons is not None:
             shards += comparison_shards(shared, comparisons, memory, on_cluster=on_cluster)

@@ -216,7 +216,8 @@ def common_length(arrays: dict[str, Any]) -> int:
         raise ValueError(f"pairs: expected the same number of rows in each array, but {listed}")
     n_pairs = next(iter(lengths.values()))
     if n_pairs == 0:
-        raise ValueError("pairs: expected at least one pair, got none")
+        name = "Comparisons: index" if "Comparisons: index" in arrays else "pairs"
+        raise ValueError(f"{name}: expected at least one row, got none")
     return n_pairs
 
 
