@@ -51,6 +51,7 @@ LAYERS = (
             "_optim.monitor",
             "_optim.newton",
             "_optim.nt_scaling",
+            "_optim.pace",
             "_optim.projection",
             "_optim.result",
             "_optim.solvers",

@@ -452,7 +452,8 @@ class _Dual:
         self.mu0 = _number(problem.mu0)
         self.typical = self.mu0 if len(pairs) else margin
         # The sides of all rows: the pairs, then c and d, then a and b of the comparisons.
-        sides = np.concatenate([problem.pairs[pairs], rows[:, 2:], rows[:, :2]])
+        parts = (problem.pairs[pairs], rows[:, 2:], rows[:, :2])
+        sides = np.concatenate([part.astype(np.intp) for part in parts])
         first, second = sides.T
         k, n = len(pairs), len(rows)
         R = np.zeros((k + n, k + 2 * n), dtype=int)

@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from estimators_helpers import labelled, labelled_pairs
 from fuzz_outcomes import run_case
-from good_calls import ESTIMATORS, FEW, LABEL_ESTIMATORS, QUICK_CV, changed_call
+from good_calls import (
+    ESTIMATORS,
+    FEW,
+    LABEL_ESTIMATORS,
+    QUICK_CV,
+    TUPLE_ESTIMATORS,
+    changed_call,
+    index_tuples,
+)
 from helpers import SHAPES, assert_same_blocks, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import BLOCKS, INDEX, MATRICES, PAIRS, SIGNS, SIMILAR, K, N, X, Y
@@ -285,7 +293,10 @@ def test_values_at_the_edge_are_accepted():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_new_fit_forgets_the_earlier_one(name):
     """Nothing is left of other data of another shape, nor of a threshold that was set."""
-    given = {"X": MATRICES} if ESTIMATORS[name] in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
+    make = ESTIMATORS[name]
+    given = {"X": MATRICES} if make in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
+    if make in TUPLE_ESTIMATORS:
+        given = {make._tuples_name: MATRICES[index_tuples(make._tuple_size)]}
     fresh, again = (changed_call(f"{name}.fit", given, again=flag) for flag in (False, True))
     again.estimator.set_threshold(123.0)
     one, two = fresh.call(), again.call()
@@ -319,6 +330,8 @@ def fit_all(name, samples):
     """Fit the estimator to samples, or to pairs of them."""
     options = QUICK_CV if name == "TATMLCV" else {}
     model = ESTIMATORS[name](preprocessor=samples, **options)
+    if ESTIMATORS[name] in TUPLE_ESTIMATORS:
+        return model.fit(index_tuples(model._tuple_size))
     by_labels = ESTIMATORS[name] in LABEL_ESTIMATORS
     return model.fit(*((samples, CLASSES) if by_labels else (LABELLED_INDEX, LABELLED_SIGNS)))
 

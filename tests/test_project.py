@@ -22,7 +22,8 @@ MODULES = ["tatml", *(module.name for module in pkgutil.walk_packages(tatml.__pa
 PUBLIC = {
     "tatml": """
         AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
-        PairChunks PairThreshold Result Status TATML TATMLCV TATMLPairs __version__ learn_metric
+        PairChunks PairThreshold Result Status TATML TATMLCV TATMLPairs TATMLQuadruplets
+        TATMLTriplets __version__ learn_metric
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
@@ -75,6 +76,7 @@ LOOKS_AT_TYPES = {
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
+    "tatml/_estimators/tuple_inputs.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
     "tatml/_sharding/shards.py",
@@ -269,4 +271,5 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     by_identity = {value.__name__ for value in classes if not value.__dataclass_params__.eq}
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
+        *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
     }

@@ -13,6 +13,8 @@ from ._estimators import (
     Maz,
     PairThreshold,
     TATMLPairs,
+    TATMLQuadruplets,
+    TATMLTriplets,
 )
 from ._learn_metric import learn_metric
 from ._optim.checkpoint import Checkpoint
@@ -42,6 +44,8 @@ __all__ = [
     "Result",
     "Status",
     "TATMLPairs",
+    "TATMLQuadruplets",
+    "TATMLTriplets",
     "__version__",
     "datasets",
     "plotting",

@@ -159,7 +159,7 @@ def learn_metric(
     compared = _check_for_comparisons(chosen, comparisons)
     if comparisons is not None:
         setting = setting._replace(comparisons=(float(comparisons.C), float(comparisons.margin)))
-    alone = comparisons is not None and pairs is None and not isinstance(X, PairChunks)
+    alone = comparisons is not None and pairs is None
     if alone:  # There is no threshold: b0 = μ0 = 0 is not a variable, and no loss depends on it.
         threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
@@ -193,7 +193,7 @@ def _check_for_comparisons(solver: Newton | Dykstra, comparisons: Any) -> dict[s
 
 
 def _arrays_of(comparisons: Comparisons) -> dict[str, Any]:
-    return {"Comparisons: index": comparisons.index, "Comparisons: weights": comparisons.weights}
+    return {"comparisons: index": comparisons.index, "comparisons: weights": comparisons.weights}
 
 
 def _check_for_parts(solver: Newton | Dykstra, compute: Compute) -> None:

@@ -18,12 +18,13 @@ __all__ = [
     "LinkedPairs",
     "as_comparisons",
     "as_quadruplets",
+    "check_comparison_margin",
     "check_comparisons",
     "link_pairs",
     "weights_of",
 ]
 
-NAME = "Comparisons: index"
+NAME = "comparisons: index"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Comparisons:
     >>> result = learn_metric(X, comparisons=Comparisons(triplets))
     >>> result.converged, result.b0
     (True, None)
-    >>> bool(result.W[0][0, 0] > 5 * result.W[0][1, 1])
+    >>> bool(result.W[0][0, 0] > 2 * result.W[0][1, 1])
     True
     """
 
@@ -69,12 +70,7 @@ class Comparisons:
 
     def __post_init__(self) -> None:
         check_positive("Comparisons: C", self.C)
-        margin = check_positive("Comparisons: margin", self.margin)
-        if not 1 / LARGEST_MARGIN <= margin <= LARGEST_MARGIN:
-            raise ValueError(
-                f"Comparisons: margin: expected a number from {1 / LARGEST_MARGIN:g} to "
-                f"{LARGEST_MARGIN:g}, got {shown(self.margin)}"
-            )
+        check_comparison_margin("Comparisons: margin", self.margin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +116,17 @@ class LinkedPairs:
         return len(self.first)
 
 
+def check_comparison_margin(name: str, value: Any) -> float:
+    """Return the margin of comparisons, a positive number whose square a float can hold."""
+    margin = check_positive(name, value)
+    if not 1 / LARGEST_MARGIN <= margin <= LARGEST_MARGIN:
+        raise ValueError(
+            f"{name}: expected a number from {1 / LARGEST_MARGIN:g} to {LARGEST_MARGIN:g}, got "
+            f"{shown(value)}"
+        )
+    return margin
+
+
 def check_comparisons(value: Any) -> None:
     """Raise unless the value is None or `Comparisons`."""
     if value is not None and not isinstance(value, Comparisons):
@@ -132,7 +139,7 @@ def as_comparisons(comparisons: Comparisons, n_samples: int) -> Compared:
     weights = weights_of(comparisons.weights, index)
     if not weights.any():
         raise ValueError(
-            "Comparisons: expected a row of positive weight whose two pairs differ, got none"
+            "comparisons: expected a row of positive weight whose two pairs differ, got none"
         )
     return Compared(index, weights, float(comparisons.margin), float(comparisons.C))
 
@@ -162,7 +169,7 @@ def weights_of(
     if weights is None:
         values = np.ones(len(index))
     else:
-        values = as_some_weights(weights, len(index), "Comparisons: weights", offset).copy()
+        values = as_some_weights(weights, len(index), "comparisons: weights", offset).copy()
     near, far = np.sort(index[:, :2], axis=1), np.sort(index[:, 2:], axis=1)
     loops = (near[:, 0] == near[:, 1]) & (far[:, 0] == far[:, 1])  # both distances are 0
     values[np.all(near == far, axis=1) | loops] = 0.0

@@ -8,6 +8,8 @@ from .pair_threshold import PairThreshold
 from .tatml import PAPER, TATML
 from .tatml_cv import TATMLCV
 from .tatml_pairs import TATMLPairs
+from .tatml_quadruplets import TATMLQuadruplets
+from .tatml_triplets import TATMLTriplets
 
 __all__ = [
     "GMML",
@@ -19,4 +21,6 @@ __all__ = [
     "Maz",
     "PairThreshold",
     "TATMLPairs",
+    "TATMLQuadruplets",
+    "TATMLTriplets",
 ]

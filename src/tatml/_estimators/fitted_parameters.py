@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from .._data.blocks import as_blocks
+from .._data.comparisons import check_comparison_margin
 from .._data.sampling import STRATEGIES
 from .._messages import shown
 from .._optim.solvers import as_solver
@@ -88,6 +89,13 @@ def _check_class_weight(name: str, value: Any) -> None:
         check_not_negative(name, weight)
 
 
+def _check_margins(name: str, value: Any) -> None:
+    if isinstance(value, Real):
+        check_comparison_margin(name, value)
+    else:
+        check_margin(value)
+
+
 def _check_known_distance(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise TypeError(
@@ -110,7 +118,7 @@ PARAMETERS: dict[str, StateCheck] = {
     "cv": _check_splitter,
     "gamma": check_positive,
     "k": check_count,
-    "margin": ignore_name(check_margin),
+    "margin": _check_margins,
     "metric": _check_known_distance,
     "n_components": _check_counts,
     "n_jobs": check_jobs,

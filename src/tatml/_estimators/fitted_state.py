@@ -56,6 +56,8 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     required = [*parameters, *_required(parameters)]
+    if not getattr(estimator, "_learns_threshold", True):
+        required = [name for name in required if name not in ("threshold_", "b0_")]
     required += [name for name in CALIBRATED if set(CALIBRATED) & set(state)]
     missing = [name for name in required if name not in state]
     if missing:
@@ -209,6 +211,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "calibration_": _check_calibration,
     "bounds_": ignore_name(check_bounds),
     "classes_": _check_classes,
+    "comparisons_": partial(_check_pair_array, kinds="i", n_dims=2),
     "components_": _check_matrices,
     "cv_results_": _check_dict,
     "feature_names_in_": _check_names,

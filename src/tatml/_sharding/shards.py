@@ -147,7 +147,7 @@ def comparison_shards(
     shared: SharedSamples, comparisons: Comparisons, memory: int, *, on_cluster: bool
 ) -> list[ChunkShard]:
     """Divide comparisons of shared samples into shards that fit into the memory."""
-    arrays = {"Comparisons: index": comparisons.index, "Comparisons: weights": comparisons.weights}
+    arrays = {"comparisons: index": comparisons.index, "comparisons: weights": comparisons.weights}
     for name, values in arrays.items():
         check_not_masked(values, name)
     warn_of_missing_chunks(**arrays)
@@ -216,7 +216,7 @@ def common_length(arrays: dict[str, Any]) -> int:
         raise ValueError(f"pairs: expected the same number of rows in each array, but {listed}")
     n_pairs = next(iter(lengths.values()))
     if n_pairs == 0:
-        name = "Comparisons: index" if "Comparisons: index" in arrays else "pairs"
+        name = "comparisons: index" if "comparisons: index" in arrays else "pairs"
         raise ValueError(f"{name}: expected at least one row, got none")
     return n_pairs
 
