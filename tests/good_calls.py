@@ -25,6 +25,7 @@ from tatml import (
     Maz,
     Newton,
     PairThreshold,
+    TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
     TATMLTriplets,
@@ -124,6 +125,13 @@ LABEL_ESTIMATORS = {
     ITML: [*SOLVED, *DRAWN, {"bounds": (0.5, 2.0)}],
     GMML: [{}, *DRAWN, {"prior": "identity"}, {"n_components": 1}],
     Euclidean: [{}, *DRAWN, {"n_components": 1}],
+    TATMLNeighbors: [
+        {},
+        {"prior": "identity"},
+        {"n_components": 1},
+        {"solver": Newton(max_iter=2)},
+        {"margin": 0.3, "n_impostors": 2, "max_rounds": 1},
+    ],
 }
 
 

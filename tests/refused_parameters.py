@@ -14,7 +14,7 @@ from refusals import (
     BOTH,
     BY_LABELS,
     BY_PAIRS,
-    BY_TUPLES,
+    COMPARING,
     FIT,
     WITH_PRIOR,
     K,
@@ -31,7 +31,9 @@ from sklearn.model_selection import StratifiedKFold
 from tatml import Compute, Dykstra, Newton
 
 SEARCH = {"threshold": "search"}
-MARGINS = f"learn_metric {BY_LABELS} {BY_PAIRS}"  # of pairs: two numbers
+MARGINS = (
+    f"learn_metric TATML.fit TATMLCV.fit Maz.fit Euclidean.fit {BY_PAIRS} GMML.fit"  # two numbers
+)
 SIZED = r"expected a distance from 1e-100 to 1e\+100, .*got 1e\+160"
 
 
@@ -58,6 +60,7 @@ NUMBERS = {
     + of("C", BOTH, Value, TOO_LARGE, Fraction(HUGE), ENDLESS)
     + of("C", BOTH, Type, "expected a positive number, got <", HostileNumber()),
     "gamma": not_positive("gamma"),
+    "pair_C": not_positive("pair_C"),
     "regularization": not_positive("regularization"),
     "tol": not_positive("tol"),
     "mu0": not_positive("mu0"),
@@ -102,9 +105,9 @@ NUMBERS = {
     + of("margin", MARGINS, Type, "expected two .*got a value of type HostileRepr", HostileRepr())
     + of("margin", MARGINS, Type, "expected a number, got True", (True, 2))
     + of("margin", MARGINS, Value, r"expected numbers from 1e-50 to 1e\+50, got", (1e-300, 1e300))
-    + of("margin", BY_TUPLES, Value, "expected a positive number, got (0|nan)", 0.0, nan)
-    + of("margin", BY_TUPLES, Value, r"expected a number from 1e-50 to 1e\+50, got", 1e60)
-    + of("margin", BY_TUPLES, Type, "expected a number, got", (0.5, 2.0), "1", None),
+    + of("margin", COMPARING, Value, "expected a positive number, got (0|nan)", 0.0, nan)
+    + of("margin", COMPARING, Value, r"expected a number from 1e-50 to 1e\+50, got", 1e60)
+    + of("margin", COMPARING, Type, "expected a number, got", (0.5, 2.0), "1", None),
     "bounds": of("bounds", FIT, Value, "expected the first to be at most the second", (2.0, 1.0))
     + of("bounds", FIT, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0))
     + of("bounds", FIT, Value, "expected a positive number, got (nan|inf)", (nan, 1), (1, inf))
@@ -160,6 +163,7 @@ def no_folds(to: str, **others: Any) -> list[Refusal]:
 COUNTS = {
     "n_pairs_per_class": not_a_count("n_pairs_per_class", least=2)
     + of("n_pairs_per_class", FIT, Value, "expected at least 2, got 1", 1),
+    "n_impostors": not_a_count("n_impostors") + not_a_count("max_rounds"),
     "n_neighbors": not_a_count("n_neighbors") + not_a_count("n_neighbors", pairs="neighbors"),
     "k": not_a_count("k", "TATMLCV.fit")
     + not_a_count("k", "TATMLCV.fit", scoring="auc")

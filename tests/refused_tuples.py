@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from good_calls import index_tuples
-from refusals import BLOCKS, BY_TUPLES, Refusal, Type, Value, X, masked, of, together, with_entry
+from refusals import (
+    BLOCKS,
+    BY_TUPLES,
+    COMPARING,
+    Refusal,
+    Type,
+    Value,
+    X,
+    masked,
+    of,
+    together,
+    with_entry,
+)
 
 from tatml import Comparisons, Dykstra
 
@@ -70,9 +82,9 @@ TABLE = {
     "quadruplets": tuples("quadruplets", 4, CALLS["TATMLQuadruplets"]),
     "weights of tuples": weights(f"{BY_TUPLES} {SCORES}"),
     "solver of tuples": of(
-        "solver", BY_TUPLES, Value, "expected 'newton' or Newton.*got Dykstra", Dykstra()
+        "solver", COMPARING, Value, "expected 'newton' or Newton.*got Dykstra", Dykstra()
     )
-    + of("solver", BY_TUPLES, Value, "expected 'newton' .* with .*got 'dykstra'", "dykstra"),
+    + of("solver", COMPARING, Value, "expected 'newton' .* with .*got 'dykstra'", "dykstra"),
     "preprocessor of tuples": together(
         "TATMLTriplets.fit",
         IndexError,

@@ -22,8 +22,8 @@ MODULES = ["tatml", *(module.name for module in pkgutil.walk_packages(tatml.__pa
 PUBLIC = {
     "tatml": """
         AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
-        PairChunks PairThreshold Result Status TATML TATMLCV TATMLPairs TATMLQuadruplets
-        TATMLTriplets __version__ learn_metric
+        PairChunks PairThreshold Result Status TATML TATMLCV TATMLNeighbors TATMLPairs
+        TATMLQuadruplets         TATMLTriplets __version__ learn_metric pairs_from_chunks
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
@@ -70,6 +70,7 @@ def source_id(path):
 LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
+    "tatml/_data/chunklets.py",
     "tatml/_data/comparisons.py",
     "tatml/_data/pairs.py",
     "tatml/_data/storage.py",

@@ -2,6 +2,7 @@
 
 from . import datasets, features, inspection, losses, plotting, solvers, verification
 from ._data.blocks import Blocks
+from ._data.chunklets import pairs_from_chunks
 from ._data.comparisons import Comparisons
 from ._estimators import (
     GMML,
@@ -12,6 +13,7 @@ from ._estimators import (
     Euclidean,
     Maz,
     PairThreshold,
+    TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
     TATMLTriplets,
@@ -43,6 +45,7 @@ __all__ = [
     "PairThreshold",
     "Result",
     "Status",
+    "TATMLNeighbors",
     "TATMLPairs",
     "TATMLQuadruplets",
     "TATMLTriplets",
@@ -53,6 +56,7 @@ __all__ = [
     "inspection",
     "learn_metric",
     "losses",
+    "pairs_from_chunks",
     "solvers",
     "verification",
 ]

@@ -7,6 +7,7 @@ from .maz import Maz
 from .pair_threshold import PairThreshold
 from .tatml import PAPER, TATML
 from .tatml_cv import TATMLCV
+from .tatml_neighbors import TATMLNeighbors
 from .tatml_pairs import TATMLPairs
 from .tatml_quadruplets import TATMLQuadruplets
 from .tatml_triplets import TATMLTriplets
@@ -20,6 +21,7 @@ __all__ = [
     "Euclidean",
     "Maz",
     "PairThreshold",
+    "TATMLNeighbors",
     "TATMLPairs",
     "TATMLQuadruplets",
     "TATMLTriplets",

@@ -218,6 +218,8 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "likelihood_ratio_": _check_likelihood_ratio,
     "n_features_in_": check_count,
     "n_iter_": check_count,
+    "n_missed_": partial(check_count, least=0),
+    "n_rounds_": check_count,
     "pair_weights_": partial(_check_pair_array, kinds="f"),
     "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
     "prior_": _check_matrices,
