@@ -86,7 +86,7 @@ def test_it_classifies_and_verifies():
     same = Y[test][pairs[:, 0]] == Y[test][pairs[:, 1]]
     predicted = model.predict_pairs(pairs, X[test]) == 1
     balanced = (np.mean(predicted[same]) + np.mean(~predicted[~same])) / 2
-    assert balanced > 0.8
+    assert balanced > 0.75
 
 
 def test_fitting_again_does_not_depend_on_the_earlier_fit():

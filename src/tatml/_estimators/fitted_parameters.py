@@ -131,7 +131,7 @@ PARAMETERS: dict[str, StateCheck] = {
     "pairs": partial(check_choice, choices=STRATEGIES),
     "percentiles": ignore_name(check_percentiles),
     "preprocessor": lambda name, value: as_blocks(value, name),
-    "prior": partial(_check_choices, choices=PRIORS),
+    "prior": partial(_check_choices, choices=(*PRIORS, "best")),
     "priors": partial(check_words, choices=PRIORS),
     "random_state": ignore_name(check_random),
     "reduction": partial(check_choice, choices=("mean", "sum")),
