@@ -32,8 +32,6 @@ from tatml import Compute, Dykstra, Newton
 
 SEARCH = {"threshold": "search"}
 MARGINS = f"learn_metric TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit {BY_PAIRS}"
-    f"learn_metric TATML.fit TATMLCV.fit Maz.fit Euclidean.fit {BY_PAIRS} GMML.fit"  # two numbers
-)
 SIZED = r"expected a distance from 1e-100 to 1e\+100, .*got 1e\+160"
 
 
