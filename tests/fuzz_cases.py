@@ -13,6 +13,7 @@ import numpy as np
 import refused_pairs
 import refused_parameters
 import refused_samples
+import refused_tuples
 from fuzz_mutations import INDEX, LABELS, SAMPLES, WEIGHTS, mutate_array, mutate_blocks
 from good_calls import (
     FEW,
@@ -22,19 +23,22 @@ from good_calls import (
     N_SAMPLES,
     ON_PAIRS,
     PAIR_ESTIMATORS,
+    TUPLE_ESTIMATORS,
     Case,
     changed_call,
     classes,
     fitted,
     good_arguments,
     index_pairs,
+    index_tuples,
     samples,
+    tuples_of,
 )
 from hostile import parameter_value
 from refusals import Refusal
 
 import tatml
-from tatml import ITML, TATMLCV, Blocks, Compute, Dykstra, Newton, TATMLPairs
+from tatml import ITML, TATMLCV, Blocks, Comparisons, Compute, Dykstra, Newton, TATMLPairs
 
 
 def choose(rng: np.random.Generator, values: Iterable[Any]) -> Any:
@@ -46,7 +50,9 @@ def choose(rng: np.random.Generator, values: Iterable[Any]) -> Any:
 FREQUENCY = {TATMLCV: 0.4}  # of the slow one
 
 
-TABLES = (refused_parameters.TABLE, refused_samples.TABLE, refused_pairs.TABLE)
+TABLES = tuple(
+    module.TABLE for module in (refused_parameters, refused_samples, refused_pairs, refused_tuples)
+)
 REFUSALS: list[Refusal] = [row for table in TABLES for rows in table.values() for row in rows]
 
 
@@ -61,6 +67,9 @@ def learn_with_settings(**given: Any) -> Any:
     """
     own = {name: given.pop(name) for name in list(given) if name in SOLVER_SETTINGS}
     place = {name: given.pop(name) for name in list(given) if name in COMPUTE_SETTINGS}
+    compared = {name: given.pop(name) for name in list(given) if name in COMPARED_SETTINGS}
+    if "index" in compared:
+        given["comparisons"] = Comparisons(compared["index"], compared.get("compared_weights"))
     solver = given.get("solver", "newton")
     kind = SOLVERS.get(solver) if isinstance(solver, str) else None
     if kind is not None:
@@ -75,6 +84,9 @@ SOLVER_SETTINGS = {part.name for kind in SOLVERS.values() for part in fields(kin
 COMPUTE_SETTINGS = {part.name for part in fields(Compute)}
 
 
+COMPARED_SETTINGS = {"index", "compared_weights"}
+
+
 learn_with_settings.__signature__ = inspect.Signature(
     [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
@@ -82,6 +94,7 @@ learn_with_settings.__signature__ = inspect.Signature(
             *inspect.signature(tatml.learn_metric).parameters,
             *sorted(SOLVER_SETTINGS),
             *sorted(COMPUTE_SETTINGS),
+            *sorted(COMPARED_SETTINGS),
         )
     ]
 )
@@ -104,9 +117,16 @@ def learn_metric_case(rng: np.random.Generator) -> Case:
             {"linear_solver": "cg"},
             {"linear_solver": "woodbury"},
             {"init": good_result(X)},
+            {"index": index_tuples(3)},
+            {"index": index_tuples(4), "compared_weights": np.linspace(0, 2, 20)},
+            {"index": index_tuples(3), "max_memory": "50MB"},
+            {"index": index_tuples(4), "linear_solver": "woodbury"},
         ],
     )
+    if "index" in arguments and rng.random() < 0.5:
+        del arguments["pairs"], arguments["similar"]
     kinds = {"X": SAMPLES, "pairs": INDEX, "similar": LABELS, "weights": WEIGHTS}
+    kinds |= {"index": INDEX, "compared_weights": WEIGHTS}
     return Case("learn_metric", learn_with_settings, arguments, kinds=kinds)
 
 
@@ -125,11 +145,13 @@ def _good_result(kind: str, pairs: np.ndarray, y: np.ndarray) -> Any:
 
 
 def fit_case(rng: np.random.Generator) -> Case:
-    makers = [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS]
+    makers = [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS, *TUPLE_ESTIMATORS]
     shares = np.array([FREQUENCY.get(make, 1.0) for make in makers])
     make = makers[rng.choice(len(makers), p=shares / shares.sum())]
     if make in PAIR_ESTIMATORS:
         return pair_fit_case(rng, make)
+    if make in TUPLE_ESTIMATORS:
+        return tuple_fit_case(rng, make)
     options = FEW | choose(rng, LABEL_ESTIMATORS[make])
     kind = choose(rng, ["vectors", *KINDS])
     if make is ITML and isinstance(options.get("solver"), Dykstra):
@@ -166,6 +188,21 @@ def pair_fit_case(rng: np.random.Generator, make: type) -> Case:
     return Case(f"{make.__name__}.fit", estimator.fit, arguments, estimator, kinds)
 
 
+def tuple_fit_case(rng: np.random.Generator, make: type) -> Case:
+    """A fit to triplets or quadruplets."""
+    options, name = dict(choose(rng, TUPLE_ESTIMATORS[make])), make._tuples_name
+    kind = choose(rng, ["vectors", *KINDS])
+    if kind == "blocks" or rng.random() < 0.2:
+        options["preprocessor"] = samples(kind)
+    index = index_tuples(make._tuple_size)
+    arguments = {name: index if "preprocessor" in options else samples(kind)[index]}
+    if rng.random() < 0.3:
+        arguments["sample_weight"] = np.linspace(0, 2, len(index))
+    kinds = {name: INDEX if "preprocessor" in options else SAMPLES, "sample_weight": WEIGHTS}
+    estimator = new_or_fitted(rng, make, options)
+    return Case(f"{make.__name__}.fit", estimator.fit, arguments, estimator, kinds)
+
+
 def new_or_fitted(rng: np.random.Generator, make: type, options: dict[str, Any]) -> Any:
     """An estimator to fit, which may have been fitted before."""
     if rng.random() < 0.3:
@@ -174,7 +211,7 @@ def new_or_fitted(rng: np.random.Generator, make: type, options: dict[str, Any])
 
 
 def method_case(rng: np.random.Generator) -> Case:
-    make = choose(rng, [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS])
+    make = choose(rng, [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS, *TUPLE_ESTIMATORS])
     kind = choose(rng, KINDS)
     model = copy.copy(fitted(make, kind))
     if rng.random() < 0.03:
@@ -183,7 +220,10 @@ def method_case(rng: np.random.Generator) -> Case:
     target, function = f"{make.__name__}.{name}", getattr(model, name)
     if name == "get_metric" and hasattr(model, "components_"):
         target, function = f"{make.__name__}.get_metric()", model.get_metric()
-    arguments, kinds = method_arguments(rng, name, kind, make in PAIR_ESTIMATORS)
+    if make in TUPLE_ESTIMATORS and name in ("predict", "decision_function", "score"):
+        given = {make._tuples_name: tuples_of(make, kind)}
+        return Case(target, function, given, model, {make._tuples_name: SAMPLES})
+    arguments, kinds = method_arguments(rng, name, kind, make not in LABEL_ESTIMATORS)
     if name == "get_metric" and not hasattr(model, "components_"):
         arguments = {}
     return Case(target, function, arguments, model, kinds)

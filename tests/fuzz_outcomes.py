@@ -275,7 +275,7 @@ def wrong_result(result: Any) -> list[str]:
             complaints.append(f"L[{m}] is not finite")
         elif np.any(np.triu(L, 1)) or not np.all(np.diag(L) > 0):
             complaints.append(f"L[{m}] is not lower triangular with a positive diagonal")
-    if not (np.isfinite(result.b0) and np.isfinite(result.primal)):
+    if not (result.b0 is None or np.isfinite(result.b0)) or not np.isfinite(result.primal):
         complaints.append(f"b0 = {result.b0}, primal = {result.primal}")
     if not result.gap >= 0:
         complaints.append(f"gap = {result.gap}")
@@ -305,16 +305,22 @@ def _wrong_fit(case: Case, estimator: Any) -> list[str]:
     """All attributes set, all numbers finite, and the samples of the fit can be embedded."""
     if estimator is not case.estimator:
         return ["fit returned something else than the estimator"]
-    without_labels = isinstance(estimator, Euclidean) and case.arguments.get("y") is None
+    from_tuples = not getattr(estimator, "_learns_threshold", True)
+    without_labels = from_tuples or (
+        isinstance(estimator, Euclidean) and case.arguments.get("y") is None
+    )
     expected = [] if without_labels else ["threshold_", "b0_"]
     if not isinstance(estimator, PairThreshold):
         expected += ["components_", "block_shapes_", "n_features_in_"]
     if hasattr(estimator, "solver"):
-        expected += ["result_", "n_iter_", "pairs_", "similar_", "prior_"]
+        expected += ["result_", "n_iter_", "prior_"]
+        expected += ["comparisons_"] if from_tuples else ["pairs_", "similar_"]
     missing = [name for name in expected if not hasattr(estimator, name)]
     if missing:
         return [f"fit did not set {', '.join(missing)}"]
     complaints = [] if without_labels else _wrong_threshold(estimator)
+    if from_tuples and hasattr(estimator, "threshold_"):
+        complaints.append("a fit has kept the threshold of an earlier one")
     if hasattr(estimator, "likelihood_ratio_"):
         complaints.append("a fit has kept the probabilities of an earlier one")
     if hasattr(estimator, "result_"):

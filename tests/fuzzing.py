@@ -104,6 +104,8 @@ def judge_by_oracle(arguments: dict[str, Any], result: Any) -> str | None:
         return None
     blocks = as_blocks(arguments["X"])
     given["arrays"] = [np.asarray(array, dtype=float) for array in blocks.arrays]
+    if given.get("pairs") is None:  # comparisons alone
+        given |= {"pairs": np.zeros((0, 2), int), "similar": np.zeros(0, bool), "weights": None}
     given["pairs"], given["similar"] = np.asarray(given["pairs"]), np.asarray(given["similar"])
     if "margin" in given:
         given["margin"] = tuple(given["margin"])  # which may be a set
@@ -113,11 +115,27 @@ def judge_by_oracle(arguments: dict[str, Any], result: Any) -> str | None:
         given["prior"] = [np.asarray(W0, dtype=float) for W0 in check_prior(given["prior"], blocks)]
     for name in ("C", "c0", "mu0"):
         given[name] = float(given.get(name, 1.0))
+    if len(given["pairs"]) == 0:
+        given |= {"c0": np.inf, "mu0": 0.0}
+    if arguments.get("comparisons") is not None:
+        return None
+    given |= _compared(arguments)
     problem = oracle.Problem(**given | {"tol": result.tol})
     try:
         return "; ".join(oracle.judge(problem, result)) or None
     except ArithmeticError:  # sizes beyond its digits
         return None
+
+
+def _compared(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The comparisons of a call, as the oracle takes them."""
+    weights = arguments.get("compared_weights")
+    if arguments.get("index") is None:
+        return {}
+    rows = np.asarray(arguments["index"])
+    rows = rows[:, [0, 1, 0, 2]] if rows.shape[1] == 3 else rows
+    weights = None if weights is None else np.asarray(weights, dtype=float)
+    return {"compared": rows.astype(int), "compared_weights": weights}
 
 
 def run(seeds: Iterable[int], judge: Judge | None = judge_by_oracle) -> Summary:

@@ -25,7 +25,10 @@ from tatml import (
     Maz,
     Newton,
     PairThreshold,
+    TATMLNeighbors,
     TATMLPairs,
+    TATMLQuadruplets,
+    TATMLTriplets,
 )
 
 
@@ -122,6 +125,13 @@ LABEL_ESTIMATORS = {
     ITML: [*SOLVED, *DRAWN, {"bounds": (0.5, 2.0)}],
     GMML: [{}, *DRAWN, {"prior": "identity"}, {"n_components": 1}],
     Euclidean: [{}, *DRAWN, {"n_components": 1}],
+    TATMLNeighbors: [
+        {},
+        {"prior": "identity"},
+        {"n_components": 1},
+        {"solver": Newton(max_iter=2)},
+        {"margin": 0.3, "n_impostors": 2, "max_rounds": 1},
+    ],
 }
 
 
@@ -131,6 +141,27 @@ PAIR_ESTIMATORS = {
 }
 
 
+TUPLE_ESTIMATORS = {
+    make: [*(one for one in SOLVED if not isinstance(one.get("solver"), Dykstra)), {"margin": 0.3}]
+    for make in (TATMLTriplets, TATMLQuadruplets)
+}
+
+
+@cache
+def index_tuples(size: int) -> np.ndarray:
+    """Twenty triplets or quadruplets of indices; mostly, the first pair has one class."""
+    rng, y = np.random.default_rng(2), classes()
+    rows = [rng.choice(N_SAMPLES, 4, replace=False) for _ in range(200)]
+    good = [row for row in rows if y[row[0]] == y[row[1]] and y[row[2]] != y[row[0]]][:18]
+    return np.array(good + rows[:2])[:, :size]
+
+
+def tuples_of(make: type, kind: str) -> Any:
+    """Tuples of samples; of indices for Blocks."""
+    index = index_tuples(make._tuple_size)
+    return index if kind == "blocks" else samples(kind)[index]
+
+
 @cache
 def fitted(make: type, kind: str) -> Any:
     """An estimator fitted to good samples, with probabilities calibrated on the same."""
@@ -138,6 +169,9 @@ def fitted(make: type, kind: str) -> Any:
     if make in LABEL_ESTIMATORS:
         options = QUICK_CV if make is TATMLCV else {}
         model = make(**FEW | options).fit(samples(kind), classes())
+    elif make in TUPLE_ESTIMATORS:
+        found = {"preprocessor": samples(kind)} if kind == "blocks" else {}
+        model = make(**found).fit(tuples_of(make, kind)).set_threshold(1.0)
     elif kind == "blocks":
         model = make(preprocessor=samples(kind)).fit(index, y)
     else:
@@ -176,7 +210,9 @@ ON_PAIRS = (
 
 # Any of these calls with some of its arguments, or parameters of the estimator, replaced
 
-ESTIMATORS = {make.__name__: make for make in (*LABEL_ESTIMATORS, *PAIR_ESTIMATORS)}
+ESTIMATORS = {
+    make.__name__: make for make in (*LABEL_ESTIMATORS, *PAIR_ESTIMATORS, *TUPLE_ESTIMATORS)
+}
 TARGETS = [
     "learn_metric",
     *(
@@ -234,6 +270,8 @@ def good_arguments(target: str, kind: str) -> dict[str, Any]:
     good = {"X": X} if method == "transform" else {}
     wanted = {"pairs": pairs, "y": y, "threshold": 1.0, "same_rate": 0.1}
     given = arguments_of(target)
+    if make in TUPLE_ESTIMATORS and make._tuples_name in given:
+        return {make._tuples_name: tuples_of(make, kind)}
     good |= {name: value for name, value in wanted.items() if name in given}
     return good | ({"X": X} if kind == "blocks" and "X" in given else {})
 
@@ -261,7 +299,7 @@ def changed_call(
         function = model.get_metric() if method == "get_metric()" else getattr(model, method)
         return Case(target, function, arguments, model, names=names)
     options = FEW if make in LABEL_ESTIMATORS else {}
-    if kind == "blocks" and make in PAIR_ESTIMATORS:
+    if kind == "blocks" and make not in LABEL_ESTIMATORS:
         options = {"preprocessor": samples(kind)}
     model = make(**options | (QUICK_CV if make is TATMLCV else {}) | parameters)
     if again:

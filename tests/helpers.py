@@ -22,7 +22,6 @@ from tatml._data.pairs import as_pairs
 from tatml._optim.pair_sums import Limits, PairSums
 from tatml._optim.pair_term import PairTerm
 from tatml._optim.problem import LogDetProblem, squared_hinge
-from tatml.losses import SquaredHinge
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -326,7 +325,7 @@ def strict_problem(plain):
         xp.asarray(plain.pairs.sums.second),
         limits=plain.pairs.sums.limits,
     )
-    loss = SquaredHinge(*(xp.asarray(array) for array in vars(plain.pairs.loss).values()))
+    loss = plain.pairs.loss.placed(sums.features[0])
     factors = tuple(xp.asarray(C) for C in plain.prior_factors)
     prior = None if plain.prior is None else tuple(xp.asarray(W0) for W0 in plain.prior)
     return LogDetProblem((PairTerm(sums, loss),), plain.c0, plain.mu0, factors, prior)

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil, inf, isfinite, log2
 from multiprocessing import Pool
@@ -61,6 +61,25 @@ class Problem:
     solver: str = "newton"
     max_iter: int | None = None
     regime: str = "moderate"
+    compared: np.ndarray | None = None  # quadruplets; without pairs there is no threshold
+    compared_weights: np.ndarray | None = None
+    compared_margin: float = 1.0
+    compared_C: float = 1.0  # noqa: N815
+
+    @property
+    def alone(self):
+        """Whether there are comparisons and no pairs."""
+        return len(self.pairs) == 0
+
+    @property
+    def compared_rows(self):
+        """Quadruplets, and their weights, which are 0 where both sides are the same pair."""
+        if self.compared is None:
+            return np.zeros((0, 4), dtype=int), np.zeros(0)
+        rows, weights = self.compared, self.compared_weights
+        sides = [{frozenset((a, b)), frozenset((c, d))} for a, b, c, d in rows.tolist()]
+        same = [len(side) == 1 or all(len(pair) == 1 for pair in side) for side in sides]
+        return rows, np.where(same, 0.0, 1.0 if weights is None else weights)
 
     @property
     def W0(self):
@@ -73,14 +92,17 @@ class Problem:
         solver = tatml.Newton(**settings)
         if self.solver == "dykstra":
             solver = tatml.Dykstra(random_state=0, **settings)
+        settings = {name: getattr(self, name) for name in names} | {"solver": solver} | options
+        data = [tatml.Blocks(*self.arrays), self.pairs, self.similar]
+        if self.compared is not None:
+            settings["comparisons"] = tatml.Comparisons(
+                self.compared, self.compared_weights, self.compared_margin, self.compared_C
+            )
+        if self.alone:
+            data, settings = data[:1], settings | {"weights": None, "mu0": 1.0}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return tatml.learn_metric(
-                tatml.Blocks(*self.arrays),
-                self.pairs,
-                self.similar,
-                **{name: getattr(self, name) for name in names} | {"solver": solver} | options,
-            )
+            return tatml.learn_metric(*data, **settings)
 
 
 def random_problem(seed):
@@ -109,7 +131,7 @@ def random_problem(seed):
     similar = _random_similar(rng, square, labels[first] == labels[second])
     c0 = _random_c0(rng, C * n_pairs)
     mu0 = float(rng.choice([1.0, 1.0, 1.0, _log_uniform(rng, *MODERATE_MU0), _typical(square)]))
-    return Problem(
+    problem = Problem(
         arrays=list(arrays),
         pairs=np.stack([first, second], axis=1),
         similar=similar,
@@ -124,6 +146,34 @@ def random_problem(seed):
         max_iter=300 if solver == "dykstra" else None,
         regime=_regime(np.concatenate(sizes), C, mu0),
     )
+    if solver == "dykstra":
+        return problem
+    return _with_random_comparisons(problem, np.concatenate(sizes), tame, seed)
+
+
+def _with_random_comparisons(problem, sizes, tame, seed):
+    """Add comparisons to some of the problems, and take the pairs of half of these away."""
+    rng = np.random.default_rng([seed, 1])
+    if rng.random() < 0.6:
+        return problem
+    n_rows, n_samples = int(_log_uniform(rng, 1, 31)), len(problem.arrays[0])
+    rows = rng.integers(n_samples, size=(n_rows, 4))
+    if rng.random() < 0.5:
+        rows[:, 2] = rows[:, 0]  # triplets
+    rows[0] = [0, 0, 0, 1]  # at least one row whose sides differ
+    C = _log_uniform(rng, *(MODERATE_C if tame else (1e-12, 1e12)))
+    margin = float(rng.choice([1.0, _log_uniform(rng, *MODERATE_MU0)]))
+    added = {
+        "compared": rows,
+        "compared_weights": rng.uniform(0.1, 3, size=n_rows) if rng.random() < 0.3 else None,
+        "compared_margin": margin,
+        "compared_C": C,
+    }
+    regimes = [_regime(sizes, C, margin), problem.regime]
+    if rng.random() < 0.5:
+        none = {"pairs": problem.pairs[:0], "similar": problem.similar[:0], "weights": None}
+        return replace(problem, **added, **none, c0=inf, mu0=0.0, regime=regimes[0])
+    return replace(problem, **added, regime=max(regimes, key=lambda name: name != "moderate"))
 
 
 def _log_uniform(rng, low, high):
@@ -216,6 +266,7 @@ def _regime(sizes, C, mu0):
 
 def exact_value(problem, L, b0):
     """F at W = L Lᵀ and b0, every number taken as exact; infinite where L is not invertible."""
+    b0 = problem.mu0 if b0 is None else b0
     if not all(isfinite(value) for block in L for value in np.ravel(block)) or not isfinite(b0):
         return mpmath.inf
     with mpmath.workdps(DIGITS):
@@ -230,16 +281,25 @@ def exact_value(problem, L, b0):
             logdet = mpmath.log(abs(determinant) / mpmath.fprod(np.diag(C0)))
             value += mpmath.fsum(whitened.ravel(), squared=True) - 2 * logdet - len(factor)
         for k, (i, j) in enumerate(problem.pairs):
-            differences = [_exact(array[i]) - _exact(array[j]) for array in problem.arrays]
-            images = [factor.T.dot(D) for factor, D in zip(L, differences, strict=True)]
-            squares = (mpmath.fsum(image.ravel(), squared=True) for image in images)
             y, gamma = (1, problem.margin[0]) if problem.similar[k] else (-1, problem.margin[1])
-            violation = max(y * (mpmath.fsum(squares) / len(L) - gamma * b0), 0)
+            violation = max(y * (_exact_distance(problem, L, i, j) - gamma * b0), 0)
             weight = 1.0 if problem.weights is None else problem.weights[k]
             value += mpmath.mpf(problem.C) * weight / 2 * violation**2
+        for (a, b, c, d), weight in zip(*problem.compared_rows, strict=True):
+            excess = _exact_distance(problem, L, c, d) - _exact_distance(problem, L, a, b)
+            violation = max(mpmath.mpf(problem.compared_margin) - excess, 0)
+            value += mpmath.mpf(problem.compared_C) * weight / 2 * violation**2
         if problem.c0 < inf:
             return value + mpmath.mpf(problem.c0) / 2 * (b0 - problem.mu0) ** 2
         return value if b0 == problem.mu0 else mpmath.inf
+
+
+def _exact_distance(problem, L, i, j):
+    """D of samples i and j, given the exact factors L."""
+    differences = [_exact(array[i]) - _exact(array[j]) for array in problem.arrays]
+    images = [factor.T.dot(D) for factor, D in zip(L, differences, strict=True)]
+    squares = (mpmath.fsum(image.ravel(), squared=True) for image in images)
+    return mpmath.fsum(squares) / len(L)
 
 
 def _exact(array):
@@ -366,20 +426,40 @@ def _step_to_boundary(L, step):
 class _Dual:
     """The dual problem over α ≥ 0, in coordinates in which the prior is the identity.
 
-    With s = yα: P_m(α) = I + Σ_k s_k A_mk, W = P⁻¹, b0 = μ0 + γᵀs/c0 and ξ = γ b0 + s/c.
+    With s = yα: P_m(α) = I + Σ_k s_k A_mk, W = P⁻¹, b0 = μ0 + γᵀs/c0 and ξ = γ b0 + o + s/c. A row
+    is a pair, or a comparison: A_cd − A_ab, with y = −1, γ = 0 and the margin as offset o.
     """
 
     def __init__(self, problem):
         weights = np.ones(len(problem.pairs)) if problem.weights is None else problem.weights
-        self.n_pairs = len(weights)
-        self.kept = np.flatnonzero(weights)  # a pair of weight zero is none
-        first, second = problem.pairs[self.kept].T
-        similar = problem.similar[self.kept]
-        self.y = _numbers(np.where(similar, 1, -1))
-        self.gamma = _numbers(np.where(similar, *problem.margin))
-        self.c = _number(problem.C) * _numbers(weights[self.kept])
+        rows, row_weights = problem.compared_rows
+        self.n_pairs = len(weights) + len(rows)
+        self.kept = np.flatnonzero(np.concatenate([weights, row_weights]))  # of positive weight
+        pairs, rows = np.flatnonzero(weights), rows[row_weights > 0]
+        similar = problem.similar[pairs]
+        ones, none = np.ones(len(rows)), np.zeros(len(rows))
+        self.y = _numbers(np.concatenate([np.where(similar, 1, -1), -ones]))
+        self.gamma = _numbers(np.concatenate([np.where(similar, *problem.margin), none]))
+        margin = _number(problem.compared_margin)
+        self.offset = np.concatenate([_numbers(0 * similar), margin * _numbers(ones)])
+        self.c = np.concatenate(
+            [
+                _number(problem.C) * _numbers(weights[pairs]),
+                _number(problem.compared_C) * _numbers(row_weights[row_weights > 0]),
+            ]
+        )
         self.softness = _number(0) if problem.c0 == inf else 1 / _number(problem.c0)
         self.mu0 = _number(problem.mu0)
+        self.typical = self.mu0 if len(pairs) else margin
+        # The sides of all rows: the pairs, then c and d, then a and b of the comparisons.
+        parts = (problem.pairs[pairs], rows[:, 2:], rows[:, :2])
+        sides = np.concatenate([part.astype(np.intp) for part in parts])
+        first, second = sides.T
+        k, n = len(pairs), len(rows)
+        R = np.zeros((k + n, k + 2 * n), dtype=int)
+        R[np.arange(k + n), np.arange(k + n)] = 1
+        R[k + np.arange(n), k + n + np.arange(n)] = -1
+        self.R = _numbers(R) if n else None
         root = _number(len(problem.arrays)) ** 0.5
         self.U, self.A = [], []
         for array, W0 in zip(problem.arrays, problem.W0, strict=True):
@@ -390,6 +470,10 @@ class _Dual:
             U = np.stack([Q.T.dot(one) for one in U])
             self.U.append(U)
             self.A.append(np.stack([one.dot(one.T) for one in U]))
+        self.side_means = [A.sum(axis=0) / len(A) for A in self.A]
+        self.side_A = self.A
+        if self.R is not None:
+            self.A = [self.R.dot(A.reshape(len(A), -1)).reshape(-1, *A.shape[1:]) for A in self.A]
 
     # What α implies
 
@@ -406,7 +490,7 @@ class _Dual:
         return self.mu0 + self.gamma.dot(self.y * alpha) * self.softness
 
     def xi(self, alpha):
-        return self.gamma * self.b0(alpha) + self.y * alpha / self.c
+        return self.gamma * self.b0(alpha) + self.offset + self.y * alpha / self.c
 
     def distances(self, W):
         return sum(A.reshape(len(A), -1).dot(V.ravel()) for A, V in zip(self.A, W, strict=True))
@@ -415,12 +499,13 @@ class _Dual:
         """g(α), where the factors are those of P(α)."""
         force = self.gamma.dot(self.y * alpha)
         quadratic = (alpha**2 / self.c).sum() / 2 + force**2 * self.softness / 2
-        return sum(map(_logdet, factors)) - self.mu0 * force - quadratic
+        linear = self.mu0 * force + self.offset.dot(self.y * alpha)
+        return sum(map(_logdet, factors)) - linear - quadratic
 
     def primal(self, W, logdet, b0):
         """F(W, b0)."""
         value = sum(np.trace(V) - len(V) for V in W) - logdet
-        violation = self.y * (self.distances(W) - self.gamma * b0)
+        violation = self.y * (self.distances(W) - self.gamma * b0 - self.offset)
         value += sum(c / 2 * a**2 for c, a in zip(self.c, violation, strict=True) if a > 0)
         return value + ((b0 - self.mu0) ** 2 / (2 * self.softness) if self.softness else 0)
 
@@ -430,7 +515,8 @@ class _Dual:
         for U, A, one, other in zip(self.U, self.A, W, V, strict=True):
             if U.shape[2] == 1:
                 flat = U[:, :, 0]
-                total = total + flat.dot(one).dot(flat.T) * flat.dot(other).dot(flat.T)
+                gram = flat.dot(one).dot(flat.T) * flat.dot(other).dot(flat.T)
+                total = total + (gram if self.R is None else self.R.dot(gram).dot(self.R.T))
             else:
                 rows = A.reshape(len(A), -1)
                 products = np.stack([one.dot(B).dot(other) for B in A])
@@ -521,13 +607,18 @@ class _Dual:
 
     def start(self, distance):
         """A point with W P = ζI and αv = ζ, and ζ so large that the residuals are small to it."""
-        means = [A.sum(axis=0) * A.shape[1] / (len(A) * self.mu0) for A in self.A]
+        means = [A * A.shape[1] / self.typical for A in self.side_means]
         factors = [_cholesky(S if np.any(S) else S + 1) for S in means]  # zero: of size 1, see U
         W = [_inverse(L) for L in factors]  # every direction matters as much
-        D = self.distances(W)
-        alpha = self.c * (D + self.gamma * self.mu0)
+        D = sum(A.reshape(len(A), -1).dot(V.ravel()) for A, V in zip(self.side_A, W, strict=True))
+        if self.R is not None:  # the sum of both distances of a comparison
+            D = abs(self.R).dot(D)
+        alpha = self.c * (D + self.gamma * self.mu0 + self.offset)
         if self.softness:
-            alpha = np.minimum(alpha, self.mu0 / (self.softness * len(D) * self.gamma))
+            most = self.mu0 / (self.softness * len(D))
+            alpha = np.array(
+                [min(a, most / g) if g else a for a, g in zip(alpha, self.gamma, strict=True)]
+            )
         sizes = [max(alpha * (D + abs(self.xi(alpha))))]
         sizes += [
             abs(_forward(L, _forward(L, P).T)).max()

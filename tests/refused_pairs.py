@@ -34,7 +34,7 @@ from refusals import (
 
 CALLS = f"{BY_PAIRS} {AFTER_FIT}"
 GIVEN_X = f"{WITH_X} {CALIBRATE}"
-JUDGED = f"{BY_PAIRS} *.score {CALIBRATE}"
+JUDGED = f"{BY_PAIRS} TATMLPairs.score PairThreshold.score {CALIBRATE}"
 MASKED = "expected an array without masked entries"
 ARRAY = "expected an array of shape "
 NUMBERS = np.arange(N)

@@ -14,6 +14,7 @@ from refusals import (
     BOTH,
     BY_LABELS,
     BY_PAIRS,
+    COMPARING,
     FIT,
     WITH_PRIOR,
     K,
@@ -31,6 +32,7 @@ from tatml import Compute, Dykstra, Newton
 from tatml.features import KernelMap
 
 SEARCH = {"threshold": "search"}
+MARGINS = f"learn_metric TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit {BY_PAIRS}"
 SIZED = r"expected a distance from 1e-100 to 1e\+100, .*got 1e\+160"
 
 
@@ -63,6 +65,7 @@ NUMBERS = {
     + of("C", BOTH, Value, TOO_LARGE, Fraction(HUGE), ENDLESS)
     + of("C", BOTH, Type, "expected a positive number, got <", HostileNumber()),
     "gamma": not_positive("gamma"),
+    "pair_C": not_positive("pair_C"),
     "regularization": not_positive("regularization"),
     "tol": not_positive("tol"),
     "mu0": not_positive("mu0"),
@@ -91,13 +94,25 @@ NUMBERS = {
     + of("t", FIT, Value, "expected a number from 0 to 1, got 1.1", 1.1)
     + of("t", FIT, Value, "expected a finite number, got (nan|inf)", nan, inf)
     + of("t", FIT, Type, "expected a number, got (None|'0.5'|True)", None, "0.5", True),
-    "margin": of("margin", BOTH, Value, "expected 0 < γ_s < γ_d, got", (2.0, 0.5), (1, 1))
-    + of("margin", BOTH, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0))
-    + of("margin", BOTH, Value, "expected a positive number, got (nan|inf)", (0.5, nan), (0.5, inf))
-    + of("margin", BOTH, Type, "expected two numbers .*got", (1.0,), (1, 2, 3), 3.0, "12", None)
-    + of("margin", BOTH, Type, "expected two .*got a value of type HostileRepr", HostileRepr())
-    + of("margin", BOTH, Type, "expected a number, got True", (True, 2))
-    + of("margin", BOTH, Value, r"expected numbers from 1e-50 to 1e\+50, got", (1e-300, 1e300)),
+    "margin": of("margin", MARGINS, Value, "expected 0 < γ_s < γ_d, got", (2.0, 0.5), (1, 1))
+    + of(
+        "margin", MARGINS, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0)
+    )
+    + of(
+        "margin",
+        MARGINS,
+        Value,
+        "expected a positive number, got (nan|inf)",
+        (0.5, nan),
+        (0.5, inf),
+    )
+    + of("margin", MARGINS, Type, "expected two numbers .*got", (1.0,), (1, 2, 3), 3.0, "12", None)
+    + of("margin", MARGINS, Type, "expected two .*got a value of type HostileRepr", HostileRepr())
+    + of("margin", MARGINS, Type, "expected a number, got True", (True, 2))
+    + of("margin", MARGINS, Value, r"expected numbers from 1e-50 to 1e\+50, got", (1e-300, 1e300))
+    + of("margin", COMPARING, Value, "expected a positive number, got (0|nan)", 0.0, nan)
+    + of("margin", COMPARING, Value, r"expected a number from 1e-50 to 1e\+50, got", 1e60)
+    + of("margin", COMPARING, Type, "expected a number, got", (0.5, 2.0), "1", None),
     "bounds": of("bounds", FIT, Value, "expected the first to be at most the second", (2.0, 1.0))
     + of("bounds", FIT, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0))
     + of("bounds", FIT, Value, "expected a positive number, got (nan|inf)", (nan, 1), (1, inf))
@@ -155,6 +170,7 @@ def no_folds(to: str, **others: Any) -> list[Refusal]:
 COUNTS = {
     "n_pairs_per_class": not_a_count("n_pairs_per_class", least=2)
     + of("n_pairs_per_class", FIT, Value, "expected at least 2, got 1", 1),
+    "n_impostors": not_a_count("n_impostors") + not_a_count("max_rounds"),
     "n_neighbors": not_a_count("n_neighbors") + not_a_count("n_neighbors", pairs="neighbors"),
     "k": not_a_count("k", "TATMLCV.fit")
     + not_a_count("k", "TATMLCV.fit", scoring="auc")

@@ -14,17 +14,19 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from comparisons_helpers import compared_case
 from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose
 from sharding_helpers import TIGHT, assert_same, zarr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import TATMLCV, Compute, Newton, learn_metric
+from tatml import TATMLCV, Comparisons, Compute, Newton, learn_metric
 from tatml._sharding.all_pairs import AllPairs
 from tatml._sharding.base import LossSetting
-from tatml._sharding.chunks import LEAST_SENT, MOST_SENT, PairChunks, sharded_term
+from tatml._sharding.chunks import PairChunks, sharded_term
 from tatml._sharding.dask import ATTEMPTS, DaskExecutor, aligned_chunks
+from tatml._sharding.shards import LEAST_SENT, MOST_SENT
 from tatml.datasets import make_textures
 from tatml.features import CovarianceDescriptor
 
@@ -459,3 +461,20 @@ def test_a_sum_is_a_tree_and_all_its_tasks_are_known():
     assert DaskExecutor._total(executor, futures, None, None, ()) == sum(range(20))
     assert len(futures) == 20 + 3 + 1
     assert [future.size for future in futures[20:]] == [8, 8, 4, 3]
+
+
+# Comparisons
+
+
+def test_comparisons_on_a_cluster_have_the_solution_in_memory(client):
+    case = compared_case([(3, 1)], 1, 500, n_samples=20, weights=True)
+    data, given = case.arguments()
+    lazy = Comparisons(
+        da.from_array(case.compared, chunks=(150, 4)), case.compared_weights, 0.3, 1.5
+    )
+    expected = case.learn()
+    for options in ({"compute": Compute(client=client)}, {"comparisons": lazy}):
+        found = learn_metric(*data, **given | options)
+        assert_allclose(found.primal, expected.primal, rtol=1e-8)
+        assert_allclose(found.b0, expected.b0, rtol=1e-6)
+        assert_allclose(found.W[0], expected.W[0], atol=1e-6)

@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from estimators_helpers import labelled, labelled_pairs
 from fuzz_outcomes import run_case
-from good_calls import ESTIMATORS, FEW, LABEL_ESTIMATORS, QUICK_CV, changed_call
+from good_calls import (
+    ESTIMATORS,
+    FEW,
+    LABEL_ESTIMATORS,
+    QUICK_CV,
+    TUPLE_ESTIMATORS,
+    changed_call,
+    index_tuples,
+)
 from helpers import SHAPES, assert_same_blocks, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import BLOCKS, INDEX, MATRICES, PAIRS, SIGNS, SIMILAR, K, N, X, Y
@@ -57,7 +65,14 @@ GRID = {
     "priors": None,
     "pair_strategies": None,
 }
+COMPARED = {"C": 100.0, "margin": 1.0, "prior": "discriminant", "reduction": "mean"}
+COMPARED |= {"clip_outliers": True} | SHARED | SOLVED | WARM
 DEFAULTS = {
+    "TATMLTriplets": COMPARED,
+    "TATMLQuadruplets": COMPARED,
+    "TATMLNeighbors": {"C": 100.0, "pair_C": 10.0, "margin": 1.0, "prior": "best"}
+    | {"n_neighbors": 3, "n_impostors": 10, "max_rounds": 3, "n_pairs_per_class": None}
+    | ({"clip_outliers": True} | SHARED | SOLVED),
     "TATML": LEARNT | DRAWN | WARM,
     "TATMLCV": GRID
     | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None}
@@ -285,12 +300,17 @@ def test_values_at_the_edge_are_accepted():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_new_fit_forgets_the_earlier_one(name):
     """Nothing is left of other data of another shape, nor of a threshold that was set."""
-    given = {"X": MATRICES} if ESTIMATORS[name] in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
+    make = ESTIMATORS[name]
+    given = {"X": MATRICES} if make in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
+    if make in TUPLE_ESTIMATORS:
+        given = {make._tuples_name: MATRICES[index_tuples(make._tuple_size)]}
     fresh, again = (changed_call(f"{name}.fit", given, again=flag) for flag in (False, True))
     again.estimator.set_threshold(123.0)
     one, two = fresh.call(), again.call()
     assert vars(one).keys() == vars(two).keys()
-    assert (one.threshold_, one.block_shapes_) == (two.threshold_, ((3, 2),))
+    threshold = getattr(two, "threshold_", None)
+    assert (getattr(one, "threshold_", None), one.block_shapes_) == (threshold, ((3, 2),))
+    assert (threshold is None) == (make in TUPLE_ESTIMATORS)
     assert_array_equal(one.pair_distance(MATRICES[INDEX]), two.pair_distance(MATRICES[INDEX]))
 
 
@@ -319,6 +339,8 @@ def fit_all(name, samples):
     """Fit the estimator to samples, or to pairs of them."""
     options = QUICK_CV if name == "TATMLCV" else {}
     model = ESTIMATORS[name](preprocessor=samples, **options)
+    if ESTIMATORS[name] in TUPLE_ESTIMATORS:
+        return model.fit(index_tuples(model._tuple_size))
     by_labels = ESTIMATORS[name] in LABEL_ESTIMATORS
     return model.fit(*((samples, CLASSES) if by_labels else (LABELLED_INDEX, LABELLED_SIGNS)))
 
@@ -328,11 +350,11 @@ def test_raw_covariances_get_a_hint_and_their_logarithms_do_not(name):
     C = covariances()
     for samples in (1e-6 * C, 1e6 * C, Blocks(labelled("two blocks")[0].arrays[0], C)):
         with pytest.warns(UserWarning, match="tatml.features.LogEuclidean") as caught:
-            assert fit_all(name, samples).threshold_ > 0
+            assert fit_all(name, samples).n_features_in_ > 0
         assert [warning.filename for warning in caught] == [__file__]
     values, vectors = np.linalg.eigh(C)
     logarithms = (vectors * np.log(values)[:, None]) @ np.swapaxes(vectors, 1, 2)
-    assert fit_all(name, logarithms).threshold_ > 0  # warnings are errors
+    assert fit_all(name, logarithms).n_features_in_ > 0  # warnings are errors
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])

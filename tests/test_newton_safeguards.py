@@ -23,7 +23,7 @@ from tatml._optim import newton as newton_module
 
 def primal_dual_step(point, linear_solver="dense", Q=None):
     Q = newton_module._central(point) if Q is None else Q
-    return newton_module._primal_dual_step(point, Q, linear_solver, None, newton_module._Pace())
+    return newton_module._primal_dual_step(point, Q, linear_solver, None, newton_module.Pace())
 
 
 def before_a_short_step():
@@ -134,7 +134,7 @@ def test_a_step_without_a_factorisation_or_an_objective_is_none(monkeypatch):
 
 
 def test_the_pace_notes_what_the_last_steps_achieved():
-    pace, step = newton_module._Pace(), newton_module.Step("primal-dual", products=7)
+    pace, step = newton_module.Pace(), newton_module.Step("primal-dual", products=7)
     gaps = [1.0, 1e-4, 0.9e-4, 0.8e-4, 0.9e-4, 0.8e-4]
     seen = []
     for gap in gaps:
@@ -160,12 +160,12 @@ def test_the_pace_notes_what_the_last_steps_achieved():
 def test_the_rescue_is_the_better_conditioned_system():
     """After three steps without progress, and only where the linear solver is "auto"."""
     few, many = (random_case(SHAPES["square"], n_pairs=n, C=5.0) for n in (4, 40))
-    stale = newton_module._Pace(stale=3)
+    stale = newton_module.Pace(stale=3)
     for case, expected in ((few, "woodbury"), (many, "dense")):
         point = case.at(*random_point(case))
         assert stale.system_for(point, "auto") == expected
         assert stale.system_for(point, "cg") == "cg"
-        assert newton_module._Pace(stale=2).system_for(point, "auto") == "auto"
+        assert newton_module.Pace(stale=2).system_for(point, "auto") == "auto"
     large = random_case([(45, 1)], n_pairs=4)  # 1036 dimensions
     assert stale.system_for(large.at(*random_point(large)), "auto") == "auto"
     for n_active, expected in ((1_000, "woodbury"), (1_001, "auto")):
@@ -189,7 +189,8 @@ def test_damped_steps_take_over_when_the_gap_stalls(monkeypatch):
     monkeypatch.setattr(newton_module, "_primal_dual_step", recorded)
     result = case.learn(tol=1e-8, solver=Newton(random_state=0))
     assert result.status is Status.CONVERGED
-    assert calls[:8] == [("auto", True)] * 2 + [("auto", False)] + [("dense", False)] * 5
+    # one of these is the first step with smoothed hinges, which leads nowhere either
+    assert calls[:9] == [("auto", True)] * 2 + [("auto", False)] + [("dense", False)] * 6
     assert result.history["kind"].tolist()[:10] == ["start", *["primal-dual"] * 8, "damped"]
 
 

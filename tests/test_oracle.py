@@ -52,6 +52,7 @@ def test_the_problems_reach_every_corner():
         "large features": lambda p: max(np.abs(array).max() for array in p.arrays) > 1e8,
         "small C": lambda p: p.C < 1e-10,
         "large C": lambda p: p.C > 1e10,
+        "wide margins": lambda p: p.compared_margin > 10,
         "one pair": lambda p: len(p.pairs) == 1,
         "40 pairs": lambda p: len(p.pairs) == 40,
         "fixed threshold": lambda p: p.c0 == inf,
@@ -61,8 +62,11 @@ def test_the_problems_reach_every_corner():
         "another margin": lambda p: p.margin != (0.5, 2.0),
         "a small tolerance": lambda p: p.tol == 1e-10,
         "dykstra": lambda p: p.solver == "dykstra",
-        "all similar": lambda p: all(p.similar),
-        "no similar": lambda p: not any(p.similar),
+        "all similar": lambda p: not p.alone and all(p.similar),
+        "no similar": lambda p: not p.alone and not any(p.similar),
+        "comparisons alone": lambda p: p.alone,
+        "comparisons and pairs": lambda p: p.compared is not None and not p.alone,
+        "equal sides": lambda p: p.compared is not None and 0 in p.compared_rows[1],
         "equal samples": lambda p: len(np.unique(p.arrays[0], axis=0)) < len(p.arrays[0]),
     }
     missed = [name for name, holds in corners.items() if sum(map(holds, problems)) < 3]

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Newton
 from tatml._optim import pair_sums as sums_module
+from tatml._optim import sums as limits_module
 from tatml._optim.pair_sums import SMALLEST_CHUNK, Limits, PairSums
 from tatml._svec import svec, svec_size, unsvec
 
@@ -274,8 +275,9 @@ def test_the_default_limits_bound_what_a_problem_keeps():
 def fake_gpu(monkeypatch):
     """Pretend that arrays are on a GPU; return a function that sets its free memory."""
     free = {"bytes": 2**30}
-    monkeypatch.setattr(sums_module, "on_gpu", lambda array: True)
-    monkeypatch.setattr(sums_module, "free_bytes", lambda array: free["bytes"])
+    for module in (sums_module, limits_module):
+        monkeypatch.setattr(module, "on_gpu", lambda array: True)
+    monkeypatch.setattr(limits_module, "free_bytes", lambda array: free["bytes"])
     return lambda size: free.update(bytes=size)
 
 

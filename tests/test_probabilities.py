@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
-from good_calls import ESTIMATORS, PAIR_ESTIMATORS, classes, fitted, index_pairs, samples
+from good_calls import (
+    ESTIMATORS,
+    PAIR_ESTIMATORS,
+    TUPLE_ESTIMATORS,
+    classes,
+    fitted,
+    index_pairs,
+    samples,
+    tuples_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -189,6 +198,8 @@ def test_probabilities_exist_after_calibration_only(name):
     make = ESTIMATORS[name]
     model = clone(fitted(make, "vectors"))  # a clone has forgotten them
     given = (X[INDEX], SIGNS) if make in PAIR_ESTIMATORS else (X, classes())
+    if make in TUPLE_ESTIMATORS:
+        given = (tuples_of(make, "vectors"),)
     with pytest.raises(NotFittedError):
         model.pair_probability(INDEX, X)
     model.fit(*given)
@@ -200,10 +211,10 @@ def test_probabilities_exist_after_calibration_only(name):
         with pytest.raises(AttributeError, match=f"^{name} has no probabilities: call calibrate_p"):
             call()
     assert not hasattr(model, "predict_proba")
-    threshold = model.threshold_
+    threshold = getattr(model, "threshold_", None)
     assert model.calibrate_probability(INDEX, SIGNS, X=X) is model
     assert hasattr(model, "predict_proba") == (make in PAIR_ESTIMATORS)
-    assert model.threshold_ == threshold
+    assert getattr(model, "threshold_", None) == threshold
     assert model.pair_probability(INDEX, X).shape == (len(INDEX),)
     model.fit(*given)  # another metric
     assert not hasattr(model, "likelihood_ratio_")

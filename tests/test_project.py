@@ -21,8 +21,9 @@ MODULES = ["tatml", *(module.name for module in pkgutil.walk_packages(tatml.__pa
 # The public surface: what these modules list in `__all__`. CONTRIBUTING.md says how it may change.
 PUBLIC = {
     "tatml": """
-        AllPairs Blocks Checkpoint Compute Dykstra Euclidean GMML ITML Maz Newton PAPER PairChunks
-        PairThreshold Result Status TATML TATMLCV TATMLPairs __version__ learn_metric
+        AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
+        PairChunks PairThreshold Result Status TATML TATMLCV TATMLNeighbors TATMLPairs
+        TATMLQuadruplets         TATMLTriplets __version__ learn_metric pairs_from_chunks
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
@@ -69,6 +70,8 @@ def source_id(path):
 LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
+    "tatml/_data/chunklets.py",
+    "tatml/_data/comparisons.py",
     "tatml/_data/labels.py",
     "tatml/_data/pairs.py",
     "tatml/_data/sparse.py",
@@ -77,8 +80,10 @@ LOOKS_AT_TYPES = {
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
     "tatml/_estimators/sparse_inputs.py",
+    "tatml/_estimators/tuple_inputs.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
+    "tatml/_sharding/shards.py",
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
@@ -274,4 +279,5 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("RowMoments", "SparseRows"),
+        *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
     }

@@ -197,7 +197,7 @@ def test_results_are_added_part_by_part():
     total = add(a, add(a, a))
     assert total[:2] == (3, 7.5)
     assert_allclose(total[2][0], [3, 3])
-    named = Totals(1.0, 2.0, 3.0, 4, [np.ones(2)])
+    named = Totals(1.0, 2.0, 3.0, 0.5, 4, [np.ones(2)])
     twice = add(named, named)
     assert (twice.loss, twice.n_active, twice.scatter[0][0]) == (2.0, 8, 2.0)
 

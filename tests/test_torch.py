@@ -5,14 +5,15 @@ from math import inf
 
 import numpy as np
 import pytest
+from comparisons_helpers import compared_case
 from helpers import SHAPES, limited, random_case
 from numpy.testing import assert_allclose
 from placed_helpers import CASES, assert_same_solution, learn_placed, learnt
 from sklearn import config_context
 from sklearn.datasets import load_wine
 
-from tatml import TATML, Blocks, Compute, Newton, PairChunks, learn_metric
-from tatml._array import namespace
+from tatml import TATML, Blocks, Comparisons, Compute, Newton, PairChunks, learn_metric
+from tatml._array import namespace, to_numpy
 from tatml._optim import newton as newton_module
 from tatml._optim.checkpoint import Checkpoint
 from tatml._optim.problem import LogDetProblem
@@ -287,3 +288,30 @@ def test_a_device_that_is_not_there_is_named(device):
     case = random_case([(4, 1)], n_pairs=20)
     with pytest.raises(ValueError, match="device: expected one that PyTorch has here"):
         learn_metric(case.blocks, case.pairs, case.similar, compute=Compute(device=device))
+
+
+# Comparisons
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("linear_solver", ["dense", "woodbury", "cg"])
+def test_comparisons_have_numpys_solution(place, linear_solver, alone):
+    case = compared_case(SHAPES["two ragged"], alone=alone, weights=True)
+    data, given = case.arguments()
+    blocks = Blocks(*(place(array) for array in case.arrays))
+    solver = Newton(linear_solver=linear_solver)
+    found = learn_metric(blocks, *data[1:], **given | {"solver": solver})
+    expected = case.learn(solver=solver)
+    assert_allclose(found.primal, expected.primal, rtol=1e-8)
+    for a, b in zip(found.W, expected.W, strict=True):
+        assert_allclose(to_numpy(a), b, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_comparisons_of_the_host_pass_through_a_device(device):
+    case = compared_case(SHAPES["vectors"], 1, 200, weights=True)
+    comparisons = Comparisons(case.compared, case.compared_weights, 0.3, 1.5)
+    data, given = case.arguments()
+    compute = Compute(device=device, max_memory="50MB")
+    found = learn_metric(*data, **given | {"comparisons": comparisons, "compute": compute})
+    assert_allclose(found.primal, case.learn().primal, rtol=1e-8)

@@ -2,6 +2,8 @@
 
 from . import datasets, features, inspection, losses, plotting, solvers, verification
 from ._data.blocks import Blocks
+from ._data.chunklets import pairs_from_chunks
+from ._data.comparisons import Comparisons
 from ._estimators import (
     GMML,
     ITML,
@@ -11,7 +13,10 @@ from ._estimators import (
     Euclidean,
     Maz,
     PairThreshold,
+    TATMLNeighbors,
     TATMLPairs,
+    TATMLQuadruplets,
+    TATMLTriplets,
 )
 from ._learn_metric import learn_metric
 from ._optim.checkpoint import Checkpoint
@@ -30,6 +35,7 @@ __all__ = [
     "AllPairs",
     "Blocks",
     "Checkpoint",
+    "Comparisons",
     "Compute",
     "Dykstra",
     "Euclidean",
@@ -39,7 +45,10 @@ __all__ = [
     "PairThreshold",
     "Result",
     "Status",
+    "TATMLNeighbors",
     "TATMLPairs",
+    "TATMLQuadruplets",
+    "TATMLTriplets",
     "__version__",
     "datasets",
     "plotting",
@@ -47,6 +56,7 @@ __all__ = [
     "inspection",
     "learn_metric",
     "losses",
+    "pairs_from_chunks",
     "solvers",
     "verification",
 ]

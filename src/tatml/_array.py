@@ -26,6 +26,7 @@ __all__ = [
     "LinAlgError",
     "as_double",
     "asarray",
+    "compacted",
     "contiguous",
     "draw_indices",
     "eye",
@@ -40,6 +41,7 @@ __all__ = [
     "place_of",
     "placed",
     "raising_linalg",
+    "sum_at",
     "symmetrised",
     "to_numpy",
     "zeros",
@@ -149,6 +151,29 @@ def draw_indices(rng: Any, n: int, size: int, like: Array) -> Array:
     if not hasattr(rng, "integers"):  # RandomState.choice permutes all n indices
         rng = np.random.default_rng(rng.randint(2**31))
     return asarray(rng.choice(n, size, replace=False, shuffle=False), like)
+
+
+def compacted(indices: Array, size: int) -> tuple[Array, Array]:
+    """Return the distinct indices, ascending, and the place of each index among them.
+
+    The indices are below `size`.
+    """
+    if type(indices) is not np.ndarray:
+        return namespace(indices).unique_inverse(indices)
+    used = np.zeros(size, dtype=bool)  # faster than sorting
+    used[indices] = True
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[indices]
+
+
+def sum_at(indices: Array, values: Array, size: int) -> Array:
+    """Return the sum of the values at each index from 0 to size − 1, shape (size,)."""
+    kind = _package(type(values))
+    if kind == "torch":
+        return zeros((size,), like=values).index_add_(0, indices, values)
+    if kind == "cupy":
+        return import_module("cupy").bincount(indices, weights=values, minlength=size)
+    total = np.bincount(to_numpy(indices), weights=to_numpy(values), minlength=size)
+    return placed(total, values)
 
 
 def to_numpy(values: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from ._array import Array, foreign_kind, place_of
 from ._data.blocks import Blocks, as_blocks
 from ._data.checks import check_index_kind, check_init, check_magnitude, check_prior
+from ._data.comparisons import Comparisons, as_comparisons, check_comparisons, link_pairs
 from ._data.pairs import as_pairs
 from ._data.storage import check_files
 from ._messages import shown
-from ._optim.problem import LogDetProblem, squared_hinge
+from ._optim.losses import SquaredHinge, comparison_hinge, join_hinges
+from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
 from ._optim.result import Iterate, Result
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._sharding.all_pairs import AllPairs
@@ -45,12 +48,15 @@ def learn_metric(
     solver: SolverLike = "newton",
     tol: float = 1e-6,
     weights: ArrayLike | None = None,
+    comparisons: Comparisons | None = None,
     init: Result | Iterate | None = None,
     callback: Callable[[Iterate], object] | None = None,
     verbose: bool = False,
     compute: Compute | None = None,
 ) -> Result:
     """Learn one positive definite matrix per block, and the distance threshold, from pairs.
+
+    It learns from comparisons ("a is more like b than like c") as well, alone or with pairs.
 
     Minimises, over W_m ≻ 0 and b0 (docs/theory.md, (P)),
 
@@ -59,6 +65,8 @@ def learn_metric(
     with D_k(W) = (1/M) Σ_m ‖Φ_m(x_i) − Φ_m(x_j)‖²_{W_m} the squared distance of pair k = (i, j).
     Similar pairs (y = +1) should be closer than γ_s b0, dissimilar ones (y = −1) farther than
     γ_d b0. C multiplies the *sum* over pairs, as in the paper; units matter with the prior W0 = I.
+    Comparisons add the term (Cmp) of docs/theory.md. Without pairs there is no threshold: ``b0`` is
+    None, and `C`, `c0`, `mu0` and `margin` are not used.
 
     Parameters
     ----------
@@ -93,6 +101,9 @@ def learn_metric(
         ``Result.tol`` is the value that was used.
     weights : array-like of shape (n_pairs,), optional
         w_k ≥ 0, the weight of each pair.
+    comparisons : Comparisons, optional
+        Triplets or quadruplets of samples, with their own weights, margin and C. The solver has to
+        be Newton.
     init : Result or Iterate, optional
         The start: an earlier result for the same block sizes, or the `Iterate` of a callback.
         Dykstra starts from multipliers: those of the result, or those computed at the point.
@@ -145,21 +156,44 @@ def learn_metric(
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be slow
     verbose = check_flag("verbose", verbose)
+    compared = _check_for_comparisons(chosen, comparisons)
+    if comparisons is not None:
+        setting = setting._replace(comparisons=(float(comparisons.C), float(comparisons.margin)))
+    alone = comparisons is not None and pairs is None
+    if alone:  # There is no threshold: b0 = μ0 = 0 is not a variable, and no loss depends on it.
+        threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
-    check_files(X=X, pairs=pairs, similar=similar, weights=weights)
-    if in_parts(*data, **where.parts):
+    check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
+    if in_parts(*data, *compared.values(), **where.parts):
         _check_for_parts(chosen, where)
-        term = sharded_term(*data, setting, **where.parts)
+        term = sharded_term(*data, setting, comparisons=comparisons, **where.parts)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        given = _Data(*data, prior)
+        given = _Data(*data, prior, comparisons)
         problem = _problem_in_memory(given, setting, where.dtype, **threshold)
+    problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
         check_init(init, problem.sizes, problem.prior_factors[0])
     result = chosen.solve(problem, tol=tol, init=init, callback=callback, verbose=verbose)
     warn_unless_converged(result)
     return result
+
+
+def _check_for_comparisons(solver: Newton | Dykstra, comparisons: Any) -> dict[str, Any]:
+    """Raise for a solver that cannot take comparisons; return the arrays by their names."""
+    check_comparisons(comparisons)
+    if comparisons is None:
+        return {}
+    if not isinstance(solver, Newton):
+        raise ValueError(
+            f"solver: expected 'newton' or Newton(…) with comparisons, got {shown(solver)}"
+        )
+    return _arrays_of(comparisons)
+
+
+def _arrays_of(comparisons: Comparisons) -> dict[str, Any]:
+    return {"comparisons: index": comparisons.index, "comparisons: weights": comparisons.weights}
 
 
 def _check_for_parts(solver: Newton | Dykstra, compute: Compute) -> None:
@@ -193,23 +227,43 @@ class _Data(NamedTuple):
     similar: Any
     weights: Any
     prior: Any
+    comparisons: Comparisons | None
 
 
 def _problem_in_memory(
     data: _Data, setting: LossSetting, dtype: str, c0: float, mu0: float
 ) -> LogDetProblem:
     """Check the arrays, and build the problem of all pairs in memory."""
-    X, pairs, similar, weights, prior = data
-    if pairs is None or similar is None:
+    X, prior = data.X, data.prior
+    nothing = data.pairs is None and data.similar is None and data.weights is None
+    if (data.pairs is None or data.similar is None) and (data.comparisons is None or not nothing):
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
     check_magnitude(blocks, "X")
-    check_index_kind(blocks, pairs=pairs, similar=similar, weights=weights)
-    chosen = as_pairs(pairs, similar, len(blocks), weights)
+    rows, loss = _rows_and_loss(data, blocks, setting)
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
-    loss = squared_hinge(chosen, setting.C, setting.margin)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return LogDetProblem.build(blocks, chosen, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
+        return LogDetProblem.build(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
+
+
+def _rows_and_loss(
+    data: _Data, blocks: Blocks, setting: LossSetting
+) -> tuple[IndexPairs, SquaredHinge]:
+    """Check pairs and comparisons; return the rows of the problem with their loss."""
+    pairs, losses = None, []
+    if data.pairs is not None:
+        check_index_kind(blocks, pairs=data.pairs, similar=data.similar, weights=data.weights)
+        pairs = as_pairs(data.pairs, data.similar, len(blocks), data.weights)
+        losses.append(squared_hinge(pairs, setting.C, setting.margin))
+    if data.comparisons is None:
+        if pairs is None:
+            raise TypeError("pairs, similar: expected arrays, got None")
+        return pairs, losses[0]
+    check_index_kind(blocks, **_arrays_of(data.comparisons))
+    compared = as_comparisons(data.comparisons, len(blocks))
+    losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
+    index = None if pairs is None else pairs.index
+    return link_pairs(index, compared.index), join_hinges(losses)
 
 
 def warn_unless_converged(result: Result) -> None:

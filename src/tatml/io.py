@@ -22,10 +22,9 @@ import numpy as np
 import sklearn.model_selection
 from sklearn.utils.validation import check_is_fitted
 
-from . import __version__
+from . import __version__, _estimators
 from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
-from ._estimators import GMML, ITML, TATML, TATMLCV, Euclidean, Maz, PairThreshold, TATMLPairs
 from ._estimators.fitted_state import HELD, check_fitted_state
 from ._export import export
 from ._messages import shown
@@ -36,10 +35,7 @@ from ._warnings import warn_user
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 
-ESTIMATORS = {
-    kind.__name__: kind
-    for kind in (TATML, TATMLCV, Maz, ITML, GMML, Euclidean, TATMLPairs, PairThreshold)
-}
+ESTIMATORS = {name: getattr(_estimators, name) for name in _estimators.__all__ if name != "PAPER"}
 EXTENSION = ".skops"
 FORMAT = "tatml model 1"
 # The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
@@ -47,7 +43,10 @@ MAX_BYTES = 2 * 2**30
 # The limit of the description in a skops file; that of a usual model has 50,000 bytes.
 MAX_SCHEMA_BYTES = 2**24
 # Attributes that are not saved: the samples, the pairs, and requests for scikit-learn's routing.
-LEFT_OUT = ("preprocessor", "pairs_", "similar_", "pair_weights_", "_metadata_request")
+LEFT_OUT = (
+    *("preprocessor", "pairs_", "similar_", "pair_weights_", "comparisons_"),
+    "_metadata_request",
+)
 
 SPLITTERS = [
     getattr(sklearn.model_selection, name)
@@ -82,7 +81,7 @@ class Model:
     Parameters
     ----------
     estimator : fitted estimator
-        A TATML, TATMLCV, Maz, ITML, GMML, Euclidean, TATMLPairs or PairThreshold.
+        Any estimator of `tatml`.
     metadata : dict
         Words, numbers and lists. `save_model` adds ``version``, the version of this package;
         ``holds``, the fitted attributes in the file; and ``left_out``, what was not saved.
@@ -122,7 +121,7 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
     Parameters
     ----------
     estimator : fitted estimator
-        A TATML, TATMLCV, Maz, ITML, GMML, Euclidean, TATMLPairs or PairThreshold.
+        Any estimator of `tatml`.
     path : str or path
         The file, usually ``*.skops``. A link to a file stands for that file.
     metadata : dict, optional

@@ -14,19 +14,22 @@ from pathlib import Path
 
 from test import test_utils  # metric-learn's own: it runs in the folder of its source
 
-from tatml import GMML, TATML, Maz, TATMLPairs
+from tatml import GMML, TATML, Maz, TATMLPairs, TATMLQuadruplets, TATMLTriplets
 
 FROM_PAIRS = [(TATMLPairs(), test_utils.build_pairs)]
+FROM_TRIPLETS = [(TATMLTriplets(), test_utils.build_triplets)]
+FROM_QUADRUPLETS = [(TATMLQuadruplets(), test_utils.build_quadruplets)]
+FROM_TUPLES = FROM_PAIRS + FROM_TRIPLETS + FROM_QUADRUPLETS
 FROM_LABELS = [(learner, test_utils.build_classification) for learner in (TATML(), Maz(), GMML())]
 LEARNERS = {
     "pairs_learners": FROM_PAIRS,
-    "triplets_learners": [],
-    "quadruplets_learners": [],
-    "tuples_learners": FROM_PAIRS,
+    "triplets_learners": FROM_TRIPLETS,
+    "quadruplets_learners": FROM_QUADRUPLETS,
+    "tuples_learners": FROM_TUPLES,
     "classifiers": FROM_LABELS,
     "regressors": [],
     "supervised_learners": FROM_LABELS,
-    "metric_learners": FROM_PAIRS + FROM_LABELS,
+    "metric_learners": FROM_TUPLES + FROM_LABELS,
     "metric_learners_pipeline": FROM_PAIRS + FROM_LABELS,
 }
 

@@ -1,9 +1,9 @@
 """Run metric-learn's own tests on our estimators, and count: `make test-metric-learn`.
 
 Nothing of metric-learn is kept here: its source package is fetched from the package index, checked
-and unpacked. `metric_learn_plugin.py` puts TATMLPairs(), TATML(), Maz() and GMML() in the place of
-its learners and leaves out every test that is not about them (of triplets, quadruplets and helper
-functions). ITML is left out: by its name the tests take it for metric-learn's own.
+and unpacked. `metric_learn_plugin.py` puts TATMLPairs(), TATMLTriplets(), TATMLQuadruplets(),
+TATML(), Maz() and GMML() in the place of its learners and leaves out every test that is not about
+them (of helper functions). ITML is left out: by its name the tests take it for metric-learn's own.
 
 The tests run twice: as they were published, and in a copy without the assertions on the exact text
 of an error. A test that fails only as published, and is listed in `WORDING`, fails by the wording
@@ -119,7 +119,10 @@ def remove_wording(source):
 def run_tests(source):
     """The outcome of each test on our learners."""
     report = source / "outcomes.json"
-    environment = os.environ | {"METRIC_LEARN_OUTCOMES": str(report), "PYTHONPATH": str(HERE)}
+    environment = os.environ | {
+        "METRIC_LEARN_OUTCOMES": str(report),
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+    }
     command = [sys.executable, "-m", "pytest", "-p", "metric_learn_plugin", "-q", "test"]
     done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True)
     if not report.exists() or done.returncode not in (0, 1):

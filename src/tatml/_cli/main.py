@@ -17,13 +17,15 @@ from typing import NoReturn, TypeAlias
 
 from .. import __version__
 from .._messages import quoted, shown, suggestion
-from ..io import ESTIMATORS
+from ..io import ESTIMATORS as SAVED
 from .commands import evaluate, fit, predict, transform
 from .csv_tables import is_whole_number
 from .reproduce import reproduce
 
 __all__ = ["main"]
 
+# The estimators that the command fits: from labels or pairs, not from triplets or quadruplets.
+ESTIMATORS = [name for name, make in SAVED.items() if not hasattr(make, "_tuple_size")]
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)
 UNEXPECTED = " (unexpected: --traceback shows where it was raised)"
 LARGEST_COUNT = 1_000_000  # the limit of options that count processes, neighbours or repeats

@@ -100,7 +100,7 @@ def check_prior(
 def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
     """Raise unless `init` has an L and a b0 that fit the problem; return it."""
     try:
-        L, b0 = init.L, float(init.b0)
+        L, b0 = init.L, 0.0 if init.b0 is None else float(init.b0)
     except Exception as error:  # Any object may be given, and its attributes may raise anything.
         raise TypeError(
             f"init: expected an earlier result, with L and b0, got {type(init).__name__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +58,8 @@ class Pairs:
     index: NDArray[np.intp]
     similar: NDArray[np.bool_]
     weights: NDArray[np.float64] | None = None
+
+    links: ClassVar[None] = None  # each row of the problem is one pair
 
     def __len__(self) -> int:
         return self.index.shape[0]

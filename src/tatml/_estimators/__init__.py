@@ -7,7 +7,10 @@ from .maz import Maz
 from .pair_threshold import PairThreshold
 from .tatml import PAPER, TATML
 from .tatml_cv import TATMLCV
+from .tatml_neighbors import TATMLNeighbors
 from .tatml_pairs import TATMLPairs
+from .tatml_quadruplets import TATMLQuadruplets
+from .tatml_triplets import TATMLTriplets
 
 __all__ = [
     "GMML",
@@ -18,5 +21,8 @@ __all__ = [
     "Euclidean",
     "Maz",
     "PairThreshold",
+    "TATMLNeighbors",
     "TATMLPairs",
+    "TATMLQuadruplets",
+    "TATMLTriplets",
 ]

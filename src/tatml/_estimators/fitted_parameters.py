@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from .._data.blocks import as_blocks
+from .._data.comparisons import check_comparison_margin
 from .._data.sampling import STRATEGIES
 from .._messages import shown
 from .._optim.solvers import as_solver
@@ -89,6 +90,13 @@ def _check_class_weight(name: str, value: Any) -> None:
         check_not_negative(name, weight)
 
 
+def _check_margins(name: str, value: Any) -> None:
+    if isinstance(value, Real):
+        check_comparison_margin(name, value)
+    else:
+        check_margin(value)
+
+
 def _check_known_distance(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise TypeError(
@@ -126,17 +134,20 @@ PARAMETERS: dict[str, StateCheck] = {
     "k": check_count,
     "kernel": _check_kernel,
     "kernels": _check_kernels,
-    "margin": ignore_name(check_margin),
+    "margin": _check_margins,
     "metric": _check_known_distance,
+    "max_rounds": check_count,
     "n_components": _check_counts,
+    "n_impostors": check_count,
     "n_jobs": check_jobs,
     "n_neighbors": check_count,
     "n_pairs_per_class": check_count,
+    "pair_C": check_positive,
     "pair_strategies": partial(check_words, choices=STRATEGIES),
     "pairs": partial(check_choice, choices=STRATEGIES),
     "percentiles": ignore_name(check_percentiles),
     "preprocessor": lambda name, value: as_blocks(value, name),
-    "prior": partial(_check_choices, choices=PRIORS),
+    "prior": partial(_check_choices, choices=(*PRIORS, "best")),
     "priors": partial(check_words, choices=PRIORS),
     "random_state": ignore_name(check_random),
     "reduction": partial(check_choice, choices=("mean", "sum")),

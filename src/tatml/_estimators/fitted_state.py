@@ -62,6 +62,8 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     required = [*parameters, *_required(parameters, state)]
+    if not getattr(estimator, "_learns_threshold", True):
+        required = [name for name in required if name not in ("threshold_", "b0_")]
     required += [name for name in CALIBRATED if set(CALIBRATED) & set(state)]
     missing = [name for name in required if name not in state]
     if missing:
@@ -215,7 +217,8 @@ def _check_result(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a Result, got {shown(value)}")
     if type(value.status) is not Status:
         raise TypeError(f"{name}.status: expected a Status, got {shown(value.status)}")
-    check_finite(f"{name}.b0", value.b0)
+    if value.b0 is not None:
+        check_finite(f"{name}.b0", value.b0)
     check_finite(f"{name}.primal", value.primal)
     if (value.dual, value.gap) != (-inf, inf):  # no lower bound is known
         check_finite(f"{name}.dual", value.dual)
@@ -288,6 +291,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "calibration_": _check_calibration,
     "bounds_": ignore_name(check_bounds),
     "classes_": _check_classes,
+    "comparisons_": partial(_check_pair_array, kinds="i", n_dims=2),
     "components_": _check_matrices,
     "cv_results_": _check_dict,
     "factors_": _check_factors,
@@ -296,6 +300,8 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "likelihood_ratio_": _check_likelihood_ratio,
     "n_features_in_": check_count,
     "n_iter_": check_count,
+    "n_missed_": partial(check_count, least=0),
+    "n_rounds_": check_count,
     "pair_weights_": partial(_check_pair_array, kinds="f"),
     "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
     "prior_": _check_matrices,

@@ -124,6 +124,15 @@ class KernelMixin:
     def _read_kernel(self, blocks: Blocks) -> KernelSettings | None:
         return read_kernel(self.kernel, blocks)
 
+    def _read_kernel_of_tuples(self, blocks: Blocks) -> KernelSettings | None:
+        """Return the settings of the kernel, for estimators that are fitted to pairs or tuples."""
+        if self._has_kernel_values():
+            raise ValueError(
+                "kernel: expected a kernel of the samples, as pairs come without a kernel matrix, "
+                "got 'precomputed'"
+            )
+        return self._read_kernel(blocks)
+
     def _choose_space(
         self, settings: KernelSettings | None, hold_out: HoldOut
     ) -> tuple[KernelSettings | None, list[HeldOutPairs]]:

@@ -18,10 +18,10 @@ from .._array import Indices
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import thin_out
-from .._optim.pair_sums import PairSums
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result, Status
+from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import SolverLike, as_solver, seeded
+from .._optim.sums import Sums
 from .._validation import (
     check_choice,
     check_flag,
@@ -82,11 +82,10 @@ class SolvingMixin:
         if check_flag("verbose", self.verbose):
             _print_lines(describe_spans(prior))
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
-        warm = check_flag("warm_start", self.warm_start)
         found = solver.solve(
             problem,
             tol=check_positive("tol", self.tol),
-            init=prior.start(getattr(self, "result_", None) if warm else None),
+            init=prior.start(self._earlier_result()),
             verbose=self.verbose,
             sizes=", ".join(sizes),
         )
@@ -98,6 +97,11 @@ class SolvingMixin:
         vars(self).pop("prior_", None)
         if whole:
             self.prior_ = one_or_list(prior.full())
+
+    def _earlier_result(self) -> Result | None:
+        """Return the result to start from, if any."""
+        warm = check_flag("warm_start", self.warm_start)
+        return getattr(self, "result_", None) if warm else None
 
     def _set_components(
         self, L: Matrices, prior: MetricPrior, blocks: Blocks, whole: Matrices | None = None
@@ -314,7 +318,7 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
     ) -> float:
         """Return the learnt b0; with `n_components`, the best b0 for the reduced distances."""
         if self.n_components is None or not problem.learns_threshold:
-            return self.result_.b0
+            return learnt_b0(self.result_)
         squared = self._distances(blocks, pairs.index) ** 2
         strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
@@ -325,6 +329,6 @@ def _print_lines(lines: Sequence[str]) -> None:
         print(line, flush=True)
 
 
-def mean_scatter(sums: PairSums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def mean_scatter(sums: Sums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
     return [sums.n_blocks * S for S in sums.scatter(share)]

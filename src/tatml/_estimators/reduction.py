@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from .._array import Doubles, lower_triangular
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
+from .._data.comparisons import LinkedPairs
 from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
 from .._optim.result import Result
@@ -276,7 +277,9 @@ def _prior_in_span(
     return W0 / scale, replace(span, unit=unit, outside=outside / scale)
 
 
-def mean_squares_of(blocks: Blocks, pairs: Pairs, share: Doubles) -> Callable[[int], Doubles]:
+def mean_squares_of(
+    blocks: Blocks, pairs: Pairs | LinkedPairs, share: Doubles
+) -> Callable[[int], Doubles]:
     """Return a function of m: the diagonal of the mean of ΔΔᵀ, with weights that sum to 1."""
 
     def squares(m: int) -> Doubles:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._data.blocks import Blocks
 from .._optim.pair_term import PairTerm
-from .._optim.result import Result
+from .._optim.result import Result, learnt_b0
 from .._optim.solvers import Newton, as_solver
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
@@ -66,7 +66,7 @@ def learn_from_all_pairs(
     whitened = problem.with_prior(prior.matrices)
     learner._solve(whitened, prior, blocks, learner._scale_parameters)
     learner.pairs_ = learner.similar_ = learner.pair_weights_ = None
-    learner._set_b0(learner.result_.b0)
+    learner._set_b0(learnt_b0(learner.result_))
     return learner.result_
 
 

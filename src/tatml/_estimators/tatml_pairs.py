@@ -220,12 +220,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         """Learn from the pairs; a sample counts once for the prior, however many pairs it is in."""
         rows, merged, n_counted = merge_identical(blocks, pairs)
         distinct = self._without_outliers(blocks, rows[:n_counted])[rows]
-        if self._has_kernel_values():
-            raise ValueError(
-                "kernel: expected a kernel of the samples, as pairs come without a kernel matrix, "
-                "got 'precomputed'"
-            )
-        kernel = self._read_kernel(distinct[:n_counted])
+        kernel = self._read_kernel_of_tuples(distinct[:n_counted])
         cross_fits = threshold is None and self._cross_fits()
         needed = cross_fits or has_units(self.prior) or kernel is not None
 

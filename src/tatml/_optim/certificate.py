@@ -105,7 +105,7 @@ def pair_totals(
     terms: int,
     s: Array | None = None,
 ) -> PairTotals:
-    """Sum over the pairs, given their distances and scatter as computed.
+    """Sum over the pairs or comparisons, given their distances and scatter as computed.
 
     `moved`, a number or an array of one number per pair, bounds the rounding error of LᵀΔ_k/√M.
     `reach` is the magnitude of the numbers that distances and scatter are computed from (None: √D);
@@ -140,7 +140,7 @@ def _sums_of_part(
     xp, u = namespace(distances), unit_roundoff(distances)  # theory (Round)
     added_up = accumulated(terms, u)
     error = added_up * reach**2 + 2 * reach * moved + moved**2
-    pull = loss.gamma * b0
+    pull = loss.gamma * b0 if loss.offset is None else loss.gamma * b0 + loss.offset
     zeta = distances - pull
     within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
     slope = loss.slope(zeta)
@@ -180,6 +180,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         point.b0,
         pairs.distances,
         pairs.totals.scatter,
+        reach=pairs.sums.reach(pairs.distances),
         moved=relative * size * pairs.term.sums.longest_difference(),
         terms=pairs.term.sums.n_terms(problem.n_pairs),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from math import inf, isnan
+from math import inf, isnan, nan
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -83,6 +83,7 @@ class Checkpoint:
     def save(self, iterate: Iterate) -> None:
         """Write a point to the file, replacing it as a whole."""
         values: dict[str, Any] = {name: getattr(iterate, name) for name in NUMBERS}
+        values["b0"] = nan if iterate.b0 is None else iterate.b0
         values |= {f"L{m}": to_numpy(factor) for m, factor in enumerate(iterate.L)}
         with written_atomically(self.path) as file:
             np.savez(file, **values)
@@ -94,6 +95,7 @@ class Checkpoint:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
                 L = [stored[f"L{m}"] for m in range(sum(name[0] == "L" for name in stored))]
                 numbers = {name: kind(stored[name]) for name, kind in NUMBERS.items()}
+                numbers["b0"] = None if isnan(numbers["b0"]) else numbers["b0"]
                 return Iterate(L=L, **numbers)
         except FileNotFoundError:
             return None

@@ -5,7 +5,7 @@ If c w D² exceeds the precision of a float, the slopes s = c w y [y ζ]_+ that 
 Here s is the variable, as in Dykstra's method, and is rounded in its own last digits only.
 Maximises, over α ≥ 0 with s = y α (docs/theory.md, (D)),
 
-    g(s) = Σ_m logdet(I + S_m(s)) − ‖s‖²/(2 c w) − μ0 γᵀs − (γᵀs)²/(2 c0)
+    g(s) = Σ_m logdet(I + S_m(s)) − ‖s‖²/(2 c w) − oᵀs − μ0 γᵀs − (γᵀs)²/(2 c0)
 
 by projected Newton steps: pairs whose own step would lead to α < 0 go to α = 0, the others solve
 (I/(c w) + ZᵀZ) d = ∂g together (docs/theory.md, (Gram)), and the step is halved until g increases
@@ -25,10 +25,11 @@ import numpy as np
 from .._array import Array, LinAlgError, factor_posdef, inverse_factor
 from .damped_newton import BOUNDARY_SHARE
 from .linear_systems import pair_gram
+from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
-from .pair_sums import PairSums
 from .problem import LogDetProblem
 from .result import Status
+from .sums import Sums
 
 __all__ = ["can_finish_in_dual", "finish_in_dual"]
 
@@ -69,7 +70,7 @@ class _DualPoint:
     problem: LogDetProblem
     alpha: Array
     L: list[Array]
-    sums: PairSums
+    sums: Sums
     """The differences LᵀΔ."""
 
     @property
@@ -86,7 +87,14 @@ class _DualPoint:
 
     @property
     def zeta(self) -> Array:
-        return self.distances - self.problem.pairs.loss.gamma * self.b0
+        return zeta_at(self.problem.pairs.loss, self.distances, self.b0)
+
+    @cached_property
+    def own_curvature(self) -> Array:
+        """Bounds of ‖z_k‖² + 1/(c w), the second derivatives of −g in each s_k."""
+        reach, gamma = self.sums.reach(self.distances), self.problem.pairs.loss.gamma
+        trace = self.distances if reach is None else reach**2
+        return trace**2 + gamma**2 / self.problem.c0 + self.softness
 
     @cached_property
     def softness(self) -> Array:
@@ -140,8 +148,7 @@ def _moved(L: list[Array], change: list[Array]) -> list[Array]:
 
 def _step(point: _DualPoint) -> _DualPoint | None:
     """Take a Newton step, or one along the scaled gradient; None if g cannot be increased."""
-    loss, c0 = point.problem.pairs.loss, point.problem.c0
-    own = point.distances**2 + loss.gamma**2 / c0 + point.softness
+    own = point.own_curvature
     direction = _newton_direction(point, own)
     reached = None if direction is None else _line_search(point, direction)
     return reached or _line_search(point, point.gradient / own)

@@ -88,7 +88,7 @@ def _visits(
     size = max(1, chunk_bytes // (8 * sums.numbers_per_pair))
     for first in range(0, visited.shape[0], size):
         chunk = visited[first : first + size]
-        rows = sums.take(chunk).rows(slice(0, chunk.shape[0]))
+        rows = sums.take(chunk).pairs.rows(slice(0, chunk.shape[0]))
         yield chunk.tolist(), [np.ascontiguousarray(block, dtype=float) for block in rows]
 
 

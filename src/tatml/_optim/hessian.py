@@ -11,7 +11,8 @@ from math import inf, sqrt
 
 from .._array import Array, eye
 from .._svec import svec_congruence, svec_size
-from .pair_sums import SMALLEST_CHUNK, Limits, PairSums
+from .pair_sums import SMALLEST_CHUNK
+from .sums import Limits, Sums
 
 __all__ = [
     "PAIRS_PER_DIMENSION",
@@ -35,7 +36,7 @@ class ActivePairs:
 
     Parameters
     ----------
-    sums : PairSums
+    sums : Sums
         Sums over the differences GᵀΔ of the active pairs.
     curvature : array of shape (n_active,)
         h_k > 0.
@@ -45,15 +46,14 @@ class ActivePairs:
         Strength of the threshold's term; ∞ for a fixed threshold.
     """
 
-    def __init__(self, sums: PairSums, curvature: Array, gamma: Array, c0: float):
+    def __init__(self, sums: Sums, curvature: Array, gamma: Array, c0: float):
         self.sums, self.curvature, self.xp = sums, curvature, sums.xp
         self.threshold = -gamma / sqrt(c0)  # the last entry of z_k
         self.learns_threshold = c0 < inf
 
     def gram(self) -> Array:
         """Assemble Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
-        chunks = self.sums.chunks(numbers_per_pair=dimension(self.sums.sizes))  # theory (N)
-        return self.gram_of((part, self.sums.svec_rows(rows)) for part, rows in chunks)
+        return self.gram_of(self.sums.svec_chunks(dimension(self.sums.sizes)))  # theory (N)
 
     def gram_of(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
         """Assemble Σ_k h_k z_k z_kᵀ from chunks of the svec part of z_k."""

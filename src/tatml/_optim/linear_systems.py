@@ -21,6 +21,7 @@ from .._svec import svec, svec_size, unsvec
 from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
 from .point import Point, Products
+from .sums import Sums
 
 __all__ = ["Direction", "NewtonSystem", "newton_system", "pair_gram"]
 
@@ -120,13 +121,13 @@ class ConjugateGradientSystem(NewtonSystem):
         return solution
 
 
-def pair_gram(sums: PairSums, threshold: Array) -> Array:
+def pair_gram(sums: Sums, threshold: Array) -> Array:
     """Assemble ZᵀZ of the pairs, given the last entry of each z_k."""
     total = threshold[:, None] * threshold[None, :]  # theory (Gram)
     for m, (n, width) in enumerate(zip(sums.sizes, sums.widths, strict=True)):
-        block = sums.block(m)
+        block = sums.pairs.block(m)
         inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
-        total += inner / sums.n_blocks**2
+        total += sums.combined(inner) / sums.n_blocks**2
     return total
 
 

@@ -2,21 +2,25 @@
 
 Every problem of this library is, over W ≻ 0 and the threshold b0,
 
-    F(W, b0) = Σ_m BD(W_m, W0_m) + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²,   ζ_k = D_k(W) − γ_k b0
+    F(W, b0) = Σ_m BD(W_m, W0_m) + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²,   ζ_k = D_k(W) − γ_k b0 − o_k
 
-(docs/theory.md, (Loss)). A loss object holds the φ_k of all K pairs; its methods map arrays of K
-numbers to arrays of K numbers. A new loss is a class with the members of `PairLoss`. The problem
-and Newton need nothing else; Dykstra also needs the exact projection.
+(docs/theory.md, (Loss)), with an offset o_k that is 0 for pairs and the margin for comparisons. A
+loss object holds the φ_k of all K pairs; its methods map arrays of K numbers to arrays of K
+numbers. A new loss is a class with the members of `PairLoss`. The problem and Newton need nothing
+else; Dykstra also needs the exact projection.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import numpy as np
+
 from .._array import Array, asarray, namespace, placed
 
-__all__ = ["BurgLoss", "PairLoss", "SquaredHinge"]
+__all__ = ["BurgLoss", "PairLoss", "SquaredHinge", "comparison_hinge", "join_hinges", "zeta_at"]
 
 
 class PairLoss(Protocol):
@@ -44,6 +48,10 @@ class PairLoss(Protocol):
     @property
     def gamma(self) -> Array:
         """γ_k of ζ_k = D_k − γ_k b0, shape (n_pairs,); 0 for a loss without a threshold."""
+
+    @property
+    def offset(self) -> Array | None:
+        """o_k of ζ_k = D_k − γ_k b0 − o_k, shape (n_pairs,); None stands for 0."""
 
     def value(self, zeta: Array) -> Array:
         """Compute φ_k(ζ_k), shape (n_pairs,)."""
@@ -92,6 +100,8 @@ class SquaredHinge:
         c w_k ≥ 0.
     gamma : array of shape (n_pairs,)
         γ_k: the lower margin for similar pairs, the upper one for dissimilar pairs.
+    offset : array of shape (n_pairs,) or None, default=None
+        o_k of ζ_k = D_k − γ_k b0 − o_k: the margin of a comparison, for which y_k = −1 and γ_k = 0.
 
     Examples
     --------
@@ -105,6 +115,7 @@ class SquaredHinge:
     sign: Array
     weight: Array
     gamma: Array
+    offset: Array | None = None
 
     quadratic: ClassVar[bool] = True
 
@@ -137,13 +148,16 @@ class SquaredHinge:
 
     def take(self, pairs: Array, scale: float = 1.0) -> SquaredHinge:
         sign, weight, gamma = _take(pairs, self.sign, self.weight, self.gamma)
-        return SquaredHinge(sign, scale * weight, gamma)
+        offset = None if self.offset is None else _take(pairs, self.offset)[0]
+        return SquaredHinge(sign, scale * weight, gamma, offset)
 
     def __getitem__(self, part: slice) -> SquaredHinge:
-        return SquaredHinge(self.sign[part], self.weight[part], self.gamma[part])
+        offset = None if self.offset is None else self.offset[part]
+        return SquaredHinge(self.sign[part], self.weight[part], self.gamma[part], offset)
 
     def placed(self, like: Array) -> SquaredHinge:
-        return SquaredHinge(*(placed(values, like) for values in vars(self).values()))
+        given = (self.sign, self.weight, self.gamma, self.offset)
+        return SquaredHinge(*(None if a is None else placed(a, like) for a in given))
 
 
 @dataclass(frozen=True)
@@ -175,6 +189,7 @@ class BurgLoss:
     bound: Array
 
     quadratic: ClassVar[bool] = False
+    offset: ClassVar[None] = None
 
     @property
     def gamma(self) -> Array:
@@ -239,6 +254,32 @@ class BurgLoss:
 
     def placed(self, like: Array) -> BurgLoss:
         return BurgLoss(*(placed(values, like) for values in vars(self).values()))
+
+
+def comparison_hinge(weights: Array, C: float, margin: float) -> SquaredHinge:
+    """Return the loss of comparisons, (C w/2)[margin − ζ]_+², given the NumPy array of weights."""
+    ones = np.ones(len(weights))  # theory (Cmp)
+    with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is reported
+        weight = C * weights
+    return SquaredHinge(-ones, weight, 0 * ones, margin * ones)
+
+
+def join_hinges(losses: Sequence[SquaredHinge]) -> SquaredHinge:
+    """Return the loss of the rows of several losses, one after the other, in NumPy arrays."""
+    sign, weight, gamma = (
+        np.concatenate([getattr(loss, name) for loss in losses])
+        for name in ("sign", "weight", "gamma")
+    )
+    if all(loss.offset is None for loss in losses):
+        return SquaredHinge(sign, weight, gamma)
+    offsets = [0 * loss.gamma if loss.offset is None else loss.offset for loss in losses]
+    return SquaredHinge(sign, weight, gamma, np.concatenate(offsets))
+
+
+def zeta_at(loss: PairLoss, distances: Array, b0: float) -> Array:
+    """Compute ζ_k = D_k − γ_k b0 − o_k."""
+    zeta = distances - loss.gamma * b0
+    return zeta if loss.offset is None else zeta - loss.offset
 
 
 def _where(condition: Array, values: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isfinite, isnan, nan
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -129,7 +129,7 @@ class Monitor:
             "primal": point.primal,
             "dual": point.primal - point.gap,
             "gap": point.gap,
-            "b0": point.b0,
+            "b0": point.b0 if self.problem.has_threshold else nan,
             "n_active": point.n_active,
             "seconds": perf_counter() - self._start,
         }
@@ -180,8 +180,9 @@ class Monitor:
 
     def _iterate(self, point: Found, row: dict) -> Iterate:
         L, _ = self.problem.returned(point.L)
+        b0 = point.b0 if self.problem.has_threshold else None
         return Iterate(
-            row["iteration"], L, point.b0, point.primal, point.gap, point.n_active, row["seconds"]
+            row["iteration"], L, b0, point.primal, point.gap, point.n_active, row["seconds"]
         )
 
     def result(self, status: Status) -> Result:
@@ -199,7 +200,7 @@ class Monitor:
         names = self.records[-1]
         return Result(
             L=proven.L,
-            b0=proven.b0,
+            b0=proven.b0 if self.problem.has_threshold else None,
             primal=proven.certificate.primal,
             dual=proven.certificate.dual,
             gap=proven.certificate.gap,

@@ -2,11 +2,13 @@
 
 It keeps W and P = I + S(s) as two positive definite variables and aims at W P = τ I, with τ = 1 at
 the solution (docs/theory.md, (NT)). It takes long steps even near the boundary of the cone, where
-Newton's method on the primal alone takes short ones. Four safeguards:
+Newton's method on the primal alone takes short ones. Five safeguards:
 
 - If the boundary cuts a step short, W is moved back into the cone and P onto the central ray.
-- If a factorisation fails, or the gap has not improved for some steps (the active set cycles), a
-  damped Newton step on F with an exact line search is taken instead: it always descends.
+- If the gap has not improved for some steps (the active set cycles), the hinges are smoothed, and
+  steps follow the solution while the smoothing decreases to zero (`smoothing.py`).
+- If a factorisation fails, or the gap still does not improve, a damped Newton step on F with an
+  exact line search is taken instead: it always descends.
 - If that step cannot descend, or was needed too often, damped steps with predicted multipliers
   follow, and then Newton's method on the dual.
 - If no step improves the certificate, the status is PRECISION.
@@ -19,14 +21,13 @@ that the solution does not depend on the sample.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from math import inf, isfinite, sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
 from .damped_newton import (
-    ACCURATE_DIMENSION,
     BOUNDARY_SHARE,
     accurate_direction,
     descend_along,
@@ -36,12 +37,14 @@ from .damped_newton import (
 )
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .hessian import dimension
-from .linear_systems import FIRST_PRODUCTS, NewtonSystem, newton_system
+from .linear_systems import NewtonSystem, newton_system
 from .monitor import Monitor
 from .nt_scaling import Scaling
+from .pace import Pace, Step
 from .point import Point
 from .problem import LogDetProblem
-from .result import Result, Status, is_converged
+from .result import Result, Status
+from .smoothing import first_smoothing, less_smoothing
 
 __all__ = ["Start", "solve_newton"]
 
@@ -50,70 +53,20 @@ CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by 
 ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
+MOST_SMOOTHED = 40  # limit on the steps with smoothed hinges
 PATIENCE = 8  # steps without a smaller gap before a damped step is taken
 MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
 MOST_RESCUES = 8  # number of damped steps without progress before the last resort is tried
-ROUNDING_GAP = 1e-14  # a relative gap below this is mostly rounding error
-FORCING = 0.03  # relative residual that conjugate gradients may leave
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
 REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
-NEAR = 1e-3  # share of F: from a gap below this, each step should reduce it quickly
-SLOW = 0.5  # if a step leaves more than this share of the gap, the next Hessian uses all pairs
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
 DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
 PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
 
 
-@dataclass(frozen=True)
-class Step:
-    """The step that led to a point, for the history."""
-
-    kind: str
-    length: float = 1.0
-    tau: float = 1.0
-    linear: str = ""
-    products: int = 0
-
-
 Reached = tuple[Point, DualFactors, Step]
-
-
-@dataclass
-class _Pace:
-    """The progress so far, which decides how the next step is computed."""
-
-    best_gap: float = inf
-    best_primal: float = inf
-    stale: int = 0  # steps since the gap last improved, or since the last damped step
-    slow: bool = False
-    at_floor: bool = False
-    rescues: int = 0
-    products: int = FIRST_PRODUCTS
-
-    def update(self, point: Point, step: Step) -> None:
-        """Update the progress with a new point."""
-        self.slow = self.best_gap < NEAR * point.primal and point.gap > SLOW * self.best_gap
-        self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
-        if point.gap < self.best_gap:
-            self.best_gap, self.best_primal = point.gap, point.primal
-        self.products = max(self.products, step.products)
-        self.at_floor = self.stale > 1 and is_converged(
-            self.best_gap, self.best_primal, ROUNDING_GAP
-        )
-
-    def system_for(self, point: Point, linear_solver: str) -> str:
-        """Return the linear solver of the next step: for "auto", an accurate one if others fail."""
-        small = dimension(point.problem.sizes) <= ACCURATE_DIMENSION
-        if linear_solver == "auto" and self.stale > 2 and small:
-            return most_accurate(point)
-        return linear_solver
-
-    @property
-    def forcing(self) -> float:
-        """The residual that conjugate gradients may leave, smaller after steps without progress."""
-        return FORCING * 0.1 ** min(self.stale, 6)
 
 
 def solve_newton(
@@ -137,7 +90,7 @@ def _minimise(
 ) -> Status:
     """Minimise F and return why it stopped; the monitor keeps the best point."""
     start = start or _first_guess(problem, monitor, linear_solver, random_state)
-    point, step, pace = problem.at(*start), Step("start"), _Pace()
+    point, step, pace = problem.at(*start), Step("start"), Pace()
     Q: DualFactors = _central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
@@ -145,6 +98,12 @@ def _minimise(
             return status
         pace.update(point, step)
         reached = None
+        if pace.cycles and problem.quadratic:
+            pace.smoothed = True
+            status, point = _follow_smoothing(problem, monitor, linear_solver)
+            if status is not None:
+                return status
+            Q = _central(point)
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state
             way = pace.system_for(point, linear_solver)
@@ -164,6 +123,32 @@ def _minimise(
         if reached is None:
             return Status.PRECISION
         point, Q, step = reached
+
+
+def _follow_smoothing(
+    problem: LogDetProblem, monitor: Monitor, linear_solver: str
+) -> tuple[Status | None, Point]:
+    """Take steps of smoothed problems from the best point, one per ν.
+
+    Returns a status if the solver should stop, and the last point.
+    """
+    point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
+    smoothing = first_smoothing(problem, point.totals.loss)
+    near = problem.smoothed(smoothing).at(point.L, point.b0)
+    Q: DualFactors = _central(near)
+    for _ in range(MOST_SMOOTHED):
+        way = most_accurate(near) if linear_solver == "auto" else linear_solver
+        reached = _primal_dual_step(near, Q, way, None, pace)
+        if reached is None or reached[2].length == 0:
+            break
+        near, Q, step = reached
+        point = problem.at(near.L, near.b0)
+        status = monitor.record(monitor.n_records, point, **vars(replace(step, kind="smoothed")))
+        if status is not None:
+            return status, point
+        smoothing = less_smoothing(smoothing, step.length)
+        near = problem.smoothed(smoothing).at(point.L, point.b0)
+    return None, point
 
 
 def _has_last_resort(problem: LogDetProblem) -> bool:
@@ -253,7 +238,7 @@ def _central(point: Point) -> list[float]:
 
 
 def _primal_dual_step(
-    point: Point, Q: DualFactors, linear_solver: str, rng: Any, pace: _Pace
+    point: Point, Q: DualFactors, linear_solver: str, rng: Any, pace: Pace
 ) -> Reached | None:
     """Take a predictor-corrector step; return None where a factorisation fails."""
     try:

@@ -12,7 +12,6 @@ Features are stored transposed, (n_rows, n', n), so that every product is one ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -20,52 +19,21 @@ from typing import Any
 from .._array import (
     Array,
     as_double,
+    asarray,
     contiguous,
-    free_bytes,
     namespace,
     on_gpu,
+    placed,
     symmetrised,
     zeros,
 )
 from .._svec import svec_outer, svec_size
+from .sums import DEFAULT_LIMITS, Limits
 
 __all__ = ["Limits", "PairSums", "centred", "lay_out"]
 
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Memory limits of sums over pairs and of the matrices made from them."""
-
-    chunk_bytes: int = 2**20
-    """Size of a chunk of differences on a CPU: about the cache of a core."""
-    gpu_chunk_bytes: int = 2**29
-    """Size of a chunk of differences on a GPU: large enough to amortise kernel launches."""
-    eager_bytes: int = 2**28
-    """Larger features on a CPU are multiplied by a factor chunk by chunk instead of at once."""
-    gpu_eager_share: float = 1 / 8
-    """The limit like `eager_bytes` for a GPU, as a share of its free memory."""
-    svec_bytes: int = 2**25
-    """The svec(A_k) of all pairs are kept, which makes Hessians cheap, up to this size."""
-    svec_width: int = 300
-    """The svec(A_k) of all pairs are kept up to this length of one svec(A_k)."""
-    gram_bytes: int = 2**26
-    """The largest size of the differences, or their svec, that a Gram matrix is made from."""
-    tile_numbers: int = 2**20
-    """The largest number of entries in a tile of a Gram matrix."""
-
-    def chunk_at(self, array: Array) -> int:
-        """Return the size in bytes of a chunk of differences on the device of an array."""
-        return self.gpu_chunk_bytes if on_gpu(array) else self.chunk_bytes
-
-    def eager_at(self, array: Array) -> int:
-        """Return the largest size of features to multiply at once on the device of an array."""
-        return int(self.gpu_eager_share * free_bytes(array)) if on_gpu(array) else self.eager_bytes
-
-
-DEFAULT_LIMITS = Limits()
 
 
 class PairSums:
@@ -85,6 +53,7 @@ class PairSums:
 
     whole_is_cheap = False  # whether a sum over all pairs costs less than one over most of them
     limits = DEFAULT_LIMITS
+    links = None  # each row is one pair
 
     def __init__(
         self,
@@ -131,6 +100,11 @@ class PairSums:
     def xp(self) -> Any:
         """The array namespace of the features."""
         return namespace(self.features[0])
+
+    @property
+    def pairs(self) -> PairSums:
+        """These sums: each row is one pair."""
+        return self
 
     @property
     def n_blocks(self) -> int:
@@ -221,7 +195,9 @@ class PairSums:
         moved = xp.sqrt(total / self.n_blocks)
         if self.first is None:
             return moved
-        return xp.take(moved, self.first, axis=0) + xp.take(moved, self.second, axis=0)
+        both = xp.take(moved, self.first, axis=0) + xp.take(moved, self.second, axis=0)
+        # The difference of a sample with itself is exactly 0.
+        return xp.where(self.first == self.second, xp.zeros_like(both), both)
 
     def reach(self, distances: Array) -> Array | None:
         """Return the magnitude of the numbers that each distance is computed from.
@@ -332,8 +308,23 @@ class PairSums:
         size = 8 * width * self.n_pairs
         if width > self.limits.svec_width or size > self.limits.svec_bytes:
             return None
-        chunks = self.chunks(numbers_per_pair=width)
-        return self.xp.concat([self.svec_rows(rows) for _, rows in chunks])
+        return self.xp.concat([rows for _, rows in self.svec_chunks(width)])
+
+    def svec_chunks(self, numbers_per_pair: int) -> Iterator[tuple[slice, Array]]:
+        """Yield (pairs, svec(A_k)/M of these pairs), for work on so many numbers per pair."""
+        for part, rows in self.chunks(numbers_per_pair):
+            yield part, self.svec_rows(rows)
+
+    def combined(self, gram: Array) -> Array:
+        """Return the Gram matrix as it is: each row is one pair."""
+        return gram
+
+    def placed(self, like: Array, features: Sequence[Array] | None = None) -> PairSums:
+        """Copy the sums to the device of `like`; `features` are theirs if they are there."""
+        if features is None:
+            features = [placed(block, like) for block in self.features]
+        rows = [None if rows is None else asarray(rows, like) for rows in (self.first, self.second)]
+        return PairSums(features, *rows, limits=self.limits)
 
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """Compute svec(A_{m,k})/M of a chunk, shape (n_part, Σ n_m(n_m+1)/2)."""

@@ -10,8 +10,9 @@ from typing import Any
 from .._array import Array, draw_indices, placed
 from .certificate import PairTotals, pair_totals
 from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, dimension, kept_gram, system_costs
-from .losses import PairLoss
-from .pair_sums import PairSums
+from .losses import PairLoss, SquaredHinge, zeta_at
+from .smoothing import SmoothedHinge
+from .sums import Sums
 from .terms import Totals
 
 __all__ = ["PairTerm", "PairsAtPoint", "PairsAlong", "totals_at"]
@@ -19,15 +20,15 @@ __all__ = ["PairTerm", "PairsAtPoint", "PairsAlong", "totals_at"]
 
 @dataclass(frozen=True)
 class PairTerm:
-    """Σ_k φ_k(D_k − γ_k b0) over pairs in memory.
+    """Σ_k φ_k(D_k − γ_k b0 − o_k) over pairs in memory, or over comparisons, or over both.
 
     Parameters
     ----------
-    sums : PairSums
+    sums : Sums
         The pairs in the coordinates where the prior is the identity.
     loss : PairLoss
-        φ, with its γ.
-    given : PairSums or None
+        φ, with its γ and its offset o.
+    given : Sums or None
         The pairs in the user's coordinates; None where they are `sums`.
     given_loss : PairLoss or None
         φ before it was rounded to the precision of the computation; None where it is `loss`.
@@ -35,9 +36,9 @@ class PairTerm:
         Pairs in a sampled Hessian, per dimension.
     """
 
-    sums: PairSums
+    sums: Sums
     loss: PairLoss
-    given: PairSums | None = None
+    given: Sums | None = None
     given_loss: PairLoss | None = None
     pairs_per_dimension: int = PAIRS_PER_DIMENSION
 
@@ -78,6 +79,12 @@ class PairTerm:
     def with_loss(self, loss: PairLoss) -> PairTerm:
         """Return the term of the same pairs with another loss."""
         return replace(self, loss=loss, given_loss=None)
+
+    def smoothed(self, smoothing: float) -> PairTerm:
+        """Return the term with smoothed losses, for the squared hinge."""
+        loss = self.loss
+        hinge = SquaredHinge(loss.sign, loss.weight, loss.gamma, loss.offset)
+        return self.with_loss(SmoothedHinge.of(hinge, smoothing))
 
     def at(self, L: Sequence[Array], b0: float) -> PairsAtPoint:
         """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""
@@ -130,7 +137,7 @@ class PairsAtPoint:
         return self.term.loss
 
     @cached_property
-    def sums(self) -> PairSums:
+    def sums(self) -> Sums:
         """Sums over the differences LᵀΔ."""
         return self.term.sums.transformed(self.L)
 
@@ -146,8 +153,8 @@ class PairsAtPoint:
 
     @cached_property
     def zeta(self) -> Array:
-        """ζ_k = D_k − γ_k b0."""
-        return self.distances - self.loss.gamma * self.b0
+        """ζ_k = D_k − γ_k b0 − o_k."""
+        return zeta_at(self.loss, self.distances, self.b0)
 
     @cached_property
     def slope(self) -> Array:
@@ -172,20 +179,22 @@ class PairsAtPoint:
     @cached_property
     def totals(self) -> Totals:
         """The sums over the pairs."""
-        xp = self.term.xp
+        xp, offset = self.term.xp, self.loss.offset
         return Totals(
             loss=float(xp.sum(self.loss.value(self.zeta))),
             force=float(xp.sum(self.loss.gamma * self.slope)),
             conjugate=float(xp.sum(self.loss.conjugate(self.slope))),
+            shift=0.0 if offset is None else float(xp.sum(offset * self.slope)),
             n_active=self.n_active,
             scatter=self._pass[1],
         )
 
     def conjugate(self, theta: float) -> float:
-        """Compute Σ_k φ*_k(θ s_k)."""
+        """Compute Σ_k φ*_k(θ s_k) + θ oᵀs."""
+        shift = theta * self.totals.shift
         if self.loss.quadratic:
-            return theta**2 * self.totals.conjugate
-        return float(self.term.xp.sum(self.loss.conjugate(theta * self.slope)))
+            return theta**2 * self.totals.conjugate + shift
+        return float(self.term.xp.sum(self.loss.conjugate(theta * self.slope))) + shift
 
     def along(self, V: Sequence[Array], change: float) -> PairsAlong:
         """Return the losses along the direction V while b0 changes by `change`."""
@@ -233,9 +242,12 @@ class PairsAtPoint:
     def costs(self, sampled: bool, products: int) -> dict[str, float]:
         """Estimate the cost of each way to solve the Newton system."""
         sums, room = self.term.sums, self.term.sums.limits.gram_bytes
-        return system_costs(
+        costs = system_costs(
             sums.sizes, sums.widths, self.n_active, sampled, products, gram_bytes=room
         )
+        if sums.pairs is not sums:  # the Gram matrix is that of up to two pairs per row
+            costs["woodbury"] *= 4
+        return costs
 
 
 @dataclass(frozen=True)
@@ -262,13 +274,13 @@ def _slope_at(loss: PairLoss, b0: float) -> Callable[[slice, Array], Array]:
 
     def slope(part: slice, distances: Array) -> Array:
         some = loss[part]
-        return some.slope(distances - some.gamma * b0)
+        return some.slope(zeta_at(some, distances, b0))
 
     return slope
 
 
 def totals_at(
-    given: PairSums,
+    given: Sums,
     loss: PairLoss,
     L: Sequence[Array],
     b0: float,

@@ -75,7 +75,7 @@ class Point:
         return self.problem.regulariser(self.L, self.b0) + self.totals.loss
 
     def conjugate(self, theta: float) -> float:
-        """Compute Σ φ*(θ s)."""
+        """Compute Σ φ*(θ s) + θ oᵀs."""
         return sum(part.conjugate(theta) for part in self.parts)
 
     @property

@@ -3,11 +3,11 @@
 Primal, over W_m ≻ 0 (m = 1..M) and b0 (docs/theory.md, (P) and, for any loss, (Loss)):
 
     F(W, b0) = Σ_m [tr W_m − logdet W_m − n_m] + Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)²
-    ζ_k = D_k(W) − γ_k b0,   D_k(W) = (1/M) Σ_m ⟨A_{m,k}, W_m⟩
+    ζ_k = D_k(W) − γ_k b0 − o_k,   D_k(W) = (1/M) Σ_m ⟨A_{m,k}, W_m⟩
 
 Dual, over s_k in the domain of φ*_k (docs/theory.md, (D) and (Conj)):
 
-    g(s) = Σ_m logdet(I + S_m) − Σ_k φ*_k(s_k) − μ0 γᵀs − (γᵀs)²/(2 c0)
+    g(s) = Σ_m logdet(I + S_m) − Σ_k φ*_k(s_k) − oᵀs − μ0 γᵀs − (γᵀs)²/(2 c0)
     S_m = (1/M) Σ_k s_k A_{m,k}
 
 Certificate: g(s) ≤ min F ≤ F(W, b0) for all W, b0 and s, so gap = F − g ≥ 0 bounds F − min F.
@@ -32,15 +32,16 @@ from scipy.optimize import minimize_scalar
 
 from .._array import Array, as_double, asarray, eye, lower_triangular, namespace, placed
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
 from .certificate import PairTotals, accumulated, unit_roundoff
-from .losses import PairLoss, SquaredHinge
+from .comparison_sums import ComparisonSums
+from .losses import PairLoss, SquaredHinge, zeta_at
 from .pair_sums import PairSums, lay_out
 from .pair_term import PairTerm
 from .point import Point
+from .sums import Sums
 from .terms import Term, added
 
-__all__ = ["LogDetProblem", "best_threshold", "build_pair_sums", "squared_hinge"]
+__all__ = ["IndexPairs", "LogDetProblem", "best_threshold", "build_pair_sums", "squared_hinge"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class LogDetProblem:
         C_m with W0_m = C_m C_mᵀ. The terms are in the coordinates where the prior is the identity.
     prior : tuple of M arrays of shape (n_m, n_m), or None
         W0_m as it was given; None for the identity.
+    has_threshold : bool
+        Whether a term depends on b0; False for comparisons alone.
     """
 
     terms: tuple[Term, ...]
@@ -66,12 +69,13 @@ class LogDetProblem:
     mu0: float
     prior_factors: tuple[Array, ...] = field(repr=False)
     prior: tuple[Array, ...] | None = field(default=None, repr=False)
+    has_threshold: bool = True
 
     @classmethod
     def build(
         cls,
         blocks: Blocks,
-        pairs: Pairs,
+        pairs: IndexPairs,
         loss: PairLoss,
         *,
         c0: float = inf,
@@ -92,6 +96,14 @@ class LogDetProblem:
         factors = tuple(placed(self.xp.linalg.cholesky(W0), like) for W0 in prior)
         terms = tuple(term.whitened(factors) for term in self.terms)
         return replace(self, terms=terms, prior_factors=factors, prior=tuple(prior))
+
+    def smoothed(self, smoothing: float) -> LogDetProblem:
+        """Return the problem with smoothed losses, for terms of the squared hinge."""
+        return replace(self, terms=tuple(term.smoothed(smoothing) for term in self.terms))
+
+    def without_threshold(self) -> LogDetProblem:
+        """Return the problem as one that reports no threshold, for comparisons alone."""
+        return replace(self, has_threshold=False)
 
     def with_loss(self, loss: PairLoss, c0: float) -> LogDetProblem:
         """Return the problem of the same pairs with another loss and another c0."""
@@ -246,7 +258,7 @@ class LogDetProblem:
         conjugate: Callable[[float], float],
         theta: float,
     ) -> float:
-        """Compute g(θ s), given the eigenvalues of S(s), γᵀs, and Σ φ*(θ s) as a function of θ."""
+        """Compute g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
         xp = self.xp  # theory (Conj) and (GapS)
         if any(float(xp.min(nu)) * theta <= -1 for nu in eigenvalues):
             return -inf
@@ -257,16 +269,18 @@ class LogDetProblem:
     def best_multiple(self, s: Array, eigenvalues: Sequence[Array]) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value, given eigenvalues of S(s)."""
         loss = self.pairs.loss
+        shift = 0.0 if loss.offset is None else float(self.xp.sum(loss.offset * s))
 
         def conjugate(theta: float) -> float:
-            return float(self.xp.sum(loss.conjugate(theta * s)))
+            total = float(self.xp.sum(loss.conjugate(theta * s)))
+            return total if loss.offset is None else total + theta * shift
 
         return self.best_scale(eigenvalues, self.threshold_force(s), conjugate)
 
     def best_scale(
         self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
     ) -> tuple[float, float]:
-        """Return θ and g(θ s) as `best_multiple` does, given γᵀs and Σ φ*(θ s) as a function."""
+        """Return θ and g(θ s) as `best_multiple` does, given γᵀs and Σ φ*(θ s) + θ oᵀs."""
         lowest = min(float(self.xp.min(nu)) for nu in eigenvalues)  # theory (GapS)
         end = 1.0 if lowest > -1 else -1 / lowest
 
@@ -284,7 +298,9 @@ class LogDetProblem:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
         pairs = self.terms[0].for_start()
         distances = pairs.sums.distances()
-        t = min(1.0, longest / max(float(pairs.xp.mean(distances)), 1.0))
+        reach = pairs.sums.reach(distances)
+        mean = float(pairs.xp.mean(distances if reach is None else reach**2))
+        t = min(1.0, longest / max(mean, 1.0))
         return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
 
 
@@ -295,8 +311,26 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
 
 
-def build_pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> PairSums:
-    """Arrange the features for sums over pairs."""
+class IndexPairs(Protocol):
+    """Protocol of pairs of indices: `Pairs`, or `LinkedPairs` for rows that compare two pairs."""
+
+    @property
+    def first(self) -> NDArray[np.intp]:
+        """The first sample of each pair."""
+
+    @property
+    def second(self) -> NDArray[np.intp]:
+        """The second sample of each pair."""
+
+    @property
+    def links(self) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        """The two pairs of each row; None where each row is one pair."""
+
+    def __len__(self) -> int: ...
+
+
+def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -> Sums:
+    """Arrange the features for sums over pairs, or over comparisons of pairs."""
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
     # If there are few pairs, their differences are formed at once, which needs no centring.
     # In both cases features are rounded to float32 afterwards.
@@ -305,7 +339,10 @@ def build_pair_sums(blocks: Blocks, pairs: Pairs, dtype: str = "float64") -> Pai
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
     sums = PairSums.from_samples(features, first, second)
     rounded = [xp.astype(block, precision, copy=False) for block in sums.features]
-    return PairSums(rounded, sums.first, sums.second)
+    sums = PairSums(rounded, sums.first, sums.second)
+    if pairs.links is None:
+        return sums
+    return ComparisonSums(sums, *(asarray(rows, like=rounded[0]) for rows in pairs.links))
 
 
 class SignedPairs(Protocol):
@@ -335,13 +372,13 @@ def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> 
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:
-    """Minimise Σ_k φ_k(D_k − γ_k b0) + (c0/2)(b0 − μ0)² over b0: find the root of increasing ψ."""
+    """Minimise Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)² over b0: find the root of increasing ψ."""
     if isinf(c0):  # theory (B0)
         return mu0
     xp, gamma, b0 = namespace(distances), loss.gamma, mu0
     low, high = -inf, inf
     for _ in range(100):
-        zeta = distances - gamma * b0
+        zeta = zeta_at(loss, distances, b0)
         psi = c0 * (b0 - mu0) - float(xp.sum(gamma * loss.slope(zeta)))
         slope = c0 + float(xp.sum(gamma**2 * loss.curvature(zeta)))
         low, high = (b0, high) if psi < 0 else (low, b0)

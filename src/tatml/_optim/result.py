@@ -11,7 +11,7 @@ import numpy as np
 
 from .._array import Array, symmetrised
 
-__all__ = ["Iterate", "Result", "Status", "is_converged", "metrics_of"]
+__all__ = ["Iterate", "Result", "Status", "is_converged", "learnt_b0", "metrics_of"]
 
 
 class Status(Enum):
@@ -51,7 +51,7 @@ class Iterate:
 
     n_iter: int
     L: list[Array] = field(repr=False)
-    b0: float
+    b0: float | None
     primal: float
     gap: float
     n_active: int
@@ -81,8 +81,8 @@ class Result:
         The learnt positive definite matrices, computed from L on access. They are rounded:
         eigenvalues below 1e-16 of the largest are lost, so that W may not be positive definite if
         features are very large. Compute distances from L.
-    b0 : float
-        The threshold, in squared units.
+    b0 : float or None
+        The threshold, in squared units; None if there were comparisons and no pairs.
     primal : float
         F(L, b0), as computed.
     dual : float
@@ -102,7 +102,8 @@ class Result:
         ``iteration``, ``primal``, ``dual``, ``gap``, ``b0``, ``n_active``, ``seconds`` and columns
         of the solver; as computed, without bounds on rounding errors.
     active : integer array of shape (n_active,), or None
-        The pairs whose multiplier is not zero. None if the pairs were not all in memory (out of
+        The pairs whose multiplier is not zero; the number of pairs plus t stands for comparison t.
+        None if the pairs were not all in memory (out of
         core, a cluster, all pairs): ``history["n_active"]`` counts them.
     multipliers : array of shape (n_active,), or None
         The multipliers α_k > 0 of the active pairs.
@@ -119,7 +120,7 @@ class Result:
     """
 
     L: list[Array] = field(repr=False)
-    b0: float
+    b0: float | None
     primal: float
     dual: float
     gap: float
@@ -146,6 +147,13 @@ class Result:
     def converged(self) -> bool:
         """Whether gap ≤ tol · max(1, |primal|), whatever the status."""
         return is_converged(self.gap, self.primal, self.tol)
+
+
+def learnt_b0(result: Result) -> float:
+    """Return b0; raise AttributeError if there were comparisons and no pairs."""
+    if result.b0 is None:
+        raise AttributeError("b0: a metric that was learnt from comparisons alone has no threshold")
+    return result.b0
 
 
 def metrics_of(L: Sequence[Array]) -> list[Array]:

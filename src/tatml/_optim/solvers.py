@@ -278,7 +278,7 @@ def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start 
     """Return the point of an earlier result in the coordinates of the problem."""
     if init is None:
         return None
-    b0 = init.b0 if problem.learns_threshold else problem.mu0
+    b0 = problem.mu0 if init.b0 is None or not problem.learns_threshold else init.b0
     return problem.whitened(init.L), float(b0)
 
 

@@ -39,6 +39,8 @@ class Totals(NamedTuple):
     """γᵀs."""
     conjugate: float
     """Σ φ*(s)."""
+    shift: float
+    """oᵀs, with o the offsets of the losses."""
     n_active: int
     """The number of pairs with positive curvature."""
     scatter: list[Array]
@@ -74,7 +76,7 @@ class TermAtPoint(Protocol):
         """The view with one number per pair; None where the pairs are not in memory."""
 
     def conjugate(self, theta: float) -> float:
-        """Compute Σ φ*(θ s)."""
+        """Compute Σ φ*(θ s) + θ oᵀs."""
 
     def along(self, V: Sequence[Array], change: float) -> Line:
         """Return the losses along the direction V while b0 changes by `change`."""
@@ -121,6 +123,9 @@ class Term(Protocol):
 
     def whitened(self, factors: Sequence[Array]) -> Term:
         """Return the term of the features CᵀΦ, for a term in the user's coordinates."""
+
+    def smoothed(self, smoothing: float) -> Term:
+        """Return the term with smoothed losses, for a term whose loss is the squared hinge."""
 
     def at(self, L: Sequence[Array], b0: float) -> TermAtPoint:
         """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""

@@ -14,13 +14,22 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array, asarray, placed
+from .._array import Array
 from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
 from .._optim.problem import squared_hinge
 from .._optim.terms import add
 
-__all__ = ["Executor", "Piece", "SerialExecutor", "LossSetting", "Shard", "on_device"]
+__all__ = [
+    "Executor",
+    "LoadedPiece",
+    "Piece",
+    "SerialExecutor",
+    "LossSetting",
+    "Shard",
+    "on_device",
+    "term_of",
+]
 
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
 
@@ -51,17 +60,28 @@ class Piece:
         return PairTerm(self.sums, squared_hinge(self, setting.C, setting.margin))
 
 
+class LoadedPiece(Protocol):
+    """What a shard becomes in memory: a `Piece` of pairs, or one of comparisons."""
+
+    def term(self, setting: LossSetting) -> PairTerm:
+        """Return the term of the pairs or comparisons, in the user's coordinates."""
+
+
 class LossSetting(NamedTuple):
-    """The parameters of the pair loss, which every shard needs."""
+    """The parameters of the losses, which every shard needs."""
 
     C: float
     margin: tuple[float, float]
+    comparisons: tuple[float, float] = (1.0, 1.0)
+    """C and the margin of comparisons."""
+    smoothing: float = 0.0
+    """ν of the smoothed hinge; 0 for the hinge itself."""
 
 
 class Shard(Protocol):
     """A description of some of the pairs, wherever they are: small, and can be pickled."""
 
-    def load(self, shared: Any) -> Piece:
+    def load(self, shared: Any) -> LoadedPiece:
         """Read the pairs into memory, given what all shards share (the samples)."""
 
 
@@ -91,7 +111,7 @@ class SerialExecutor:
 
     def _results(self, function: Callable, setting: LossSetting, args: tuple) -> Iterator:
         for index, shard in enumerate(self.shards):
-            yield function(shard.load(self.shared).term(setting), index, *args)
+            yield function(term_of(shard.load(self.shared), setting), index, *args)
 
     def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
         """Return the results, in the order of the shards."""
@@ -105,10 +125,12 @@ class SerialExecutor:
         return total
 
 
+def term_of(piece: LoadedPiece, setting: LossSetting) -> PairTerm:
+    """Return the term of a piece, with smoothed losses if the setting asks for them."""
+    term = piece.term(setting)
+    return term.smoothed(setting.smoothing) if setting.smoothing > 0 else term
+
+
 def on_device(term: PairTerm, like: Array, features: Any = None) -> PairTerm:
     """Copy a term to the device of `like`; `features` are its features if they are there."""
-    sums = term.sums
-    if features is None:
-        features = [placed(block, like) for block in sums.features]
-    rows = [None if rows is None else asarray(rows, like) for rows in (sums.first, sums.second)]
-    return PairTerm(PairSums(features, *rows, limits=sums.limits), term.loss.placed(like))
+    return PairTerm(term.sums.placed(like, features), term.loss.placed(like))

@@ -5,39 +5,37 @@ This is an edge: the code here looks at types and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 
-from .._array import to_numpy
 from .._data.arrays import as_real_array, check_not_masked
-from .._data.blocks import Blocks, as_blocks
-from .._data.checks import check_magnitude, check_prior
-from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
-from .._data.storage import (
-    check_files,
-    is_stored,
-    length_of,
-    sendable,
-    warn_of_missing_chunks,
-)
-from .._optim.pair_sums import PairSums, lay_out
+from .._data.blocks import Blocks
+from .._data.checks import check_prior
+from .._data.comparisons import Comparisons
+from .._data.storage import check_files, is_stored, warn_of_missing_chunks
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
 from .._validation import check_count
 from .all_pairs import AllPairs
-from .base import Executor, LossSetting, Piece, SerialExecutor, Shard
+from .base import Executor, LossSetting, SerialExecutor, Shard
 from .gpu import DeviceExecutor, array_on
-from .memory import memory_for_shards, pairs_per_chunk, pairs_per_sample
+from .memory import memory_for_shards, pairs_per_sample
 from .samples import SharedSamples, as_shared_samples
+from .shards import (
+    ChunkShard,
+    common_length,
+    comparison_shards,
+    divided,
+    is_dask,
+    pair_shards,
+    read_chunk,
+)
 from .term import DifferenceShapes, ShardedTerm
 
 __all__ = ["PairChunks", "in_parts", "sharded_problem", "sharded_term"]
-
-LEAST_SENT, MOST_SENT = 10_000, 200_000  # Limits of the pairs of a chunk that a worker holds.
 
 
 class PairChunks:
@@ -106,13 +104,13 @@ class PairChunks:
         check_files(**arrays)
         warn_of_missing_chunks(**arrays)
         combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
-        if any(_is_dask(array) for array in arrays.values()):
+        if any(is_dask(array) for array in arrays.values()):
             from .dask import aligned_chunks
 
             chunks = aligned_chunks(arrays, combine)
         else:
-            parts = _parts(list(arrays.values()), step, _common_length(arrays))
-            chunks = [partial(_read_chunk, combine, part) for part in parts]
+            parts = divided(list(arrays.values()), step, common_length(arrays))
+            chunks = [partial(read_chunk, combine, part) for part in parts]
         _check_same_shapes(first, second)
         return cls(chunks)
 
@@ -146,79 +144,19 @@ def _differences(n_blocks: int, *arrays: Any) -> tuple:
     return blocks, None, *arrays[2 * n_blocks :]
 
 
-@dataclass(frozen=True)
-class ChunkShard:
-    """One chunk of pairs.
-
-    Parameters
-    ----------
-    chunk : tuple, callable or Delayed
-        A chunk of `PairChunks`, or one without X whose pairs refer to the shared samples.
-    name : str
-        The name of the chunk in errors; empty for a part of one array of pairs.
-    offset : int
-        The row of the array of pairs where the chunk begins.
-    """
-
-    chunk: Any
-    name: str = ""
-    offset: int = 0
-
-    def load(self, shared: SharedSamples | None) -> Piece:
-        """Read the chunk, check it, and prepare it for sums."""
-        return self.piece(shared, self.chunk() if callable(self.chunk) else self.chunk)
-
-    def without_chunk(self) -> ChunkShard:
-        """Return the description alone, for a chunk that is already on the cluster."""
-        return replace(self, chunk=None)
-
-    def piece(self, shared: SharedSamples | None, values: Any) -> Piece:
-        """Check the tuple of a chunk, and prepare it for sums."""
-        try:
-            return self._piece(shared, *_with_weights(values))
-        except (TypeError, ValueError) as error:
-            if not self.name:
-                raise
-            raise type(error)(f"{self.name}: {error}") from error
-
-    def _piece(
-        self, shared: SharedSamples | None, X: Any, pairs: Any, similar: Any, weights: Any
-    ) -> Piece:
-        if X is None and shared is not None:
-            sums = shared.sums(as_index(pairs, shared.n_samples, offset=self.offset))
-        else:
-            blocks = as_blocks(X)
-            check_magnitude(blocks, "X")
-            sums = _sums_of(blocks, pairs)
-        similar = as_similar(similar, sums.n_pairs)
-        if weights is not None:
-            weights = as_some_weights(weights, sums.n_pairs, offset=self.offset)
-        return Piece(sums, similar, weights)
-
-
-def _with_weights(values: Any) -> tuple:
-    """Return (X, pairs, similar, weights), with None for weights that are not given."""
-    if not isinstance(values, tuple | list) or len(values) not in (3, 4):
-        raise TypeError(
-            "expected a tuple (X, pairs, similar) or (X, pairs, similar, weights), got "
-            f"{type(values).__name__}"
-        )
-    return (*values, None)[:4]
-
-
-def _sums_of(blocks: Blocks, pairs: Any) -> PairSums:
-    """Return the sums over index pairs into the blocks; None: the blocks are differences."""
-    if pairs is None:
-        return PairSums(lay_out(blocks.arrays, centre=False))
-    first, second = (np.ascontiguousarray(column) for column in as_index(pairs, len(blocks)).T)
-    return PairSums.from_samples(lay_out(blocks.arrays, centre=True), first, second)
-
-
 def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: Any = None) -> bool:
     """Return whether these arguments ask for a problem in shards."""
     if max_memory is not None or client is not None or device is not None:
         return True
     return any(isinstance(value, PairChunks | AllPairs) or is_stored(value) for value in values)
+
+
+class Parts(TypedDict, total=False):
+    """The settings of `Compute` that ask for a computation in parts."""
+
+    max_memory: int | str | None
+    client: Any
+    device: str | None
 
 
 def sharded_term(
@@ -228,20 +166,22 @@ def sharded_term(
     weights: Any,
     setting: LossSetting,
     *,
-    max_memory: int | str | None = None,
-    client: Any = None,
-    device: str | None = None,
+    comparisons: Comparisons | None = None,
+    **parts: Unpack[Parts],
 ) -> ShardedTerm:
-    """Divide the pairs into shards, check them in a first pass, and return their term."""
+    """Divide the pairs into shards, check them in a first pass, and return their term.
+
+    Comparisons make more shards of the same term.
+    """
+    max_memory, client = parts.get("max_memory"), parts.get("client")
     memory = memory_for_shards(max_memory)
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
-        shards: Sequence[Shard] = [
-            ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)
-        ]
+        _check_none("comparisons", "PairChunks", comparisons)
+        shards: list[Shard] = [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
         shared = None
     else:
-        if _is_dask(X):
+        if is_dask(X):
             raise TypeError(
                 "X: expected samples in memory or on disk, got a dask array; with index pairs take "
                 "X.compute(), or give both samples of each pair: PairChunks.from_arrays(first, "
@@ -252,10 +192,15 @@ def sharded_term(
             check_not_masked(values, name)
         warn_of_missing_chunks(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
-        shards = _shards(shared, pairs, similar, weights, memory, on_cluster=client is not None)
-    executor = _executor(shards, shared, client, device)
+        on_cluster, shards = client is not None, []
+        if comparisons is None or any(values is not None for values in given.values()):
+            shards += _shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
+        if comparisons is not None:
+            shards += comparison_shards(shared, comparisons, memory, on_cluster=on_cluster)
+    executor = _executor(shards, shared, client, parts.get("device"))
     shapes = _check_shards(executor, setting)
     numbers = sum(n * width for n, width in shapes.block_shapes)
+    numbers *= 1 if comparisons is None else 2
     executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
     return ShardedTerm(executor, shapes, setting)
 
@@ -284,73 +229,18 @@ def _shards(
         return pairs.shards(shared.n_samples, shared.numbers, memory)
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
-    arrays = {"pairs": pairs, "similar": similar}
-    if weights is not None:
-        arrays["weights"] = weights
-    if any(_is_dask(array) for array in arrays.values()):
-        from .dask import aligned_chunks
-
-        chunks = aligned_chunks(arrays, _indexed)
-        return [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(chunks)]
-    arrays = {
-        name: array if hasattr(array, "shape") else _to_array(array, name)
-        for name, array in arrays.items()
-    }
-    n_pairs, step = _common_length(arrays), pairs_per_chunk(shared, memory)
-    if on_cluster:  # enough chunks for several workers, whose number may change
-        step = min(step, max(LEAST_SENT, -(-n_pairs // 16)), MOST_SENT)
-    parts = _parts(list(arrays.values()), step, n_pairs)
-    return [
-        ChunkShard(partial(_read_chunk, _indexed, part), offset=k * step)
-        for k, part in enumerate(parts)
-    ]
-
-
-def _parts(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
-    """Yield a list of (array, slice) per chunk; of arrays in memory, only the rows of the chunk."""
-    arrays = [sendable(array) for array in arrays]
-    for start in range(0, n_pairs, step):
-        part = slice(start, min(start + step, n_pairs))
-        yield [
-            (array[part], slice(None)) if isinstance(array, np.ndarray) else (array, part)
-            for array in arrays
-        ]
-
-
-def _read_chunk(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
-    """Read the parts of a chunk, and combine them to its tuple."""
-    return combine(*(to_numpy(array[part]) for array, part in parts))
-
-
-def _indexed(*arrays: Any) -> tuple:
-    """Return a chunk without X: its pairs refer to the shared samples."""
-    return None, *arrays
-
-
-def _common_length(arrays: dict[str, Any]) -> int:
-    """Return the number of rows of all arrays; raise ValueError if it differs."""
-    lengths = {name: length_of(array, name) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"pairs: expected the same number of rows in each array, but {listed}")
-    n_pairs = next(iter(lengths.values()))
-    if n_pairs == 0:
-        raise ValueError("pairs: expected at least one pair, got none")
-    return n_pairs
-
-
-def _is_dask(value: Any) -> bool:
-    return hasattr(value, "__dask_graph__")
+    arrays = {"pairs": pairs, "similar": similar, "weights": weights}
+    return pair_shards(shared, arrays, memory, on_cluster=on_cluster)
 
 
 def _executor(
     shards: Sequence[Shard], shared: SharedSamples | None, client: Any, device: str | None
 ) -> Executor:
     if device is not None:
-        if client is not None or any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
+        if client is not None or any(is_dask(getattr(shard, "chunk", None)) for shard in shards):
             raise ValueError(f"device: expected None with a dask cluster, got {device!r}")
         return DeviceExecutor(shards, shared, like=array_on(device))
-    if client is None and not any(_is_dask(getattr(shard, "chunk", None)) for shard in shards):
+    if client is None and not any(is_dask(getattr(shard, "chunk", None)) for shard in shards):
         return SerialExecutor(shards, shared)
     from .dask import DaskExecutor
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._messages import shown
 from .._optim.terms import added
-from .base import LossSetting, Piece, Shard
+from .base import LoadedPiece, LossSetting, Shard, term_of
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
@@ -286,18 +286,18 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _load_on_worker(shard: Shard, shared: Any) -> Piece:
+def _load_on_worker(shard: Shard, shared: Any) -> LoadedPiece:
     return shard.load(shared)
 
 
-def _make_piece(shard: Any, shared: Any, values: Any) -> Piece:
+def _make_piece(shard: Any, shared: Any, values: Any) -> LoadedPiece:
     return shard.piece(shared, values)
 
 
-def _call(function: Callable, piece: Piece, index: int, message: tuple) -> Any:
+def _call(function: Callable, piece: LoadedPiece, index: int, message: tuple) -> Any:
     setting, args = message
     with np.errstate(all="ignore"):  # as in the solver, which rejects non-finite objectives
-        return function(piece.term(setting), index, *args)
+        return function(term_of(piece, setting), index, *args)
 
 
 def _add_all(results: Sequence[Any]) -> Any:

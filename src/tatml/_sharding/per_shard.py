@@ -15,10 +15,12 @@ import numpy as np
 from .._array import Array, asarray, eye
 from .._optim.certificate import PairTotals
 from .._optim.hessian import ActivePairs, Direction, dimension
+from .._optim.losses import PairLoss
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
 from .._optim.terms import Totals
 
 __all__ = [
+    "SampledRows",
     "ShardHessian",
     "assemble_hessian",
     "certify_shard",
@@ -34,6 +36,14 @@ class ShardHessian(NamedTuple):
 
     gram: Array
     n_sampled: int
+
+
+class SampledRows(NamedTuple):
+    """Some rows of a shard: the differences of their pairs, and their loss."""
+
+    rows: list[Array]
+    links: tuple[Array, Array] | None
+    loss: PairLoss
 
 
 def evaluate_shard(
@@ -94,8 +104,8 @@ def look_along(
     return losses.slope(t), losses.increase(t)
 
 
-def sample_pairs(term: PairTerm, index: int, share: float, seed: int) -> tuple[list[Array], tuple]:
-    """Return differences and loss of a random share of the pairs, weighted to represent all."""
+def sample_pairs(term: PairTerm, index: int, share: float, seed: int) -> SampledRows:
+    """Return differences and loss of a random share of the rows, weighted to represent all."""
     rng = np.random.default_rng([seed, index])
     # The size is rounded at random: at least one pair from each of very many shards would be more
     # than was asked for. Shard 0 always gives one, so that the sample is not empty.
@@ -103,4 +113,5 @@ def sample_pairs(term: PairTerm, index: int, share: float, seed: int) -> tuple[l
     size = max(size, int(index == 0))
     some = np.sort(rng.choice(term.n_pairs, size, replace=False))
     chosen, loss = term.sums.take(some), term.loss.take(some, 1 / share)
-    return chosen.rows(slice(0, size)), (loss.sign, loss.weight, loss.gamma)
+    pairs = chosen.pairs
+    return SampledRows(pairs.rows(slice(0, pairs.n_pairs)), chosen.links, loss)

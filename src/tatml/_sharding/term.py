@@ -20,13 +20,16 @@ import numpy as np
 
 from .._array import Array
 from .._optim.certificate import PairTotals
+from .._optim.comparison_sums import ComparisonSums
 from .._optim.hessian import PAIRS_PER_DIMENSION, Direction, congruent, dimension, system_costs
-from .._optim.losses import SquaredHinge
-from .._optim.pair_sums import Limits, PairSums
+from .._optim.losses import join_hinges
+from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
+from .._optim.sums import Limits, Sums
 from .._optim.terms import Totals
 from .base import Executor, LossSetting, on_device
 from .per_shard import (
+    SampledRows,
     ShardHessian,
     assemble_hessian,
     certify_shard,
@@ -114,6 +117,10 @@ class ShardedTerm:
         """Return the term with other parameters of the loss."""
         return replace(self, setting=setting)
 
+    def smoothed(self, smoothing: float) -> ShardedTerm:
+        """Return the term with smoothed losses."""
+        return self.with_setting(self.setting._replace(smoothing=smoothing))
+
     def in_given_coordinates(self, L: Sequence[Array]) -> list[Array]:
         """Return C L, which maps the user's coordinates to those that whiten W."""
         if self.factors is None:
@@ -132,12 +139,7 @@ class ShardedTerm:
         """Return about `size` random pairs in memory, the same share of each shard."""
         seed = int(rng.choice(2**31))
         parts = self.executor.gather(sample_pairs, self.setting, size / self.n_pairs, seed)
-        blocks, losses = zip(*parts, strict=True)
-        features = [np.concatenate(block) for block in zip(*blocks, strict=True)]
-        # max_memory does not provide for svec(A_k).
-        sums = PairSums(features, limits=Limits(svec_bytes=0))
-        loss = SquaredHinge(*(np.concatenate(part) for part in zip(*losses, strict=True)))
-        sample = PairTerm(sums, loss)
+        sample = PairTerm(_joined_rows(parts), join_hinges([part.loss for part in parts]))
         if self.factors is not None:
             sample = sample.whitened(self.factors)
         return sample if self.executor.like is None else on_device(sample, self.executor.like)
@@ -178,8 +180,8 @@ class ShardsAtPoint:
         return self._first_round[0]
 
     def conjugate(self, theta: float) -> float:
-        """Return Σ_k φ*_k(θ s_k) = θ² Σ_k φ*_k(s_k), which holds for the squared hinge."""
-        return theta**2 * self.totals.conjugate
+        """Return Σ_k φ*_k(θ s_k) + θ oᵀs; φ*(θ s) = θ² φ*(s) holds for the squared hinge."""
+        return theta**2 * self.totals.conjugate + theta * self.totals.shift
 
     def _known_hessian(self, sampled: bool) -> Array | None:
         """Return the Hessian of the first round; None if it is sampled and must be exact."""
@@ -250,6 +252,25 @@ class ShardedLine:
     def increase(self, t: float) -> float:
         """Return Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
         return self._at(t)[1]
+
+
+def _joined_rows(parts: Sequence[SampledRows]) -> Sums:
+    """Return the sums over sampled rows of all shards."""
+    features = [np.concatenate(block) for block in zip(*(p.rows for p in parts), strict=True)]
+    limits = Limits(svec_bytes=0)  # max_memory does not provide for svec(A_k).
+    if all(part.links is None for part in parts):
+        return PairSums(features, limits=limits)
+    features = [np.concatenate([block, np.zeros_like(block[:1])]) for block in features]
+    plus, minus, start, zero = [], [], 0, len(features[0]) - 1  # a pair at distance 0
+    for part in parts:
+        n_pairs = len(part.rows[0])
+        own = np.arange(n_pairs), np.full(n_pairs, zero - start)
+        links = own if part.links is None else part.links
+        plus.append(start + links[0])
+        minus.append(start + links[1])
+        start += n_pairs
+    pairs = PairSums(features, limits=limits)
+    return ComparisonSums(pairs, np.concatenate(plus), np.concatenate(minus))
 
 
 def _for_threshold(gram: Array, c0: float) -> Array:

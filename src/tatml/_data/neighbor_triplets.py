@@ -1,0 +1,72 @@
+"""Triplets from labels: each sample with near ones of its class and near ones of other classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+__all__ = ["count_violated", "neighbor_triplets"]
+
+CHUNK_NUMBERS = 2**22  # distances in memory at a time: 32 MB of float64
+
+
+def neighbor_triplets(
+    space: NDArray[np.float64], labels: NDArray[np.intp], n_targets: int, n_impostors: int
+) -> NDArray[np.intp]:
+    """Return (sample, target, impostor) for all targets and impostors of each sample.
+
+    Targets are the nearest samples of the same class, impostors the nearest of other classes, both
+    by the Euclidean distance of the rows of `space`. A class of one sample has no targets, and
+    gives no triplets. The rows are sorted.
+    """
+    drawn = [np.empty((0, 3), dtype=np.intp)]
+    for label in np.unique(labels):
+        own, others = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
+        if len(own) < 2 or len(others) == 0:
+            continue
+        targets = own[_nearest(space[own], None, n_targets)]
+        impostors = others[_nearest(space[others], space[own], n_impostors)]
+        rows = np.empty((*targets.shape, impostors.shape[1], 3), dtype=np.intp)
+        rows[..., 0] = own[:, None, None]
+        rows[..., 1] = targets[:, :, None]
+        rows[..., 2] = impostors[:, None, :]
+        drawn.append(rows.reshape(-1, 3))
+    triplets = np.concatenate(drawn)
+    return triplets[np.lexsort(triplets.T[::-1])]
+
+
+def _nearest(
+    rows: NDArray[np.float64], queries: NDArray[np.float64] | None, count: int
+) -> NDArray[np.intp]:
+    """Return the nearest rows of each query; without queries, of each row but itself."""
+    count = min(count, len(rows) - (queries is None))
+    found = NearestNeighbors(n_neighbors=count).fit(rows).kneighbors(queries, return_distance=False)
+    return found.astype(np.intp)
+
+
+def count_violated(
+    space: NDArray[np.float64], labels: NDArray[np.intp], triplets: NDArray[np.intp], margin: float
+) -> int:
+    """Count the violated triplets of the drawn targets with impostors that were not drawn.
+
+    A triplet (a, b, c) is violated if D_ac < D_ab + margin, in squared distances.
+    """
+    pairs = np.unique(triplets[:, :2], axis=0)
+    drawn = {tuple(row) for row in triplets[_violated(space, triplets, margin)].tolist()}
+    squares = np.einsum("ij,ij->i", space, space)
+    total, step = 0, max(1, CHUNK_NUMBERS // len(space))
+    for start in range(0, len(pairs), step):
+        a, b = pairs[start : start + step].T
+        limit = np.sum((space[a] - space[b]) ** 2, axis=1) + margin
+        D = squares[a][:, None] + squares - 2 * space[a] @ space.T
+        total += int(np.sum((limit[:, None] > D) & (labels[a][:, None] != labels)))
+    return max(0, total - len(drawn))
+
+
+def _violated(
+    space: NDArray[np.float64], triplets: NDArray[np.intp], margin: float
+) -> NDArray[np.bool_]:
+    a, b, c = triplets.T
+    near = np.sum((space[a] - space[b]) ** 2, axis=1)
+    return np.sum((space[a] - space[c]) ** 2, axis=1) < near + margin

@@ -1,0 +1,56 @@
+"""The prior of TATMLNeighbors: the one whose neighbours classify held-out samples best.
+
+No solver is needed: the priors are computed from the samples of the other folds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import KNeighborsClassifier
+
+from .._data.blocks import Blocks
+from .label_mixins import factors_by, prior_from_samples, within_classes
+from .metric import embed_blocks
+from .priors import PriorName
+
+__all__ = ["CANDIDATES", "choose_prior"]
+
+CANDIDATES: tuple[PriorName, ...] = (
+    "discriminant",
+    "auto",
+    "scaled",
+)  # of equally good ones, the first is taken
+N_FOLDS = 3
+
+
+def choose_prior(
+    blocks: Blocks, labels: NDArray[np.intp], n_neighbors: int, n_images: int = 0
+) -> PriorName:
+    """Return the candidate with the most accurate neighbours; the first if folds are too small.
+
+    The last `n_images` blocks are images of a kernel.
+    """
+    fold = _folds(labels)
+    right = dict.fromkeys(CANDIDATES, 0)
+    for held_out in range(N_FOLDS):
+        known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
+        if len(other) == 0 or len(np.unique(labels[known])) < 2 or len(known) <= n_neighbors:
+            continue
+        samples, classes = blocks[known], np.unique(labels[known], return_inverse=True)[1]
+        within = within_classes(samples, classes, n_images=n_images)
+        for name in CANDIDATES:
+            factors = factors_by(prior_from_samples(name, samples, within))
+            rows, queries = (embed_blocks(factors, part) for part in (samples, blocks[other]))
+            model = KNeighborsClassifier(n_neighbors).fit(rows, labels[known])
+            right[name] += int(np.sum(model.predict(queries) == labels[other]))
+    return max(CANDIDATES, key=lambda name: right[name])
+
+
+def _folds(labels: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the fold of each sample: the samples of each class in turn."""
+    fold = np.empty(len(labels), dtype=np.intp)
+    for label in np.unique(labels):
+        own = np.flatnonzero(labels == label)
+        fold[own] = np.arange(len(own)) % N_FOLDS
+    return fold

@@ -1,0 +1,277 @@
+"""TATMLNeighbors: learns a metric for nearest neighbours, and its threshold, from labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from .._data.blocks import Blocks
+from .._data.comparisons import check_comparison_margin, link_pairs
+from .._data.neighbor_triplets import count_violated, neighbor_triplets
+from .._data.pairs import Pairs
+from .._data.sampling import Strategy, balanced
+from .._learn_metric import warn_unless_converged
+from .._messages import shown
+from .._optim.losses import comparison_hinge, join_hinges
+from .._optim.problem import LogDetProblem, squared_hinge
+from .._optim.result import Result, Status, learnt_b0
+from .._optim.solvers import Newton, SolverLike, as_solver
+from .._validation import check_count, check_flag, check_positive
+from .inputs import samples_of, unchanged_on_error
+from .kernel_space import KernelLike, KernelMixin
+from .label_mixins import LabelPairsMixin, Prior, factors_by, pair_weights, within_classes
+from .logdet_learner import SolvingMixin, mean_scatter
+from .metric import MetricMixin, check_components, embed_blocks
+from .neighbor_priors import choose_prior
+from .outliers import clip_outliers
+from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
+from .thresholds import b0_of, learn_b0, threshold_of
+
+__all__ = ["TATMLNeighbors"]
+
+PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+
+
+class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
+    """Metric learning for nearest neighbours, from labels.
+
+    Each sample should be closer to its nearest samples of the same class (targets) than to its
+    nearest samples of other classes (impostors), by a margin, as in LMNN. Both are found in the
+    metric learnt so far: they are drawn, the convex problem of these comparisons is solved to a
+    certificate, and they are drawn again, until they stay the same or `max_rounds` is reached.
+    Random pairs in the same problem give the threshold (docs/theory.md, (Cmp) and (P)).
+
+    Parameters
+    ----------
+    C : float, default=100.0
+        Weight of the mean loss of the comparisons relative to the prior.
+    pair_C : float, default=10.0
+        Weight of the mean loss of the pairs relative to the prior.
+    margin : float, default=1.0
+        By how much the squared distance of an impostor should exceed that of a target, where 1 is
+        the mean squared distance of the pairs under the prior.
+    n_neighbors : int, default=3
+        Targets per sample.
+    n_impostors : int, default=10
+        Impostors per sample.
+    max_rounds : int, default=3
+        How often comparisons are drawn at most.
+    prior : str, or list of M arrays of shape (n_m, n_m), default="best"
+        The metric that the learnt one stays close to (W0), in which the first neighbours are
+        found; see `TATML`. "best" is that of "discriminant", "auto" and "scaled" whose nearest
+        neighbours classify held-out samples best, which is computed without a solver.
+    n_pairs_per_class : int or None, default=None
+        Number of pairs drawn per class for the threshold; see `TATML`.
+    kernel : str, KernelMap or None, default=None
+        A kernel, in whose feature space the metric is learnt; see `TATML`.
+    clip_outliers : bool, default=True
+        Whether to clip outliers; see `TATML`.
+    n_components : int, sequence of M int, or None, default=None
+        Number of rows of `components_` in each block; see `TATML`.
+    preprocessor : array, Blocks, callable or None, default=None
+        Where to find the samples of indicators; see `TATML`.
+    solver : {"newton"} or Newton, default="newton"
+        The algorithm; Dykstra's takes no comparisons.
+    tol, verbose
+        See `TATML`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draw of the pairs, and that of the solver unless it has its own.
+
+    Attributes
+    ----------
+    comparisons_ : int array of shape (n_comparisons, 3)
+        The comparisons of the last round: sample, target, impostor.
+    n_rounds_ : int
+        The number of rounds.
+    n_missed_ : int
+        Violated comparisons of the targets of the last round, in the learnt metric, whose
+        impostors were not drawn.
+    pairs_, similar_, pair_weights_
+        The drawn pairs.
+    components_, threshold_, b0_, result_, prior_, block_shapes_, n_iter_, n_features_in_
+        See `TATML`.
+
+    See Also
+    --------
+    TATML : Learns from pairs, for verification as well as for nearest neighbours.
+    TATMLTriplets : Learns from given triplets.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tatml import TATMLNeighbors
+    >>> X, y = load_wine(return_X_y=True)
+    >>> knn = make_pipeline(TATMLNeighbors(random_state=0), KNeighborsClassifier(3))
+    >>> bool(knn.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9)
+    True
+    >>> knn[0].predict_pairs([[0, 2], [0, 170]], X)
+    array([ 1, -1])
+    """
+
+    pairs: Strategy = "random"  # of LabelPairsMixin: how the pairs of the threshold are drawn
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        pair_C: float = 10.0,
+        margin: float = 1.0,
+        n_neighbors: int = 3,
+        n_impostors: int = 10,
+        max_rounds: int = 3,
+        prior: Prior | Literal["best"] = "best",
+        n_pairs_per_class: int | None = None,
+        kernel: KernelLike = None,
+        clip_outliers: bool = True,
+        n_components: int | Sequence[int] | None = None,
+        preprocessor: Any = None,
+        solver: SolverLike = "newton",
+        tol: float = 1e-6,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.C = C
+        self.pair_C = pair_C
+        self.margin = margin
+        self.n_neighbors = n_neighbors
+        self.n_impostors = n_impostors
+        self.max_rounds = max_rounds
+        self.prior = prior
+        self.n_pairs_per_class = n_pairs_per_class
+        self.kernel = kernel
+        self.clip_outliers = clip_outliers
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Learn the metric and the threshold.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            The samples: vectors, matrices, or tuples of matrices.
+        y : array-like of shape (n_samples,)
+            Their class labels; at least two classes.
+        groups : array-like of shape (n_samples,), optional
+            Group labels. No pair for the threshold is drawn from within a group.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
+            samples = self._labelled(blocks, y, groups)
+            kernel = self._read_kernel(blocks)
+            if self.clip_outliers and not self._has_kernel_values():
+                blocks = clip_outliers(blocks, np.arange(len(blocks)), "X")
+            samples = replace(samples, blocks=self._map_samples(kernel, blocks))
+            check_components(self.n_components, [n for n, _ in samples.blocks.block_shapes])
+            pairs = balanced(self._draw_pairs(samples))
+            prior, mu0 = self._prior_and_mean(samples.blocks, samples.labels, pairs)
+            self._learn_in_rounds(samples.blocks, samples.labels, pairs, prior, mu0)
+            self.pairs_, self.similar_ = pairs.index, pairs.similar
+            self.pair_weights_ = pairs.weights
+        warn_unless_converged(self.result_)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("C", "pair_C"):
+            check_positive(name, getattr(self, name))
+        check_comparison_margin("margin", self.margin)
+        for name in ("n_neighbors", "n_impostors", "max_rounds"):
+            check_count(name, getattr(self, name))
+        check_flag("clip_outliers", self.clip_outliers)
+        if not isinstance(as_solver(self.solver), Newton):
+            raise ValueError(
+                f"solver: expected 'newton' or Newton(…) with comparisons, got {shown(self.solver)}"
+            )
+
+    def _prior_and_mean(
+        self, blocks: Blocks, labels: NDArray[np.intp], pairs: Pairs
+    ) -> tuple[MetricPrior, float]:
+        """Return W0 and μ0, the mean squared distance of the pairs under W0 as b0."""
+        given: Prior | str = self.prior
+        if isinstance(given, str) and given == "best":
+            given = choose_prior(blocks, labels, int(self.n_neighbors), self._n_images())
+        share = pair_weights(pairs) / np.sum(pair_weights(pairs))
+        within = within_classes(blocks, labels, n_images=self._n_images())
+        reduced = reduce_blocks(given, blocks, within, mean_squares_of(blocks, pairs, share))
+        loss = squared_hinge(pairs, 1.0, PAIR_MARGIN)
+        plain = LogDetProblem.build(reduced.blocks, pairs, loss)
+        scatter = mean_scatter(plain.pairs.sums, share)
+        prior = prior_of(given, reduced, scatter)
+        products = [np.sum(W0 * S) for W0, S in zip(prior.matrices, scatter, strict=True)]
+        return prior, b0_of(sqrt(float(np.mean(products))), PAIR_MARGIN)
+
+    def _learn_in_rounds(
+        self,
+        blocks: Blocks,
+        labels: NDArray[np.intp],
+        pairs: Pairs,
+        prior: MetricPrior,
+        mu0: float,
+    ) -> None:
+        """Draw comparisons and learn from them, until they stay the same."""
+        space, self.n_rounds_ = embed_blocks(factors_by(prior), blocks), 0
+        self.comparisons_ = np.empty((0, 3), dtype=np.intp)
+        counts = int(self.n_neighbors), int(self.n_impostors)
+        for _ in range(int(self.max_rounds)):
+            triplets = neighbor_triplets(space, labels, *counts)
+            if np.array_equal(triplets, self.comparisons_):
+                break
+            problem = self._problem(pairs, triplets, prior, mu0)
+            self._solve(problem, prior, blocks, ("C", "pair_C", "margin"))
+            self.n_rounds_ += 1
+            self.comparisons_ = triplets
+            space = self._embed_whole(prior, blocks)
+            if self.result_.status is Status.INTERRUPTED:
+                break
+        self.n_missed_ = count_violated(space, labels, self.comparisons_, float(self.margin))
+        self._set_threshold(blocks, pairs, mu0)
+
+    def _embed_whole(self, prior: MetricPrior, blocks: Blocks) -> NDArray[np.float64]:
+        """Embed the samples by the learnt metric, whatever `n_components` says."""
+        inside = prior.start(self.result_)
+        assert inside is not None  # the result is that of this prior
+        return embed_blocks(prior.factors(inside.L), blocks)
+
+    def _earlier_result(self) -> Result | None:
+        """Return the solution of the round before, to start from."""
+        return self.result_ if self.n_rounds_ else None
+
+    def _problem(
+        self, pairs: Pairs, triplets: NDArray[np.intp], prior: MetricPrior, mu0: float
+    ) -> LogDetProblem:
+        """Return the problem of the pairs and of the comparisons."""
+        total, n_rows = float(np.sum(pair_weights(pairs))), len(triplets)
+        losses = [
+            squared_hinge(pairs, float(self.pair_C) / total, PAIR_MARGIN),
+            comparison_hinge(np.ones(n_rows), float(self.C) / n_rows, float(self.margin)),
+        ]
+        linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
+        c0 = float(self.pair_C)  # theory (Rho), with ρ = 1
+        return LogDetProblem.build(
+            prior.samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=prior.matrices
+        )
+
+    def _set_threshold(self, blocks: Blocks, pairs: Pairs, mu0: float) -> None:
+        """Set the threshold; with `n_components`, that of the reduced distances."""
+        self.b0_ = learnt_b0(self.result_)
+        if self.n_components is not None:
+            squared = self._distances(blocks, pairs.index) ** 2
+            self.b0_ = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
+        self.threshold_ = threshold_of(self.b0_, PAIR_MARGIN)

@@ -1,0 +1,37 @@
+"""The page for users of metric-learn: its code is the code that the benchmark runs."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tatml
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from from_metric_learn import CODE, given_for  # noqa: E402
+
+
+def test_the_page_shows_the_code_of_the_benchmark():
+    page = (ROOT / "docs" / "metric_learn.md").read_text(encoding="utf-8")
+    missing = [
+        code
+        for theirs, ours in CODE.values()
+        if f"| `{theirs}` | `{ours}` |" not in page
+        for code in [ours]
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_our_code_runs(name):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.normal(size=(60, 4))
+    X[:, 0] += 4 * y
+    model = eval(CODE[name][1], {"tatml": tatml} | given_for(X, y, 0))
+    assert model.transform(X).shape == (60, 4)
+    same, other = model.pair_distance([[0, 3], [0, 1]], X)
+    assert same < other
