@@ -17,8 +17,8 @@ Needs coverage and pytest-cov; not part of `make test`.
 
 Random samples over all packages, before the tests that kill their survivors were written:
 
-    November 2026, seed 14: 170 mutants, SEED14
-    November 2026, seed 15: 160 mutants, SEED15
+    November 2026, seed 14: 170 mutants, 8 equivalent, 152 of the other 162 killed (93.8 %)
+    November 2026, seed 15: 160 mutants, 6 equivalent, 141 of the other 154 killed (91.6 %)
 """
 
 from __future__ import annotations
