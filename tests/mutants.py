@@ -14,6 +14,11 @@ Left out by rule, because no test could tell: annotations, texts of messages, ``
 ``frozen`` of dataclasses, ``strict`` of zip (the lengths are equal by construction), ``copy`` of
 astype, ``stacklevel`` of warnings, and None for False as the value of a function.
 Needs coverage and pytest-cov; not part of `make test`.
+
+Random samples over all packages, before the tests that kill their survivors were written:
+
+    November 2026, seed 14: 170 mutants, 8 equivalent, 152 of the other 162 killed (93.8 %)
+    November 2026, seed 15: 160 mutants, 6 equivalent, 141 of the other 154 killed (91.6 %)
 """
 
 from __future__ import annotations

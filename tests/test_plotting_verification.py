@@ -51,6 +51,10 @@ def test_bins_are_those_of_the_pairs():
     line = display.ax_.containers[0].lines[0]
     assert_array_equal(line.get_xdata(), display.predicted)
     assert_array_equal(line.get_ydata(), display.observed)
+    same, different = (line for line in display.ax_.lines if line.get_alpha() == 0.3)
+    for marks, kind, place in ((same, y > 0, 1.02), (different, y < 0, -0.02)):
+        assert_array_equal(marks.get_xdata(), probability[kind])
+        assert set(marks.get_ydata()) == {place}
     assert_nothing_is_cut_off(display.figure_)
 
 
