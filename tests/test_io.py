@@ -181,7 +181,7 @@ def test_what_is_not_saved(folder):
     labels = np.where(similar, 1, -1)
     good = fitted()
     for estimator, metadata, expected in (
-        ({}, {}, "expected one of TATML"),
+        ({}, {}, "expected one of GMML, ITML, TATML"),
         (TATML(), {}, "not fitted"),
         (PairThreshold(metric=distance).fit(X[index], labels), {}, "functions are not saved"),
         (TATMLCV(Cs=[1], cv=RepeatedKFold(n_splits=2, n_repeats=1), **FEW).fit(X, Y), {}, "KFold"),

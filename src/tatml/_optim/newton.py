@@ -5,8 +5,9 @@ the solution (docs/theory.md, (NT)). It takes long steps even near the boundary 
 Newton's method on the primal alone takes short ones. Five safeguards:
 
 - If the boundary cuts a step short, W is moved back into the cone and P onto the central ray.
-- If the gap has not improved for some steps (the active set cycles), the hinges are smoothed, and
-  steps follow the solution while the smoothing decreases to zero (`smoothing.py`).
+- If there are comparisons and the gap has not improved for some steps (the active set cycles), the
+  hinges are smoothed, and steps follow the solution while the smoothing decreases to zero
+  (`smoothing.py`).
 - If a factorisation fails, or the gap still does not improve, a damped Newton step on F with an
   exact line search is taken instead: it always descends.
 - If that step cannot descend, or was needed too often, damped steps with predicted multipliers
@@ -98,7 +99,7 @@ def _minimise(
             return status
         pace.update(point, step)
         reached = None
-        if pace.cycles and problem.quadratic:
+        if pace.cycles and problem.can_be_smoothed:
             pace.smoothed = True
             status, point = _follow_smoothing(problem, monitor, linear_solver)
             if status is not None:

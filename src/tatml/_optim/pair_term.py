@@ -80,6 +80,11 @@ class PairTerm:
         """Return the term of the same pairs with another loss."""
         return replace(self, loss=loss, given_loss=None)
 
+    @property
+    def compares(self) -> bool:
+        """Whether the loss has offsets, which are the margins of comparisons."""
+        return self.loss.offset is not None
+
     def smoothed(self, smoothing: float) -> PairTerm:
         """Return the term with smoothed losses, for the squared hinge."""
         loss = self.loss

@@ -97,6 +97,11 @@ class LogDetProblem:
         terms = tuple(term.whitened(factors) for term in self.terms)
         return replace(self, terms=terms, prior_factors=factors, prior=tuple(prior))
 
+    @property
+    def can_be_smoothed(self) -> bool:
+        """Whether there are comparisons, and all losses are squared hinges."""
+        return self.quadratic and any(term.compares for term in self.terms)
+
     def smoothed(self, smoothing: float) -> LogDetProblem:
         """Return the problem with smoothed losses, for terms of the squared hinge."""
         return replace(self, terms=tuple(term.smoothed(smoothing) for term in self.terms))

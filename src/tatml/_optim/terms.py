@@ -124,6 +124,10 @@ class Term(Protocol):
     def whitened(self, factors: Sequence[Array]) -> Term:
         """Return the term of the features CᵀΦ, for a term in the user's coordinates."""
 
+    @property
+    def compares(self) -> bool:
+        """Whether the term has comparisons, on which the active set may cycle."""
+
     def smoothed(self, smoothing: float) -> Term:
         """Return the term with smoothed losses, for a term whose loss is the squared hinge."""
 

@@ -202,7 +202,7 @@ def sharded_term(
     numbers = sum(n * width for n, width in shapes.block_shapes)
     numbers *= 1 if comparisons is None else 2
     executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
-    return ShardedTerm(executor, shapes, setting)
+    return ShardedTerm(executor, shapes, setting, compares=comparisons is not None)
 
 
 def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:

@@ -74,12 +74,15 @@ class ShardedTerm:
         The parameters of their loss.
     factors : tuple of M arrays of shape (n_m, n_m), or None
         C of the prior: shards are in the user's coordinates, points in those of the prior.
+    compares : bool
+        Whether some of the shards have comparisons.
     """
 
     executor: Executor
     shapes: DifferenceShapes
     setting: LossSetting
     factors: tuple[Array, ...] | None = None
+    compares: bool = False
 
     quadratic = True
     listed = None
