@@ -54,7 +54,8 @@ class SparseBlock:
     def __len__(self) -> int:
         return self.table.shape[0]
 
-    def __getitem__(self, rows: Any) -> Any:
+    def __getitem__(self, key: Any) -> Any:
+        rows = key[0] if type(key) is tuple else key  # array[rows, ...]
         if np.ndim(rows) == 0 and type(rows) is not slice:
             return self.table[[rows]].toarray()[0, :, None]
         return SparseBlock(self.table[rows])
