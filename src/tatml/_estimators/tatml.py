@@ -151,7 +151,9 @@ class TATML(LabelPairsMixin, LogDetLearner):
     Attributes
     ----------
     components_ : array of shape (n_components, n), or list of M such arrays
-        The linear maps that `transform` applies, including the factor 1/√M.
+        The linear maps that `transform` applies, including the factor 1/√M. A block of more than
+        1,000 rows with fewer samples has none, and neither `prior_`: `factors_` has the maps in
+        factored form.
     threshold_ : float
         `threshold_factor_` times √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to
         be the same. In the units of `pair_distance`.
@@ -265,7 +267,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         Parameters
         ----------
         X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-            The samples: vectors, matrices, or tuples of matrices.
+            The samples: vectors, matrices, or tuples of matrices. A table with more columns than
+            rows may be sparse.
         y : array-like of shape (n_samples,)
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
