@@ -136,6 +136,7 @@ def mapped(rng, values):
     values = np.ascontiguousarray(values)
     if values.size == 0 or values.dtype.hasobject:
         return values
+    values = values.copy()  # it may be in the file that is written next
     path = Path(_folder().name) / f"{values.dtype.str[1:]}-{values.size}"
     stored = np.memmap(path, dtype=values.dtype, mode="w+", shape=values.shape)
     stored[...] = values

@@ -42,7 +42,7 @@ OWN_WARNINGS = (
     r"X: block \d+ holds symmetric positive definite",
     r"cv: ",
     r"pairs: expected similar pairs to be nearer than dissimilar pairs, got the opposite",
-    r"(X|pairs): samples [\d, ]+( and \d+ more)? are so far from all others",
+    r"(X|pairs|triplets|quadruplets): samples [\d, ]+( and \d+ more)? are so far from all others",
     r"X (has feature names, but|does not have valid feature names, but) \w+ was fitted with",
 )
 

@@ -29,7 +29,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from tatml import PAPER, TATML, Euclidean, Maz, PairThreshold, TATMLPairs
+from tatml import PAPER, TATML, Euclidean, Maz, PairThreshold, TATMLNeighbors, TATMLPairs
 
 FEW = {"n_pairs_per_class": 20, "random_state": 0}
 
@@ -41,6 +41,7 @@ CHECKED = [
     TATML(n_pairs_per_class=20, prior="within", pairs="neighbors", n_components=1),
     Maz(threshold="search", thresholds=(1.0,), cv=2, n_pairs_per_class=4),
     Euclidean(),
+    TATMLNeighbors(n_pairs_per_class=20, max_rounds=2),
 ]
 
 

@@ -245,7 +245,7 @@ def test_the_study_is_on_eth80_or_on_embedded_data():
         (["digits", "eth80-objects"], False, "eth80"),
     ):
         tasks = make_tasks(
-            ["sensitivity"], datasets=datasets, methods=None, features=None, repeats=1, quick=quick
+            ["sensitivity"], datasets=datasets, methods=None, features=None, repeats=[0], quick=quick
         )
         assert {task.dataset.name for task in tasks} == {expected}, (datasets, quick)
 

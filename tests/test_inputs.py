@@ -57,6 +57,7 @@ SOLVED = {"solver": "newton", "tol": 1e-6, "random_state": None, "verbose": Fals
 PULLED = {"threshold_prior": None, "threshold_strength": 1.0, "margin": (0.5, 2.0)}
 SHARED = {"n_components": None, "preprocessor": None}
 TUNED = {"threshold": "auto", "c0": None, "reduction": "mean", "clip_outliers": True}
+TUNED |= {"kernel": None}
 LEARNT = {"C": 100.0, "prior": "discriminant"} | TUNED | PULLED | SHARED | SOLVED
 WARM = {"warm_start": False}
 GRID = {
@@ -64,23 +65,26 @@ GRID = {
     "threshold_strengths": None,
     "priors": None,
     "pair_strategies": None,
+    "kernels": None,
 }
 COMPARED = {"C": 100.0, "margin": 1.0, "prior": "discriminant", "reduction": "mean"}
-COMPARED |= {"clip_outliers": True} | SHARED | SOLVED | WARM
+COMPARED |= {"clip_outliers": True, "kernel": None} | SHARED | SOLVED | WARM
 DEFAULTS = {
     "TATMLTriplets": COMPARED,
     "TATMLQuadruplets": COMPARED,
     "TATMLNeighbors": {"C": 100.0, "pair_C": 10.0, "margin": 1.0, "prior": "best"}
     | {"n_neighbors": 3, "n_impostors": 10, "max_rounds": 3, "n_pairs_per_class": None}
-    | ({"clip_outliers": True} | SHARED | SOLVED),
+    | ({"clip_outliers": True, "kernel": None} | SHARED | SOLVED),
     "TATML": LEARNT | DRAWN | WARM,
     "TATMLCV": GRID
     | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None}
     | {name: value for name, value in (LEARNT | DRAWN | {"prior": None}).items() if name != "C"},
     "Maz": {"threshold": 1.0, "thresholds": (0.5, 0.5**0.5, 1.0, 2**0.5), "cv": 3, "k": 3}
     | {"C": 100.0, "prior": "discriminant", "margin": (0.5, 2.0), "reduction": "mean"}
+    | {"kernel": None}
     | (DRAWN | SHARED | SOLVED | WARM),
     "ITML": {"gamma": 1.0, "bounds": None, "percentiles": (5, 95), "prior": "auto"}
+    | {"kernel": None}
     | (DRAWN | SHARED | PULLED | SOLVED | WARM),
     "GMML": {"t": 0.5, "regularization": 0.01, "prior": "auto", "random_state": None}
     | (DRAWN | SHARED | PULLED),

@@ -72,7 +72,7 @@ def fit(options: Namespace) -> None:
     print(f"{facts['estimator']} learnt from {_data_text(data)}")
     print_rows(_fit_rows(facts))
     print(f"Saved to {out}: {', '.join(model.metadata['holds'])}")
-    print(f"No samples and no pairs are saved. Next: {_next_command(out, data)}")
+    print(f"{_kept_text(model.estimator)} Next: {_next_command(out, data)}")
 
 
 def evaluate(options: Namespace) -> None:
@@ -253,6 +253,13 @@ def _learn_from_labels(estimator: Any, data: InputData) -> None:
         ) from error
 
 
+def _kept_text(estimator: Any) -> str:
+    """Return what a saved model contains of the data."""
+    if getattr(estimator, "kernel_map_", None) is None:
+        return "No samples and no pairs are saved."
+    return "The landmarks of the kernel, which are training samples, are saved."
+
+
 def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
     """Return the numbers that a fit has learnt, and its status."""
     pairs = estimator.pairs_ if data.pairs is None else data.pairs
@@ -264,12 +271,19 @@ def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
         "n_pairs": None if pairs is None else len(pairs),  # None: all pairs, too many to be listed
     }
     if hasattr(estimator, "best_params_"):
-        facts["chosen"] = estimator.best_params_
+        facts["chosen"] = _chosen_parameters(estimator.best_params_)
         facts["searched"] = _searched_names(estimator.cv_results_["params"])
     if hasattr(estimator, "result_"):
         result = estimator.result_
         facts |= {"converged": result.converged, "gap": float(result.gap), "n_iter": result.n_iter}
     return facts
+
+
+def _chosen_parameters(best: dict[str, Any]) -> dict[str, Any]:
+    """Return the chosen parameters as numbers and words; no kernel is left out."""
+    kernel = best.get("kernel")
+    rest = {name: value for name, value in best.items() if name != "kernel"}
+    return rest if kernel is None else rest | {"kernel": str(kernel)}
 
 
 def _searched_names(candidates: Sequence[dict[str, Any]]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 __all__ = ["count_violated", "neighbor_triplets"]
 
@@ -20,6 +19,7 @@ def neighbor_triplets(
     by the Euclidean distance of the rows of `space`. A class of one sample has no targets, and
     gives no triplets. The rows are sorted.
     """
+    space = space - space.mean(axis=0)
     drawn = [np.empty((0, 3), dtype=np.intp)]
     for label in np.unique(labels):
         own, others = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
@@ -40,9 +40,18 @@ def _nearest(
     rows: NDArray[np.float64], queries: NDArray[np.float64] | None, count: int
 ) -> NDArray[np.intp]:
     """Return the nearest rows of each query; without queries, of each row but itself."""
-    count = min(count, len(rows) - (queries is None))
-    found = NearestNeighbors(n_neighbors=count).fit(rows).kneighbors(queries, return_distance=False)
-    return found.astype(np.intp)
+    own, count = queries is None, min(count, len(rows) - (queries is None))
+    queries = rows if queries is None else queries
+    squares, found = np.einsum("ij,ij->i", rows, rows), []
+    step = max(1, CHUNK_NUMBERS // len(rows))
+    for start in range(0, len(queries), step):
+        D = squares - 2 * queries[start : start + step] @ rows.T  # up to a number per query
+        if own:
+            D[np.arange(len(D)), start + np.arange(len(D))] = np.inf
+        nearest = np.argpartition(D, count - 1, axis=1)[:, :count]
+        order = np.argsort(np.take_along_axis(D, nearest, axis=1), axis=1, kind="stable")
+        found.append(np.take_along_axis(nearest, order, axis=1))
+    return np.concatenate(found)
 
 
 def count_violated(
@@ -54,6 +63,7 @@ def count_violated(
     """
     pairs = np.unique(triplets[:, :2], axis=0)
     drawn = {tuple(row) for row in triplets[_violated(space, triplets, margin)].tolist()}
+    space = space - space.mean(axis=0)
     squares = np.einsum("ij,ij->i", space, space)
     total, step = 0, max(1, CHUNK_NUMBERS // len(space))
     for start in range(0, len(pairs), step):
