@@ -141,8 +141,9 @@ def chosen_parameters(fitted: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return (
-        [float(part) for part in value]
-        if hasattr(value, "__len__") and not isinstance(value, str)
-        else value
-    )
+    """Return a number, a word or a list of numbers, as a record contains them."""
+    if hasattr(value, "get_params"):  # a kernel
+        return str(value)
+    if hasattr(value, "__len__") and not isinstance(value, str):
+        return [float(part) for part in value]
+    return value
