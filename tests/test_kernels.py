@@ -14,7 +14,17 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from tatml import ITML, TATML, TATMLCV, Blocks, Maz, TATMLPairs
+from tatml import (
+    ITML,
+    TATML,
+    TATMLCV,
+    Blocks,
+    Maz,
+    TATMLNeighbors,
+    TATMLPairs,
+    TATMLQuadruplets,
+    TATMLTriplets,
+)
 from tatml.features import KernelMap
 from tatml.io import load_model, save_model
 from tatml.plotting import BlockShareDisplay
@@ -265,3 +275,84 @@ def test_damaged_kernel_maps_are_not_saved(damage, tmp_path):
     object.__setattr__(block_map, damage, value)
     with pytest.raises((TypeError, ValueError), match=r"kernel_map_"):
         save_model(model, tmp_path / "model.skops")
+
+
+# Comparisons
+
+
+def triplets_of(y, n_triplets=300, seed=0):
+    """Triplets (a, b, c): a and b of one class, c of another."""
+    rng = np.random.default_rng(seed)
+    anchors = rng.integers(0, len(y), n_triplets)
+    rows = []
+    for a in anchors:
+        same = np.flatnonzero((y == y[a]) & (np.arange(len(y)) != a))
+        rows.append([a, rng.choice(same), rng.choice(np.flatnonzero(y != y[a]))])
+    return np.array(rows)
+
+
+def test_triplets_of_curved_classes_need_a_kernel():
+    (X, y), (new, labels) = banana(200, 0), banana(400, 1)
+    known, wanted = triplets_of(y), triplets_of(labels, seed=1)
+    linear, curved = (
+        TATMLTriplets(kernel=kernel, preprocessor=X).fit(known) for kernel in (None, "rbf")
+    )
+    assert curved.score(new[wanted]) > linear.score(new[wanted]) + 0.05
+    assert len(curved.result_.L) == 2
+    assert curved.result_.converged
+
+
+def test_a_linear_kernel_of_quadruplets_is_no_kernel():
+    X, y, new, _ = iris()
+    quadruplets = triplets_of(y)[:, [0, 1, 0, 2]]
+    options = {"prior": "scaled", "clip_outliers": False, "tol": 1e-10, "preprocessor": X}
+    kernel = KernelMap("linear", units="common", keep_features=False)
+    plain, found = (
+        TATMLQuadruplets(kernel=given, **options).fit(quadruplets) for given in (None, kernel)
+    )
+    assert_allclose(found.pair_distance(PAIRS, new), plain.pair_distance(PAIRS, new))
+    with pytest.raises(ValueError, match="kernel: expected a kernel of the samples, as pairs"):
+        TATMLTriplets(kernel="precomputed").fit(X[triplets_of(y)])
+
+
+def test_neighbours_in_the_space_of_a_kernel():
+    X, y, new, labels = iris()
+    options = {"prior": "scaled", "clip_outliers": False, "tol": 1e-10, "random_state": 0}
+    kernel = KernelMap("linear", units="common", keep_features=False)
+    plain, found = (TATMLNeighbors(kernel=given, **options).fit(X, y) for given in (None, kernel))
+    assert_array_equal(found.comparisons_, plain.comparisons_)
+    assert_allclose(found.pair_distance(PAIRS, new), plain.pair_distance(PAIRS, new))
+    assert_allclose(found.threshold_, plain.threshold_)
+    curved = TATMLNeighbors(kernel="rbf", random_state=0).fit(X, y)
+    knn = KNeighborsClassifier(3).fit(curved.transform(X), y)
+    assert knn.score(curved.transform(new), labels) > 0.93
+
+
+# Comparisons in the span
+
+
+@each_case("prior", ["scaled", "auto", "discriminant", "within"])
+def test_triplets_are_solved_in_the_span(prior, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 6)
+    X = rng.normal(size=(18, 50)) + 0.5 * y[:, None]
+    model = TATMLTriplets(prior=prior, tol=1e-10, clip_outliers=False, preprocessor=X)
+    found = clone(model).fit(triplets_of(y, 60))
+    monkeypatch.setattr("tatml._estimators.span.ROWS_PER_SPAN", np.inf)
+    expected = clone(model).fit(triplets_of(y, 60))
+    new, index = rng.normal(size=(10, 50)), PAIRS % 10
+    assert_allclose(found.pair_distance(index, new), expected.pair_distance(index, new), rtol=1e-5)
+    assert_allclose(found.result_.primal, expected.result_.primal, rtol=1e-8)
+
+
+def test_neighbours_are_found_in_the_span(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 10)
+    X = rng.normal(size=(30, 60)) + 0.5 * y[:, None]
+    options = {"max_rounds": 2, "tol": 1e-10, "prior": "scaled", "random_state": 0}
+    found = TATMLNeighbors(**options).fit(X, y)
+    monkeypatch.setattr("tatml._estimators.span.ROWS_PER_SPAN", np.inf)
+    expected = TATMLNeighbors(**options).fit(X, y)
+    assert_array_equal(found.comparisons_, expected.comparisons_)
+    assert_allclose(found.pair_distance(PAIRS % 30, X), expected.pair_distance(PAIRS % 30, X))
+    assert_allclose(found.threshold_, expected.threshold_)
