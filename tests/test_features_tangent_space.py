@@ -588,14 +588,16 @@ def test_routed_groups_let_a_model_generalise_to_new_subjects():
     with config_context(enable_metadata_routing=True):
         space = TangentSpace().set_fit_request(groups=True).set_transform_request(groups=True)
         model = make_pipeline(space, Vectorize(), LogisticRegression())
-        options = {"cv": LeaveOneGroupOut(), "params": {"groups": groups}}
-        per_subject = cross_val_score(model, X, y, **options)
+        per_subject = []  # older versions of cross_val_score do not pass groups on to `score`
+        for train, test in LeaveOneGroupOut().split(X, y, groups):
+            model.fit(X[train], y[train], groups=groups[train])
+            per_subject.append(model.score(X[test], y[test], groups=groups[test]))
         refused = make_pipeline(TangentSpace(), Vectorize(), LogisticRegression())
-        with pytest.raises(ValueError, match="groups"):
-            cross_val_score(refused, X, y, **options)
+        with pytest.raises((TypeError, ValueError), match="groups"):
+            refused.fit(X, y, groups=groups)
     plain = make_pipeline(TangentSpace(), Vectorize(), LogisticRegression())
     together = cross_val_score(plain, X, y, cv=LeaveOneGroupOut(), groups=groups)
-    assert per_subject.mean() > 0.95 > 0.8 > together.mean()
+    assert np.mean(per_subject) > 0.95 > 0.8 > together.mean()
 
 
 def test_a_pipeline_is_saved_with_skops(tmp_path):
