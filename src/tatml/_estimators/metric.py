@@ -171,7 +171,12 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         does not change it.
         """
         check_is_fitted(self)
-        return LearntMetric(self._component_list(), self.block_shapes_, self.kernel_map_)
+        factors = self._component_list()
+        if self.kernel_map_ is not None:
+            return LearntMetric(factors, self.block_shapes_, self.kernel_map_)
+        # Users may replace `components_`, as metric-learn's tests do.
+        widths = zip(factors, self.block_shapes_, strict=True)
+        return LearntMetric(factors, [(A.shape[1], width) for A, (_, width) in widths])
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
