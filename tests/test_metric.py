@@ -436,3 +436,13 @@ def test_a_given_threshold_is_kept():
     for make, reduced in ((TATML, None), (TATML, 1), (Maz, None), (Maz, 1)):
         model = make(threshold=0.7, n_components=reduced, random_state=0).fit(X, LABELS)
         assert_allclose(model.threshold_, 0.7, rtol=1e-12, err_msg=str(model))
+
+
+def test_the_distance_follows_components_that_were_replaced():
+    """metric-learn's tests set them to a vector, for samples of one feature."""
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.repeat([0, 1], 10)
+    metric = Euclidean().fit(X, y)
+    metric.components_ = np.array([2.0, 1.0])
+    assert metric.get_metric()([1.0, 2.0], [0.0, 0.0]) == 4.0
+    metric.components_ = np.array(3.0)
+    assert metric.get_metric()(1.0, 3.0) == 6.0

@@ -49,6 +49,9 @@ class LearntMetric:
             for factor in components
         ]
         self.shapes = list(shapes)
+        if kernel_map is None:  # users may have replaced `components_`, as metric-learn's tests do
+            parts = zip(self.components, shapes, strict=True)
+            self.shapes = [(factor.shape[1], width) for factor, (_, width) in parts]
         self.kernel_map = kernel_map
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
@@ -171,12 +174,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         does not change it.
         """
         check_is_fitted(self)
-        factors = self._component_list()
-        if self.kernel_map_ is not None:
-            return LearntMetric(factors, self.block_shapes_, self.kernel_map_)
-        # Users may replace `components_`, as metric-learn's tests do.
-        widths = zip(factors, self.block_shapes_, strict=True)
-        return LearntMetric(factors, [(A.shape[1], width) for A, (_, width) in widths])
+        return LearntMetric(self._component_list(), self.block_shapes_, self.kernel_map_)
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
