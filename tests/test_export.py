@@ -56,6 +56,14 @@ def clusters(n_identities, n_each, seed=0):
 # Scores
 
 
+def test_the_scorer_refuses_kernels_that_it_does_not_know(tmp_path):
+    X = np.abs(samples("vectors"))
+    model = TATML(kernel="chi2", n_pairs_per_class=10, random_state=0).fit(X, classes())
+    scorer = kernel_scorer_of(export(model, tmp_path / "metric.npz"))
+    with pytest.raises(ValueError, match="kernel: expected one that this scorer knows, got chi2"):
+        scorer.embed(X)
+
+
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize(
     "kernel",

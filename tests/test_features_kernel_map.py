@@ -180,6 +180,12 @@ def test_in_a_pipeline():
     assert steps.fit(X, y).score(X, y) > 0.9
 
 
+def test_new_samples_of_chi2_are_checked_as_well():
+    model = KernelMap("chi2").fit(table())
+    with pytest.raises(ValueError, match="X: expected numbers of at least 0 for kernel='chi2'"):
+        model.transform(table() - 1)
+
+
 NOT_SYMMETRIC = np.eye(4) + np.diag([0.1, 0, 0], k=1)
 NOT_PSD = np.array([[1.0, 2.0], [2.0, 1.0]])
 

@@ -111,6 +111,25 @@ def test_a_precomputed_kernel_is_the_kernel_that_it_was_computed_by():
     assert cross_val_score(knn, K, y, cv=3).mean() > 0.9
 
 
+def test_the_search_of_maz_takes_a_precomputed_kernel():
+    X, y, *_ = iris()
+    K = X @ X.T
+    model = Maz(threshold="search", thresholds=(0.5, 1.0), kernel="precomputed", random_state=0)
+    model.fit(K, y)
+    assert min(model.search_scores_.values()) > 0.8
+    assert model.transform(K).shape[0] == 75
+
+
+def test_without_held_out_pairs_the_units_are_those_of_the_rule():
+    """Columns of their own for vectors, one unit for matrices."""
+    X = np.random.default_rng(0).normal(size=(4, 2, 2)) * [1.0, 100.0]
+    y = [0, 0, 1, 2]
+    matrices = TATML(kernel="rbf", random_state=0).fit(X, y)
+    assert np.ptp(matrices.kernel_map_.maps_[0].scale) == 0
+    vectors = TATML(kernel="rbf", random_state=0).fit(X.reshape(4, 4), y)
+    assert np.ptp(vectors.kernel_map_.maps_[0].scale) > 1
+
+
 @each_case("estimator", LABELLED)
 def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
     X, y, new, labels = iris()

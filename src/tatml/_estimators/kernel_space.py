@@ -96,8 +96,8 @@ def choose_space(
 ) -> tuple[KernelSettings | None, Units, list[HeldOutPairs]]:
     """Return the kernel with its units, the units of the prior, and the held-out pairs.
 
-    The units are those whose prior orders the held-out pairs best. `hold_out` makes the pairs, in
-    the space of a kernel if it is given one.
+    The units are those whose prior orders the held-out pairs best; without held-out pairs, those
+    of the rule "auto". `hold_out` makes the pairs, in the space of a kernel if it is given one.
     """
     if settings is None:
         parts = hold_out(None)
@@ -105,6 +105,8 @@ def choose_space(
     chosen, best = None, -1.0
     for candidate in settings.candidates():
         parts = hold_out(candidate)
+        if not parts:
+            return settings, "columns", parts
         area, units = find_units(prior, parts)
         if area > best:
             chosen, best = (candidate, units, parts), area

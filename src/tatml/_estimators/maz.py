@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
+from .._array import Indices
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
@@ -202,8 +203,15 @@ def search_threshold(
 def _score_fold(model: TATML, k: int, samples: LabelledSamples, fold: Fold) -> float:
     """Fit the model to the training samples, and return the accuracy of k-NN on the others."""
     known, held_out = (samples[rows] for rows in fold)
+    if model._has_kernel_values():  # the columns are those of the training samples
+        known, held_out = (_take_columns(part, fold[0]) for part in (known, held_out))
     with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
         model.fit(known.blocks, known.labels, known.groups)
     classifier = KNeighborsClassifier(k).fit(model.transform(known.blocks), known.labels)
     return float(classifier.score(model.transform(held_out.blocks), held_out.labels))
+
+
+def _take_columns(samples: LabelledSamples, columns: Indices) -> LabelledSamples:
+    """Return samples that are rows of a kernel matrix, with some of its columns."""
+    return replace(samples, blocks=Blocks(samples.blocks.arrays[0][:, columns]))

@@ -251,6 +251,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
             columns = np.arange(n_samples) if columns is None else columns
             self.maps_ = [self._fit_precomputed(blocks.arrays[0][:, :, 0], columns)]
         else:
+            self._check_signs(blocks)
             self.maps_ = [
                 self._fit_block(array, wanted, m) for m, array in enumerate(blocks.arrays)
             ]
@@ -262,6 +263,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
 
     def map_blocks(self, blocks: Blocks) -> Blocks:
         """Return the features, if they are kept, and the coordinates of the kernel images."""
+        self._check_signs(blocks)
         images = [
             self._map_block(array, block_map)
             for array, block_map in zip(blocks.arrays, self.maps_, strict=True)
@@ -271,8 +273,6 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _fit_block(self, array: Floats, units: str, m: int) -> BlockMap:
         """Return the map of one block of samples."""
         rows = array.reshape(len(array), -1).astype(np.float64, copy=False)
-        if self.kernel == "chi2":
-            check_not_negative(rows, m)
         center, scale = find_units(rows, units == "columns" or _is_auto(units, array))
         if self.kernel == "chi2":
             center = np.zeros_like(center)
@@ -319,6 +319,11 @@ class KernelMap(TransformerMixin, BaseEstimator):
         # The logarithm of the kernel with γ = 1 is minus the distance, squared for "rbf".
         usual = float(np.median(landmark_distances(self.kernel, landmarks)))
         return self.gamma_factor / usual if usual > 0 else 1.0
+
+    def _check_signs(self, blocks: Blocks) -> None:
+        if self.kernel == "chi2":
+            for m, array in enumerate(blocks.arrays):
+                check_not_negative(array.reshape(len(array), -1), m)
 
     def _keeps_features(self) -> bool:
         return bool(self.keep_features) and self.kernel != "precomputed"

@@ -10,7 +10,7 @@ import scipy.spatial
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
-from .._array import Doubles
+from .._array import Doubles, Floats
 from .._data.blocks import Blocks
 
 __all__ = [
@@ -115,7 +115,7 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
-def check_not_negative(rows: Doubles, m: int) -> None:
+def check_not_negative(rows: Floats, m: int) -> None:
     negative = np.argwhere(rows < 0)
     if len(negative):
         sample, entry = (int(i) for i in negative[0])
