@@ -25,6 +25,10 @@ from tatml import (
     TATMLQuadruplets,
     TATMLTriplets,
 )
+from tatml._data.pairs import Pairs
+from tatml._estimators.cross_fitting import hold_out_pairs, hold_out_samples
+from tatml._estimators.folds import LabelledSamples, make_pair_folds
+from tatml._estimators.kernel_space import KernelSettings
 from tatml.features import KernelMap
 from tatml.io import load_model, save_model
 from tatml.plotting import BlockShareDisplay
@@ -118,6 +122,23 @@ def test_the_search_of_maz_takes_a_precomputed_kernel():
     model.fit(K, y)
     assert min(model.search_scores_.values()) > 0.8
     assert model.transform(K).shape[0] == 75
+
+
+@each_case("keep", [False, True])
+def test_the_parts_know_which_blocks_are_images(keep):
+    """Their priors give images one unit, as that of all samples does."""
+    X, y, *_ = iris()
+    space = KernelSettings(KernelMap(keep_features=keep), n_landmarks=20)
+    index = np.random.default_rng(0).integers(0, 75, size=(600, 2))
+    pairs = Pairs(index, y[index[:, 0]] == y[index[:, 1]], None)
+    samples, blocks = LabelledSamples(Blocks(X), y, None), Blocks(X)
+    parts = hold_out_samples(samples, make_pair_folds(y, None), space)
+    parts += hold_out_pairs(blocks, pairs, space)
+    assert len(parts) > 4
+    for part in parts:
+        images = [part.within.is_image(m) for m in range(part.known.n_blocks)]
+        assert images == [False, True][-part.known.n_blocks :]
+        assert part.others.block_shapes == part.known.block_shapes
 
 
 def test_without_held_out_pairs_the_units_are_those_of_the_rule():

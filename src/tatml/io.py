@@ -113,9 +113,10 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
 
     The file holds the parameters and what was learnt: matrices, the threshold, the history of the
     solver. It does not hold samples or pairs: `preprocessor`, `pairs_`, `similar_`,
-    `pair_weights_` and the multipliers in `result_` are None in the loaded model. Only if a block
-    has more than 1,000 rows, and more than its samples span, the file holds a basis of their span,
-    and of sparse samples the samples themselves. The estimator itself does not change. An existing
+    `pair_weights_` and the multipliers in `result_` are None in the loaded model. There are two
+    exceptions. With a kernel, the file holds the landmarks, which are training samples. If a block
+    has more than 1,000 rows, and more than its samples span, it holds a basis of their span, or the
+    samples themselves if they are sparse. The estimator itself does not change. An existing
     file is replaced in one step.
 
     Parameters
