@@ -16,6 +16,7 @@ from tatml import TATML, Blocks, Comparisons, Compute, Newton, PairChunks, learn
 from tatml._array import namespace, to_numpy
 from tatml._optim import newton as newton_module
 from tatml._optim.checkpoint import Checkpoint
+from tatml._optim.pair_sums import Limits, PairSums
 from tatml._optim.problem import LogDetProblem
 from tatml._sharding import gpu
 
@@ -46,6 +47,37 @@ def test_the_solution_is_numpys(place, linear_solver, c0, shape):
         assert W.device == like.device
         assert W.dtype == like.dtype
     assert all(type(number) is float for number in (result.b0, result.primal, result.gap))
+
+
+@pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
+def test_sums_over_samples(place, monkeypatch, linear_solver, c0, shape):
+    build = LogDetProblem.build
+    monkeypatch.setattr(
+        LogDetProblem,
+        "build",
+        lambda *args, **options: limited(build(*args, **options), by_samples=True),
+    )
+    case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
+    solver = Newton(linear_solver=linear_solver)
+    result = learn_placed(case, place, solver=solver)
+    assert_same_solution(result, learnt(case, solver=solver), 1e-8)
+
+
+def test_near_pairs_are_computed_from_differences(place):
+    """On a GPU, distances of other pairs come from inner products."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 1, 20))
+    X[25:] = X[:25] + 1e-6 * rng.standard_normal((25, 1, 20))
+    pairs = np.vstack(
+        [rng.integers(50, size=(300, 2)), np.column_stack([range(25), range(25, 50)])]
+    )
+    sums = PairSums(
+        [place(X)], *(place(rows) for rows in pairs.T.copy()), limits=Limits(by_samples=True)
+    )
+    exact = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=(1, 2))
+    distances, _ = sums.distances_and_scatter(lambda part, d: d)
+    assert_allclose(to_numpy(distances), exact, rtol=1e-12)
+    assert_allclose(to_numpy(sums.distances()), exact, rtol=1e-12)
 
 
 def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):

@@ -7,14 +7,16 @@ moved to another device. PyTorch and CuPy are used through the package array-api
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
@@ -25,12 +27,14 @@ __all__ = [
     "Indices",
     "LinAlgError",
     "as_double",
+    "as_single",
     "asarray",
     "compacted",
     "contiguous",
     "draw_indices",
     "eye",
     "factor_posdef",
+    "fast_single",
     "foreign_kind",
     "free_bytes",
     "inverse_factor",
@@ -40,7 +44,9 @@ __all__ = [
     "on_gpu",
     "place_of",
     "placed",
+    "products_at",
     "raising_linalg",
+    "sparse_product",
     "sum_at",
     "symmetrised",
     "to_numpy",
@@ -131,6 +137,27 @@ def as_double(array: Array) -> Array:
     return xp.astype(array, xp.float64, copy=False)
 
 
+def as_single(array: Array) -> Array:
+    """Convert an array to float32."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float32, copy=False)
+
+
+@contextmanager
+def fast_single(array: Array) -> Iterator[None]:
+    """Return a context in which float32 products of PyTorch may use TF32 on a GPU."""
+    if _package(type(array)) != "torch" or not on_gpu(array):
+        yield
+        return
+    torch = import_module("torch")
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def eye(n: int, like: Array) -> Array:
     """Return the n × n identity matrix in the namespace, dtype and device of `like`."""
     return namespace(like).eye(n, dtype=like.dtype, device=like.device)
@@ -174,6 +201,50 @@ def sum_at(indices: Array, values: Array, size: int) -> Array:
         return import_module("cupy").bincount(indices, weights=values, minlength=size)
     total = np.bincount(to_numpy(indices), weights=to_numpy(values), minlength=size)
     return placed(total, values)
+
+
+def sparse_product(starts: Array, columns: Array, values: Array, dense: Array) -> Array:
+    """Multiply a sparse matrix in CSR format by a dense one.
+
+    Row r of the sparse matrix has the values [starts[r], starts[r + 1]), in these columns.
+    """
+    kind, shape = _package(type(values)), (starts.shape[0] - 1, dense.shape[0])
+    if kind == "torch":
+        with _quiet_sparse():
+            return _torch_csr(starts, columns, values, shape) @ dense
+    if kind == "cupy":
+        csr_matrix = import_module("cupyx.scipy.sparse").csr_matrix
+        return csr_matrix((values, columns, starts), shape=shape) @ dense
+    given = to_numpy(values), to_numpy(columns), to_numpy(starts)
+    return placed(scipy.sparse.csr_array(given, shape=shape) @ to_numpy(dense), values)
+
+
+def products_at(starts: Array, columns: Array, A: Array, B: Array) -> Array | None:
+    """Compute the inner products of rows of A with rows of B at the entries of a CSR matrix.
+
+    None where no library computes them without copies of all rows.
+    """
+    if _package(type(A)) != "torch" or not on_gpu(A):
+        return None
+    values = zeros((columns.shape[0],), like=A)
+    with _quiet_sparse():
+        pattern = _torch_csr(starts, columns, values, (A.shape[0], B.shape[0]))
+        product = import_module("torch").sparse.sampled_addmm(pattern, A, B.T, beta=0.0)
+        return product.values()
+
+
+def _torch_csr(starts: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Array:
+    """Return a sparse matrix of PyTorch."""
+    create = import_module("torch").sparse_csr_tensor
+    return create(starts, columns, values, shape, check_invariants=False)
+
+
+@contextmanager
+def _quiet_sparse() -> Iterator[None]:
+    """Silence PyTorch's warnings that its sparse matrices are new and not checked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse ")
+        yield
 
 
 def to_numpy(values: Any) -> np.ndarray:

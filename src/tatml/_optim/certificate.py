@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.optimize import minimize_scalar
 
-from .._array import Array, as_double, eye, linalg_errors, namespace
+from .._array import Array, as_double, eye, linalg_errors, namespace, on_gpu
 from .losses import PairLoss
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ __all__ = [
 
 HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache
+GPU_CHUNK = 2**24  # pairs summed at a time on a GPU, where every chunk waits for the last one
 BURG_ERROR = 1e-12  # bound of the relative error of x − log(1 + x) in ITML's loss
 SMALL_GRADIENT = 0.1  # norm of the whitened gradient up to which the norm bounds the excess
 SCALED = 0.01  # share of F: for a larger gap, multiples of s are tried as dual points
@@ -109,11 +110,12 @@ def pair_totals(
 
     `moved`, a number or an array of one number per pair, bounds the rounding error of LᵀΔ_k/√M.
     `reach` is the magnitude of the numbers that distances and scatter are computed from (None: √D);
-    `terms` is the number of successive roundings. The pairs are summed in chunks of `CHUNK`.
+    `terms` is the number of successive roundings. The pairs are summed in chunks.
     """
     parts, n_pairs = [], distances.shape[0]
-    for start in range(0, n_pairs, CHUNK):
-        part = slice(start, min(start + CHUNK, n_pairs))
+    step = GPU_CHUNK if on_gpu(distances) else CHUNK
+    for start in range(0, n_pairs, step):
+        part = slice(start, min(start + step, n_pairs))
         sums = _sums_of_part(
             loss[part],
             b0,

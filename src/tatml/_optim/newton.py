@@ -38,7 +38,7 @@ from .damped_newton import (
 )
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .hessian import dimension
-from .linear_systems import NewtonSystem, newton_system
+from .linear_systems import MOST_MISSES, NewtonSystem, newton_system
 from .monitor import Monitor
 from .nt_scaling import Scaling
 from .pace import Pace, Step
@@ -61,6 +61,7 @@ MOST_RESCUES = 8  # number of damped steps without progress before the last reso
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
 REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
+REHEARSAL_GAIN = 4.0  # a rehearsal is worth it if products over all pairs cost so many times more
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
 DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
@@ -77,9 +78,11 @@ def solve_newton(
     start: Start | None = None,
     linear_solver: str = "auto",
     random_state: Any = None,
+    lower_precision: bool = False,
 ) -> Result:
     """Minimise F from `start` until the monitor returns a status."""
-    return monitor.result(_minimise(problem, monitor, start, linear_solver, random_state))
+    options = linear_solver, random_state, lower_precision
+    return monitor.result(_minimise(problem, monitor, start, *options))
 
 
 def _minimise(
@@ -88,10 +91,13 @@ def _minimise(
     start: Start | None,
     linear_solver: str,
     random_state: Any,
+    lower_precision: bool,
 ) -> Status:
     """Minimise F and return why it stopped; the monitor keeps the best point."""
-    start = start or _first_guess(problem, monitor, linear_solver, random_state)
-    point, step, pace = problem.at(*start), Step("start"), Pace()
+    options = linear_solver, random_state, lower_precision
+    start = start or _first_guess(problem, monitor, *options)
+    point, step = problem.at(*start), Step("start")
+    pace = Pace(single=lower_precision and point.L[0].dtype == problem.xp.float64)
     Q: DualFactors = _central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
@@ -182,7 +188,11 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
 
 
 def _first_guess(
-    problem: LogDetProblem, monitor: Monitor, linear_solver: str, random_state: Any
+    problem: LogDetProblem,
+    monitor: Monitor,
+    linear_solver: str,
+    random_state: Any,
+    lower_precision: bool,
 ) -> Start:
     """Return the prior with its best threshold; for many pairs, the solution of a sample."""
     n_pairs = problem.n_pairs
@@ -190,13 +200,15 @@ def _first_guess(
     if random_state is None or n_pairs <= 4 * least:
         return _scaled_prior(problem)
     size = min(max(least, n_pairs // 8), problem.largest_sample)
+    if not _saves_time(problem, size):
+        return _scaled_prior(problem)
     sample = problem.sample(size, random_state)
     rehearsal = Monitor(
         sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
     )
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
     try:
-        _minimise(sample, rehearsal, None, linear_solver, random_state)
+        _minimise(sample, rehearsal, None, linear_solver, random_state, lower_precision)
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # It is a point of the whole problem too.
             L = _placed_like_prior(problem, rehearsal.found.L)
@@ -208,6 +220,16 @@ def _first_guess(
     # from the boundary that it can turn by it.
     share = min(TURN, dimension(problem.sizes) / size)
     return _backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
+
+
+def _saves_time(problem: LogDetProblem, size: int) -> bool:
+    """Return whether products over a sample of the pairs cost much less than those over all."""
+    if not problem.is_listed:
+        return True
+    pairs = problem.pairs.sums.pairs
+    share = size / problem.n_pairs
+    less = pairs.product_cost(round(share * pairs.n_pairs))
+    return REHEARSAL_GAIN * less <= pairs.product_cost(pairs.n_pairs)
 
 
 def _placed_like_prior(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
@@ -245,14 +267,21 @@ def _primal_dual_step(
     try:
         scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
         system = newton_system(
-            point, [block.right for block in scaling], linear_solver, rng, pace.products
+            point,
+            [block.right for block in scaling],
+            linear_solver,
+            rng,
+            pace.products,
+            pace.single,
         )
         mu = _mean_product(scaling)
         solve = partial(_direction, point, scaling, system, pace.forcing)
-        predicted = solve(1.0, [0.0] * len(scaling))
+        # Any predicted direction will do: only the step itself is checked.
+        predicted = solve(1.0, [0.0] * len(scaling), check=False)
         after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
         tau = max(1.0, (after / mu) ** 3 * mu)
         corrected = solve(tau, _second_order(scaling, predicted))
+        pace.single = pace.single and system.misses < MOST_MISSES
         length = _step_length(scaling, corrected, BOUNDARY_SHARE)
         reached, Q = _advance(point, scaling, corrected, length)
         if length < CUT_SHORT:
@@ -274,6 +303,7 @@ def _direction(
     forcing: float,
     tau: float,
     E: Sequence[Array],
+    check: bool = True,
 ) -> PrimalDual:
     """Compute ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
     xp = point.problem.xp  # theory (NT)
@@ -282,7 +312,7 @@ def _direction(
     norm = sqrt(
         sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope * point.threshold_slope
     )
-    dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)))
+    dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)), check)
     blocks = zip(goals, scaling, dW, strict=True)
     return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
 

@@ -181,3 +181,10 @@ class Products:
     def product(self, V: Sequence[Array], b: float) -> Direction:
         """Compute Σ h z zᵀ (V, b)."""
         return added([part.product(V, b) for part in self.parts])
+
+    def in_single(self) -> Products | None:
+        """Return the operator with sums in float32; None where that is not worth it."""
+        parts = [part.in_single() for part in self.parts]
+        if None in parts:
+            return None
+        return Products([part for part in parts if part is not None])

@@ -34,8 +34,9 @@ from .._array import Array, as_double, asarray, eye, lower_triangular, namespace
 from .._data.blocks import Blocks
 from .certificate import PairTotals, accumulated, unit_roundoff
 from .comparison_sums import ComparisonSums
+from .layout import lay_out
 from .losses import PairLoss, SquaredHinge, zeta_at
-from .pair_sums import PairSums, lay_out
+from .pair_sums import PairSums
 from .pair_term import PairTerm
 from .point import Point
 from .sums import Sums

@@ -146,6 +146,10 @@ class Newton(Solver):
         per dimension. The solution does not depend on it beyond the tolerance.
     on_interrupt : {"raise", "return"}, default="raise"
         Whether Ctrl-C raises KeyboardInterrupt or returns the best point so far with its gap.
+    lower_precision : bool, default=True
+        Whether large products of conjugate gradients are computed in float32 (TF32 on GPUs that
+        have it). The residual of every solution is checked in float64, and the solver continues in
+        float64 where float32 is not accurate enough. Everything else is always in float64.
 
     See Also
     --------
@@ -168,6 +172,7 @@ class Newton(Solver):
     max_iter: int = 200
     random_state: RandomLike = None
     on_interrupt: OnInterrupt = "raise"
+    lower_precision: bool = True
 
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
@@ -178,6 +183,7 @@ class Newton(Solver):
             start=_start_from(init, problem),
             linear_solver=self.linear_solver,
             random_state=check_random(self.random_state),
+            lower_precision=bool(self.lower_precision),
         )
 
     def _threads(self, problem: LogDetProblem) -> int | None:

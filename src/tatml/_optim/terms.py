@@ -63,6 +63,9 @@ class HessianProduct(Protocol):
     def product(self, V: Sequence[Array], b: float) -> Direction:
         """Compute Σ h z zᵀ (V, b)."""
 
+    def in_single(self) -> HessianProduct | None:
+        """Return the operator with sums in float32; None where that is not worth it."""
+
 
 class TermAtPoint(Protocol):
     """A term at one point (W, b0). Matrices are in the coordinates that whiten W."""

@@ -21,8 +21,9 @@ from .._data.comparisons import Comparisons, as_quadruplets, link_pairs, weights
 from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
 from .._data.storage import length_of, sendable, warn_of_missing_chunks
 from .._optim.comparison_sums import ComparisonSums
+from .._optim.layout import lay_out
 from .._optim.losses import comparison_hinge
-from .._optim.pair_sums import PairSums, lay_out
+from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
 from .base import LoadedPiece, LossSetting, Piece
 from .memory import pairs_per_chunk

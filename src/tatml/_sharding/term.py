@@ -21,7 +21,14 @@ import numpy as np
 from .._array import Array
 from .._optim.certificate import PairTotals
 from .._optim.comparison_sums import ComparisonSums
-from .._optim.hessian import PAIRS_PER_DIMENSION, Direction, congruent, dimension, system_costs
+from .._optim.hessian import (
+    PAIRS_PER_DIMENSION,
+    Direction,
+    Turned,
+    congruent,
+    dimension,
+    system_costs,
+)
 from .._optim.losses import join_hinges
 from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
@@ -201,9 +208,9 @@ class ShardsAtPoint:
             gram = self.term.total(assemble_hessian, self.factors, self.b0, share).gram
         return congruent(_for_threshold(gram, c0), factors)
 
-    def products(self, factors: Sequence[Array], c0: float) -> ShardedProduct:
+    def products(self, factors: Sequence[Array], c0: float) -> Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator."""
-        return ShardedProduct(self, list(factors), c0)
+        return Turned(ShardedProduct(self, c0), list(factors))
 
     def along(self, V: Sequence[Array], change: float) -> ShardedLine:
         """Return the losses along the direction V, with b0 changing by `change`."""
@@ -223,17 +230,15 @@ class ShardedProduct:
     """The Hessian of a sharded term as an operator; each product is one pass over the shards."""
 
     point: ShardsAtPoint
-    factors: list[Array]
     c0: float
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
-        """Return Σ_k h_k z_k z_kᵀ (V, b), computed in the coordinates that whiten W."""
-        point, R = self.point, self.factors
-        outer = [right @ v @ right.T for right, v in zip(R, V, strict=True)]
-        lifted, part = point.term.total(
-            multiply_hessian, point.factors, point.b0, outer, b, self.c0
-        )
-        return [right.T @ S @ right for right, S in zip(R, lifted, strict=True)], part
+        """Return Σ_k h_k z_k z_kᵀ (V, b), in the coordinates that whiten W."""
+        point = self.point
+        return point.term.total(multiply_hessian, point.factors, point.b0, list(V), b, self.c0)
+
+    def in_single(self, factors: Sequence[Array] | None = None) -> None:
+        """Return None: a shard computes its distances in float64 for every product."""
 
 
 @dataclass(frozen=True)
