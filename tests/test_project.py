@@ -76,6 +76,7 @@ LOOKS_AT_TYPES = {
     "tatml/_data/pairs.py",
     "tatml/_data/sparse.py",
     "tatml/_data/storage.py",
+    "tatml/_estimators/device_inputs.py",
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from .._array import foreign_kind
-from .._data.arrays import as_host_array, as_real_array, check_not_masked, read_array
+from .._data.arrays import as_real_array, check_not_masked, read_array
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.storage import warn_of_missing_chunks
 from .._messages import named_error, shown
 from .._warnings import warn_user
+from .device_inputs import fetched, remember_place
 from .given_labels import are_pair_labels
 from .sparse_inputs import (
     accepts_sparse,
@@ -62,6 +62,8 @@ def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+    finally:
+        vars(estimator).pop("_place", None)
 
 
 def samples_of(
@@ -74,8 +76,9 @@ def samples_of(
     that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
-    if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
-        X = as_host_array(X, "X")
+    if reset:
+        remember_place(estimator, preprocessor, X)
+    X = fetched(X)
     check_not_masked(X, "X")
     warn_of_missing_chunks(X=X)
     if preprocessor is not None and _n_dims(X) == 1:
@@ -170,6 +173,8 @@ def pair_samples(
 ) -> tuple[Blocks, NDArray[np.intp]]:
     """Return the samples of given pairs, and the pairs as indices (n_pairs, 2) into them."""
     array = read_pairs(pairs)
+    if reset:
+        remember_place(estimator, estimator.preprocessor, pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = _number_indicators(array)
@@ -277,12 +282,12 @@ def _looked_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator)
                 f"{found}"
             )
         return samples
-    samples = preprocessor
+    samples = fetched(preprocessor)
     if accepts_sparse(estimator, preprocessor, reset=True):
         samples = read_sparse_samples(preprocessor)
     elif not isinstance(preprocessor, Blocks):
         warn_of_missing_chunks(preprocessor=preprocessor)
-        samples = read_array(preprocessor, "preprocessor")
+        samples = read_array(fetched(preprocessor), "preprocessor")
     if samples.ndim not in (2, 3):
         raise TypeError(
             "preprocessor: expected an array of samples, Blocks or a function, got "
@@ -328,9 +333,7 @@ def read_pairs(pairs: Any) -> NDArray:
             f"pairs: expected a dense array of shape (n_pairs, 2, …), got {kind}; for pairs of "
             "Blocks give index pairs, and the Blocks as preprocessor"
         )
-    if foreign_kind(pairs) is not None:
-        return as_host_array(pairs, "pairs")
-    return read_array(pairs, "pairs")
+    return read_array(fetched(pairs), "pairs")
 
 
 def _check_pair_shape(array: NDArray) -> None:

@@ -13,12 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._array import asarray, foreign_kind, namespace, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap
+from .device_inputs import place_blocks, place_of_samples
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
@@ -113,6 +115,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
     kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+    _place: Any = None  # during a fit, an array on the device of the samples; None for the host
     # Attributes of an instance, which hide these.
     components_: Any = _NotFormed()
     prior_: Any = _NotFormed()
@@ -129,10 +132,11 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array of shape (n_samples, n_features_out)
             The product of `components_` and the matrix of each block, flattened, and concatenated
-            over the blocks.
+            over the blocks. For samples on a GPU it is computed there.
         """
         check_is_fitted(self)
-        return self._embed(self._mapped(samples_of(self, X, reset=False)))
+        blocks = self._mapped(samples_of(self, X, reset=False))
+        return self._embed(place_blocks(blocks, place_of_samples(self.preprocessor, X)))
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Compute the learnt distance of each pair.
@@ -147,12 +151,15 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         array of shape (n_pairs,)
-            Distances, not squared: they satisfy the triangle inequality.
+            Distances, not squared: they satisfy the triangle inequality. For samples on a GPU they
+            are computed there.
         """
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
+        place = place_of_samples(self.preprocessor, pairs if X is None else X)
         with np.errstate(over="ignore"):
-            distances = self._distances(self._mapped(blocks), index)
+            samples = place_blocks(self._mapped(blocks), place)
+            distances = distances_of(self._component_list(), samples, index)
         return check_distances(distances, blocks, "pairs" if X is None else "X")
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
@@ -220,8 +227,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return embed_blocks(self._component_list(), blocks)
 
     def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the distances of index pairs."""
-        return distances_of(self._component_list(), blocks, index)
+        """Return the distances of index pairs, as a NumPy array."""
+        samples = place_blocks(blocks, self._place)
+        return to_numpy(distances_of(self._component_list(), samples, index))
 
     @property
     def _n_features_out(self) -> int:
@@ -232,7 +240,8 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.float64]:
     """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
     parts = zip(components, blocks.arrays, strict=True)
-    return np.concatenate([_apply_factor(A, array) for A, array in parts], axis=1)
+    rows = [_apply_factor(A, array) for A, array in parts]
+    return namespace(rows[0]).concat(rows, axis=1)
 
 
 def distances_of(
@@ -258,13 +267,13 @@ def row_distances(
     rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
 ) -> NDArray[np.float64]:
     """Return the Euclidean distances of pairs of rows, computed in chunks."""
-    distances = np.empty(len(index))
+    xp, distances = namespace(rows), [rows[:0, 0]]
     step = max(1, chunk_numbers // max(1, rows.shape[1]))
     for start in range(0, len(index), step):
-        part = index[start : start + step]
-        difference = rows[part[:, 0]] - rows[part[:, 1]]
-        distances[start : start + step] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-    return distances
+        first, second = (asarray(side, rows) for side in index[start : start + step].T)
+        difference = xp.take(rows, first, axis=0) - xp.take(rows, second, axis=0)
+        distances.append(xp.sqrt(xp.linalg.vecdot(difference, difference)))
+    return xp.concat(distances)
 
 
 def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -283,7 +292,7 @@ def check_distances(
     distances: NDArray[np.float64], blocks: Blocks, name: str
 ) -> NDArray[np.float64]:
     """Return the distances, and raise an error if one of them is not finite."""
-    wrong = np.flatnonzero(~np.isfinite(distances))
+    wrong = np.flatnonzero(~to_numpy(namespace(distances).isfinite(distances)))
     if len(wrong):
         largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
         raise ValueError(
@@ -366,13 +375,13 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
 def _apply_factor(A: Factor, array: NDArray) -> NDArray:
     """Return A times every matrix of a block, flattened to one row per sample."""
     if isinstance(A, SpanFactor):
-        return A.embed(array)
+        return asarray(A.embed(to_numpy(array)), array) if foreign_kind(array) else A.embed(array)
     if isinstance(array, SparseBlock):
         return array.table @ A.T
-    n_samples, _, width = array.shape
+    (n_samples, _, width), xp, A = array.shape, namespace(array), asarray(A, array)
     if width == 1:
         return array[:, :, 0] @ A.T
-    return np.matmul(A, array).reshape(n_samples, prod((len(A), width)))
+    return xp.reshape(xp.matmul(A, array), (n_samples, prod((A.shape[0], width))))
 
 
 def _squared_distances(A: Factor, array: Any, index: NDArray[np.intp]) -> NDArray[np.float64]:

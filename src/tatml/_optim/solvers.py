@@ -16,7 +16,7 @@ import numpy as np
 from .._array import Array, linalg_errors, raising_linalg
 from .._messages import shown, shown_settings
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_choice, check_count, check_random
+from .._validation import check_choice, check_count, check_flag, check_random
 from .dykstra import solve_dykstra
 from .monitor import Monitor
 from .newton import Start, solve_newton
@@ -174,6 +174,10 @@ class Newton(Solver):
     on_interrupt: OnInterrupt = "raise"
     lower_precision: bool = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag("lower_precision", self.lower_precision)
+
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
@@ -183,7 +187,7 @@ class Newton(Solver):
             start=_start_from(init, problem),
             linear_solver=self.linear_solver,
             random_state=check_random(self.random_state),
-            lower_precision=bool(self.lower_precision),
+            lower_precision=self.lower_precision,
         )
 
     def _threads(self, problem: LogDetProblem) -> int | None:
