@@ -29,6 +29,7 @@ LAYERS = (
             "_optim",
             "_optim.certificate",
             "_optim.comparison_sums",
+            "_optim.dual_along",
             "_optim.hessian",
             "_optim.losses",
             "_optim.pair_sums",

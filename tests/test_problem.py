@@ -69,7 +69,7 @@ def dual_by_library(problem, s):
     """g(s) as the library computes it for a certificate: that of the multiple θ = 1."""
     eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
     conjugate = float(problem.pairs.loss.conjugate(s).sum())
-    return problem._dual_along(eigenvalues, problem.threshold_force(s), lambda _: conjugate, 1.0)
+    return problem.dual_along(eigenvalues, problem.threshold_force(s), lambda _: conjugate).value(1)
 
 
 def test_dual_is_the_definition(case):

@@ -7,16 +7,16 @@ moved to another device. PyTorch and CuPy are used through the package array-api
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 __all__ = [
     "Array",
@@ -33,7 +33,9 @@ __all__ = [
     "factor_posdef",
     "foreign_kind",
     "free_bytes",
+    "inner",
     "inverse_factor",
+    "largest",
     "linalg_errors",
     "lower_triangular",
     "namespace",
@@ -41,9 +43,13 @@ __all__ = [
     "place_of",
     "placed",
     "raising_linalg",
+    "smallest",
+    "stacked",
     "sum_at",
     "symmetrised",
     "to_numpy",
+    "total",
+    "unstacked",
     "zeros",
 ]
 
@@ -56,6 +62,7 @@ Indices = NDArray[np.intp]
 COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")
 # Packages whose arrays are kept as they are; any other input is converted to NumPy.
 FOREIGN = ("torch", "cupy", "array_api_strict")
+KEPT_EYE = 128  # most rows of an identity matrix that is kept
 
 
 def namespace(array: Array) -> Any:
@@ -132,13 +139,77 @@ def as_double(array: Array) -> Array:
 
 
 def eye(n: int, like: Array) -> Array:
-    """Return the n × n identity matrix in the namespace, dtype and device of `like`."""
+    """Return the n × n identity matrix in the namespace, dtype and device of `like`.
+
+    Small ones of NumPy are kept, and read-only.
+    """
+    if type(like) is np.ndarray and n <= KEPT_EYE:
+        return _kept_eye(n, like.dtype)
     return namespace(like).eye(n, dtype=like.dtype, device=like.device)
+
+
+@lru_cache(maxsize=64)
+def _kept_eye(n: int, dtype: Any) -> NDArray:
+    matrix = np.eye(n, dtype=dtype)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Return zeros in the namespace, dtype and device of `like`."""
     return namespace(like).zeros(shape, dtype=like.dtype, device=like.device)
+
+
+# Numbers from small arrays. NumPy's functions look at their arguments for longer than they compute,
+# so its ufuncs and methods are called directly.
+
+
+def total(values: Array) -> float:
+    """Return the sum of all entries of an array."""
+    if type(values) is np.ndarray:
+        return float(np.add.reduce(values, axis=None))
+    return float(namespace(values).sum(values))
+
+
+def inner(a: Array, b: Array) -> float:
+    """Return the sum of the products of the entries of two arrays of the same shape."""
+    if type(a) is np.ndarray:
+        return float(np.vdot(a, b))
+    return float(namespace(a).sum(a * b))
+
+
+def smallest(values: Array) -> float:
+    """Return the smallest entry of an array; NaN if one is NaN."""
+    if type(values) is np.ndarray:
+        return float(np.minimum.reduce(values, axis=None))
+    return float(namespace(values).min(values))
+
+
+def largest(values: Array) -> float:
+    """Return the largest entry of an array; NaN if one is NaN."""
+    if type(values) is np.ndarray:
+        return float(np.maximum.reduce(values, axis=None))
+    return float(namespace(values).max(values))
+
+
+def stacked(blocks: Sequence[Array]) -> list[Array]:
+    """Return matrices of one shape as one stack (M, n, n), so that functions are called once.
+
+    A single matrix, and matrices of several shapes, are returned as they are.
+    """
+    shape = blocks[0].shape
+    if len(blocks) == 1 or any(block.shape != shape for block in blocks):
+        return list(blocks)
+    if type(blocks[0]) is np.ndarray:
+        return [np.asarray(blocks)]
+    return [namespace(blocks[0]).stack(blocks)]
+
+
+def unstacked(stacks: Sequence[Array]) -> list[Array]:
+    """Return the matrices of `stacked`, one by one."""
+    if len(stacks) == 1 and len(stacks[0].shape) == 3:
+        return [stacks[0][m, ...] for m in range(stacks[0].shape[0])]
+    return list(stacks)
 
 
 def placed(values: Array, like: Array) -> Array:
@@ -217,12 +288,19 @@ def inverse_factor(P: Array) -> Array:
     return xp.linalg.inv(xp.linalg.cholesky(P)).T
 
 
+# LAPACK's functions themselves: those of SciPy around them take longer than small systems.
+POTRF_POTRS = {"d": (lapack.dpotrf, lapack.dpotrs), "f": (lapack.spotrf, lapack.spotrs)}
+
+
 def factor_posdef(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix; return a function that solves for a vector."""
     kind, xp = _package(type(matrix)), namespace(matrix)
     if xp is np:  # cheaper than the inverse, and more accurate
-        factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-        return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+        factorise, solve = POTRF_POTRS[matrix.dtype.char]
+        factor, failed_at = factorise(matrix, lower=True, clean=False)
+        if failed_at:
+            raise LinAlgError(f"the leading minor {failed_at} is not positive definite")
+        return lambda b: solve(factor, b, lower=True)[0]
     if kind == "array_api_strict":  # the standard has no triangular solve
         inverse = xp.linalg.inv(matrix)
         return lambda b: inverse @ b
