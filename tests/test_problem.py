@@ -343,7 +343,7 @@ def test_the_best_multiple_is_the_best(case):
                 for t in grid
                 if min(np.min(t * e) for e in eigenvalues) > -1
             )
-            assert value >= max(0.0, best - 1e-5 * abs(best))
+            assert value >= max(0.0, best - 1e-9 * abs(best))
             moved.add(0 < theta < 1)
     assert True in moved
 
@@ -354,3 +354,21 @@ def test_the_best_multiple_is_all_of_a_small_force():
     s = np.zeros(len(case.pairs))
     eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
     assert problem.best_multiple(s, eigenvalues)[1] == 0
+
+
+def test_the_best_multiple_is_that_of_a_search_without_slopes(case):
+    problem = case.problem()
+    slope = case.at(*random_point(case, 0)).slope
+    eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slope)]
+    loss, inside = problem.pairs.loss, 0
+    for scale in (0.1, 1.0, 30.0):
+        along = problem.dual_along(
+            [scale * e for e in eigenvalues],
+            problem.threshold_force(scale * slope),
+            lambda theta, s=scale * slope: float(loss.conjugate(theta * s).sum()),
+        )
+        searched = replace(along, quadratic=False)
+        best, other = along.best()[1], searched.best()[1]
+        assert other - 1e-9 * abs(best) <= best <= 1.0001 * other + 1e-9
+        inside += 0 < along.best()[0] < 1
+    assert inside > 0

@@ -43,6 +43,7 @@ __all__ = [
     "place_of",
     "placed",
     "raising_linalg",
+    "reshaped",
     "smallest",
     "stacked",
     "sum_at",
@@ -192,6 +193,13 @@ def largest(values: Array) -> float:
     return float(namespace(values).max(values))
 
 
+def reshaped(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array in another shape."""
+    if type(array) is np.ndarray:
+        return array.reshape(shape)
+    return namespace(array).reshape(array, shape)
+
+
 def stacked(blocks: Sequence[Array]) -> list[Array]:
     """Return matrices of one shape as one stack (M, n, n), so that functions are called once.
 
@@ -270,13 +278,13 @@ def contiguous(array: Array) -> Array:
 def symmetrised(matrix: Array) -> Array:
     """Return (V + Vᵀ)/2, which removes asymmetry that is due to rounding."""
     half = matrix / 2  # halved first: the sum of two large numbers may overflow
-    return half + namespace(half).matrix_transpose(half)
+    return half + (half.mT if type(half) is np.ndarray else namespace(half).matrix_transpose(half))
 
 
 def lower_triangular(factor: Array) -> Array:
     """Return the lower triangular L with a positive diagonal and L Lᵀ = factor factorᵀ."""
     xp = namespace(factor)
-    upper = xp.linalg.qr(factor.T)[1]
+    upper = np.linalg.qr(factor.T, mode="r") if xp is np else xp.linalg.qr(factor.T)[1]
     diagonal = xp.linalg.diagonal(upper)
     one = xp.ones_like(diagonal)
     return (xp.where(diagonal < 0, -one, one)[:, None] * upper).T

@@ -55,8 +55,8 @@ class DualAlong:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         lowest = min(map(smallest, self.eigenvalues))  # theory (GapS)
         end = 1.0 if lowest > -1 else -INSIDE / lowest
-        thetas = {0.0, 1.0, self._root(end) if self.quadratic else self._minimised(end)}
-        value, theta = max((self.value(theta), theta) for theta in thetas)
+        inside = self._root(end) if self.quadratic else self._minimised(end)
+        value, theta = max((0.0, 0.0), *((self.value(theta), theta) for theta in {inside, 1.0}))
         return theta, value
 
     def _root(self, end: float) -> float:

@@ -295,7 +295,7 @@ def _direction(
     solution, db = system.solve(unstacked(rhs), -slope, min(forcing, 0.1 * sqrt(norm)))
     dW = stacked(solution)
     blocks = zip(goals, scaling, dW, strict=True)
-    return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
+    return dW, [goal - block.value - V for goal, block, V in blocks], db
 
 
 def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
@@ -323,8 +323,7 @@ def _mean_product(
     dW, dP, _ = direction
     total = 0.0
     for block, V, R in zip(scaling, dW, dP, strict=True):
-        lam = block.diag(block.lam)
-        total += inner(lam + length * V, lam + length * R)
+        total += inner(block.value + length * V, block.value + length * R)
     return max(total, 0.0) / n
 
 
@@ -336,9 +335,8 @@ def _advance(
     dW, dP, db = direction
     L, Q = [], []
     for block, V, R in zip(scaling, dW, dP, strict=True):
-        lam = block.diag(block.lam)
-        L.append(block.T @ xp.linalg.cholesky(lam + length * V))
-        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(lam + length * R))
+        L.append(block.T @ xp.linalg.cholesky(block.value + length * V))
+        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(block.value + length * R))
     return problem.at(unstacked(L), point.b0 + length * db / sqrt(problem.c0)), Q
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, sqrt
 
 from .._array import Array, eye, linalg_errors, namespace, on_gpu, smallest
@@ -48,6 +49,11 @@ class Scaling:
         target = transposed @ gradient @ right + transposed @ right
         return cls(right, lam, L @ right, QU / root, target)
 
+    @cached_property
+    def value(self) -> Array:
+        """diag(λ), the value of W and P."""
+        return self.diag(self.lam)
+
     def diag(self, values: Array) -> Array:
         """Return the diagonal matrix of the values."""
         return eye(values.shape[-1], like=values) * values[..., None, :]
@@ -65,7 +71,7 @@ class Scaling:
         """Return whether diag(λ) + V ≻ 0."""
         xp = namespace(V)
         try:
-            factor = xp.linalg.cholesky(self.diag(self.lam) + V)
+            factor = xp.linalg.cholesky(self.value + V)
         except linalg_errors():
             return False
         return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))

@@ -24,6 +24,7 @@ from .._array import (
     namespace,
     on_gpu,
     placed,
+    reshaped,
     symmetrised,
     zeros,
 )
@@ -116,12 +117,12 @@ class PairSums:
         """K, the number of pairs."""
         return self.features[0].shape[0] if self.first is None else self.first.shape[0]
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return tuple(block.shape[2] for block in self.features)
 
-    @property
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """n'_m of each block: the number of columns of a sample."""
         return tuple(block.shape[1] for block in self.features)
@@ -362,19 +363,18 @@ def centred(block: Array) -> Array:
 
 def _multiply_rows(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
     """Multiply the rows of every sample by the factor of its block."""
-    xp = namespace(blocks[0])
     return [
-        xp.reshape(_flat(block) @ factor, block.shape)
+        reshaped(_flat(block) @ factor, block.shape)
         for block, factor in zip(blocks, factors, strict=True)
     ]
 
 
 def _flat(block: Array) -> Array:
     """Stack the rows of all samples, shape (n_rows n', n)."""
-    return namespace(block).reshape(block, (-1, block.shape[2]))
+    return reshaped(block, (-1, block.shape[2]))
 
 
 def _dot(a: Array, b: Array) -> Array:
     """Compute the inner product of each sample of `a` with that of `b`."""
-    xp, shape = namespace(a), (a.shape[0], a.shape[1] * a.shape[2])
-    return xp.linalg.vecdot(xp.reshape(a, shape), xp.reshape(b, shape))
+    shape = (a.shape[0], a.shape[1] * a.shape[2])
+    return namespace(a).linalg.vecdot(reshaped(a, shape), reshaped(b, shape))
