@@ -1,7 +1,7 @@
 """Milliseconds of small fits: n = 9, M = 2 (9×9 matrices) with 50, 500 and 2,000 pairs.
 
-Most fits are small: those of grids, folds and bootstraps. Prints one line per size, with the fastest
-of all fits.
+Most fits are small: those of grids, folds and bootstraps. Prints the fastest of all fits of each
+size.
 
     python benchmarks/small_fits.py
     python benchmarks/against_commit.py --figures REV benchmarks/small_fits.py

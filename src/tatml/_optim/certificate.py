@@ -33,7 +33,6 @@ from .._array import (
     linalg_errors,
     namespace,
     smallest,
-    stacked,
     total,
 )
 from .losses import PairLoss
@@ -180,7 +179,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     errors of these operations are added to those of the pairs and of the prior's term.
     """
     problem, pairs, L = point.problem, point.pairs, point.L
-    xp, u, n = problem.xp, unit_roundoff(L[0]), max(problem.sizes)
+    u, n = unit_roundoff(L[0]), max(problem.sizes)
     size = sqrt(sum(inner(factor, factor) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
@@ -346,9 +345,7 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
         return inf
     ratio, slopes = error / lowest, values / (1 + values)
     excess = excess_by_eigenvalues([values])
-    return (
-        excess + error * sqrt(inner(slopes, slopes)) + _square(ratio) / (2 * (1 - ratio))
-    )
+    return excess + error * sqrt(inner(slopes, slopes)) + _square(ratio) / (2 * (1 - ratio))
 
 
 def _square(value: float) -> float:
