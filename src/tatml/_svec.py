@@ -21,8 +21,10 @@ def svec_outer(block: Array) -> Array:
     layout = _svec_layout(xp, n, block.dtype, block.device)
     if width == 1:
         row = block[:, 0, :]
-        left, right = xp.take(row, layout.row, axis=1), xp.take(row, layout.column, axis=1)
-        return left * (right * layout.weight)
+        # one expression, so that NumPy reuses the memory of its parts
+        return xp.take(row, layout.row, axis=1) * (
+            xp.take(row, layout.column, axis=1) * layout.weight
+        )
     outer = xp.matmul(xp.matrix_transpose(block), block)
     return xp.take(xp.reshape(outer, (n_part, n * n)), layout.upper, axis=1) * layout.weight
 

@@ -223,10 +223,11 @@ class LogDetProblem:
         return added([term.certify(L, b0, self.n_pairs, s) for term in self.terms])
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
-        """Return the problem of about `size` random pairs in memory, scaled to represent all."""
+        """Return the problem of about `size` random pairs, scaled to represent all."""
         share = size / self.n_pairs
         terms = tuple(term.sample(round(share * term.n_pairs), rng) for term in self.terms)
-        like = terms[0].loss.gamma  # a sample may be on another device
+        listed = terms[0].listed  # a sample may be on another device
+        like = self.prior_factors[0] if listed is None else listed.loss.gamma
         prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
         factors = tuple(placed(C, like) for C in self.prior_factors)
         return replace(self, terms=terms, prior_factors=factors, prior=prior)
