@@ -1,5 +1,7 @@
 """Values, derivatives, duality and the certificate of LogDetProblem, against explicit loops."""
 
+import gc
+import weakref
 from dataclasses import replace
 from math import inf, sqrt
 
@@ -372,3 +374,21 @@ def test_the_best_multiple_is_that_of_a_search_without_slopes(case):
         assert other - 1e-9 * abs(best) <= best <= 1.0001 * other + 1e-9
         inside += 0 < along.best()[0] < 1
     assert inside > 0
+
+
+def test_the_best_multiple_leaves_no_pairs_to_the_garbage_collector(case):
+    """`brentq` leaves its function in a cycle; a problem in parts would exceed its memory."""
+    point = case.problem().at(*factors_and_threshold(case))
+    watched = weakref.ref(point)
+    assert point.gap > 0
+    gc.disable()
+    try:
+        del point
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+def factors_and_threshold(case):
+    W, b0 = random_point(case)
+    return factors_of(case.problem(), W), b0

@@ -12,7 +12,7 @@ from .._array import Array, namespace, smallest, total
 
 __all__ = ["DualAlong"]
 
-ACCURACY = {"xtol": 1e-6, "rtol": 1e-6, "maxiter": 50, "disp": False}  # of θ, for brentq
+ACCURACY = {"xtol": 1e-9, "rtol": 1e-9, "maxiter": 50, "disp": False}  # of θ, for brentq
 INSIDE = 1 - 1e-12  # share of the way to the end of the dual's domain, where g is −∞
 
 
@@ -65,8 +65,12 @@ class DualAlong:
         linear = (half - other) / 2 + self.mu0 * self.force
         twice = half + other + self.force * self.force / self.c0
 
+        # brentq leaves its function to the garbage collector: it must not hold the pairs, as
+        # `self` does.
+        eigenvalues = self.eigenvalues
+
         def slope(theta: float) -> float:
-            logdet = sum(total(nu / (1 + theta * nu)) for nu in self.eigenvalues)
+            logdet = sum(total(nu / (1 + theta * nu)) for nu in eigenvalues)
             return logdet - linear - twice * theta
 
         if not slope(0.0) > 0 > slope(end):  # the best θ is one of the two
