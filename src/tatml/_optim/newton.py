@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isfinite, sqrt
+from math import isfinite, prod, sqrt
 from typing import Any
 
 from .._array import (
@@ -317,7 +317,7 @@ def _mean_product(
     scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
 ) -> float:
     """Compute ⟨W, P⟩/N, now or after a step."""
-    n = sum(block.lam.size for block in scaling)
+    n = sum(prod(block.lam.shape) for block in scaling)
     if direction is None:
         return sum(inner(block.lam, block.lam) for block in scaling) / n
     dW, dP, _ = direction

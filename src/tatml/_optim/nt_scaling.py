@@ -80,7 +80,8 @@ class Scaling:
         """Return the largest a with diag(λ) + a V ⪰ 0 for every direction V."""
         xp = namespace(self.lam)
         root = xp.sqrt(self.lam)
-        scaled = xp.stack(directions) / (root[..., None, :] * root[..., None])
+        every = directions[0] if len(directions) == 1 else xp.stack(directions)
+        scaled = every / (root[..., None, :] * root[..., None])
         lowest = smallest(xp.linalg.eigvalsh(scaled))
         return inf if lowest >= 0 else -1 / lowest
 

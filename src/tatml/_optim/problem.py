@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, isinf, sqrt
+from math import inf, isinf, prod, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -249,7 +249,7 @@ class LogDetProblem:
         value = 0.0  # theory (Loss)
         for L in stacks:
             logdet = 2 * total(self.xp.linalg.slogdet(L)[1])
-            value += inner(L, L) - logdet - L.size // L.shape[-1]
+            value += inner(L, L) - logdet - prod(L.shape[:-1])
         if self.learns_threshold:
             value += self.c0 / 2 * (b0 - self.mu0) * (b0 - self.mu0)
         return value
