@@ -42,7 +42,7 @@ PUBLIC = {
         BlockShareDisplay ConvergenceDisplay DetDisplay ErrorRateDisplay MetricDisplay
         PairDistanceDisplay ReliabilityDisplay
     """,
-    "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
+    "tatml.solvers": "Dykstra Iterate Newton PredictedCost Result Solver Status predict_cost",
     "tatml.verification": """
         Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
         train_test_split_pairs

@@ -19,13 +19,14 @@ import numpy as np
 from .._messages import shown
 from .._optim.terms import added
 from .base import LoadedPiece, LossSetting, Shard, term_of
+from .per_shard import draw_rows
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
 FAN_IN = 8  # Number of results that one task adds up.
 RETRIES = 2  # How often dask runs a failed task again.
 ATTEMPTS = 3  # How often a round is tried if the cluster loses workers or the scheduler.
-LARGEST_SAMPLE = 50_000  # Most pairs of a sample, which the client solves while the workers wait.
+LARGEST_SAMPLE = 500_000  # Most pairs of a sample that a fit is rehearsed on.
 SHOWN_CHUNKS = 4  # Number of chunk lengths in a message.
 
 
@@ -64,6 +65,10 @@ class DaskExecutor:
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results; the order depends on the number of shards only."""
         return self._attempt(self._total, function, setting, args)
+
+    def sampled(self, share: float, seed: int) -> DaskExecutor:
+        """Return an executor for a share of each shard, on the same workers."""
+        return SampledDaskExecutor(self, share, seed)
 
     def _attempt(self, compute_round: Callable, *what: Any) -> Any:
         """Compute a round; if the cluster lost something, send the shards and compute it again."""
@@ -174,6 +179,28 @@ class DaskExecutor:
 
     def _task(self, function: Callable, *args: Any) -> Any:
         return self.client.submit(function, *args, pure=False, retries=RETRIES)
+
+
+class SampledDaskExecutor(DaskExecutor):
+    """Calls a function for a sample of each shard, on the workers that hold the shards.
+
+    A fit is rehearsed on the workers: in the client it would wait for one core.
+    """
+
+    def __init__(self, whole: DaskExecutor, share: float, seed: int):
+        super().__init__(whole.shards, whole.shared, whole.client)
+        self.whole, self.share, self.seed = whole, share, seed
+        self._was_loaded = False
+
+    def _load(self) -> list:
+        """Draw the samples; if they were lost, the shards are sent again too."""
+        if self._was_loaded or self.whole._pieces is None:
+            self.whole._pieces = self.whole._load()
+        self._was_loaded = True
+        return [
+            self._task(_sample_piece, piece, index, self.share, self.seed)
+            for index, piece in enumerate(self.whole._pieces)
+        ]
 
 
 def _cluster_errors() -> tuple[type[BaseException], ...]:
@@ -292,6 +319,10 @@ def _load_on_worker(shard: Shard, shared: Any) -> LoadedPiece:
 
 def _make_piece(shard: Any, shared: Any, values: Any) -> LoadedPiece:
     return shard.piece(shared, values)
+
+
+def _sample_piece(piece: LoadedPiece, index: int, share: float, seed: int) -> LoadedPiece:
+    return piece.take(draw_rows(len(piece), index, share, seed, least=1))
 
 
 def _call(function: Callable, piece: LoadedPiece, index: int, message: tuple) -> Any:
