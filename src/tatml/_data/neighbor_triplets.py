@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_violated", "neighbor_triplets"]
+__all__ = ["count_violated", "nearest_rows", "neighbor_triplets"]
 
 CHUNK_NUMBERS = 2**22  # distances in memory at a time: 32 MB of float64
 
@@ -25,8 +25,8 @@ def neighbor_triplets(
         own, others = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
         if len(own) < 2 or len(others) == 0:
             continue
-        targets = own[_nearest(space[own], None, n_targets)]
-        impostors = others[_nearest(space[others], space[own], n_impostors)]
+        targets = own[nearest_rows(space[own], None, n_targets)]
+        impostors = others[nearest_rows(space[others], space[own], n_impostors)]
         rows = np.empty((*targets.shape, impostors.shape[1], 3), dtype=np.intp)
         rows[..., 0] = own[:, None, None]
         rows[..., 1] = targets[:, :, None]
@@ -36,7 +36,7 @@ def neighbor_triplets(
     return triplets[np.lexsort(triplets.T[::-1])]
 
 
-def _nearest(
+def nearest_rows(
     rows: NDArray[np.float64], queries: NDArray[np.float64] | None, count: int
 ) -> NDArray[np.intp]:
     """Return the nearest rows of each query; without queries, of each row but itself."""

@@ -58,14 +58,14 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         the mean squared distance of the pairs under the prior.
     n_neighbors : int, default=3
         Targets per sample.
-    n_impostors : int, default=10
+    n_impostors : int, default=3
         Impostors per sample.
     max_rounds : int, default=3
         How often comparisons are drawn at most.
     prior : str, or list of M arrays of shape (n_m, n_m), default="best"
         The metric that the learnt one stays close to (W0), in which the first neighbours are
-        found; see `TATML`. "best" is that of "discriminant", "auto" and "scaled" whose nearest
-        neighbours classify held-out samples best, which is computed without a solver.
+        found; see `TATML`. "best" is that of "discriminant", "auto" and "scaled" in which
+        held-out samples have the most nearest neighbours of their class, found without a solver.
     n_pairs_per_class : int or None, default=None
         Number of pairs drawn per class for the threshold; see `TATML`.
     kernel : str, KernelMap or None, default=None
@@ -125,7 +125,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         pair_C: float = 10.0,
         margin: float = 1.0,
         n_neighbors: int = 3,
-        n_impostors: int = 10,
+        n_impostors: int = 3,
         max_rounds: int = 3,
         prior: Prior | Literal["best"] = "best",
         n_pairs_per_class: int | None = None,
