@@ -31,7 +31,7 @@ class OneScale(TransformerMixin, BaseEstimator):
 SCALINGS = {"standard": StandardScaler, "one": OneScale}
 
 
-class OutOfTime(Exception):
+class OutOfTimeError(Exception):
     """A fit has used its seconds."""
 
 
@@ -103,7 +103,7 @@ def limited_lmnn(max_seconds, **options):
             if objective < self._best[0]:
                 self._best = objective, L
             if process_time() > self._end:
-                raise OutOfTime(f"{max_seconds} s")
+                raise OutOfTimeError(f"{max_seconds} s")
             return G, objective, n_active
 
     return Limited(**options)

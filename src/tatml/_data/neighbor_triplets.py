@@ -59,10 +59,11 @@ def count_violated(
 ) -> int:
     """Count the violated triplets of the drawn targets with impostors that were not drawn.
 
-    A triplet (a, b, c) is violated if D_ac < D_ab + margin, in squared distances.
+    A triplet (a, b, c) is violated if D_ac < D_ab + margin, in squared distances. No triplet may
+    occur twice.
     """
     pairs = np.unique(triplets[:, :2], axis=0)
-    drawn = {tuple(row) for row in triplets[_violated(space, triplets, margin)].tolist()}
+    n_drawn = int(np.sum(_violated(space, triplets, margin)))
     space = space - space.mean(axis=0)
     squares = np.einsum("ij,ij->i", space, space)
     total, step = 0, max(1, CHUNK_NUMBERS // len(space))
@@ -71,7 +72,7 @@ def count_violated(
         limit = np.sum((space[a] - space[b]) ** 2, axis=1) + margin
         D = squares[a][:, None] + squares - 2 * space[a] @ space.T
         total += int(np.sum((limit[:, None] > D) & (labels[a][:, None] != labels)))
-    return max(0, total - len(drawn))
+    return max(0, total - n_drawn)
 
 
 def _violated(

@@ -71,20 +71,25 @@ class SolvingMixin:
     _keeps_spans = False  # whether wide blocks keep the form of their span, which is faster
 
     def _solve(
-        self, problem: LogDetProblem, prior: MetricPrior, blocks: Blocks, sizes: Sequence[str]
+        self,
+        problem: LogDetProblem,
+        prior: MetricPrior,
+        blocks: Blocks,
+        sizes: Sequence[str],
+        least_tol: float = 0.0,
     ) -> None:
         """Solve the problem; set `result_`, `n_iter_`, `prior_` and `components_`.
 
         `blocks` are the samples whose principal axes `n_components` selects. `sizes` are the names
         of the parameters that scale the objective: the error message for an objective that
-        overflows names them.
+        overflows names them. A `least_tol` above `tol` replaces it.
         """
         if check_flag("verbose", self.verbose):
             _print_lines(describe_spans(prior))
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
         found = solver.solve(
             problem,
-            tol=check_positive("tol", self.tol),
+            tol=max(least_tol, check_positive("tol", self.tol)),
             init=prior.start(self._earlier_result()),
             verbose=self.verbose,
             sizes=", ".join(sizes),

@@ -30,8 +30,9 @@ def choose_prior(
 ) -> PriorName:
     """Return the candidate with the most neighbours of the own class; the first in a tie.
 
-    The neighbours are the `n_neighbors` nearest samples of the other folds. They are counted, not
-    asked for a vote: votes of a few hundred samples are often as many for two candidates. The last `n_images` blocks are images of a kernel.
+    The neighbours are the `n_neighbors` nearest samples of the other folds. They are counted: their
+    votes are often equally good for two candidates. The last `n_images` blocks are images of a
+    kernel.
     """
     fold = _folds(labels)
     right = dict.fromkeys(CANDIDATES, 0)
