@@ -74,13 +74,18 @@ class SolvingMixin:
     _place: Any
 
     def _solve(
-        self, problem: LogDetProblem, prior: MetricPrior, blocks: Blocks, sizes: Sequence[str]
+        self,
+        problem: LogDetProblem,
+        prior: MetricPrior,
+        blocks: Blocks,
+        sizes: Sequence[str],
+        least_tol: float = 0.0,
     ) -> None:
         """Solve the problem; set `result_`, `n_iter_`, `prior_` and `components_`.
 
         `blocks` are the samples whose principal axes `n_components` selects. `sizes` are the names
         of the parameters that scale the objective: the error message for an objective that
-        overflows names them.
+        overflows names them. A `least_tol` above `tol` replaces it.
         """
         if check_flag("verbose", self.verbose):
             _print_lines(describe_spans(prior))
@@ -92,7 +97,7 @@ class SolvingMixin:
             init = None if init is None else place_result(init, place)
         found = solver.solve(
             problem,
-            tol=check_positive("tol", self.tol),
+            tol=max(least_tol, check_positive("tol", self.tol)),
             init=init,
             verbose=self.verbose,
             sizes=", ".join(sizes),
