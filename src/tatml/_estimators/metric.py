@@ -18,7 +18,7 @@ from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
-from ..features._kernel_map import KernelMap
+from ..features._kernel_map import KernelMap, name_images
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
@@ -200,13 +200,19 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _block_names(self) -> list[str]:
         """Return a name for each inner block."""
-        n_blocks, n_inner = len(self.block_shapes_), len(self._inner_shapes())
-        kept = [f"block {m}" for m in range(n_inner - self._n_images())]
+        names, n_blocks = vars(self).get("block_names_in_"), len(self.block_shapes_)
         if self.kernel_map_ is None:
-            return kept
-        if n_blocks == 1:
-            return ["features", "kernel image"][-n_inner:]
-        return kept + [f"kernel image of block {m}" for m in range(n_blocks)]
+            return [f"block {m}" for m in range(n_blocks)] if names is None else list(names)
+        n_images = self._n_images()
+        return name_images(names or n_blocks, len(self._inner_shapes()) - n_images, n_images)
+
+    def _row_names(self) -> list[tuple[str, ...] | None]:
+        """Return the names of the rows of each inner block, None where they are not known."""
+        n_kept = len(self._inner_shapes()) - self._n_images()
+        names = vars(self).get("row_names_in_", (None,) * n_kept)
+        if hasattr(self, "feature_names_in_"):
+            names = (tuple(str(name) for name in self.feature_names_in_),)
+        return [*names[:n_kept], *[None] * self._n_images()]
 
     def _n_images(self) -> int:
         """Return the number of inner blocks, at the end, that are kernel images."""
