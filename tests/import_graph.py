@@ -65,6 +65,7 @@ LAYERS = (
         "public",
         (
             "inspection",
+            "inspection.*",
             "losses",
             "plotting",
             "plotting.*",

@@ -14,9 +14,11 @@ BlockNames = tuple[str, ...] | None  # the name of each block
 RowNames = tuple[tuple[str, ...] | None, ...] | None  # per block, the names of its rows
 
 
-def check_block_names(names: Any, n_blocks: int, name: str = "names") -> BlockNames:
+def check_block_names(
+    names: Any, n_blocks: int, name: str = "names", what: str = "one word per block"
+) -> BlockNames:
     """Return the names of blocks as a tuple; None if there are none."""
-    return None if names is None else _words(name, names, n_blocks, "one word per block")
+    return None if names is None else _words(name, names, n_blocks, what)
 
 
 def check_row_names(
