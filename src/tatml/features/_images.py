@@ -95,8 +95,8 @@ class CovarianceDescriptor(MatrixTransformer):
     pixel_feature_names_ : tuple of str
         The features in the order of the rows and columns of each matrix, of length d.
     block_names_ : tuple of str
-        The scale and the region of each block, in the order of the blocks: by scale, then by the
-        row, then by the column of the region.
+        The scale of each block, and its region if there are several, in the order of the blocks: by
+        scale, then by the row, then by the column of the region.
 
     Notes
     -----
@@ -228,6 +228,8 @@ class CovarianceDescriptor(MatrixTransformer):
 
 def _block_names(recipe: Recipe) -> tuple[str, ...]:
     n_rows, n_columns = recipe.regions
+    if n_rows == n_columns == 1:
+        return tuple(f"scale {scale:g}" for scale in recipe.scales)
     return tuple(
         f"scale {scale:g}, region ({row}, {column})"
         for scale, row, column in product(recipe.scales, range(n_rows), range(n_columns))

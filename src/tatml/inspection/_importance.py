@@ -154,10 +154,12 @@ def permutation_importance(
         raise TypeError("X: expected a dense table, whose columns can be permuted, got sparse one")
     similar = pair_labels(y, len(index))
     baseline = _auc(estimator, blocks, index, similar)
+    symmetric = [np.all(is_symmetric(array)) for array in blocks.arrays]
     scores = np.empty((len(parts), n_repeats))
     for number, part in enumerate(parts):
         for repeat in range(n_repeats):
-            permuted = _permuted(blocks, part, rng.permutation(len(blocks)))
+            order = rng.permutation(len(blocks))
+            permuted = _permuted(blocks, part, order, bool(symmetric[part.block]))
             scores[number, repeat] = _auc(estimator, permuted, index, similar)
     return PermutationImportance(
         tuple(part.name for part in parts), baseline, baseline - scores, by
@@ -169,8 +171,11 @@ def _auc(estimator: Any, blocks: Blocks, index: Indices, similar: Any) -> float:
     return float(roc_auc_score(similar, -distances))
 
 
-def _permuted(blocks: Blocks, part: Part, order: Indices) -> Blocks:
-    """Return the samples with one part of each taken from another sample."""
+def _permuted(blocks: Blocks, part: Part, order: Indices, symmetric: bool) -> Blocks:
+    """Return the samples with one part of each taken from another sample.
+
+    Of symmetric matrices, a part is a row and the column of the same number.
+    """
     arrays = list(blocks.arrays)
     array = arrays[part.block]
     if part.row is None:
@@ -178,7 +183,7 @@ def _permuted(blocks: Blocks, part: Part, order: Indices) -> Blocks:
         return Blocks(*arrays)
     changed = array.copy()
     changed[:, part.row] = array[order, part.row]
-    if array.shape[1] == array.shape[2] > 1 and np.all(is_symmetric(array)):
+    if symmetric:
         changed[:, :, part.row] = array[order, :, part.row]
     arrays[part.block] = changed
     return Blocks(*arrays)

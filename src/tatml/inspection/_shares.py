@@ -91,9 +91,9 @@ def feature_shares(
     pairs, divided by the sum of their squared distances. So the shares sum to 1 exactly, they do
     not depend on the units of the features, and those of a block sum to the share of the block.
 
-    A feature whose share is larger for dissimilar than for similar pairs separates them. A share
-    can be negative: then the feature makes distances smaller, because it subtracts what other
-    features have in common with it.
+    A feature whose share is larger for dissimilar than for similar pairs separates them better than
+    the distance as a whole does. A share can be negative: then the feature makes distances smaller,
+    because it subtracts what other features have in common with it.
 
     Parameters
     ----------

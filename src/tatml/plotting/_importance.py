@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -26,7 +27,8 @@ __all__ = ["FeatureShareDisplay", "PermutationImportanceDisplay"]
 class FeatureShareDisplay:
     """The share of each feature in the mean squared distance of similar and of dissimilar pairs.
 
-    A feature with a larger share for dissimilar than for similar pairs helps to separate them.
+    A feature with a larger share for dissimilar than for similar pairs separates them better than
+    the distance as a whole does.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ class FeatureShareDisplay:
     ) -> Self:
         """Plot on `ax`, or on a new figure; `max_features` is the number of features shown."""
         order = _largest(self.result.dissimilar, max_features)
-        ax = one_axis(ax, (6.4, 1.6 + 0.38 * len(order)))
+        ax = one_axis(ax, (_width(self.result.names, order), 1.6 + 0.38 * len(order)))
         places = np.arange(len(order))
         for shares, label, colour, shift in (
             (self.result.similar, "similar pairs", SIMILAR, -0.2),
@@ -139,7 +141,7 @@ class PermutationImportanceDisplay:
     ) -> Self:
         """Plot on `ax`, or on a new figure; `max_features` is the number of features shown."""
         order = _largest(self.result.mean, max_features)
-        ax = one_axis(ax, (6.4, 1.4 + 0.32 * len(order)))
+        ax = one_axis(ax, (_width(self.result.names, order), 1.4 + 0.32 * len(order)))
         places, repeats = np.arange(len(order)), self.result.importances[order]
         ax.barh(places, self.result.mean[order], 0.7, color=SIMILAR, alpha=0.75, label="mean")
         spread = np.broadcast_to(places[:, None], repeats.shape)
@@ -154,6 +156,11 @@ class PermutationImportanceDisplay:
 def _largest(values: Doubles, count: int) -> Indices:
     """Return the positions of the largest values, largest first."""
     return np.argsort(-values, kind="stable")[: check_count("max_features", count)]
+
+
+def _width(names: Sequence[str], order: Indices) -> float:
+    """Return the width of a figure in inches, with room for the longest name."""
+    return max(6.4, 4.4 + 0.08 * max(len(names[place]) for place in order))
 
 
 def _name_places(
