@@ -3,9 +3,9 @@ Which blocks matter
 ===================
 
 A sample may consist of several parts: here an image is described by covariance matrices of pixel
-features at two scales, and by a vector with the mean brightness of its rows. Each part is a *block*,
-and the metric learns one matrix per block. This example shows how much each block, and each row of a
-block, contributes.
+features at two scales, and by a vector with the mean brightness of its rows. Each part is a
+*block*, and the metric learns one matrix per block. This example shows how much each block, and
+each row of a block, contributes.
 """
 
 # %%

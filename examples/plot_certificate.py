@@ -2,14 +2,15 @@
 The certificate falls
 =====================
 
-How good is a solution when the solver stops? ``TATML`` solves a convex problem, and computes a lower
-bound along with the objective. The difference, the duality gap, is a certificate: no metric can have
-an objective that is lower by more than the gap. The solver stops on the gap, and on nothing else.
+How good is a solution when the solver stops? ``TATML`` solves a convex problem, and computes a
+lower bound along with the objective. The difference, the duality gap, is a certificate: no metric
+can have an objective that is lower by more than the gap. The solver stops on the gap, and on
+nothing else.
 """
 
 # %%
-# Each fitted estimator has ``result_`` with the whole history. The solution is within the tolerance,
-# here a millionth of the objective, of the best there is.
+# Each fitted estimator has ``result_`` with the whole history. The solution is within the
+# tolerance, here a millionth of the objective, of the best there is.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
@@ -25,8 +26,8 @@ ConvergenceDisplay.from_estimator(metric)
 # %%
 # Two solvers that have nothing in common but the problem must agree as far as their gaps say.
 # Newton's method takes few steps, and the gap falls faster and faster. Dykstra's projections, the
-# method of the paper, process one pair at a time; an iteration is a pass over all pairs, and the gap
-# falls at a steady pace.
+# method of the paper, process one pair at a time; an iteration is a pass over all pairs, and the
+# gap falls at a steady pace.
 
 few = {"n_pairs_per_class": 200, "random_state": 0}
 newton = TATML(tol=1e-8, **few).fit(X, y)

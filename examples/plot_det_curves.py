@@ -2,15 +2,15 @@
 DET curves with limits
 ======================
 
-A verifier makes two kinds of errors: it accepts a pair that is different (false match), or rejects a
-pair that is the same (false non-match). A detection error trade-off (DET) curve shows one rate
-against the other for all thresholds. Rates are estimates from a limited number of pairs, so this
-picture has their limits as well.
+A verifier makes two kinds of errors: it accepts a pair that is different (false match), or
+rejects a pair that is the same (false non-match). A detection error trade-off (DET) curve shows
+one rate against the other for all thresholds. Rates are estimates from a limited number of pairs,
+so this picture has their limits as well.
 """
 
 # %%
-# Three disjoint sets of digits: to learn the metric, to set the threshold, and to measure. No image
-# is in two of them.
+# Three disjoint sets of digits: to learn the metric, to set the threshold, and to measure. No
+# image is in two of them.
 
 import matplotlib.pyplot as plt
 import numpy as np

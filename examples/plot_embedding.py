@@ -2,10 +2,10 @@
 The learnt space beside the plain one
 =====================================
 
-A learnt metric is a linear map: after ``transform``, the Euclidean distance is the learnt distance.
-So the learnt space can be drawn like any other data. This example draws it for wines of three
-cultivars, beside the space of the standardised features, which is what a distance without learning
-uses. All wines in the pictures are new to the metric.
+A learnt metric is a linear map: after ``transform``, the Euclidean distance is the learnt
+distance. So the learnt space can be drawn like any other data. This example draws it for wines of
+three cultivars, beside the space of the standardised features, which is what a distance without
+learning uses. All wines in the pictures are new to the metric.
 """
 
 # %%
@@ -37,8 +37,8 @@ display = EmbeddingDisplay.from_estimator(
 display.figure_.suptitle("89 wines that were not used to learn")
 
 # %%
-# A picture of two components is not the whole space. In the whole space, count how often the nearest
-# wines for learning have the right cultivar.
+# A picture of two components is not the whole space. In the whole space, count how often the
+# nearest wines for learning have the right cultivar.
 
 for name, first in (("standardised features", StandardScaler()), ("learnt metric", metric)):
     model = make_pipeline(first, KNeighborsClassifier(3)).fit(X, y)

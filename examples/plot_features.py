@@ -2,8 +2,8 @@
 Which features matter
 =====================
 
-A learnt metric weighs features and combines them. Two questions have different answers: how much of
-the *distances* comes from a feature, and how much worse would *decisions* be without it?
+A learnt metric weighs features and combines them. Two questions have different answers: how much
+of the *distances* comes from a feature, and how much worse would *decisions* be without it?
 """
 
 # %%
@@ -27,18 +27,19 @@ pairs = np.stack([first, second], axis=1)
 signs = np.where(y_new.to_numpy()[first] == y_new.to_numpy()[second], 1, -1)
 
 # %%
-# **Shares.** The squared distance is a sum over features, and the share of a feature is its part of
-# this sum. Shares sum to 1. A feature with a larger share for dissimilar than for similar pairs
-# separates the cultivars better than the distance as a whole does. A negative share would mean that
-# the feature is used to correct others.
+# **Shares.** The squared distance is a sum over features, and the share of a feature is its part
+# of this sum. Shares sum to 1. A feature with a larger share for dissimilar than for similar
+# pairs separates the cultivars better than the distance as a whole does. A negative share would
+# mean that the feature is used to correct others.
 
 shares = feature_shares(metric, pairs, signs, X_new)
 print(shares)
 
 # %%
-# **Permutation importance.** If the values of a feature are shuffled among the wines, how much does
-# the ranking of the pairs suffer? The AUC is the probability that a dissimilar pair is farther apart
-# than a similar pair. Features that carry the same information share their importance.
+# **Permutation importance.** If the values of a feature are shuffled among the wines, how much
+# does the ranking of the pairs suffer? The AUC is the probability that a dissimilar pair is
+# farther apart than a similar pair. Features that carry the same information share their
+# importance.
 
 importance = permutation_importance(metric, pairs, signs, X_new, n_repeats=10, random_state=0)
 print(importance)

@@ -36,9 +36,9 @@ metrics = {
 }
 
 # %%
-# The pictures show, for each place of the plane, its distance from one sample, the star: dark places
-# are near. The line is the learnt threshold: inside it, samples count as the same. The third column
-# is zero in the pictures.
+# The pictures show, for each place of the plane, its distance from one sample, the star: dark
+# places are near. The line is the learnt threshold: inside it, samples count as the same. The
+# third column is zero in the pictures.
 
 pairs = np.random.default_rng(0).integers(len(X_new), size=(20_000, 2))
 signs = np.where(y_new[pairs[:, 0]] == y_new[pairs[:, 1]], 1, -1)
@@ -66,6 +66,6 @@ for ax, (name, model) in zip(axes, metrics.items(), strict=True):
 axes[0].legend(loc="upper right", fontsize="small")
 
 # %%
-# Three nearest neighbours hardly need a metric here: they look at a small region, in which a banana
-# is almost straight. Whether *any* two samples belong to one banana is a question for all distances.
-# The linear metric ignores the noise; only the bent one also follows the bananas.
+# Three nearest neighbours hardly need a metric here: they look at a small region, in which a
+# banana is almost straight. Whether *any* two samples belong to one banana is a question for all
+# distances. The linear metric ignores the noise; only the bent one also follows the bananas.

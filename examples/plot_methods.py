@@ -2,13 +2,14 @@
 ITML, Maz, GMML and LDA in one picture
 ======================================
 
-Several methods learn a linear map from labels. This example shows what each makes of the same data:
-handwritten digits, of which the metric sees 500. The pictures show 400 *other* digits by the first
-two principal components of each learnt space.
+Several methods learn a linear map from labels. This example shows what each makes of the same
+data: handwritten digits, of which the metric sees 500. The pictures show 400 *other* digits by
+the first two principal components of each learnt space.
 
 - **Standardised**: no learning.
 - **LDA**: linear discriminant analysis; maps to nine dimensions, one fewer than classes.
-- **ITML**: information-theoretic metric learning; pairs beyond fixed distance bounds are penalised.
+- **ITML**: information-theoretic metric learning; pairs beyond fixed distance bounds are
+  penalised.
 - **GMML**: geometric mean metric learning; a closed form.
 - **Maz**: the earlier version of TATML, in which the threshold is fixed.
 - **TATML**: metric and threshold are learnt together.
@@ -32,7 +33,9 @@ from tatml import GMML, ITML, TATML, Maz
 
 X, y = load_digits(return_X_y=True)
 X = X[:, X.std(axis=0) > 0.5]  # pixels that are not almost always white
-X, X_new, y, y_new = train_test_split(X, y, train_size=500, test_size=400, stratify=y, random_state=0)
+X, X_new, y, y_new = train_test_split(
+    X, y, train_size=500, test_size=400, stratify=y, random_state=0
+)
 pairs = np.stack(np.triu_indices(len(X_new), 1), axis=1)
 similar = y_new[pairs[:, 0]] == y_new[pairs[:, 1]]
 
@@ -51,7 +54,7 @@ for ax, (name, method) in zip(axes.ravel(), methods.items(), strict=True):
     auc = roc_auc_score(similar, -distances)
     accuracy = KNeighborsClassifier(3).fit(rows, y).score(new, y_new)
     plane = PCA(2).fit_transform(new)
-    ax.scatter(*plane.T, c=y_new, cmap="tab10", vmin=-0.5, vmax=9.5, s=2)
+    ax.scatter(*plane.T, c=y_new, cmap="tab10", vmin=-0.5, vmax=9.5, s=5)
     for digit in range(10):
         place = np.median(plane[y_new == digit], axis=0)
         ax.annotate(str(digit), place, ha="center", va="center", weight="bold", fontsize=13)

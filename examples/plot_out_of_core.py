@@ -3,13 +3,13 @@ Pairs that do not fit into memory
 =================================
 
 The objective is a sum over pairs, so pairs can stay on disk: each Newton step reads them once, in
-chunks, and keeps only sums whose size does not depend on the number of pairs. This example limits the
-memory of a fit more and more and shows that the result stays the same.
+chunks, and keeps only sums whose size does not depend on the number of pairs. This example limits
+the memory of a fit more and more and shows that the result stays the same.
 """
 
 # %%
-# Samples and pairs in files, as NumPy's memory maps. With zarr or HDF5 it works in the same way. The
-# example is small, so that it runs in seconds; the same lines learn from 100 million pairs.
+# Samples and pairs in files, as NumPy's memory maps. With zarr or HDF5 it works in the same way.
+# The example is small, so that it runs in seconds; the same lines learn from 100 million pairs.
 
 import tempfile
 import tracemalloc
@@ -42,8 +42,8 @@ megabytes = (pairs.nbytes + similar.nbytes) / 1e6
 print(f"{len(pairs)} pairs, {megabytes:.1f} MB on disk")
 
 # %%
-# ``Compute(max_memory=…)`` says how much may be allocated. The least that is needed is for one chunk
-# and a workspace of 16 MiB; less is refused, with the number of bytes.
+# ``Compute(max_memory=…)`` says how much may be allocated. The least that is needed is for one
+# chunk and a workspace of 16 MiB; less is refused, with the number of bytes.
 
 results, peaks = {}, {}
 for limit in ("24MB", "32MB", "64MB", "128MB", None):
@@ -58,13 +58,13 @@ differences = {
 }
 for limit, result in results.items():
     print(
-        f"{limit or 'no limit':>8}: peak {peaks[limit]:6.1f} MB, relative gap {result.gap / result.primal:.0e}, "
-        f"difference of W {differences[limit]:.0e}"
+        f"{limit or 'no limit':>8}: peak {peaks[limit]:5.1f} MB, relative gap "
+        f"{result.gap / result.primal:.0e}, difference of W {differences[limit]:.0e}"
     )
 
 # %%
-# The solutions agree as far as their certificates promise: each objective is within a millionth of
-# the best one.
+# The solutions agree as far as their certificates promise: each objective is within a millionth
+# of the best one.
 
 figure, ax = plt.subplots(figsize=(6.6, 4.2), layout="constrained")
 names = [limit or "none" for limit in results]

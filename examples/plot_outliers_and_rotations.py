@@ -8,8 +8,8 @@ Scaling each column helps against neither. What do the defaults of ``TATML`` do?
 """
 
 # %%
-# The score is the AUC of pairs of new samples: the probability that two samples of different classes
-# are farther apart than two of the same class. The samples for testing are never damaged.
+# The score is the AUC of pairs of new samples: the probability that two samples of different
+# classes are farther apart than two of the same class. The samples for testing are never damaged.
 
 import warnings
 
@@ -45,9 +45,10 @@ def pair_auc(method, X, y, X_new, y_new):
 
 
 # %%
-# **Wild rows.** Some of 89 wines for learning are multiplied by 1,000, as if their unit were wrong.
-# ``TATML`` clips wild entries while it learns. Without clipping, two such rows spoil the metric.
-# Clipping has a limit too: when more than one row in twenty is wild, wild values look normal.
+# **Wild rows.** Some of 89 wines for learning are multiplied by 1,000, as if their unit were
+# wrong. ``TATML`` clips wild entries while it learns. Without clipping, two such rows spoil the
+# metric. Clipping has a limit too: when more than one row in twenty is wild, wild values look
+# normal.
 
 X, y = load_wine(return_X_y=True)
 X, X_new, y, y_new = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
@@ -70,11 +71,12 @@ for name, method in METHODS.items():
 axes[0].set(xlabel="wild rows among 89", ylabel="pair AUC of new samples", title="Outliers: wine")
 
 # %%
-# **Mixed columns.** The table is rotated step by step: 0 is the table as it is, 1 a random rotation,
-# after which every column is a mixture of all. The columns have very different units, so each mixture
-# is mostly the column with the largest numbers. ``TATML`` compares by held-out pairs whether the
-# columns as they are matter; after a rotation it decides that they do not (``prior_units_`` is
-# "affine") and loses nothing. This takes enough samples: about ten per column.
+# **Mixed columns.** The table is rotated step by step: 0 is the table as it is, 1 a random
+# rotation, after which every column is a mixture of all. The columns have very different units,
+# so each mixture is mostly the column with the largest numbers. ``TATML`` compares by held-out
+# pairs whether the columns as they are matter; after a rotation it decides that they do not
+# (``prior_units_`` is "affine") and loses nothing. This takes enough samples: about ten per
+# column.
 
 X, y = load_breast_cancer(return_X_y=True)
 X, X_new, y, y_new = train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)

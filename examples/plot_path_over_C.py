@@ -2,14 +2,15 @@
 A path over C
 =============
 
-``C`` weighs the pairs against the prior: with a small C the metric stays at the prior, with a large C
-it follows the pairs. This example solves for many values of C, each from the solution before it, and
-shows what changes: the weights, the threshold, and how well new samples are told apart.
+``C`` weighs the pairs against the prior: with a small C the metric stays at the prior, with a
+large C it follows the pairs. This example solves for many values of C, each from the solution
+before it, and shows what changes: the weights, the threshold, and how well new samples are told
+apart.
 """
 
 # %%
-# The prior is "diagonal" here, so that all structure comes from the pairs; ``warm_start=True`` starts
-# each fit from the previous solution.
+# The prior is "diagonal" here, so that all structure comes from the pairs; ``warm_start=True``
+# starts each fit from the previous solution.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,9 +43,9 @@ for C in Cs:
 print(f"{sum(steps)} Newton steps for {len(Cs)} solutions")
 
 # %%
-# On the left, the diagonal of the metric relative to the prior: a weight above 1 has grown. In the
-# middle the threshold. On the right the scores on new samples, with those of standardised features
-# as lines: they are the scores of a distance without learning.
+# On the left, the diagonal of the metric relative to the prior: a weight above 1 has grown. In
+# the middle the threshold. On the right the scores on new samples, with those of standardised
+# features as lines: they are the scores of a distance without learning.
 
 scaler = StandardScaler().fit(X)
 rows = scaler.transform(X_new)

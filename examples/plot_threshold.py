@@ -9,9 +9,9 @@ learnt for it.
 """
 
 # %%
-# The distance without learning is ``Euclidean``: it learns nothing but the threshold, from the same
-# labels. All pixels have the same unit, so they need no scaling; on this data, scaling them makes
-# the distance worse.
+# The distance without learning is ``Euclidean``: it learns nothing but the threshold, from the
+# same labels. All pixels have the same unit, so they need no scaling; on this data, scaling them
+# makes the distance worse.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -44,6 +44,6 @@ for ax, metric, name in ((axes[0], plain, "Plain pixels"), (axes[1], learnt, "Le
     print(f"{name}: {missed:.1%} of the similar pairs are above, {passed:.1%} of the others below")
 
 # %%
-# The dashed lines are the margins of the learning problem: similar pairs should lie below the first
-# and dissimilar pairs above the second. The learnt threshold lies between them and weighs both kinds
-# of errors alike; for a rate that must not be exceeded, see the example on DET curves.
+# The dashed lines are the margins of the learning problem: similar pairs should lie below the
+# first and dissimilar pairs above the second. The learnt threshold lies between them and weighs
+# both kinds of errors alike; for a rate that must not be exceeded, see the example on DET curves.

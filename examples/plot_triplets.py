@@ -3,14 +3,14 @@ Learning from comparisons
 =========================
 
 People can often say which of two things is *more* alike, although they could not say whether two
-things are the same. ``TATMLTriplets`` learns from such answers: "a is more like b than like c". This
-example simulates a person who compares colours by hue and hardly looks at brightness, and learns
-from few answers how that person sees.
+things are the same. ``TATMLTriplets`` learns from such answers: "a is more like b than like c".
+This example simulates a person who compares colours by hue and hardly looks at brightness, and
+learns from few answers how that person sees.
 """
 
 # %%
-# A colour is described by hue (as a point on a circle), saturation and brightness. The person weighs
-# them very differently and errs in one answer of ten.
+# A colour is described by hue (as a point on a circle), saturation and brightness. The person
+# weighs them very differently and errs in one answer of ten.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -60,7 +60,9 @@ for row in scores:
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 axes[0].semilogx(counts, scores.mean(axis=0), "o-", color="#0072b2", label="learnt, mean of 10")
-axes[0].fill_between(counts, scores.min(axis=0), scores.max(axis=0), color="#0072b2", alpha=0.2, lw=0)
+axes[0].fill_between(
+    counts, scores.min(axis=0), scores.max(axis=0), color="#0072b2", alpha=0.2, lw=0
+)
 axes[0].axhline(plain_score(test), color="#999999", ls="--", label="standardised features")
 axes[0].set_xticks(counts, [str(count) for count in counts], minor=False)
 axes[0].minorticks_off()
@@ -69,8 +71,8 @@ axes[0].set(title="Few answers are enough")
 axes[0].legend(loc="lower right")
 
 # %%
-# The learnt weights against those that the person used. Only ratios matter: multiplying all weights by
-# a number changes no answer.
+# The learnt weights against those that the person used. Only ratios matter: multiplying all
+# weights by a number changes no answer.
 
 learnt = np.diagonal(models[-1].get_mahalanobis_matrix())
 places = np.arange(4)
