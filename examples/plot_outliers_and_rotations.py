@@ -25,8 +25,11 @@ from sklearn.preprocessing import StandardScaler
 
 from tatml import TATML
 
-STYLES = {"standardised columns": ("#999999", "s"), "TATML": ("#0072b2", "o")}
-STYLES["TATML(clip_outliers=False)"] = ("#d55e00", "^")
+STYLES = {
+    "standardised columns": ("#999999", "s"),
+    "TATML(clip_outliers=False)": ("#d55e00", "^"),
+    "TATML": ("#0072b2", "o"),
+}
 METHODS = {
     "standardised columns": make_pipeline(StandardScaler()),
     "TATML(clip_outliers=False)": TATML(clip_outliers=False, random_state=0),
@@ -63,12 +66,10 @@ def damaged(count):
     return table
 
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
-for name, method in METHODS.items():
-    scores = [pair_auc(method, damaged(count), y, X_new, y_new) for count in n_wild]
-    colour, marker = STYLES[name]
-    axes[0].plot(n_wild, scores, color=colour, marker=marker, label=name)
-axes[0].set(xlabel="wild rows among 89", ylabel="pair AUC of new samples", title="Outliers: wine")
+with_outliers = {
+    name: [pair_auc(method, damaged(count), y, X_new, y_new) for count in n_wild]
+    for name, method in METHODS.items()
+}
 
 # %%
 # **Mixed columns.** The table is rotated step by step: 0 is the table as it is, 1 a random
@@ -83,9 +84,19 @@ X, X_new, y, y_new = train_test_split(X, y, test_size=0.4, stratify=y, random_st
 fractions = np.linspace(0, 1, 6)
 rotation = special_ortho_group.rvs(X.shape[1], random_state=0)
 partial = [fractional_matrix_power(rotation, fraction).real for fraction in fractions]
-for name in ("standardised columns", "TATML"):
-    scores = [pair_auc(METHODS[name], X @ part, y, X_new @ part, y_new) for part in partial]
-    colour, marker = STYLES[name]
-    axes[1].plot(fractions, scores, color=colour, marker=marker)
+after_rotation = {
+    name: [pair_auc(METHODS[name], X @ part, y, X_new @ part, y_new) for part in partial]
+    for name in ("standardised columns", "TATML")
+}
+
+# %%
+# Both in one picture.
+
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
+for name, (colour, marker) in STYLES.items():
+    axes[0].plot(n_wild, with_outliers[name], color=colour, marker=marker, label=name)
+    if name in after_rotation:
+        axes[1].plot(fractions, after_rotation[name], color=colour, marker=marker)
+axes[0].set(xlabel="wild rows among 89", ylabel="pair AUC of new samples", title="Outliers: wine")
 axes[1].set(xlabel="part of a random rotation", title="Rotations: breast cancer")
 figure.legend(loc="outside lower center", ncols=3)

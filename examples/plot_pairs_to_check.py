@@ -34,6 +34,8 @@ signs = np.repeat([1, -1], same.sum())
 # The doubt about a pair is how close its distance is to the threshold. Check the most doubtful
 # pairs first: which share of all errors has been found after a share of the pairs? Without a
 # learnt metric there are more errors, and more pairs to check before they are found.
+#
+# The second picture shows where the errors of the learnt metric are.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 checked = np.arange(1, len(pairs) + 1) / len(pairs)
@@ -50,9 +52,6 @@ for model, name, colour in (
 axes[0].set(xlabel="pairs that were checked, %", ylabel="wrong decisions that are left, %")
 axes[0].set(title="Check the pairs near the threshold first", xlim=(0, 60), ylim=(0, None))
 axes[0].legend()
-
-# %%
-# Where the doubt is: the share of wrong decisions by distance.
 
 edges = np.quantile(distances, np.linspace(0, 1, 26))
 middle, rate = (edges[:-1] + edges[1:]) / 2, []

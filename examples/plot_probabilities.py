@@ -31,6 +31,9 @@ verifier = TATMLPairs(preprocessor=X).fit(train, y_train)
 # The probability falls with the distance. For another rate all curves keep their shape and move:
 # the log odds change by a constant. The learnt threshold does not change; it belongs to equal
 # rates.
+#
+# Are the probabilities right? Of the pairs with a probability near 0.8, four in five should be
+# the same. In these pairs about one in ten is the same, and the verifier was told so.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
 distance = verifier.pair_distance(test)
@@ -44,10 +47,6 @@ axes[0].axvline(verifier.threshold_, color="#222222", lw=1, label="learnt thresh
 axes[0].set(xlabel="learnt distance", ylabel="probability that the pair is the same")
 axes[0].set(title="One distance, several probabilities", ylim=(-0.02, 1.02))
 axes[0].legend(fontsize="small")
-
-# %%
-# Are the probabilities right? Of the pairs with a probability near 0.8, four in five should be
-# the same. In these pairs about one in ten is the same, and the verifier was told so.
 
 verifier.calibrate_probability(tune, y_tune, same_rate=float(np.mean(y_test > 0)))
 ReliabilityDisplay.from_estimator(verifier, test, y_test, ax=axes[1])

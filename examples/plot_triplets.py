@@ -41,6 +41,9 @@ test = ask(new, 4000)
 # %%
 # How many answers are needed? The score is the share of questions about *other* colours that the
 # metric answers as the person would. The distance without learning has standardised features.
+#
+# The second picture has the learnt weights against those that the person used. Only ratios
+# matter: multiplying all weights by a number changes no answer.
 
 
 def plain_score(triplets):
@@ -69,10 +72,6 @@ axes[0].minorticks_off()
 axes[0].set(xlabel="answers, one in ten wrong", ylabel="right answers on other colours")
 axes[0].set(title="Few answers are enough")
 axes[0].legend(loc="lower right")
-
-# %%
-# The learnt weights against those that the person used. Only ratios matter: multiplying all
-# weights by a number changes no answer.
 
 learnt = np.diagonal(models[-1].get_mahalanobis_matrix())
 places = np.arange(4)

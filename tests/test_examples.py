@@ -1,8 +1,8 @@
 """The examples of the gallery run without a warning, and draw figures that can be read."""
 
 import re
-import runpy
 import warnings
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -22,14 +22,22 @@ def import_quietly(name):
         return pytest.importorskip(name)
 
 
-def drawn_axes():
-    """Return the axes of all figures that show data; colour bars do not count."""
-    return [
-        ax
-        for number in plt.get_fignums()
-        for ax in plt.figure(number).axes
-        if ax.has_data() and not hasattr(ax, "_colorbar")
-    ]
+def cells_of(text):
+    """Return the cells of an example, each with its line numbers."""
+    starts = [0, *(found.start() for found in re.finditer("^# %%", text, re.MULTILINE)), len(text)]
+    return ["\n" * text.count("\n", 0, a) + text[a:b] for a, b in pairwise(starts)]
+
+
+def run_by_cells(path):
+    """Run an example as the gallery does, and yield the figures at the end of each cell.
+
+    What a later cell draws on an earlier figure would not be in the gallery.
+    """
+    values = {"__name__": "__main__"}
+    for cell in cells_of(path.read_text(encoding="utf-8")):
+        exec(compile(cell, str(path), "exec"), values)
+        yield [plt.figure(number) for number in plt.get_fignums()]
+        plt.close("all")
 
 
 def says_what_y_is(ax):
@@ -43,20 +51,16 @@ def test_the_example_draws_figures_with_labels(path, capsys):
     plt.close("all")
     if path.stem in LIBRARIES:
         import_quietly(LIBRARIES[path.stem])
-    runpy.run_path(str(path))
-    try:
-        axes = drawn_axes()
-        labelled = [ax for ax in axes if ax.axison and ax.get_xlabel() and says_what_y_is(ax)]
-        assert labelled
-        for number in plt.get_fignums():
-            figure = plt.figure(number)
-            words = [figure.get_suptitle(), *(ax.get_title() for ax in figure.axes)]
-            assert any(words), f"figure {number} has no title"
-            assert_nothing_is_cut_off(figure)
-        for ax in labelled:
-            assert len(ax.get_title()) <= 60
-    finally:
-        plt.close("all")
+    n_labelled = 0
+    for figure in chain.from_iterable(run_by_cells(path)):
+        assert all(ax.has_data() for ax in figure.axes), "axes that a later cell was to fill"
+        assert any([figure.get_suptitle(), *(ax.get_title() for ax in figure.axes)])
+        assert max(len(ax.get_title()) for ax in figure.axes) <= 60
+        assert_nothing_is_cut_off(figure)
+        n_labelled += sum(
+            bool(ax.axison and ax.get_xlabel() and says_what_y_is(ax)) for ax in figure.axes
+        )
+    assert n_labelled
     assert "nan" not in capsys.readouterr().out.lower().split()
 
 
