@@ -218,3 +218,36 @@ def test_models_with_wrong_names_are_not_saved(name, value, tmp_path):
     setattr(model, name, value)
     with pytest.raises((TypeError, ValueError), match=rf"{name}.*: expected"):
         save_model(model, tmp_path / "model.tatml")
+
+
+def test_displays_show_the_names_of_bands_channels_and_features():
+    """From signals to the picture, through a pipeline."""
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib import pyplot as plt
+
+    from tatml.plotting import (
+        BlockShareDisplay,
+        FeatureShareDisplay,
+        MetricDisplay,
+        PermutationImportanceDisplay,
+    )
+
+    def ticks(axis):
+        return [tick.get_text() for tick in axis.get_ticklabels()]
+
+    model = make_pipeline(BANK, LogEuclidean(), TATML(random_state=0)).fit(SIGNALS, LABELS)
+    X = model[:-1].transform(SIGNALS)
+    pairs = [[0, 1], [0, 2], [1, 3], [2, 5]]
+    signs = [-1, 1, 1, -1]
+    matrices = MetricDisplay.from_estimator(model[-1])
+    assert [ax.get_title() for ax in matrices.axes_[0]] == list(BANDS)
+    for ax in matrices.axes_[0]:
+        assert ticks(ax.xaxis) == ticks(ax.yaxis) == list(CHANNELS)
+    blocks = BlockShareDisplay.from_estimator(model[-1], pairs, signs, X)
+    assert ticks(blocks.ax_.yaxis) == list(BANDS)
+    rows = {f"{band}: {channel}" for band in BANDS for channel in CHANNELS}
+    for display in (FeatureShareDisplay, PermutationImportanceDisplay):
+        assert set(ticks(display.from_estimator(model[-1], pairs, signs, X).ax_.yaxis)) == rows
+    plain = MetricDisplay.from_estimator(TATML(random_state=0).fit(Blocks(*X.arrays), LABELS))
+    assert [ax.get_title() for ax in plain.axes_[0]] == ["Block 0", "Block 1"]
+    plt.close("all")
