@@ -18,7 +18,7 @@ from sklearn.decomposition import PCA
 
 from tatml import Compute, learn_metric
 
-client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0")
 
 X, digit = load_digits(return_X_y=True)
 X = PCA(12, whiten=True, random_state=0).fit_transform(X)

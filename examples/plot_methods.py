@@ -57,7 +57,8 @@ for ax, (name, method) in zip(axes.ravel(), methods.items(), strict=True):
     ax.scatter(*plane.T, c=y_new, cmap="tab10", vmin=-0.5, vmax=9.5, s=5)
     for digit in range(10):
         place = np.median(plane[y_new == digit], axis=0)
-        ax.annotate(str(digit), place, ha="center", va="center", weight="bold", fontsize=13)
+        box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.7, "linewidth": 0}
+        ax.annotate(str(digit), place, ha="center", va="center", weight="bold", bbox=box)
     ax.set_title(f"{name}: pair AUC {auc:.3f}, 3-NN {accuracy:.3f}")
     ax.set(xlabel="component 1", ylabel="component 2")
     ax.set_aspect("equal", adjustable="datalim")

@@ -4,7 +4,7 @@ Outliers and rotations
 
 Two things happen to tables. A few rows have wild values, because a sensor failed or a unit was
 wrong. Or the columns are not the natural ones but mixtures of them, such as principal components.
-Scaling each column helps against neither. What do the defaults of ``TATML`` do?
+Scaling each column undoes neither. What do the defaults of ``TATML`` do?
 """
 
 # %%

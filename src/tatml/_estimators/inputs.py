@@ -383,7 +383,10 @@ def check_has(estimator: Any, *names: str) -> None:
     check_is_fitted(estimator)
     missing = [name for name in names if not hasattr(estimator, name)]
     if missing:
+        hint = ""
+        if hasattr(estimator, "steps"):
+            hint = "; of a pipeline, give pipeline[-1], and samples after pipeline[:-1].transform"
         raise AttributeError(
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "
-            f"without {', '.join(missing)}"
+            f"without {', '.join(missing)}{hint}"
         )

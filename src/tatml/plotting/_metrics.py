@@ -210,7 +210,8 @@ class MetricDisplay:
 class BlockShareDisplay:
     """The share of each block in the mean squared distance of similar and of dissimilar pairs.
 
-    A block with a larger share for dissimilar than for similar pairs helps to separate them.
+    A block with a larger share for dissimilar than for similar pairs separates them better than the
+    distance as a whole does.
 
     Parameters
     ----------
