@@ -251,3 +251,12 @@ def test_displays_show_the_names_of_bands_channels_and_features():
     plain = MetricDisplay.from_estimator(TATML(random_state=0).fit(Blocks(*X.arrays), LABELS))
     assert [ax.get_title() for ax in plain.axes_[0]] == ["Block 0", "Block 1"]
     plt.close("all")
+
+
+def test_joined_vectors_keep_names_as_columns_of_a_data_frame():
+    model = make_pipeline(BANK, LogEuclidean(), Vectorize(join=True), TATML(random_state=0))
+    model.set_output(transform="pandas").fit(SIGNALS, LABELS)
+    names = model[-1]._row_names()[0]
+    assert len(names) == 2 * 6
+    assert names[:3] == ("8–13 Hz_C3_C3", "8–13 Hz_C3_Cz", "8–13 Hz_C3_C4")
+    assert names[-1] == "13–30 Hz_C4_C4"
