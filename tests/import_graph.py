@@ -21,7 +21,16 @@ PACKAGE = "tatml"
 LAYERS = (
     (
         "foundation",
-        ("_array", "_messages", "_progress", "_svec", "_threads", "_validation", "_warnings"),
+        (
+            "_array",
+            "_csr",
+            "_messages",
+            "_progress",
+            "_svec",
+            "_threads",
+            "_validation",
+            "_warnings",
+        ),
     ),
     ("data", ("_data", "_data.*")),
     ("features", ("features", "features.*")),
@@ -74,6 +83,7 @@ LAYERS = (
         "public",
         (
             "inspection",
+            "inspection.*",
             "losses",
             "plotting",
             "plotting.*",

@@ -35,12 +35,16 @@ PUBLIC = {
         BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LogEuclidean
         SPDPower TangentSpace Unfold Vectorize
     """,
-    "tatml.inspection": "threshold_interval",
+    "tatml.inspection": """
+        FeatureShares PermutationImportance feature_shares permutation_importance
+        threshold_interval
+    """,
     "tatml.io": "Model export load_model save_model",
     "tatml.losses": "BurgLoss PairLoss SquaredHinge",
     "tatml.plotting": """
-        BlockShareDisplay ConvergenceDisplay DetDisplay ErrorRateDisplay MetricDisplay
-        PairDistanceDisplay ReliabilityDisplay
+        BlockShareDisplay ConvergenceDisplay DetDisplay EmbeddingDisplay ErrorRateDisplay
+        FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
+        ReliabilityDisplay
     """,
     "tatml.solvers": "Dykstra Iterate Newton PredictedCost Result Solver Status predict_cost",
     "tatml.verification": """
@@ -279,6 +283,6 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
-        *("RowMoments", "SparseRows"),
+        *("FeatureShares", "PermutationImportance", "RowMoments", "SparseRows"),
         *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
     }

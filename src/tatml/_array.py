@@ -7,7 +7,6 @@ moved to another device. PyTorch and CuPy are used through the package array-api
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache
@@ -15,7 +14,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg import lapack
@@ -46,11 +44,9 @@ __all__ = [
     "on_gpu",
     "place_of",
     "placed",
-    "products_at",
     "raising_linalg",
     "reshaped",
     "smallest",
-    "sparse_product",
     "stacked",
     "sum_at",
     "symmetrised",
@@ -281,50 +277,6 @@ def sum_at(indices: Array, values: Array, size: int) -> Array:
         return import_module("cupy").bincount(indices, weights=values, minlength=size)
     total = np.bincount(to_numpy(indices), weights=to_numpy(values), minlength=size)
     return placed(total, values)
-
-
-def sparse_product(starts: Array, columns: Array, values: Array, dense: Array) -> Array:
-    """Multiply a sparse matrix in CSR format by a dense one.
-
-    Row r of the sparse matrix has the values [starts[r], starts[r + 1]), in these columns.
-    """
-    kind, shape = _package(type(values)), (starts.shape[0] - 1, dense.shape[0])
-    if kind == "torch":
-        with _quiet_sparse():
-            return _torch_csr(starts, columns, values, shape) @ dense
-    if kind == "cupy":
-        csr_matrix = import_module("cupyx.scipy.sparse").csr_matrix
-        return csr_matrix((values, columns, starts), shape=shape) @ dense
-    given = to_numpy(values), to_numpy(columns), to_numpy(starts)
-    return placed(scipy.sparse.csr_array(given, shape=shape) @ to_numpy(dense), values)
-
-
-def products_at(starts: Array, columns: Array, A: Array, B: Array) -> Array | None:
-    """Compute the inner products of rows of A with rows of B at the entries of a CSR matrix.
-
-    None where no library computes them without copies of all rows.
-    """
-    if _package(type(A)) != "torch" or not on_gpu(A):
-        return None
-    values = zeros((columns.shape[0],), like=A)
-    with _quiet_sparse():
-        pattern = _torch_csr(starts, columns, values, (A.shape[0], B.shape[0]))
-        product = import_module("torch").sparse.sampled_addmm(pattern, A, B.T, beta=0.0)
-        return product.values()
-
-
-def _torch_csr(starts: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Array:
-    """Return a sparse matrix of PyTorch."""
-    create = import_module("torch").sparse_csr_tensor
-    return create(starts, columns, values, shape, check_invariants=False)
-
-
-@contextmanager
-def _quiet_sparse() -> Iterator[None]:
-    """Silence PyTorch's warnings that its sparse matrices are new and not checked."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse ")
-        yield
 
 
 def to_numpy(values: Any) -> np.ndarray:

@@ -49,6 +49,9 @@ __all__ = [
 # What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
 CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
 
+# The names of the blocks, and of the rows of each block, if fit saw Blocks that have some.
+NAMES = ("block_names_in_", "row_names_in_")
+
 
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
@@ -219,7 +222,7 @@ def _number_indicators(indicators: NDArray) -> tuple[NDArray, NDArray]:
 
 def forget_samples(estimator: BaseEstimator) -> None:
     """Delete the attributes that describe the samples of an earlier fit."""
-    for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
+    for name in ("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES):
         vars(estimator).pop(name, None)
 
 
@@ -253,6 +256,7 @@ def _with_checked_shapes(
         if hint:
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
+        _keep_names(estimator, blocks)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)
@@ -265,6 +269,14 @@ def _with_checked_shapes(
             f"features as input: blocks of shapes {shapes}"
         )
     return blocks
+
+
+def _keep_names(estimator: BaseEstimator, blocks: Blocks) -> None:
+    """Store the names of blocks and rows that there are, and forget those of an earlier fit."""
+    for name, value in zip(NAMES, (blocks.names, blocks.row_names), strict=True):
+        vars(estimator).pop(name, None)
+        if value is not None:
+            setattr(estimator, name, value)
 
 
 def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
@@ -374,7 +386,10 @@ def check_has(estimator: Any, *names: str) -> None:
     check_is_fitted(estimator)
     missing = [name for name in names if not hasattr(estimator, name)]
     if missing:
+        hint = ""
+        if hasattr(estimator, "steps"):
+            hint = "; of a pipeline, give pipeline[-1], and samples after pipeline[:-1].transform"
         raise AttributeError(
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "
-            f"without {', '.join(missing)}"
+            f"without {', '.join(missing)}{hint}"
         )

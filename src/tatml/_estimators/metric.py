@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import asarray, foreign_kind, namespace, to_numpy
+from .._array import asarray, namespace, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
-from ..features._kernel_map import KernelMap
+from ..features._kernel_map import KernelMap, name_images
 from .device_inputs import place_blocks, place_of_samples
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
@@ -136,7 +136,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         blocks = self._mapped(samples_of(self, X, reset=False))
-        return self._embed(place_blocks(blocks, place_of_samples(self.preprocessor, X)))
+        place = place_of_samples(self.preprocessor, X)
+        rows = self._embed(self._samples_at(blocks, place))
+        return rows if place is None else asarray(rows, place)
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Compute the learnt distance of each pair.
@@ -158,9 +160,10 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         blocks, index = self._pairs_of(pairs, X)
         place = place_of_samples(self.preprocessor, pairs if X is None else X)
         with np.errstate(over="ignore"):
-            samples = place_blocks(self._mapped(blocks), place)
+            samples = self._samples_at(self._mapped(blocks), place)
             distances = distances_of(self._component_list(), samples, index)
-        return check_distances(distances, blocks, "pairs" if X is None else "X")
+        distances = check_distances(distances, blocks, "pairs" if X is None else "X")
+        return distances if place is None else asarray(distances, place)
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
@@ -207,13 +210,19 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _block_names(self) -> list[str]:
         """Return a name for each inner block."""
-        n_blocks, n_inner = len(self.block_shapes_), len(self._inner_shapes())
-        kept = [f"block {m}" for m in range(n_inner - self._n_images())]
+        names, n_blocks = vars(self).get("block_names_in_"), len(self.block_shapes_)
         if self.kernel_map_ is None:
-            return kept
-        if n_blocks == 1:
-            return ["features", "kernel image"][-n_inner:]
-        return kept + [f"kernel image of block {m}" for m in range(n_blocks)]
+            return [f"block {m}" for m in range(n_blocks)] if names is None else list(names)
+        n_images = self._n_images()
+        return name_images(names or n_blocks, len(self._inner_shapes()) - n_images, n_images)
+
+    def _row_names(self) -> list[tuple[str, ...] | None]:
+        """Return the names of the rows of each inner block, None where they are not known."""
+        n_kept = len(self._inner_shapes()) - self._n_images()
+        names = vars(self).get("row_names_in_", (None,) * n_kept)
+        if hasattr(self, "feature_names_in_"):
+            names = (tuple(str(name) for name in self.feature_names_in_),)
+        return [*names[:n_kept], *[None] * self._n_images()]
 
     def _n_images(self) -> int:
         """Return the number of inner blocks, at the end, that are kernel images."""
@@ -223,12 +232,16 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the samples that `components_` apply to: in the space of the kernel, if any."""
         return blocks if self.kernel_map_ is None else self.kernel_map_.map_blocks(blocks)
 
+    def _samples_at(self, blocks: Blocks, place: Any) -> Blocks:
+        """Copy samples to a device; those of wide blocks, whose spans are NumPy's, stay."""
+        return blocks if "factors_" in vars(self) else place_blocks(blocks, place)
+
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)
 
     def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the distances of index pairs, as a NumPy array."""
-        samples = place_blocks(blocks, self._place)
+        samples = self._samples_at(blocks, self._place)
         return to_numpy(distances_of(self._component_list(), samples, index))
 
     @property
@@ -375,7 +388,7 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
 def _apply_factor(A: Factor, array: NDArray) -> NDArray:
     """Return A times every matrix of a block, flattened to one row per sample."""
     if isinstance(A, SpanFactor):
-        return asarray(A.embed(to_numpy(array)), array) if foreign_kind(array) else A.embed(array)
+        return A.embed(array)
     if isinstance(array, SparseBlock):
         return array.table @ A.T
     (n_samples, _, width), xp, A = array.shape, namespace(array), asarray(A, array)
