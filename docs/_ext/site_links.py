@@ -1,0 +1,27 @@
+"""Links of the Markdown pages to files of the repository which are pages of the site."""
+
+import re
+
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+LINK = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, PAGES))})(?=[)#])")
+
+
+def to_site(text):
+    """Point links to the files of the root to the pages that include them."""
+    return LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", text)
+
+
+def rewrite(app, docname, source):
+    """Rewrite the links of a page that Sphinx has just read."""
+    source[0] = to_site(source[0])
+
+
+def setup(app):
+    """Register the extension."""
+    app.connect("source-read", rewrite)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
