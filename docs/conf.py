@@ -26,12 +26,20 @@ extensions = [
     "mathml",
     "run_pages",
     "site_links",
+    "plain_docstrings",
 ]
-exclude_patterns = ["_ext", "_templates", "gallery/**/*.ipynb", "gallery/**/*.md5"]
+exclude_patterns = ["_ext", "_templates", "gallery/**/*.ipynb"]
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 default_role = "code"
+smartquotes = False  # docstrings quote values of parameters
+toc_object_entries_show_parents = "hide"
 nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"sklearn\..*")]  # scikit-learn's site would need the network
+suppress_warnings = [
+    "config.cache",  # own_members is a function
+    "misc.highlighting_failure",  # "…" stands for code that a page leaves out
+]
 
 # Markdown, written for GitHub: its anchors and its formulas.
 myst_enable_extensions = ["dollarmath", "amsmath"]
@@ -71,13 +79,14 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "ignore_pattern": r"^(?!plot_)",
     "doc_module": ("tatml",),
     "reference_url": {"tatml": None},
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "min_reported_time": 5,
 }
@@ -92,7 +101,7 @@ html_show_sourcelink = False
 html_last_updated_fmt = "%Y-%m-%d"
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "footer_start": ["copyright", "last-updated"],
     "footer_end": ["theme-version"],

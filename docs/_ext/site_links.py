@@ -1,4 +1,4 @@
-"""Links of the Markdown pages to files of the repository which are pages of the site."""
+"""Links of the Markdown pages to files of the repository: to their pages on the site, or to copies."""
 
 import re
 
@@ -9,10 +9,14 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
 }
 LINK = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, PAGES))})(?=[)#])")
+TABLE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+results/[^)#]+\.md)\)")
+FOLDER = re.compile(r"\[([^\]]+)\]\((?:\.\./)+[a-z]+/?\)")
 
 
 def to_site(text):
-    """Point links to the files of the root to the pages that include them."""
+    """Point links to files of the root to the pages that include them; offer tables as copies."""
+    text = TABLE.sub(r"{download}`\1 <\2>`", text)
+    text = FOLDER.sub(r"\1", text)
     return LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", text)
 
 
