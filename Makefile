@@ -75,7 +75,7 @@ docs: .venv-docs/.with-docs
 
 # Debian's packages chromium and chromium-driver; without them these tests fail here, and are skipped by make test.
 test-browser: $(VENV)/.with-test docs
-	TATML_BROWSER=required $(BIN)/python -m pytest -q tests/test_docs_browser.py tests/test_report_browser.py
+	TATML_BROWSER=required $(BIN)/python -m pytest -q tests/test_docs_site.py tests/test_docs_browser.py tests/test_report_browser.py
 
 test-newcomers:
 	$(PYTHON) tests/external/newcomers.py build/newcomers

@@ -28,7 +28,7 @@ extensions = [
     "site_links",
     "plain_docstrings",
 ]
-exclude_patterns = ["_ext", "_templates", "gallery/**/*.ipynb"]
+exclude_patterns = ["_ext", "_templates", "search.md", "gallery/**/*.ipynb"]
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 default_role = "code"
@@ -96,12 +96,13 @@ html_title = "tatml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = "%Y-%m-%d"
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "footer_start": ["copyright", "last-updated"],
     "footer_end": ["theme-version"],

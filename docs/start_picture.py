@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tatml import TATML, Euclidean
@@ -37,9 +36,9 @@ def draw():
         answers = np.where(distances < metric.threshold_, 1, -1)
         right = np.mean([np.mean(answers[same == kind] == kind) for kind in (1, -1)])
         auc = roc_auc_score(same, -distances)
-        PairDistanceDisplay.from_predictions(
-            distances, same, threshold=metric.threshold_
-        ).plot(ax=ax)
+        PairDistanceDisplay.from_predictions(distances, same, threshold=metric.threshold_).plot(
+            ax=ax
+        )
         ax.set_title(f"{title}\nAUC {auc:.3f}, {right:.0%} of the pairs right")
         print(title, f"AUC {auc:.3f}", f"right {right:.3f}")
     return figure

@@ -42,7 +42,8 @@ def to_mathml(latex, display):
     unknown = re.findall(r">\s*(\\[^<]*)<", mathml)
     if unknown:
         raise ValueError(f"formula: expected known commands, got {unknown[0]} in {latex}")
-    return mathml
+    # Bars that \left and \right did not ask to stretch would stretch: nobody says which is which.
+    return mathml.replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')
 
 
 def n_characters(elements):
@@ -53,7 +54,7 @@ def n_characters(elements):
 def in_parts(mathml):
     """Divide an inline formula where a line may be broken: at signs outside of parentheses."""
     root = ElementTree.fromstring(mathml)
-    row = list(root)[0] if len(root) == 1 and root[0].tag.endswith("mrow") else root
+    row = root[0] if len(root) == 1 and root[0].tag.endswith("mrow") else root
     parts, depth = [[]], 0
     for element in row:
         text = "".join(element.itertext()).strip()
@@ -69,6 +70,9 @@ def in_parts(mathml):
 
 def as_math(elements):
     """Write elements as a formula of their own."""
+    for element in (elements[0], elements[-1]):  # a sign at the edge keeps the space of its middle
+        if "".join(element.itertext()).strip() in BREAK_AFTER | BREAK_BEFORE and len(elements) > 1:
+            element.set("form", "infix")
     math = ElementTree.Element(f"{{{NAMESPACE}}}math", display="inline")
     ElementTree.SubElement(math, f"{{{NAMESPACE}}}mrow").extend(elements)
     long = ' class="math-long"' if n_characters(elements) > LONG else ""

@@ -1,7 +1,7 @@
 """Run the Python blocks of the tutorials, and show what they print and draw below them.
 
-The blocks of a page run in order in one namespace, with warnings as errors. tests/test_docs_paths.py
-runs the same blocks in a new interpreter.
+The blocks of a page run in order in one namespace, with warnings as errors.
+tests/test_docs_paths.py runs the same blocks in a new interpreter.
 """
 
 import contextlib
@@ -88,7 +88,8 @@ def run_page(app, docname, source):
     folder.mkdir(exist_ok=True)
     home = os.getcwd()
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("error")
+        for category in (UserWarning, RuntimeWarning, FutureWarning):
+            warnings.simplefilter("error", category)
         os.chdir(scratch)  # a page may write files
         try:
             source[0] = with_results(source[0], Session(docname, folder))

@@ -1,4 +1,4 @@
-"""Links of the Markdown pages to files of the repository: to their pages on the site, or to copies."""
+"""Links of the Markdown pages to files of the repository: to pages of the site, or to copies."""
 
 import re
 
@@ -8,6 +8,7 @@ PAGES = {
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
 }
+SEARCH = re.compile(r"\]\(((?:\.\./)*)search\.md(?=[)#])")  # Sphinx has a search.html of its own
 LINK = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, PAGES))})(?=[)#])")
 TABLE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+results/[^)#]+\.md)\)")
 FOLDER = re.compile(r"\[([^\]]+)\]\((?:\.\./)+[a-z]+/?\)")
@@ -17,6 +18,7 @@ def to_site(text):
     """Point links to files of the root to the pages that include them; offer tables as copies."""
     text = TABLE.sub(r"{download}`\1 <\2>`", text)
     text = FOLDER.sub(r"\1", text)
+    text = SEARCH.sub(r"](\1nearest.md", text)
     return LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", text)
 
 
