@@ -11,6 +11,8 @@ import tatml
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+from api_reference import write_reference  # noqa: E402
+
 project = "tatml"
 author = "The tatml developers"
 copyright = f"{datetime.now(UTC):%Y}, {author}"
@@ -47,6 +49,7 @@ myst_heading_anchors = 4
 myst_dmath_double_inline = True
 
 # The API reference, from the docstrings.
+write_reference(HERE / "api")
 autodoc_typehints = "none"
 autosummary_generate = True
 numpydoc_show_class_members = False
@@ -93,6 +96,7 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tatml"
+html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
@@ -101,6 +105,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = "%Y-%m-%d"
 html_theme_options = {
+    "logo": {"text": "tatml", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
     "navbar_align": "left",
     "header_links_before_dropdown": 7,
     "show_toc_level": 2,

@@ -73,7 +73,7 @@ def test_every_page_fits_and_has_no_errors(browser, address, size):
         problems += [f"{name}: {text}" for text in browser.execute_script("return window.problems")]
         if guilty := browser.execute_script(OVERFLOW):
             problems.append(f"{name} is too wide: {guilty}")
-    assert problems == []
+    assert not problems, "\n".join(problems[:20])
     assert {url.split("/")[2] for url in requested(browser) if url.startswith("http")} == {
         address.removeprefix("http://")
     }
