@@ -43,6 +43,13 @@ def run_page(name, folder):
     return done.stdout
 
 
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def number_after(words, printed):
     found = re.search(re.escape(words) + r"\s+(?:\w+ )*?(\d+\.\d+)", printed)
     assert found, f"{words} is not in:\n{printed}"
@@ -100,6 +107,20 @@ def test_with_the_paper(tmp_path):
     assert pictures_in(tmp_path) == 2
 
 
+def test_the_start_page_tells_what_its_script_finds():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    text = read(DOCS / "index.md")
+    names = {}
+    exec(code_of(DOCS / "index.md"), names)
+    assert names["metric"].result_.gap >= 0
+    with plt.rc_context({"backend": "agg"}):
+        figure, found = load("start_picture", DOCS / "start_picture.py").draw()
+        plt.close(figure)
+    (plain, plain_right), (learnt, learnt_right) = found
+    assert f"from {plain:.3f} to {learnt:.3f}" in text
+    assert f"{100 * plain_right:.0f} % to {100 * learnt_right:.0f} %" in text
+
+
 @pytest.mark.parametrize("name", ["tables", "covariances", "embeddings", "paper"])
 def test_a_tutorial_names_what_it_needs(name):
     page = read(DOCS / "tutorials" / f"{name}.md")
@@ -119,10 +140,7 @@ def test_a_tutorial_names_what_it_needs(name):
 
 
 def test_the_site_runs_the_same_blocks():
-    path = DOCS / "_ext" / "run_pages.py"
-    spec = importlib.util.spec_from_file_location("run_pages", path)
-    run_pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(run_pages)
+    run_pages = load("run_pages", DOCS / "_ext" / "run_pages.py")
     page = DOCS / "tutorials" / "tables.md"
     assert "\n".join(run_pages.blocks_of(read(page))) == code_of(page)
     assert len(run_pages.blocks_of(read(page))) > 4
