@@ -225,7 +225,8 @@ def _as_block(values: Any, name: str) -> NDArray[np.floating]:
 def _check_same_n_samples(arrays: list[NDArray[np.floating]]) -> None:
     counts = [array.shape[0] for array in arrays]
     if len(set(counts)) > 1:
-        listed = ", ".join(f"block {m} has {count}" for m, count in enumerate(counts))
+        other = next(m for m, count in enumerate(counts) if count != counts[0])
+        listed = f"block 0 has {counts[0]}, block {other} has {counts[other]}"
         raise ValueError(f"Blocks: expected the same number of samples in each block, got {listed}")
 
 

@@ -8,19 +8,18 @@ from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import asarray, namespace, to_numpy
+from .._array import asarray, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
-from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap, name_images
 from .device_inputs import place_blocks, place_of_samples
+from .embedding import Factor, check_distances, distances_of, embed_blocks, squared_distances
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
@@ -28,9 +27,6 @@ from .reduction import MetricPrior
 from .span import SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
-
-Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
-CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
 class LearntMetric:
@@ -175,7 +171,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
         parts = zip(self._component_list(), self._mapped(blocks).arrays, strict=True)
-        return np.stack([_squared_distances(A, array, index) for A, array in parts])
+        return np.stack([squared_distances(A, array, index) for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -250,70 +246,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.float64]:
-    """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
-    parts = zip(components, blocks.arrays, strict=True)
-    rows = [_apply_factor(A, array) for A, array in parts]
-    return namespace(rows[0]).concat(rows, axis=1)
-
-
-def distances_of(
-    components: Sequence[Factor], blocks: Blocks, index: NDArray[np.intp], many: bool = False
-) -> NDArray[np.float64]:
-    """Return the distances of index pairs; sparse samples stay sparse.
-
-    With `many` pairs, wide embeddings are turned first.
-    """
-    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        rows = embed_blocks(components, blocks)
-        return row_distances(fewer_columns(rows) if many else rows, index)
-    parts = zip(components, blocks.arrays, strict=True)
-    return np.sqrt(sum(_squared_distances(A, array, index) for A, array in parts))
-
-
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
     """Return the only matrix of a list of one, and other lists as they are."""
     return matrices[0] if len(matrices) == 1 else matrices
-
-
-def row_distances(
-    rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
-) -> NDArray[np.float64]:
-    """Return the Euclidean distances of pairs of rows, computed in chunks."""
-    xp, distances = namespace(rows), [rows[:0, 0]]
-    step = max(1, chunk_numbers // max(1, rows.shape[1]))
-    for start in range(0, len(index), step):
-        first, second = (asarray(side, rows) for side in index[start : start + step].T)
-        difference = xp.take(rows, first, axis=0) - xp.take(rows, second, axis=0)
-        distances.append(xp.sqrt(xp.linalg.vecdot(difference, difference)))
-    return xp.concat(distances)
-
-
-def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn wide rows so that they need only as many columns as there are rows.
-
-    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
-    """
-    if rows.shape[1] <= 2 * len(rows):
-        return rows
-    around_mean = rows - rows.mean(axis=0)
-    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
-    return upper.T
-
-
-def check_distances(
-    distances: NDArray[np.float64], blocks: Blocks, name: str
-) -> NDArray[np.float64]:
-    """Return the distances, and raise an error if one of them is not finite."""
-    wrong = np.flatnonzero(~to_numpy(namespace(distances).isfinite(distances)))
-    if len(wrong):
-        largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
-        raise ValueError(
-            f"{name}: expected samples whose squared distance a float can hold, got entries of up "
-            f"to {largest:g}, with {distances[wrong[0]]} as the distance of pair {wrong[0]}; "
-            f"rescale {name} as in fit"
-        )
-    return distances
 
 
 def factors_of(
@@ -383,22 +318,3 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
         if check_count("n_components", count) > size:
             raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
     return counts
-
-
-def _apply_factor(A: Factor, array: NDArray) -> NDArray:
-    """Return A times every matrix of a block, flattened to one row per sample."""
-    if isinstance(A, SpanFactor):
-        return A.embed(array)
-    if isinstance(array, SparseBlock):
-        return array.table @ A.T
-    (n_samples, _, width), xp, A = array.shape, namespace(array), asarray(A, array)
-    if width == 1:
-        return array[:, :, 0] @ A.T
-    return xp.reshape(xp.matmul(A, array), (n_samples, prod((A.shape[0], width))))
-
-
-def _squared_distances(A: Factor, array: Any, index: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the part of one block in the squared distances of pairs."""
-    if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
-        return A.squared_distances(array, index)
-    return row_distances(_apply_factor(A, array), index) ** 2

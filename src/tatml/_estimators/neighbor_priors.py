@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from .._data.blocks import Blocks
 from .._data.neighbor_triplets import nearest_rows
+from .embedding import embed_blocks
 from .label_mixins import factors_by, prior_from_samples, within_classes
-from .metric import embed_blocks
 from .priors import PriorName
 
 __all__ = ["CANDIDATES", "choose_prior"]

@@ -24,11 +24,12 @@ from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import Newton, SolverLike, as_solver
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_positive
+from .embedding import embed_blocks
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelPairsMixin, Prior, factors_by, pair_weights, within_classes
 from .logdet_learner import SolvingMixin, mean_scatter
-from .metric import MetricMixin, check_components, embed_blocks
+from .metric import MetricMixin, check_components
 from .neighbor_priors import choose_prior
 from .outliers import clip_outliers
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
