@@ -149,6 +149,23 @@ def test_pairs_and_tiles_on_a_given_client(client):
     assert_same(learn_metric(case.blocks, AllPairs(y), compute=place, **every), expected)
 
 
+def test_each_worker_uses_its_own_device(client):
+    """With CPU workers here, and with two workers on one GPU where there is one."""
+    torch = pytest.importorskip("torch")
+    case = random_case(SHAPES["two ragged"], n_pairs=200, n_samples=30, C=0.5)
+    arguments = case.blocks, case.pairs, case.similar
+    expected = learn_metric(*arguments, C=0.5, tol=1e-12)
+    for device in ["cpu", "cuda"][: 1 + torch.cuda.is_available()]:
+        compute = Compute(client=client, device=device)
+        found = learn_metric(*arguments, C=0.5, tol=1e-12, compute=compute)
+        assert isinstance(found.W[0], np.ndarray)
+        assert_allclose(found.b0, expected.b0, rtol=1e-8)
+        for W, other in zip(found.W, expected.W, strict=True):
+            assert_allclose(W, other, atol=1e-8 * np.abs(other).max())
+    with pytest.raises(ValueError, match="device: expected one that PyTorch has here"):
+        learn_metric(*arguments, compute=Compute(client=client, device="nowhere"))
+
+
 def test_chunks_are_small_enough_for_several_workers(monkeypatch):
     """Sixteen of them, with 10,000 to 200,000 pairs each."""
     monkeypatch.setattr(DaskExecutor, "__init__", lambda self, *args: vars(self).update(s=args[0]))

@@ -131,14 +131,10 @@ def test_wide_samples_are_embedded_in_their_span(places):
     wide, y = rng.standard_normal((30, 2100)), np.arange(30) % 2
     found, expected = (TATML(random_state=0).fit(data, y) for data in (xp.asarray(wide), wide))
     assert STRICT in places
-    embedded, distances = (
-        found.transform(xp.asarray(wide)),
-        found.pair_distance([[0, 1], [3, 7]], xp.asarray(wide)),
-    )
-    assert type(embedded) is type(distances) is STRICT
-    assert_allclose(
-        np.asarray(distances), expected.pair_distance([[0, 1], [3, 7]], wide), rtol=1e-6
-    )
+    pairs, placed = [[0, 1], [3, 7]], xp.asarray(wide)
+    distances = found.pair_distance(pairs, placed)
+    assert type(found.transform(placed)) is type(distances) is STRICT
+    assert_allclose(np.asarray(distances), expected.pair_distance(pairs, wide), rtol=1e-6)
 
 
 def test_a_warm_start_begins_on_the_device(places):

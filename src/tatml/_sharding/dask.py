@@ -19,6 +19,7 @@ import numpy as np
 from .._messages import shown
 from .._optim.terms import added
 from .base import LoadedPiece, LossSetting, Shard, term_of
+from .gpu import OnWorkerDevice
 from .per_shard import draw_rows
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
@@ -41,6 +42,8 @@ class DaskExecutor:
         What all shards need; it is sent to every worker once.
     client : distributed.Client or None
         None: the client that was made last.
+    device : str or None
+        A device of PyTorch, where each worker computes its sums; None: NumPy.
 
     Notes
     -----
@@ -52,8 +55,10 @@ class DaskExecutor:
     largest_sample = LARGEST_SAMPLE
     like = None
 
-    def __init__(self, shards: Sequence[Any], shared: Any, client: Any = None):
-        self.shards, self.shared = shards, shared
+    def __init__(
+        self, shards: Sequence[Any], shared: Any, client: Any = None, device: str | None = None
+    ):
+        self.shards, self.shared, self.device = shards, shared, device
         self.client = _current_client() if client is None else _checked_client(client)
         self._pieces: list | None = None
         self._had_workers = False
@@ -64,6 +69,8 @@ class DaskExecutor:
 
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results; the order depends on the number of shards only."""
+        if self.device is not None:
+            function = OnWorkerDevice(self.device, function)
         return self._attempt(self._total, function, setting, args)
 
     def sampled(self, share: float, seed: int) -> DaskExecutor:
@@ -188,7 +195,7 @@ class SampledDaskExecutor(DaskExecutor):
     """
 
     def __init__(self, whole: DaskExecutor, share: float, seed: int):
-        super().__init__(whole.shards, whole.shared, whole.client)
+        super().__init__(whole.shards, whole.shared, whole.client, whole.device)
         self.whole, self.share, self.seed = whole, share, seed
         self._was_loaded = False
 
