@@ -22,6 +22,8 @@ __all__ = ["Rates", "measure_rates"]
 
 GATHERED = 2**23  # bytes of the samples that rows are gathered from: more than a small cache
 LARGEST_TIMED = 96  # rows of a matrix that is decomposed for a measurement
+GPU_LARGEST = 1024  # the same on a GPU, where small matrices tell nothing about large ones
+GPU_STREAM = 2**22  # numbers of an array whose operations are timed on a GPU
 LARGEST_CHUNK = 2**26  # bytes of a chunk, which on a GPU may be larger
 GROWTH = 2.5  # exponent of the time of a decomposition: larger ones run at a higher rate
 REPEATS = 5  # a rate is that of the fastest of so many runs
@@ -78,15 +80,16 @@ def _measured(n: int, width: int, like: Array) -> Rates:
     chunk = max(16, min(DEFAULT_LIMITS.chunk_at(like), LARGEST_CHUNK) // size)
     samples = ones(max(64, min(4096, GATHERED // size)), width * n)
     rows = asarray(rng.integers(samples.shape[0], size=(2, chunk)), like)
-    flat, square, tiny, numbers = ones(chunk * width, n), ones(n, n), ones(8), ones(50_000)
-    small = asarray(rng.normal(size=2 * [min(n, LARGEST_TIMED)]), like, like.dtype)
+    many, largest = (GPU_STREAM, GPU_LARGEST) if on_gpu(like) else (50_000, LARGEST_TIMED)
+    flat, square, tiny, numbers = ones(chunk * width, n), ones(n, n), ones(8), ones(many)
+    small = asarray(rng.normal(size=2 * [min(n, largest)]), like, like.dtype)
     seconds = partial(_seconds, on_device=on_gpu(like))
     product = seconds(lambda: flat @ square)
     gather = seconds(
         lambda: xp.take(samples, rows[0, :], axis=0) - xp.take(samples, rows[1, :], axis=0)
     )
     stream = seconds(lambda: numbers * numbers + numbers)
-    decompose = seconds(lambda: xp.linalg.svd(small)[1])
+    decompose = seconds(lambda: _decomposed(small))
     call = seconds(lambda: [tiny + tiny for _ in range(BUNDLE)][-1])
     return Rates(
         flops=2 * chunk * width * n * n / product,
@@ -95,6 +98,12 @@ def _measured(n: int, width: int, like: Array) -> Rates:
         decomposition=decompose * (n / small.shape[0]) ** GROWTH,
         call=call / BUNDLE,
     )
+
+
+def _decomposed(matrix: Array) -> Array:
+    """Return singular values, on a GPU eigenvalues: those are what a step computes there."""
+    xp = namespace(matrix)
+    return xp.linalg.eigh(matrix @ matrix.T)[0] if on_gpu(matrix) else xp.linalg.svd(matrix)[1]
 
 
 def _seconds(function: Callable[[], Any], on_device: bool) -> float:
