@@ -57,7 +57,7 @@ MEASURED = re.compile(r"^\|.*(?<![\w.])(?:\d*\.\d+|\d+ ?%|\d+ ms|[\d.,]+ s)(?![\
 
 
 def measured_sections(text):
-    """Yield heading and text of the sections that have a table of measured numbers or a benchmark."""
+    """Yield heading and text of sections with a table of measured numbers or with a benchmark."""
     parts = re.split(
         r"^(##? .*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), flags=re.MULTILINE
     )
@@ -126,7 +126,9 @@ def test_formulas_need_no_script():
     theory = read(SITE / "theory.html")
     assert theory.count("<math") > 900
     assert "mathjax" not in theory.lower().replace("mathjax_ignore", "")
-    assert "\\frac" not in re.sub(r'title="[^"]*"', "", theory)
+    formulas = "".join(re.findall(r"<math.*?</math>", theory, re.DOTALL))
+    assert "\\" not in formulas  # no command was left as it is
+    assert "</math></span><wbr>" in theory  # long formulas may be broken
 
 
 @pytest.mark.parametrize(
@@ -156,13 +158,3 @@ def test_docstrings_are_read_as_plain_text():
     )
     assert escape_line("    threshold_ : float, see b0_") == r"    threshold_ : float, see b0\_"
     assert escape_line(">>> model.threshold_ | 3") == ">>> model.threshold_ | 3"
-
-
-def test_formulas_become_mathml():
-    pytest.importorskip("latex2mathml")
-    mathml = pytest.importorskip("mathml")
-    parts = mathml.in_parts(mathml.to_mathml(r"a = f(b + c, d) + e, g", "inline"))
-    texts = ["".join("".join(e.itertext()) for e in part) for part in parts]
-    assert texts == ["a=f(b+c,d)", "+e,g"]
-    with pytest.raises(ValueError, match="expected known commands"):
-        mathml.to_mathml(r"\nosuchcommand x", "inline")
