@@ -9,7 +9,7 @@ import pytest
 from fuzz_cases import REFUSALS, choose, make_case
 from fuzz_outcomes import run_case, wrong_error, wrong_result
 from fuzzing import main, run
-from good_calls import ESTIMATORS, Case, fitted, index_pairs, samples
+from good_calls import ESTIMATORS, Case, index_pairs, samples
 from hostile import PARAMETERS, parameter_value
 from sklearn.base import BaseEstimator
 
@@ -232,8 +232,8 @@ def test_failures_are_reported_with_seed_and_mutations(monkeypatch, capsys):
     def broken(*_, **__):
         raise KeyError("broken")
 
-    for kind in ("vectors", "matrices", "blocks"):
-        fitted(TATML, kind)  # methods are called on estimators that were fitted before
+    for seed in range(100, 160):
+        make_case(seed)  # cases use results and estimators that were fitted before
     monkeypatch.setattr(TATML, "fit", broken)
     monkeypatch.setattr(tatml, "learn_metric", broken)
     assert main(["--cases", "60", "--seed", "100"]) == 1

@@ -16,6 +16,7 @@ from tatml import TATML, Blocks, Comparisons, Compute, Newton, PairChunks, learn
 from tatml._array import namespace, to_numpy
 from tatml._optim import newton as newton_module
 from tatml._optim.checkpoint import Checkpoint
+from tatml._optim.pair_sums import Limits, PairSums
 from tatml._optim.problem import LogDetProblem
 from tatml._sharding import gpu
 
@@ -46,6 +47,37 @@ def test_the_solution_is_numpys(place, linear_solver, c0, shape):
         assert W.device == like.device
         assert W.dtype == like.dtype
     assert all(type(number) is float for number in (result.b0, result.primal, result.gap))
+
+
+@pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
+def test_sums_over_samples(place, monkeypatch, linear_solver, c0, shape):
+    build = LogDetProblem.build
+    monkeypatch.setattr(
+        LogDetProblem,
+        "build",
+        lambda *args, **options: limited(build(*args, **options), by_samples=True),
+    )
+    case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
+    solver = Newton(linear_solver=linear_solver)
+    result = learn_placed(case, place, solver=solver)
+    assert_same_solution(result, learnt(case, solver=solver), 1e-8)
+
+
+def test_near_pairs_are_computed_from_differences(place):
+    """On a GPU, distances of other pairs come from inner products."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 1, 20))
+    X[25:] = X[:25] + 1e-6 * rng.standard_normal((25, 1, 20))
+    pairs = np.vstack(
+        [rng.integers(50, size=(300, 2)), np.column_stack([range(25), range(25, 50)])]
+    )
+    sums = PairSums(
+        [place(X)], *(place(rows) for rows in pairs.T.copy()), limits=Limits(by_samples=True)
+    )
+    exact = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=(1, 2))
+    distances, _ = sums.distances_and_scatter(lambda part, d: d)
+    assert_allclose(to_numpy(distances), exact, rtol=1e-12)
+    assert_allclose(to_numpy(sums.distances()), exact, rtol=1e-12)
 
 
 def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
@@ -210,8 +242,8 @@ def test_estimators_read_tensors_of_the_host(monkeypatch, dispatch):
         fitted = TATML(random_state=0).fit(torch.asarray(X), y)
         embedded = fitted.transform(torch.asarray(X))
     assert_allclose(fitted.components_, expected.components_, rtol=1e-10)
-    assert_allclose(embedded, expected.transform(X), rtol=1e-10)
-    assert isinstance(embedded, np.ndarray)
+    assert_allclose(to_numpy(embedded), expected.transform(X), rtol=1e-10)
+    assert type(embedded) is (torch.Tensor if dispatch else np.ndarray)
 
 
 def test_estimators_read_blocks_of_tensors():
@@ -224,10 +256,18 @@ def test_estimators_read_blocks_of_tensors():
 
 
 @needs_cuda
-def test_estimators_do_not_fetch_from_a_gpu():
+def test_estimators_fit_on_the_gpu_of_their_samples():
     X, y = load_wine(return_X_y=True)
-    with pytest.raises(TypeError, match="X: expected values in the memory of the host"):
-        TATML().fit(Blocks(torch.asarray(X, device="cuda")), y)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    placed, expected = torch.asarray(X, device="cuda"), TATML(random_state=0).fit(X, y)
+    index = np.random.default_rng(0).integers(len(X), size=(200, 2))
+    fitted = TATML(random_state=0).fit(placed, y)
+    assert_allclose(fitted.components_, expected.components_, atol=1e-7)
+    assert_allclose(fitted.threshold_, expected.threshold_, rtol=1e-8)
+    embedded, distances = fitted.transform(placed), fitted.pair_distance(index, placed)
+    assert embedded.device == distances.device == placed.device
+    assert_allclose(to_numpy(embedded), fitted.transform(X), rtol=1e-10)
+    assert_allclose(to_numpy(distances), fitted.pair_distance(index, X), rtol=1e-10)
 
 
 # Pairs of the host that are computed on a device

@@ -7,16 +7,16 @@ moved to another device. PyTorch and CuPy are used through the package array-api
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 __all__ = [
     "Array",
@@ -25,15 +25,19 @@ __all__ = [
     "Indices",
     "LinAlgError",
     "as_double",
+    "as_single",
     "asarray",
     "compacted",
     "contiguous",
     "draw_indices",
     "eye",
     "factor_posdef",
+    "fast_single",
     "foreign_kind",
     "free_bytes",
+    "inner",
     "inverse_factor",
+    "largest",
     "linalg_errors",
     "lower_triangular",
     "namespace",
@@ -41,9 +45,14 @@ __all__ = [
     "place_of",
     "placed",
     "raising_linalg",
+    "reshaped",
+    "smallest",
+    "stacked",
     "sum_at",
     "symmetrised",
     "to_numpy",
+    "total",
+    "unstacked",
     "zeros",
 ]
 
@@ -56,6 +65,8 @@ Indices = NDArray[np.intp]
 COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")
 # Packages whose arrays are kept as they are; any other input is converted to NumPy.
 FOREIGN = ("torch", "cupy", "array_api_strict")
+SHORT = 4096  # most numbers of a BLAS dot product; NumPy's sum is more accurate for more
+KEPT_EYE = 128  # most rows of an identity matrix that is kept
 
 
 def namespace(array: Array) -> Any:
@@ -131,14 +142,106 @@ def as_double(array: Array) -> Array:
     return xp.astype(array, xp.float64, copy=False)
 
 
+def as_single(array: Array) -> Array:
+    """Convert an array to float32."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float32, copy=False)
+
+
+@contextmanager
+def fast_single(array: Array) -> Iterator[None]:
+    """Return a context in which float32 products of PyTorch may use TF32 on a GPU."""
+    if _package(type(array)) != "torch" or not on_gpu(array):
+        yield
+        return
+    torch = import_module("torch")
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def eye(n: int, like: Array) -> Array:
-    """Return the n × n identity matrix in the namespace, dtype and device of `like`."""
+    """Return the n × n identity matrix in the namespace, dtype and device of `like`.
+
+    Small ones of NumPy are kept, and read-only.
+    """
+    if type(like) is np.ndarray and n <= KEPT_EYE:
+        return _kept_eye(n, like.dtype)
     return namespace(like).eye(n, dtype=like.dtype, device=like.device)
+
+
+@lru_cache(maxsize=64)
+def _kept_eye(n: int, dtype: Any) -> NDArray:
+    matrix = np.eye(n, dtype=dtype)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Return zeros in the namespace, dtype and device of `like`."""
     return namespace(like).zeros(shape, dtype=like.dtype, device=like.device)
+
+
+# Numbers from small arrays. NumPy's functions look at their arguments for longer than they compute,
+# so its ufuncs and methods are called directly.
+
+
+def total(values: Array) -> float:
+    """Return the sum of all entries of an array."""
+    if type(values) is np.ndarray:
+        return float(np.add.reduce(values, axis=None))
+    return float(namespace(values).sum(values))
+
+
+def inner(a: Array, b: Array) -> float:
+    """Return the sum of the products of the entries of two arrays of the same shape."""
+    if type(a) is np.ndarray and a.size <= SHORT and a.dtype == np.float64:
+        return float(np.vdot(a, b))
+    return total(a * b)
+
+
+def smallest(values: Array) -> float:
+    """Return the smallest entry of an array; NaN if one is NaN."""
+    if type(values) is np.ndarray:
+        return float(np.minimum.reduce(values, axis=None))
+    return float(namespace(values).min(values))
+
+
+def largest(values: Array) -> float:
+    """Return the largest entry of an array; NaN if one is NaN."""
+    if type(values) is np.ndarray:
+        return float(np.maximum.reduce(values, axis=None))
+    return float(namespace(values).max(values))
+
+
+def reshaped(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array in another shape."""
+    if type(array) is np.ndarray:
+        return array.reshape(shape)
+    return namespace(array).reshape(array, shape)
+
+
+def stacked(blocks: Sequence[Array]) -> list[Array]:
+    """Return matrices of one shape as one stack (M, n, n), so that functions are called once.
+
+    A single matrix, and matrices of several shapes, are returned as they are.
+    """
+    shape = blocks[0].shape
+    if len(blocks) == 1 or any(block.shape != shape for block in blocks):
+        return list(blocks)
+    if type(blocks[0]) is np.ndarray:
+        return [np.asarray(blocks)]
+    return [namespace(blocks[0]).stack(blocks)]
+
+
+def unstacked(stacks: Sequence[Array]) -> list[Array]:
+    """Return the matrices of `stacked`, one by one."""
+    if len(stacks) == 1 and len(stacks[0].shape) == 3:
+        return [stacks[0][m, ...] for m in range(stacks[0].shape[0])]
+    return list(stacks)
 
 
 def placed(values: Array, like: Array) -> Array:
@@ -199,13 +302,13 @@ def contiguous(array: Array) -> Array:
 def symmetrised(matrix: Array) -> Array:
     """Return (V + Vᵀ)/2, which removes asymmetry that is due to rounding."""
     half = matrix / 2  # halved first: the sum of two large numbers may overflow
-    return half + namespace(half).matrix_transpose(half)
+    return half + (half.mT if type(half) is np.ndarray else namespace(half).matrix_transpose(half))
 
 
 def lower_triangular(factor: Array) -> Array:
     """Return the lower triangular L with a positive diagonal and L Lᵀ = factor factorᵀ."""
     xp = namespace(factor)
-    upper = xp.linalg.qr(factor.T)[1]
+    upper = np.linalg.qr(factor.T, mode="r") if xp is np else xp.linalg.qr(factor.T)[1]
     diagonal = xp.linalg.diagonal(upper)
     one = xp.ones_like(diagonal)
     return (xp.where(diagonal < 0, -one, one)[:, None] * upper).T
@@ -217,12 +320,19 @@ def inverse_factor(P: Array) -> Array:
     return xp.linalg.inv(xp.linalg.cholesky(P)).T
 
 
+# LAPACK's functions themselves: those of SciPy around them take longer than small systems.
+POTRF_POTRS = {"d": (lapack.dpotrf, lapack.dpotrs), "f": (lapack.spotrf, lapack.spotrs)}
+
+
 def factor_posdef(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix; return a function that solves for a vector."""
     kind, xp = _package(type(matrix)), namespace(matrix)
     if xp is np:  # cheaper than the inverse, and more accurate
-        factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-        return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+        factorise, solve = POTRF_POTRS[matrix.dtype.char]
+        factor, failed_at = factorise(matrix, lower=True, clean=False)
+        if failed_at:
+            raise LinAlgError(f"the leading minor {failed_at} is not positive definite")
+        return lambda b: solve(factor, b, lower=True)[0]
     if kind == "array_api_strict":  # the standard has no triangular solve
         inverse = xp.linalg.inv(matrix)
         return lambda b: inverse @ b

@@ -15,14 +15,13 @@ from math import sqrt
 from typing import Any
 
 from .._array import Array, asarray, compacted, sum_at
-from .._svec import svec_size
 from .pair_sums import SMALLEST_CHUNK, PairSums
-from .sums import Limits
+from .sums import KeptRows, Limits
 
 __all__ = ["ComparisonSums"]
 
 
-class ComparisonSums:
+class ComparisonSums(KeptRows):
     """Sums over K rows, A_t = A_{plus(t)} − A_{minus(t)}, computed by sums over P pairs.
 
     Parameters
@@ -95,9 +94,13 @@ class ComparisonSums:
         """Return sums that hold all differences where a GPU has room for them."""
         return self._of(self.pairs.held())
 
-    def in_double(self) -> ComparisonSums:
-        """Return the sums over the same rows with float64 features."""
-        return self._of(self.pairs.in_double())
+    def in_single(self) -> ComparisonSums:
+        """Return the sums over the same rows with float32 features."""
+        return self._of(self.pairs.in_single())
+
+    def for_certificate(self) -> ComparisonSums:
+        """Return the sums over the same rows in float64, over differences."""
+        return self._of(self.pairs.for_certificate())
 
     def placed(self, like: Array, features: Sequence[Array] | None = None) -> ComparisonSums:
         """Copy the sums to the device of `like`; `features` are theirs if they are there."""
@@ -158,16 +161,8 @@ class ComparisonSums:
         The two pairs of a row may be in different chunks.
         """
         distances = self.distances()
-        return distances, self.scatter(slope(slice(0, self.n_pairs), distances))
-
-    @cached_property
-    def kept_svec_rows(self) -> Array | None:
-        """svec(A_t)/M of all rows, shape (K, Σ n_m(n_m+1)/2); None above the limits."""
-        width = sum(svec_size(n) for n in self.sizes)
-        size = 8 * width * self.n_pairs
-        if width > self.limits.svec_width or size > self.limits.svec_bytes:
-            return None
-        return self.xp.concat([rows for _, rows in self.svec_chunks(width)])
+        weights = self._pair_weights(slope(slice(0, self.n_pairs), distances))
+        return distances, self.pairs.scatter_at(weights, self._pair_distances)
 
     def svec_chunks(self, numbers_per_pair: int) -> Iterator[tuple[slice, Array]]:
         """Yield (rows, svec(A_t)/M of these rows), for work on so many numbers per row."""
@@ -198,8 +193,10 @@ class ComparisonSums:
         return self.xp.sqrt(plus + minus)
 
     def reach(self, distances: Array) -> Array:
-        """Return the root of the sum of the two distances of each row."""
-        plus, minus = self._sides(self._pair_distances)  # theory (Round)
+        """Return the root of the sum of squares of the magnitudes of both pairs of each row."""
+        reach = self.pairs.reach(self._pair_distances)
+        squares = self._pair_distances if reach is None else reach * reach
+        plus, minus = self._sides(squares)  # theory (Round)
         return self.xp.sqrt(plus + minus)
 
     def n_terms(self, n_pairs: int) -> int:

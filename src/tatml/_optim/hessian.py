@@ -7,17 +7,22 @@ symmetric matrices and one number, the threshold's part scaled by √c0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import inf, sqrt
+from typing import Any
 
-from .._array import Array, eye
+from .._array import Array, as_double, as_single, fast_single, namespace
 from .._svec import svec_congruence, svec_size
 from .pair_sums import SMALLEST_CHUNK
+from .sample_form import pair_form_cost, sample_form_cost
 from .sums import Limits, Sums
 
 __all__ = [
     "PAIRS_PER_DIMENSION",
     "ActivePairs",
     "Direction",
+    "InSingle",
+    "Turned",
     "by_svec",
     "congruent",
     "system_costs",
@@ -29,6 +34,7 @@ Direction = tuple[list[Array], float]
 
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
 LARGEST_MATRIX = 6_000  # most rows of a matrix that is factorised
+WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth its overhead
 
 
 class ActivePairs:
@@ -84,6 +90,57 @@ class ActivePairs:
         q, lifted = self.sums.product(V, self.curvature, self.threshold * b)
         return lifted, float(self.xp.sum(self.threshold * q)) if self.learns_threshold else 0.0
 
+    def in_single(self, factors: Sequence[Array] | None = None) -> InSingle | None:
+        """Return the operator in float32; None for few pairs, whose products take no time.
+
+        With `factors`, it is that in the coordinates of further factors.
+        """
+        shapes = list(zip(self.sums.sizes, self.sums.widths, strict=True))
+        if pair_form_cost(shapes, self.sums.n_pairs, gpu=False) < WORTH_SINGLE:
+            return None
+        return InSingle(self, factors)
+
+
+class InSingle:
+    """The operator of active pairs in float32; directions are in float64."""
+
+    def __init__(self, pairs: ActivePairs, factors: Sequence[Array] | None = None):
+        sums = pairs.sums.in_single()
+        if factors is not None:
+            sums = sums.transformed([as_single(factor) for factor in factors])
+        self._curvature, self._threshold = map(as_single, (pairs.curvature, pairs.threshold))
+        self._sums, self._learns_threshold = sums, pairs.learns_threshold
+
+    def product(self, V: Sequence[Array], b: float) -> Direction:
+        """Compute Σ_k h_k z_k z_kᵀ (V, b)."""
+        with fast_single(V[0]):
+            shift = self._threshold * b
+            q, lifted = self._sums.product([as_single(v) for v in V], self._curvature, shift)
+            part = float(self._sums.xp.sum(self._threshold * q)) if self._learns_threshold else 0.0
+        return [as_double(S) for S in lifted], part
+
+    def in_single(self) -> InSingle:
+        """Return the operator itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class Turned:
+    """An operator in the coordinates of further factors, without a copy of the features."""
+
+    operator: Any
+    factors: Sequence[Array]
+
+    def product(self, V: Sequence[Array], b: float) -> Direction:
+        """Compute Σ_k h_k z_k z_kᵀ (V, b)."""
+        outer = [right @ v @ right.T for right, v in zip(self.factors, V, strict=True)]
+        lifted, part = self.operator.product(outer, b)
+        return [right.T @ S @ right for right, S in zip(self.factors, lifted, strict=True)], part
+
+    def in_single(self) -> InSingle | None:
+        """Return the operator in float32, of features that are multiplied by the factors."""
+        return self.operator.in_single(self.factors)
+
 
 def dimension(sizes: Sequence[int]) -> int:
     """Return d = Σ n_m(n_m+1)/2 + 1."""
@@ -111,31 +168,40 @@ def system_costs(
     products: int,
     *,
     gram_bytes: int = Limits.gram_bytes,
+    n_samples: int | None = None,
 ) -> dict[str, float]:
     """Estimate the cost of each way to solve the Newton system with k active pairs.
 
     The unit is one multiplication of the dense way; the factors of the other ways were measured by
     benchmarks/linear_solvers.py. `products` is the expected number of products of conjugate
-    gradients.
+    gradients; `n_samples` is given where these may be products over samples.
     """
     shapes, d = list(zip(sizes, widths, strict=True)), dimension(sizes)
     assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
     entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
     held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
     fits = k <= LARGEST_MATRIX and held <= gram_bytes
-    product = sum(2 * k * n * width * (n + 48) for n, width in shapes) + 1.5e6
+    product = pair_form_cost(shapes, k, gpu=False)
+    if n_samples is not None:
+        product = min(product, sample_form_cost(shapes, k, n_samples, gpu=False))
     return {
         "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
         "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
-        "cg": products * product,
+        "cg": products * (product + 1.5e6),
     }
 
 
 def congruent(gram: Array, factors: Sequence[Array]) -> Array:
     """Transform Σ_k h_k z_k z_kᵀ to the coordinates of further factors."""
-    T, start = eye(gram.shape[0], like=gram), 0
-    for G in factors:
-        end = start + svec_size(G.shape[0])
-        T[start:end, start:end] = svec_congruence(G)
+    congruences = [svec_congruence(G) for G in factors]
+    return _transform_rows(_transform_rows(gram, congruences).T, congruences)
+
+
+def _transform_rows(gram: Array, congruences: Sequence[Array]) -> Array:
+    """Multiply the rows of each block by its matrix; the row of the threshold stays."""
+    parts, start = [], 0
+    for T in congruences:
+        end = start + T.shape[0]
+        parts.append(T @ gram[start:end, :])
         start = end
-    return T @ gram @ T.T
+    return namespace(gram).concat([*parts, gram[start:, :]])

@@ -13,10 +13,10 @@ cg         conjugate gradients: only products with the operator, no z_k is forme
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
-from .._array import Array, asarray, eye, factor_posdef, namespace, zeros
+from .._array import Array, asarray, eye, factor_posdef, inner, namespace, zeros
 from .._svec import svec, svec_size, unsvec
 from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
@@ -25,6 +25,7 @@ from .sums import Sums
 
 __all__ = ["Direction", "NewtonSystem", "newton_system", "pair_gram"]
 
+MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used
 FIRST_PRODUCTS = 20  # expected products of conjugate gradients, before the first step is known
 
 
@@ -33,9 +34,10 @@ class NewtonSystem:
 
     name = "identity"
     n_products = 0
+    misses = 0
 
-    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
-        """Solve for one right-hand side; only conjugate gradients use `rtol`."""
+    def solve(self, V: list[Array], b: float, rtol: float, check: bool = True) -> Direction:
+        """Solve for one right-hand side; only conjugate gradients use `rtol` and `check`."""
         return V, b
 
 
@@ -49,17 +51,15 @@ class DenseSystem(NewtonSystem):
         self._solve = factor_posdef(hessian + eye(hessian.shape[0], like=hessian))
         self._learns_threshold = hessian.shape[0] > sum(map(svec_size, sizes))
 
-    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+    def solve(self, V: list[Array], b: float, rtol: float, check: bool = True) -> Direction:
         """Solve with the Cholesky factor."""
-        xp, parts = namespace(V[0]), [svec(v) for v in V]
+        parts = [svec(v) for v in V]
         if self._learns_threshold:
             parts.append(asarray([b], V[0], V[0].dtype))
-        solution = self._solve(xp.concat(parts))
-        matrices, start = [], 0
-        for n in self.sizes:
-            matrices.append(unsvec(solution[start : start + svec_size(n)], n))
-            start += svec_size(n)
-        return matrices, float(solution[start]) if self._learns_threshold else 0.0
+        solution = self._solve(namespace(V[0]).concat(parts))
+        return _unsvec_all(solution, self.sizes), (
+            float(solution[-1]) if self._learns_threshold else 0.0
+        )
 
 
 class WoodburySystem(NewtonSystem):
@@ -68,12 +68,21 @@ class WoodburySystem(NewtonSystem):
     name = "woodbury"
 
     def __init__(self, pairs: ActivePairs):
-        self.pairs = pairs
-        gram = pair_gram(pairs.sums, pairs.threshold)
+        self.pairs, self._svec_rows = pairs, _svec_rows(pairs.sums)
+        if self._svec_rows is None:
+            gram = pair_gram(pairs.sums, pairs.threshold)
+        else:
+            gram = self._svec_rows @ self._svec_rows.T
+            gram += pairs.threshold[:, None] * pairs.threshold
         self._solve = factor_posdef(gram + eye(gram.shape[0], like=gram) / pairs.curvature)
 
-    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+    def solve(self, V: list[Array], b: float, rtol: float, check: bool = True) -> Direction:
         """Solve with the Cholesky factor."""
+        rows, threshold = self._svec_rows, self.pairs.threshold
+        if rows is not None:
+            given = namespace(rows).concat([svec(v) for v in V])
+            q = self._solve(rows @ given + threshold * b)
+            return _unsvec_all(given - rows.T @ q, self.pairs.sums.sizes), b - inner(threshold, q)
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
@@ -84,21 +93,25 @@ class ConjugateGradientSystem(NewtonSystem):
     name = "cg"
     max_products = 500
 
-    def __init__(self, products: Products):
-        self.products = products
+    def __init__(self, products: Products, single: Products | None = None):
+        self.products, self.single = products, single
+        self.misses = 0  # solutions in float32 whose residual in float64 was too large
         # The last right-hand side, its solution and its residual.
         self._before: tuple[Direction, Direction, Direction] | None = None
 
-    def _product(self, V: list[Array], b: float) -> Direction:
+    def _product(self, products: Products, V: list[Array], b: float) -> Direction:
+        """Multiply by the operator; its identity part is always in float64."""
         self.n_products += 1
-        lifted, part = self.products.product(V, b)
+        lifted, part = products.product(V, b)
         return [v + w for v, w in zip(V, lifted, strict=True)], b + part
 
-    def solve(self, V: list[Array], b: float, rtol: float) -> Direction:
+    def solve(self, V: list[Array], b: float, rtol: float, check: bool = True) -> Direction:
         """Iterate from the previous solution, or from zero if its residual is smaller.
 
         The right-hand side of a corrector is near that of its predictor, so the previous solution
-        is a good start.
+        is a good start. With `check`, a solution in float32 is accepted if its residual in float64
+        is at most twice as large as asked for; else the iteration continues from it, and from the
+        second time on in float64.
         """
         solution: Direction = ([0.0 * v for v in V], 0.0)
         residual: Direction = (V, b)
@@ -109,16 +122,59 @@ class ConjugateGradientSystem(NewtonSystem):
             moved = _add(_add(residual, -1.0, rhs), 1.0, left)
             if _inner_product(moved, moved) < square:
                 solution, residual, square = known, moved, _inner_product(moved, moved)
-        direction = residual
         while square > goal and self.n_products < self.max_products:
-            image = self._product(*direction)
+            solution, residual = self._iterate(solution, residual, goal)
+            if self.single is None or not check:
+                break
+            residual = _add((V, b), -1.0, self._product(self.products, *solution))
+            square = _inner_product(residual, residual)
+            if square <= 4 * goal:
+                break
+            self._miss(isfinite(square))
+            if not isfinite(square):
+                solution, residual = ([0.0 * v for v in V], 0.0), (V, b)
+                square = _inner_product(residual, residual)
+        self._before = (V, b), solution, residual
+        return solution
+
+    def _miss(self, finite: bool) -> None:
+        """Count a solution in float32 that was not accurate; after two, use float64."""
+        self.misses += 1 if finite else MOST_MISSES
+        if self.misses >= MOST_MISSES:
+            self.single = None
+
+    def _iterate(
+        self, solution: Direction, residual: Direction, goal: float
+    ) -> tuple[Direction, Direction]:
+        """Iterate until the square of the residual is at most `goal`, by the recursion."""
+        products = self.single or self.products
+        square, direction = _inner_product(residual, residual), residual
+        while square > goal and self.n_products < self.max_products:
+            image = self._product(products, *direction)
             length = square / _inner_product(direction, image)
             solution = _add(solution, length, direction)
             residual = _add(residual, -length, image)
             square, before = _inner_product(residual, residual), square
             direction = _add(residual, square / before, direction)
-        self._before = (V, b), solution, residual
-        return solution
+        return solution, residual
+
+
+def _svec_rows(sums: Sums) -> Array | None:
+    """Return svec(A_k)/M of all pairs, where their inner products are cheaper than others."""
+    shapes = zip(sums.sizes, sums.widths, strict=True)
+    if sums.links is not None or not all(by_svec(n, width) for n, width in shapes):
+        return None
+    chunks = [rows for _, rows in sums.svec_chunks(0)]
+    return chunks[0] if len(chunks) == 1 else sums.xp.concat(chunks)
+
+
+def _unsvec_all(vector: Array, sizes: Sequence[int]) -> list[Array]:
+    """Return the matrices of concatenated svec vectors; further entries are ignored."""
+    matrices, start = [], 0
+    for n in sizes:
+        matrices.append(unsvec(vector[start : start + svec_size(n)], n))
+        start += svec_size(n)
+    return matrices
 
 
 def pair_gram(sums: Sums, threshold: Array) -> Array:
@@ -174,11 +230,13 @@ def newton_system(
     linear_solver: str,
     rng: Any = None,
     products: int = FIRST_PRODUCTS,
+    single: bool = False,
 ) -> NewtonSystem:
     """Return the Newton system of a point, in the coordinates of further factors.
 
     If `rng` is given, a dense system may be assembled from a sample of the active pairs.
-    `products` is the expected number of products of conjugate gradients.
+    `products` is the expected number of products of conjugate gradients; `single` allows products
+    in float32.
     """
     if point.n_active == 0:
         return NewtonSystem()
@@ -190,4 +248,5 @@ def newton_system(
         return DenseSystem(point.hessian(factors, rng), point.problem.sizes)
     if name == "woodbury":
         return WoodburySystem(point.pairs.active_pairs(factors, point.problem.c0))
-    return ConjugateGradientSystem(point.products(factors))
+    operator = point.products(factors)
+    return ConjugateGradientSystem(operator, operator.in_single() if single else None)

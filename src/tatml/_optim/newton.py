@@ -24,10 +24,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isfinite, sqrt
+from math import isfinite, prod, sqrt
 from typing import Any
 
-from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
+from .._array import (
+    Array,
+    eye,
+    inner,
+    largest,
+    linalg_errors,
+    namespace,
+    on_gpu,
+    placed,
+    stacked,
+    unstacked,
+)
 from .damped_newton import (
     BOUNDARY_SHARE,
     accurate_direction,
@@ -38,7 +49,7 @@ from .damped_newton import (
 )
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .hessian import dimension
-from .linear_systems import NewtonSystem, newton_system
+from .linear_systems import MOST_MISSES, NewtonSystem, newton_system
 from .monitor import Monitor
 from .nt_scaling import Scaling
 from .pace import Pace, Step
@@ -61,9 +72,11 @@ MOST_RESCUES = 8  # number of damped steps without progress before the last reso
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
 REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
+REHEARSAL_GAIN = 4.0  # a rehearsal is worth it if products over all pairs cost so many times more
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
-DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
+# In a step, blocks of one size are one stack (M, n, n); there is one number or array per stack.
+DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹
 PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
 
 
@@ -77,9 +90,11 @@ def solve_newton(
     start: Start | None = None,
     linear_solver: str = "auto",
     random_state: Any = None,
+    lower_precision: bool = False,
 ) -> Result:
     """Minimise F from `start` until the monitor returns a status."""
-    return monitor.result(_minimise(problem, monitor, start, linear_solver, random_state))
+    options = linear_solver, random_state, lower_precision
+    return monitor.result(_minimise(problem, monitor, start, *options))
 
 
 def _minimise(
@@ -88,10 +103,13 @@ def _minimise(
     start: Start | None,
     linear_solver: str,
     random_state: Any,
+    lower_precision: bool,
 ) -> Status:
     """Minimise F and return why it stopped; the monitor keeps the best point."""
-    start = start or _first_guess(problem, monitor, linear_solver, random_state)
-    point, step, pace = problem.at(*start), Step("start"), Pace()
+    options = linear_solver, random_state, lower_precision
+    start = start or _first_guess(problem, monitor, *options)
+    point, step = problem.at(*start), Step("start")
+    pace = Pace(single=lower_precision and point.L[0].dtype == problem.xp.float64)
     Q: DualFactors = _central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
@@ -182,7 +200,11 @@ def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Poin
 
 
 def _first_guess(
-    problem: LogDetProblem, monitor: Monitor, linear_solver: str, random_state: Any
+    problem: LogDetProblem,
+    monitor: Monitor,
+    linear_solver: str,
+    random_state: Any,
+    lower_precision: bool,
 ) -> Start:
     """Return the prior with its best threshold; for many pairs, the solution of a sample."""
     n_pairs = problem.n_pairs
@@ -190,13 +212,15 @@ def _first_guess(
     if random_state is None or n_pairs <= 4 * least:
         return _scaled_prior(problem)
     size = min(max(least, n_pairs // 8), problem.largest_sample)
+    if not _saves_time(problem, size):
+        return _scaled_prior(problem)
     sample = problem.sample(size, random_state)
     rehearsal = Monitor(
         sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
     )
     rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
     try:
-        _minimise(sample, rehearsal, None, linear_solver, random_state)
+        _minimise(sample, rehearsal, None, linear_solver, random_state, lower_precision)
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # It is a point of the whole problem too.
             L = _placed_like_prior(problem, rehearsal.found.L)
@@ -210,6 +234,16 @@ def _first_guess(
     return _backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 
+def _saves_time(problem: LogDetProblem, size: int) -> bool:
+    """Return whether products over a sample of the pairs cost much less than those over all."""
+    if not problem.is_listed:
+        return True
+    pairs = problem.pairs.sums.pairs
+    share = size / problem.n_pairs
+    less = pairs.product_cost(round(share * pairs.n_pairs))
+    return REHEARSAL_GAIN * less <= pairs.product_cost(pairs.n_pairs)
+
+
 def _placed_like_prior(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
     """Move factors from the device where a sample was solved to that of the problem."""
     return [placed(factor, C) for factor, C in zip(L, problem.prior_factors, strict=True)]
@@ -220,7 +254,7 @@ def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
     grown = []
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
-        room = share * float(xp.max(xp.linalg.eigvalsh(W)))
+        room = share * largest(xp.linalg.eigvalsh(W))
         grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
     return grown
 
@@ -232,10 +266,10 @@ def _scaled_prior(problem: LogDetProblem) -> Start:
 
 
 def _central(point: Point) -> list[float]:
-    """Return τ of P = τ W⁻¹ for each block, τ ≥ 1 so large that P ⪰ I + S(s)."""
+    """Return τ of P = τ W⁻¹ for each stack, τ ≥ 1 so large that P ⪰ I + S(s)."""
     xp = point.problem.xp
-    tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
-    return [tau] * len(point.L)
+    tau = max(1.0, *(largest(xp.abs(1 + e)) for e in point.eigenvalues))
+    return [tau] * len(point.stacks)
 
 
 def _primal_dual_step(
@@ -243,16 +277,18 @@ def _primal_dual_step(
 ) -> Reached | None:
     """Take a predictor-corrector step; return None where a factorisation fails."""
     try:
-        scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
-        system = newton_system(
-            point, [block.right for block in scaling], linear_solver, rng, pace.products
-        )
+        stacks = zip(point.stacks, Q, point.gradient_stacks, strict=True)
+        scaling = [Scaling.of(*stack) for stack in stacks]
+        right = unstacked([block.right for block in scaling])
+        system = newton_system(point, right, linear_solver, rng, pace.products, pace.single)
         mu = _mean_product(scaling)
         solve = partial(_direction, point, scaling, system, pace.forcing)
-        predicted = solve(1.0, [0.0] * len(scaling))
+        # Any predicted direction will do: only the step itself is checked.
+        predicted = solve(1.0, [0.0] * len(scaling), check=False)
         after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
         tau = max(1.0, (after / mu) ** 3 * mu)
         corrected = solve(tau, _second_order(scaling, predicted))
+        pace.single = pace.single and system.misses < MOST_MISSES
         length = _step_length(scaling, corrected, BOUNDARY_SHARE)
         reached, Q = _advance(point, scaling, corrected, length)
         if length < CUT_SHORT:
@@ -274,24 +310,24 @@ def _direction(
     forcing: float,
     tau: float,
     E: Sequence[Array],
+    check: bool = True,
 ) -> PrimalDual:
     """Compute ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
-    xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
     rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
-    norm = sqrt(
-        sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope * point.threshold_slope
-    )
-    dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)))
+    slope = point.threshold_slope  # theory (NT)
+    norm = sqrt(sum(inner(R, R) for R in rhs) + slope * slope)
+    solution, db = system.solve(unstacked(rhs), -slope, min(forcing, 0.1 * sqrt(norm)), check)
+    dW = stacked(solution)
     blocks = zip(goals, scaling, dW, strict=True)
-    return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
+    return dW, [goal - block.value - V for goal, block, V in blocks], db
 
 
 def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
     """Compute E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
     dW, dP, _ = direction
     return [
-        (V @ R + R @ V) / (block.lam[:, None] + block.lam)
+        (V @ R + R @ V) / (block.lam[..., None] + block.lam[..., None, :])
         for block, V, R in zip(scaling, dW, dP, strict=True)
     ]
 
@@ -299,25 +335,20 @@ def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
 def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) -> float:
     """Return the length, at most 1, that takes W or P `share` of the way to the boundary."""
     dW, dP, _ = direction
-    return min(
-        block.length(V, share)
-        for V_list in (dW, dP)
-        for block, V in zip(scaling, V_list, strict=True)
-    )
+    return min(block.length(both, share) for block, *both in zip(scaling, dW, dP, strict=True))
 
 
 def _mean_product(
     scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
 ) -> float:
     """Compute ⟨W, P⟩/N, now or after a step."""
-    n = sum(block.lam.shape[0] for block in scaling)
+    n = sum(prod(block.lam.shape) for block in scaling)
     if direction is None:
-        return sum(float(namespace(block.lam).sum(block.lam**2)) for block in scaling) / n
+        return sum(inner(block.lam, block.lam) for block in scaling) / n
     dW, dP, _ = direction
     total = 0.0
     for block, V, R in zip(scaling, dW, dP, strict=True):
-        lam = block.diag(block.lam)
-        total += float(namespace(lam).sum((lam + length * V) * (lam + length * R)))
+        total += inner(block.value + length * V, block.value + length * R)
     return max(total, 0.0) / n
 
 
@@ -329,10 +360,9 @@ def _advance(
     dW, dP, db = direction
     L, Q = [], []
     for block, V, R in zip(scaling, dW, dP, strict=True):
-        lam = block.diag(block.lam)
-        L.append(block.T @ xp.linalg.cholesky(lam + length * V))
-        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(lam + length * R))
-    return problem.at(L, point.b0 + length * db / sqrt(problem.c0)), Q
+        L.append(block.T @ xp.linalg.cholesky(block.value + length * V))
+        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(block.value + length * R))
+    return problem.at(unstacked(L), point.b0 + length * db / sqrt(problem.c0)), Q
 
 
 def _damped_step(point: Point, linear_solver: str) -> Reached | None:

@@ -43,6 +43,7 @@ class Pace:
     rescues: int = 0
     smoothed: bool = False
     products: int = FIRST_PRODUCTS
+    single: bool = False  # whether products of conjugate gradients may be in float32
 
     def update(self, point: Point, step: Step) -> None:
         """Update the progress with a new point."""

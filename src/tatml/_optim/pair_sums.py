@@ -7,11 +7,15 @@ With Δ_{m,k} the difference of the two samples of pair k in block m, a solver n
 for features that were multiplied by a factor G (`transformed`): (GᵀΔ)(GᵀΔ)ᵀ = Gᵀ A G. The factor is
 applied to the samples, not to the pairs, so its cost does not grow with the number of pairs.
 Features are stored transposed, (n_rows, n', n), so that every product is one matrix product.
+
+Where there are many pairs per sample, the sums are computed by products over the samples instead
+(`sample_form.py`), unless rounding errors would be larger than those of differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -19,24 +23,26 @@ from typing import Any
 from .._array import (
     Array,
     as_double,
+    as_single,
     asarray,
-    contiguous,
     namespace,
     on_gpu,
     placed,
     symmetrised,
     zeros,
 )
-from .._svec import svec_outer, svec_size
-from .sums import DEFAULT_LIMITS, Limits
+from .._svec import svec_outer
+from .layout import flat, multiply_rows, row_products
+from .pair_graph import PairGraph
+from .sample_form import DENSE_SHARE, SampleForm
+from .sums import DEFAULT_LIMITS, KeptRows, Limits
 
-__all__ = ["Limits", "PairSums", "centred", "lay_out"]
+__all__ = ["Limits", "PairSums"]
 
-DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
 
 
-class PairSums:
+class PairSums(SampleForm, KeptRows):
     """Sums over pairs whose differences are formed when they are needed, in bounded memory.
 
     Parameters
@@ -65,28 +71,33 @@ class PairSums:
         limits: Limits = DEFAULT_LIMITS,
     ):
         self.features = tuple(features)
-        self._rows = None if first is None or second is None else (first, second)
+        self.graph: PairGraph | None = None
+        if first is not None and second is not None:
+            self.graph = PairGraph(first, second, self.features[0].shape[0])
         self.factors = factors
         self.limits = limits
+        self._reach: Array | None = None
 
     def _like_this(
         self,
         features: Sequence[Array],
-        rows: tuple[Array | None, Array | None] = (None, None),
+        graph: PairGraph | None = None,
         factors: Sequence[Array] | None = None,
     ) -> PairSums:
         """Return sums of other features with the same limits."""
-        return PairSums(features, *rows, factors, limits=self.limits)
+        other = PairSums(features, factors=factors, limits=self.limits)
+        other.graph = graph
+        return other
 
     @property
     def first(self) -> Array | None:
         """The row of the first sample of each pair; None where `features` are differences."""
-        return None if self._rows is None else self._rows[0]
+        return None if self.graph is None else self.graph.first
 
     @property
     def second(self) -> Array | None:
         """The row of the second sample of each pair; None where `features` are differences."""
-        return None if self._rows is None else self._rows[1]
+        return None if self.graph is None else self.graph.second
 
     @classmethod
     def from_samples(cls, features: Sequence[Array], first: Array, second: Array) -> PairSums:
@@ -116,12 +127,12 @@ class PairSums:
         """K, the number of pairs."""
         return self.features[0].shape[0] if self.first is None else self.first.shape[0]
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return tuple(block.shape[2] for block in self.features)
 
-    @property
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """n'_m of each block: the number of columns of a sample."""
         return tuple(block.shape[1] for block in self.features)
@@ -136,40 +147,37 @@ class PairSums:
         if self.factors is not None:
             factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
         size = 8 * self.features[0].shape[0] * self.numbers_per_pair
-        rows = self.first, self.second
         if size > self.limits.eager_at(self.features[0]):
-            return self._like_this(self.features, rows, factors)
-        return self._like_this(_multiply_rows(self.features, factors), rows)
+            return self._like_this(self.features, self.graph, factors)
+        return self._like_this(multiply_rows(self.features, factors), self.graph)
 
     def take(self, pairs: Array) -> PairSums:
         """Return the sums over the pairs with these indices."""
-        take = self.xp.take
-        if self.first is None:
-            some = [take(block, pairs, axis=0) for block in self.features]
+        if self.graph is None:
+            some = [self.xp.take(block, pairs, axis=0) for block in self.features]
             return self._like_this(some, factors=self.factors)
-        rows = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
-        return self._like_this(self.features, rows, self.factors)
+        return self._like_this(self.features, self.graph.take(pairs), self.factors)
 
     def block(self, m: int) -> PairSums:
         """Return the sums over the same pairs of block m alone, as a problem of one block."""
         factors = None if self.factors is None else [self.factors[m]]
-        return self._like_this([self.features[m]], (self.first, self.second), factors)
+        return self._like_this([self.features[m]], self.graph, factors)
 
     def rows(self, part: slice) -> list[Array]:
         """Compute the differences of the pairs in `part`: per block, shape (n_part, n'_m, n_m)."""
-        if self.first is None or self.second is None:
+        if self.graph is None:
             rows = [block[part, ...] for block in self.features]
         else:
-            take, i, j = self.xp.take, self.first[part], self.second[part]
+            take, i, j = self.xp.take, self.graph.first[part], self.graph.second[part]
             rows = [take(block, i, axis=0) - take(block, j, axis=0) for block in self.features]
-        return rows if self.factors is None else _multiply_rows(rows, self.factors)
+        return rows if self.factors is None else multiply_rows(rows, self.factors)
 
     def longest_difference(self) -> float:
         """Compute a bound of ‖Δ_k‖_F/√M over all pairs from the samples alone."""
         xp, total = self.xp, 0.0
         for m, block in enumerate(self.features):
             scale = 1.0 if self.factors is None else float(xp.sum(self.factors[m] ** 2))
-            total += scale * float(xp.max(_dot(block, block)))
+            total += scale * float(xp.max(row_products(block, block)))
         return (1 if self.first is None else 2) * sqrt(total / self.n_blocks)
 
     def rounding(self, factors: Sequence[Array]) -> Array:
@@ -189,8 +197,8 @@ class PairSums:
                 stop = min(start + step, block.shape[0])
                 size = xp.abs(block[start:stop, ...])
                 size = xp.astype(size, factor.dtype, copy=False)
-                (image,) = _multiply_rows([size], [xp.abs(factor)])
-                squares.append(_dot(image, image))
+                (image,) = multiply_rows([size], [xp.abs(factor)])
+                squares.append(row_products(image, image))
             total = total + relative**2 * self._joined(squares)
         moved = xp.sqrt(total / self.n_blocks)
         if self.first is None:
@@ -200,21 +208,31 @@ class PairSums:
         return xp.where(self.first == self.second, xp.zeros_like(both), both)
 
     def reach(self, distances: Array) -> Array | None:
-        """Return the magnitude of the numbers that each distance is computed from.
+        """Return the magnitude of the numbers that distances and scatter were computed from.
 
         None means √D_k, since a sum of squares does not cancel.
         """
-        return None
+        return self._reach
 
     def n_terms(self, n_pairs: int) -> int:
         """Return the largest number of successive roundings in a sum over `n_pairs` pairs."""
-        return n_pairs * max(self.widths) + self.numbers_per_pair + self.n_blocks + 8
+        n_rows = n_pairs + (self.features[0].shape[0] if self.by_samples else 0)
+        return n_rows * max(self.widths) + self.numbers_per_pair + self.n_blocks + 8
 
-    def in_double(self) -> PairSums:
-        """Return the sums over the same pairs with float64 features."""
-        double = [as_double(block) for block in self.features]
-        factors = None if self.factors is None else [as_double(factor) for factor in self.factors]
-        return self._like_this(double, (self.first, self.second), factors)
+    def in_single(self) -> PairSums:
+        """Return the sums over the same pairs with float32 features."""
+        return self._converted(as_single)
+
+    def _converted(self, convert: Callable[[Array], Array]) -> PairSums:
+        """Return the sums over the same pairs with converted features and factors."""
+        factors = None if self.factors is None else [convert(factor) for factor in self.factors]
+        return self._like_this([convert(block) for block in self.features], self.graph, factors)
+
+    def for_certificate(self) -> PairSums:
+        """Return the sums over the same pairs in float64, over differences."""
+        exact = self._converted(as_double)
+        exact.limits = replace(self.limits, by_samples=False)
+        return exact
 
     def chunks(self, numbers_per_pair: int = 0) -> Iterator[tuple[slice, list[Array]]]:
         """Yield (pairs, differences), with chunks that suit work on so many numbers per pair."""
@@ -231,12 +249,18 @@ class PairSums:
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Compute ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
+        if self._by_accurate_samples:
+            return self._quadratic_by_samples(V)
         return self._joined(
-            [self._inner(rows, _multiply_rows(rows, V)) for _, rows in self.chunks()]
+            [self._inner(rows, multiply_rows(rows, V)) for _, rows in self.chunks()]
         )
 
     def scatter(self, s: Array) -> list[Array]:
         """Compute S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
+        return self._scatter_by_samples(s) if self._by_accurate_samples else self._by_pairs(s)
+
+    def _by_pairs(self, s: Array) -> list[Array]:
+        """Compute S_m from the differences of all pairs with s_k ≠ 0."""
         total = self._zeros()
         for part, rows in self.chunks():
             total = self._add_scatter(total, rows, s[part])
@@ -246,9 +270,12 @@ class PairSums:
         self, V: Sequence[Array], weights: Array, shift: Array
     ) -> tuple[Array, list[Array]]:
         """Compute q_k = w_k (⟨A_k, V⟩ + shift_k) and S(q) in one pass."""
+        if self._by_accurate_samples:
+            q = weights * (self._quadratic_by_samples(V, expand=True) + shift)
+            return q, self._scatter_by_samples(q)
         parts, total = [], self._zeros()
         for part, rows in self.chunks():
-            inner = self._inner(rows, _multiply_rows(rows, V))
+            inner = self._inner(rows, multiply_rows(rows, V))
             parts.append(weights[part] * (inner + shift[part]))
             total = self._add_scatter(total, rows, parts[-1], whole=True)
         return self._joined(parts), [symmetrised(S) for S in total]
@@ -263,6 +290,8 @@ class PairSums:
         size = 8 * self.n_pairs * self.numbers_per_pair
         if formed or not on_gpu(array) or size > self.limits.eager_at(array):
             return self
+        if self._by_accurate_samples:
+            return self
         chunks = [rows for _, rows in self.chunks()]
         blocks = [self._joined(list(parts)) for parts in zip(*chunks, strict=True)]
         return self._like_this(blocks)
@@ -271,6 +300,9 @@ class PairSums:
         self, slope: Callable[[slice, Array], Array]
     ) -> tuple[Array, list[Array]]:
         """Compute D, and S for s = slope(pairs, D of these pairs), in one pass."""
+        if self.by_samples:
+            every = self.distances_at()
+            return every, self.scatter_at(slope(slice(0, self.n_pairs), every), every)
         distances, total = [], self._zeros()
         for part, rows in self.chunks():
             distances.append(self._squares(rows))
@@ -281,7 +313,7 @@ class PairSums:
         return self._inner(rows, rows)  # theory (Dist)
 
     def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
-        return sum(_dot(a, b) for a, b in zip(rows, images, strict=True)) / self.n_blocks
+        return sum(row_products(a, b) for a, b in zip(rows, images, strict=True)) / self.n_blocks
 
     def _zeros(self) -> list[Array]:
         return [zeros((n, n), like=self.features[0]) for n in self.sizes]
@@ -296,19 +328,10 @@ class PairSums:
             rows, s = [xp.take(block, used, axis=0) for block in rows], xp.take(s, used, axis=0)
         scale = s[:, None, None] / self.n_blocks
         blocks = zip(total, rows, strict=True)
-        return [S + _flat(block).T @ _flat(scale * block) for S, block in blocks]
+        return [S + flat(block).T @ flat(scale * block) for S, block in blocks]
 
     def _joined(self, parts: Sequence[Array]) -> Array:
         return parts[0] if len(parts) == 1 else self.xp.concat(parts)
-
-    @cached_property
-    def kept_svec_rows(self) -> Array | None:
-        """svec(A_k)/M of all pairs, shape (n_pairs, Σ n_m(n_m+1)/2); None above the limits."""
-        width = sum(svec_size(n) for n in self.sizes)
-        size = 8 * width * self.n_pairs
-        if width > self.limits.svec_width or size > self.limits.svec_bytes:
-            return None
-        return self.xp.concat([rows for _, rows in self.svec_chunks(width)])
 
     def svec_chunks(self, numbers_per_pair: int) -> Iterator[tuple[slice, Array]]:
         """Yield (pairs, svec(A_k)/M of these pairs), for work on so many numbers per pair."""
@@ -329,52 +352,3 @@ class PairSums:
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """Compute svec(A_{m,k})/M of a chunk, shape (n_part, Σ n_m(n_m+1)/2)."""
         return self.xp.concat([svec_outer(block) for block in rows], axis=1) / self.n_blocks
-
-
-def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
-    """Return features as `PairSums` needs them: transposed and contiguous.
-
-    Parameters
-    ----------
-    arrays : sequence of M arrays of shape (n_rows, n_m, n'_m)
-        Samples, or differences of samples.
-    centre : bool
-        Whether to subtract the mean of each block. Distances depend on differences only, and those
-        of centred samples are more accurate.
-    double : bool, default=True
-        Whether to convert to float64 first; otherwise the dtype of the arrays is kept.
-
-    Returns
-    -------
-    list of M arrays of shape (n_rows, n'_m, n_m)
-    """
-    if double:
-        arrays = [as_double(block) for block in arrays]
-    if centre:
-        arrays = [centred(block) for block in arrays]
-    return [contiguous(namespace(block).matrix_transpose(block)) for block in arrays]
-
-
-def centred(block: Array) -> Array:
-    """Return the rows of a block minus their mean."""
-    return block - namespace(block).mean(block, axis=0, keepdims=True)
-
-
-def _multiply_rows(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
-    """Multiply the rows of every sample by the factor of its block."""
-    xp = namespace(blocks[0])
-    return [
-        xp.reshape(_flat(block) @ factor, block.shape)
-        for block, factor in zip(blocks, factors, strict=True)
-    ]
-
-
-def _flat(block: Array) -> Array:
-    """Stack the rows of all samples, shape (n_rows n', n)."""
-    return namespace(block).reshape(block, (-1, block.shape[2]))
-
-
-def _dot(a: Array, b: Array) -> Array:
-    """Compute the inner product of each sample of `a` with that of `b`."""
-    xp, shape = namespace(a), (a.shape[0], a.shape[1] * a.shape[2])
-    return xp.linalg.vecdot(xp.reshape(a, shape), xp.reshape(b, shape))

@@ -9,7 +9,15 @@ from typing import Any
 
 from .._array import Array, draw_indices, placed
 from .certificate import PairTotals, pair_totals
-from .hessian import PAIRS_PER_DIMENSION, ActivePairs, congruent, dimension, kept_gram, system_costs
+from .hessian import (
+    PAIRS_PER_DIMENSION,
+    ActivePairs,
+    Turned,
+    congruent,
+    dimension,
+    kept_gram,
+    system_costs,
+)
 from .losses import PairLoss, SquaredHinge, zeta_at
 from .smoothing import SmoothedHinge
 from .sums import Sums
@@ -207,7 +215,7 @@ class PairsAtPoint:
 
     def active_pairs(
         self,
-        factors: Sequence[Array],
+        factors: Sequence[Array] | None,
         c0: float,
         some: Array | None = None,
         scale: float = 1.0,
@@ -218,7 +226,9 @@ class PairsAtPoint:
         """
         xp = self.term.xp
         active = self.active if some is None else xp.take(self.active, some, axis=0)
-        sums = self.sums.take(active).transformed(factors)
+        sums = self.sums.take(active)
+        if factors is not None:
+            sums = sums.transformed(factors)
         curvature = xp.take(self.curvature, active, axis=0)
         gamma = xp.take(self.loss.gamma, active, axis=0)
         return ActivePairs(sums, scale * curvature, gamma, c0)
@@ -240,15 +250,24 @@ class PairsAtPoint:
         G = [L @ right for L, right in zip(self.L, factors, strict=True)]
         return congruent(kept_gram(every, rows), G)
 
-    def products(self, factors: Sequence[Array], c0: float) -> ActivePairs:
+    def products(self, factors: Sequence[Array], c0: float) -> ActivePairs | Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator, in the coordinates of further factors."""
+        pairs = self.active_pairs(None, c0)
+        if pairs.sums.pairs.by_samples:
+            return Turned(pairs, factors)
         return self.active_pairs(factors, c0).held()
 
     def costs(self, sampled: bool, products: int) -> dict[str, float]:
         """Estimate the cost of each way to solve the Newton system."""
-        sums, room = self.term.sums, self.term.sums.limits.gram_bytes
+        sums, graph = self.term.sums, self.term.sums.pairs.graph
         costs = system_costs(
-            sums.sizes, sums.widths, self.n_active, sampled, products, gram_bytes=room
+            sums.sizes,
+            sums.widths,
+            self.n_active,
+            sampled,
+            products,
+            gram_bytes=sums.limits.gram_bytes,
+            n_samples=None if graph is None else graph.n_samples,
         )
         if sums.pairs is not sums:  # the Gram matrix is that of up to two pairs per row
             costs["woodbury"] *= 4
@@ -297,7 +316,7 @@ def totals_at(
     `given` may hold only some of the `n_pairs` pairs of the problem; `s` are multipliers (None: φ'
     at the point).
     """
-    sums = given.in_double().transformed(L)
+    sums = given.for_certificate().transformed(L)
     if s is None:
         distances, scatter = sums.distances_and_scatter(_slope_at(loss, b0))
     else:

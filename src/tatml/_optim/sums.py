@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .._array import Array, free_bytes, on_gpu
+from .._svec import svec_size
 
 if TYPE_CHECKING:
     from .pair_sums import PairSums
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "Sums"]
+__all__ = ["DEFAULT_LIMITS", "KeptRows", "Limits", "Sums"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Limits:
     """The largest size of the differences, or their svec, that a Gram matrix is made from."""
     tile_numbers: int = 2**20
     """The largest number of entries in a tile of a Gram matrix."""
+    by_samples: bool | None = None
+    """Whether sums over pairs are products over samples; None: where that costs less."""
 
     def chunk_at(self, array: Array) -> int:
         """Return the size in bytes of a chunk of differences on the device of an array."""
@@ -111,8 +115,11 @@ class Sums(Protocol):
     def held(self) -> Sums:
         """Return sums that hold all differences where a GPU has room for them."""
 
-    def in_double(self) -> Sums:
-        """Return the sums over the same rows with float64 features."""
+    def in_single(self) -> Sums:
+        """Return the sums over the same rows with float32 features."""
+
+    def for_certificate(self) -> Sums:
+        """Return the sums over the same rows in float64, over differences."""
 
     def placed(self, like: Array, features: Sequence[Array] | None = None) -> Sums:
         """Copy the sums to the device of `like`; `features` are theirs if they are there."""
@@ -153,3 +160,16 @@ class Sums(Protocol):
 
     def n_terms(self, n_pairs: int) -> int:
         """Return the largest number of successive roundings in a sum over `n_pairs` rows."""
+
+
+class KeptRows:
+    """The svec(A_k) of all rows of `Sums`, which are kept where they fit into memory."""
+
+    @cached_property
+    def kept_svec_rows(self: Any) -> Array | None:
+        """svec(A_k)/M of all rows, shape (n_pairs, Σ n_m(n_m+1)/2); None above the limits."""
+        width = sum(svec_size(n) for n in self.sizes)
+        size = 8 * width * self.n_pairs
+        if width > self.limits.svec_width or size > self.limits.svec_bytes:
+            return None
+        return self.xp.concat([rows for _, rows in self.svec_chunks(width)])

@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from .._array import Array, symmetrised
 from .._data.arrays import read_array
 from .._data.pairs import as_weights
-from .._optim.pair_sums import PairSums, _flat, _multiply_rows, centred
+from .._optim.layout import centred, flat, multiply_rows
+from .._optim.pair_graph import PairGraph
+from .._optim.pair_sums import PairSums
 from .base import Piece
 from .memory import samples_per_tile
 
@@ -40,6 +42,7 @@ class TileSums(PairSums):
     """
 
     whole_is_cheap = True
+    by_samples = False  # all sums over a whole tile are written below
     factors = None  # `transformed` applies them at once, because a tile has few samples
 
     def __init__(self, features: Sequence[Array], n_first: int):
@@ -62,15 +65,12 @@ class TileSums(PairSums):
         rows, columns = np.indices(self._shape)
         return rows.ravel(), columns.ravel()
 
-    @property
-    def first(self) -> NDArray[np.intp]:
-        """The row of the first sample of each pair."""
-        return self._places[0]
-
     @cached_property
-    def second(self) -> NDArray[np.intp]:
-        """The row of the second sample of each pair."""
-        return self._places[1] if self._on_diagonal else self._places[1] + self.n_first
+    def graph(self) -> PairGraph:  # type: ignore[override]
+        """The pairs as edges between the rows of the features."""
+        first, second = self._places
+        second = second if self._on_diagonal else second + self.n_first
+        return PairGraph(first, second, self.features[0].shape[0])
 
     @property
     def n_pairs(self) -> int:
@@ -80,10 +80,10 @@ class TileSums(PairSums):
 
     def transformed(self, factors: Sequence[Array]) -> TileSums:
         """Return the sums over the pairs of the features GᵀΦ."""
-        return TileSums(_multiply_rows(self.features, factors), self.n_first)
+        return TileSums(multiply_rows(self.features, factors), self.n_first)
 
-    def in_double(self) -> TileSums:
-        """Return the tile itself, which is in float64."""
+    def for_certificate(self) -> TileSums:
+        """Return the tile itself, which is in float64 and knows its own accuracy."""
         return self
 
     def reach(self, distances: Array) -> Array:
@@ -113,7 +113,7 @@ class TileSums(PairSums):
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Return ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
-        images = _multiply_rows(self.features, V)
+        images = multiply_rows(self.features, V)
         squares = [
             np.einsum("kij,kij->k", a, b) for a, b in zip(self.features, images, strict=True)
         ]
@@ -153,9 +153,9 @@ class TileSums(PairSums):
         for block in self.features:
             A, B = self._two(block)
             carried = (matrix @ B.reshape(len(B), -1)).reshape(A.shape)
-            cross = _flat(A).T @ _flat(carried)
-            own = _flat(A).T @ _flat(rows[:, None, None] * A)
-            own += _flat(B).T @ _flat(columns[:, None, None] * B)
+            cross = flat(A).T @ flat(carried)
+            own = flat(A).T @ flat(rows[:, None, None] * A)
+            own += flat(B).T @ flat(columns[:, None, None] * B)
             total.append(symmetrised(own - cross - cross.T) / self.n_blocks)
         return total
 

@@ -16,7 +16,8 @@ from .._array import Array
 from .._data.blocks import Blocks, as_blocks, check_finite_entries
 from .._data.checks import check_magnitude
 from .._data.storage import is_mapped, is_stored, read_rows, sendable
-from .._optim.pair_sums import PairSums, lay_out
+from .._optim.layout import lay_out
+from .._optim.pair_sums import PairSums
 
 __all__ = ["SharedSamples", "as_shared_samples"]
 

@@ -21,8 +21,9 @@ from .._data.comparisons import Comparisons, as_quadruplets, link_pairs, weights
 from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
 from .._data.storage import length_of, sendable, warn_of_missing_chunks
 from .._optim.comparison_sums import ComparisonSums
+from .._optim.layout import lay_out
 from .._optim.losses import comparison_hinge
-from .._optim.pair_sums import PairSums, lay_out
+from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
 from .base import LoadedPiece, LossSetting, Piece
 from .memory import pairs_per_chunk
@@ -115,6 +116,13 @@ class ComparedPiece:
         """Return the size in bytes, from which dask estimates the cost of moving a piece."""
         vectors = 80 * self.sums.n_pairs
         return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
+
+    def __len__(self) -> int:
+        return self.sums.n_pairs
+
+    def take(self, rows: NDArray[np.intp]) -> ComparedPiece:
+        """Return some of the comparisons."""
+        return ComparedPiece(self.sums.take(rows), self.weights[rows])
 
     def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of these comparisons, in the user's coordinates."""

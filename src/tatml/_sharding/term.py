@@ -21,12 +21,19 @@ import numpy as np
 from .._array import Array
 from .._optim.certificate import PairTotals
 from .._optim.comparison_sums import ComparisonSums
-from .._optim.hessian import PAIRS_PER_DIMENSION, Direction, congruent, dimension, system_costs
+from .._optim.hessian import (
+    PAIRS_PER_DIMENSION,
+    Direction,
+    Turned,
+    congruent,
+    dimension,
+    system_costs,
+)
 from .._optim.losses import join_hinges
 from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
 from .._optim.sums import Limits, Sums
-from .._optim.terms import Totals
+from .._optim.terms import Term, Totals
 from .base import Executor, LossSetting, on_device
 from .per_shard import (
     SampledRows,
@@ -138,10 +145,20 @@ class ShardedTerm:
         """Return the sum of the function over the shards."""
         return self.executor.total(function, self.setting, *args)
 
-    def sample(self, size: int, rng: Any) -> PairTerm:
-        """Return about `size` random pairs in memory, the same share of each shard."""
-        seed = int(rng.choice(2**31))
-        parts = self.executor.gather(sample_pairs, self.setting, size / self.n_pairs, seed)
+    def sample(self, size: int, rng: Any) -> Term:
+        """Return about `size` random pairs, the same share of each shard.
+
+        They are in memory, or stay in shards where these are computed at the same time.
+        """
+        share, seed = size / self.n_pairs, int(rng.choice(2**31))
+        executor = self.executor.sampled(share, seed)
+        if executor is None:
+            return self._sample_in_memory(share, seed)
+        shapes, setting = replace(self.shapes, n_pairs=size), self.setting.scaled(1 / share)
+        return replace(self, executor=executor, shapes=shapes, setting=setting)
+
+    def _sample_in_memory(self, share: float, seed: int) -> PairTerm:
+        parts = self.executor.gather(sample_pairs, self.setting, share, seed)
         sample = PairTerm(_joined_rows(parts), join_hinges([part.loss for part in parts]))
         if self.factors is not None:
             sample = sample.whitened(self.factors)
@@ -149,7 +166,8 @@ class ShardedTerm:
 
     def for_start(self) -> PairTerm:
         """Return a sample, which is enough to choose where a solver starts."""
-        return self.sample(min(START_SAMPLE, self.largest_sample), np.random.default_rng(0))
+        share = min(START_SAMPLE, self.largest_sample) / self.n_pairs
+        return self._sample_in_memory(share, int(np.random.default_rng(0).choice(2**31)))
 
     def certify(
         self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
@@ -201,9 +219,9 @@ class ShardsAtPoint:
             gram = self.term.total(assemble_hessian, self.factors, self.b0, share).gram
         return congruent(_for_threshold(gram, c0), factors)
 
-    def products(self, factors: Sequence[Array], c0: float) -> ShardedProduct:
+    def products(self, factors: Sequence[Array], c0: float) -> Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator."""
-        return ShardedProduct(self, list(factors), c0)
+        return Turned(ShardedProduct(self, c0), list(factors))
 
     def along(self, V: Sequence[Array], change: float) -> ShardedLine:
         """Return the losses along the direction V, with b0 changing by `change`."""
@@ -223,17 +241,15 @@ class ShardedProduct:
     """The Hessian of a sharded term as an operator; each product is one pass over the shards."""
 
     point: ShardsAtPoint
-    factors: list[Array]
     c0: float
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
-        """Return Σ_k h_k z_k z_kᵀ (V, b), computed in the coordinates that whiten W."""
-        point, R = self.point, self.factors
-        outer = [right @ v @ right.T for right, v in zip(R, V, strict=True)]
-        lifted, part = point.term.total(
-            multiply_hessian, point.factors, point.b0, outer, b, self.c0
-        )
-        return [right.T @ S @ right for right, S in zip(R, lifted, strict=True)], part
+        """Return Σ_k h_k z_k z_kᵀ (V, b), in the coordinates that whiten W."""
+        point = self.point
+        return point.term.total(multiply_hessian, point.factors, point.b0, list(V), b, self.c0)
+
+    def in_single(self, factors: Sequence[Array] | None = None) -> None:
+        """Return None: a shard computes its distances in float64 for every product."""
 
 
 @dataclass(frozen=True)

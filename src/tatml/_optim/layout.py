@@ -1,0 +1,57 @@
+"""Features as sums over pairs need them: transposed, (n_rows, n', n), and products with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._array import Array, as_double, contiguous, namespace, reshaped
+
+__all__ = ["centred", "flat", "lay_out", "multiply_rows", "row_products"]
+
+
+def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
+    """Return features transposed and contiguous, so that every product is one matrix product.
+
+    Parameters
+    ----------
+    arrays : sequence of M arrays of shape (n_rows, n_m, n'_m)
+        Samples, or differences of samples.
+    centre : bool
+        Whether to subtract the mean of each block. Distances depend on differences only, and those
+        of centred samples are more accurate.
+    double : bool, default=True
+        Whether to convert to float64 first; otherwise the dtype of the arrays is kept.
+
+    Returns
+    -------
+    list of M arrays of shape (n_rows, n'_m, n_m)
+    """
+    if double:
+        arrays = [as_double(block) for block in arrays]
+    if centre:
+        arrays = [centred(block) for block in arrays]
+    return [contiguous(namespace(block).matrix_transpose(block)) for block in arrays]
+
+
+def centred(block: Array) -> Array:
+    """Return the rows of a block minus their mean."""
+    return block - namespace(block).mean(block, axis=0, keepdims=True)
+
+
+def multiply_rows(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
+    """Multiply the rows of every sample by the factor of its block."""
+    return [
+        reshaped(flat(block) @ factor, block.shape)
+        for block, factor in zip(blocks, factors, strict=True)
+    ]
+
+
+def flat(block: Array) -> Array:
+    """Stack the rows of all samples, shape (n_rows n', n)."""
+    return reshaped(block, (-1, block.shape[2]))
+
+
+def row_products(a: Array, b: Array) -> Array:
+    """Compute the inner product of each sample of `a` with that of `b`."""
+    shape = (a.shape[0], a.shape[1] * a.shape[2])
+    return namespace(a).linalg.vecdot(reshaped(a, shape), reshaped(b, shape))

@@ -1,0 +1,157 @@
+"""When sums over pairs are computed by products over samples, and how: a part of `PairSums`.
+
+These sums cost less where there are many pairs per sample. They cancel where samples are far from
+the origin compared with the distances of the pairs; there, differences are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from .._array import Array, on_gpu
+from .layout import multiply_rows, row_products
+from .pair_graph import PairGraph
+
+__all__ = ["DENSE_SHARE", "SampleForm", "pair_form_cost", "sample_form_cost"]
+
+DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
+# How many times the squared norms of the samples may exceed the squared distances, on average, for
+# sums over samples: these lose as many digits.
+LARGEST_NORMS = 1e3
+LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
+LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
+# Multiplications that take as long as to read one number of a difference, one difference, and as a
+# product without pairs, on a CPU (False) and on a GPU (True); from benchmarks/pair_forms.py.
+PAIR_READS = {False: (70.0, 700.0, 0.0), True: (400.0, 0.0, 1e10)}
+SAMPLE_READS = {False: (100.0, 1500.0, 0.0), True: (100.0, 0.0, 3e10)}
+
+
+class SampleForm:
+    """Sums over pairs by products over samples, for a class with features and a graph."""
+
+    graph: PairGraph | None
+    features: tuple[Array, ...]
+    factors: Sequence[Array] | None
+    _reach: Array | None = None
+
+    @cached_property
+    def by_samples(self: Any) -> bool:
+        """Whether sums over the samples cost less than sums over the pairs."""
+        if self.graph is None or self.factors is not None:
+            return False
+        if self.limits.by_samples is not None:
+            return self.limits.by_samples
+        by_pairs, by_samples = self._costs(self.n_pairs)
+        return by_samples < by_pairs
+
+    def product_cost(self: Any, n_pairs: int) -> float:
+        """Estimate the cost of a product with the Hessian for so many pairs of the samples."""
+        return min(self._costs(n_pairs)) if self.by_samples else self._costs(n_pairs)[0]
+
+    def _costs(self: Any, n_pairs: int) -> tuple[float, float]:
+        """Estimate the cost of a product as a sum over pairs, and as one over samples."""
+        shapes, gpu = list(zip(self.sizes, self.widths, strict=True)), on_gpu(self.features[0])
+        n_samples = self.features[0].shape[0]
+        by_samples = sample_form_cost(shapes, n_pairs, n_samples, gpu)
+        return pair_form_cost(shapes, n_pairs, gpu), by_samples
+
+    @cached_property
+    def _norms(self: Any) -> Array:
+        """‖z_i‖/√M of the samples, shape (n_samples,)."""
+        squares = sum(row_products(block, block) for block in self.features)
+        return self.xp.sqrt(squares / self.n_blocks)
+
+    @property
+    def _largest_norms(self: Any) -> float:
+        """The largest ratio of norms and distances for sums whose errors nothing corrects."""
+        precise = self.features[0].dtype == self.xp.float64
+        return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
+
+    def _norms_of_pairs(self: Any) -> Array:
+        """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
+        take = self.xp.take
+        return take(self._norms, self.first, axis=0) + take(self._norms, self.second, axis=0)
+
+    def _is_accurate(
+        self: Any, norms: Array, distances: Array, weights: Array | float, largest: float
+    ) -> bool:
+        """Return whether sums over samples with these weights lose few digits."""
+        xp = self.xp
+        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * distances))
+
+    @cached_property
+    def _by_accurate_samples(self: Any) -> bool:
+        """Whether sums over samples cost less, and are accurate for some of the pairs."""
+        if not self.by_samples:
+            return False
+        step = -(-self.n_pairs // LOOKED_AT)
+        places = self.xp.arange(0, self.n_pairs, step, device=self.features[0].device)
+        some = self.take(places)
+        return some._is_accurate(some._norms_of_pairs(), some.distances(), 1.0, LARGEST_NORMS)
+
+    def _quadratic_by_samples(self: Any, V: Sequence[Array], expand: bool = False) -> Array:
+        """Compute ⟨A_k, V⟩ by one product over the samples.
+
+        With `expand`, a GPU may expand the squares, which is accurate enough for products of
+        conjugate gradients.
+        """
+        images, graph = multiply_rows(self.features, V), self.graph
+        inner = graph.expanded_products(self.features, images) if expand else None
+        if inner is None:
+            room = self.limits.chunk_at(self.features[0])
+            inner = graph.inner_products(self.features, images, room)
+        return graph.unsort(inner) / self.n_blocks
+
+    def distances_at(self: Any) -> Array:
+        """Compute D_k for a scatter; `reach` tells how, for error bounds.
+
+        On a GPU they are computed from inner products of samples, except those of near pairs.
+        """
+        if not self.by_samples:
+            return self.distances()
+        squares = self.graph.expanded_products(self.features, self.features)
+        if squares is None:
+            return self.distances()
+        xp, self._reach = self.xp, self._norms_of_pairs()
+        squares = self.graph.unsort(squares) / self.n_blocks
+        near = xp.nonzero(self._largest_norms * squares <= self._reach * self._reach)[0]
+        if near.shape[0] > 0:
+            squares[near] = self.take(near).distances()
+        return squares
+
+    def _scatter_by_samples(self: Any, s: Array) -> list[Array]:
+        """Compute S_m by the Laplacian of the pairs."""
+        graph, room = self.graph, self.limits.chunk_at(self.features[0])
+        s = graph.sort(s) / self.n_blocks
+        return [graph.scatter(block, s, room) for block in self.features]
+
+    def scatter_at(self: Any, s: Array, distances: Array) -> list[Array]:
+        """Compute S_m as exactly as from differences; `reach` tells how, for error bounds."""
+        if self.by_samples:
+            norms = self._norms_of_pairs()
+            if self._is_accurate(norms, distances, self.xp.abs(s), self._largest_norms):
+                self._reach, used = norms, self.xp.nonzero(s)[0]
+                if used.shape[0] < DENSE_SHARE * s.shape[0]:
+                    return self.take(used)._scatter_by_samples(self.xp.take(s, used, axis=0))
+                return self._scatter_by_samples(s)
+        return self._by_pairs(s)
+
+
+def pair_form_cost(shapes: Sequence[tuple[int, int]], n_pairs: int, gpu: bool) -> float:
+    """Estimate the multiplications of a product with the Hessian, as a sum over pairs.
+
+    `shapes` has (n, n') of each block.
+    """
+    number, row, fixed = PAIR_READS[gpu]
+    return fixed + n_pairs * sum(width * n * (2 * n + number) + row for n, width in shapes)
+
+
+def sample_form_cost(
+    shapes: Sequence[tuple[int, int]], n_pairs: int, n_samples: int, gpu: bool
+) -> float:
+    """Estimate the multiplications of a product with the Hessian, as a sum over samples."""
+    number, row, fixed = SAMPLE_READS[gpu]
+    over_samples = 2 * n_samples * sum(width * n**2 for n, width in shapes)
+    return fixed + over_samples + n_pairs * sum(width * n * number + row for n, width in shapes)

@@ -1,0 +1,259 @@
+"""Sums over pairs by products over samples: equal to loops, as accurate as differences."""
+
+import numpy as np
+import pytest
+from comparisons_helpers import compared_case
+from helpers import SHAPES, limited, random_case, random_factors, random_matrices
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tatml import Compute, Newton, learn_metric
+from tatml._optim.comparison_sums import ComparisonSums
+from tatml._optim.hessian import system_costs
+from tatml._optim.layout import lay_out
+from tatml._optim.pair_graph import PairGraph
+from tatml._optim.pair_sums import Limits, PairSums
+from tatml._optim.sample_form import LARGEST_NORMS
+
+N_PAIRS = 60
+BY_SAMPLES, BY_PAIRS = Limits(by_samples=True), Limits(by_samples=False)
+
+
+@pytest.fixture(params=SHAPES)
+def case(request):
+    return random_case(SHAPES[request.param], n_pairs=N_PAIRS)
+
+
+def sums_of(case, **limits):
+    features = [np.ascontiguousarray(np.swapaxes(array, 1, 2)) for array in case.arrays]
+    return PairSums(features, *case.pairs.T, limits=Limits(by_samples=True, **limits))
+
+
+def assert_close(got, expected):
+    for one, other in zip(got, expected, strict=True):
+        assert_allclose(one, other, rtol=1e-11, atol=1e-12 * np.abs(other).max())
+
+
+# Against loops
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2**20])
+def test_the_sums_equal_loops(case, chunk_bytes):
+    sums, rng, V = sums_of(case, chunk_bytes=chunk_bytes), np.random.default_rng(0), None
+    V = random_matrices(case)
+    weights, shift, s = (
+        rng.uniform(size=N_PAIRS),
+        rng.normal(size=N_PAIRS),
+        rng.normal(size=N_PAIRS),
+    )
+    assert sums._by_accurate_samples
+    assert_allclose(sums.quadratic(V), case.distances(V), rtol=1e-10, atol=1e-12)
+    assert_close(sums.scatter(s), case.scatter(s))
+    q, S = sums.product(V, weights, shift)
+    expected = weights * (case.distances(V) + shift)
+    assert_allclose(q, expected, rtol=1e-10, atol=1e-12)
+    assert_close(S, case.scatter(expected))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3, 0.0])
+def test_distances_and_scatter_equal_loops(case, share):
+    sums, rng = sums_of(case), np.random.default_rng(1)
+    factor = rng.normal(size=N_PAIRS) * (rng.uniform(size=N_PAIRS) < share)
+    D = case.distances(case.eyes)
+    distances, scatter = sums.distances_and_scatter(lambda part, d: factor[part] * d)
+    assert_allclose(distances, D, rtol=1e-12)
+    assert_close(scatter, case.scatter(factor * D))
+    for S in scatter:
+        assert_array_equal(S, S.T)
+
+
+def test_equal_and_reversed_pairs_and_pairs_of_a_sample_with_itself():
+    case = random_case(SHAPES["vectors"], n_pairs=5)
+    i, j = case.pairs[0]
+    case = case.with_(
+        pairs=np.vstack([case.pairs, [[i, j], [j, i], [i, i]]]), similar=np.ones(8, bool)
+    )
+    s = np.arange(1.0, 9)
+    assert_close(sums_of(case).scatter(s), case.scatter(s))
+
+
+def test_derived_sums_keep_the_graph_and_the_form(case):
+    sums, factors = sums_of(case), random_factors(case)
+    turned = sums.transformed(factors)
+    assert turned.graph is sums.graph
+    assert turned.by_samples
+    some = sums.take(np.array([3, 1, 4, 1, 5]))
+    assert some.by_samples
+    assert_allclose(some.distances(), sums.distances()[[3, 1, 4, 1, 5]])
+    assert not sums.for_certificate().by_samples
+    assert sums.in_single().features[0].dtype == np.float32
+
+
+# Accuracy
+
+
+def scatters(X, pairs, s):
+    """S by samples, by pairs, and in extended precision, relative to Σ|s| D."""
+    features = lay_out([X[:, :, None]], centre=True)
+    difference = (X[pairs[:, 0]] - X[pairs[:, 1]]).astype(np.longdouble)
+    exact = np.einsum("k,ki,kj->ij", s.astype(np.longdouble), difference, difference)
+    size = float(np.sum(np.abs(s) * np.sum(difference**2, axis=1)))
+
+    def error(limits):
+        sums = PairSums(features, *pairs.T, limits=limits)
+        found = sums.distances_and_scatter(lambda part, d: s[part])[1][0]
+        return float(np.abs(found - exact).max()) / size, sums.reach(None) is not None
+
+    return error(BY_SAMPLES), error(BY_PAIRS)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6, 1e12])
+def test_samples_far_from_the_origin_lose_no_digits(shift):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((200, 30)) * 2**10) + shift  # differences are exact
+    pairs, s = rng.integers(200, size=(2000, 2)), rng.normal(size=2000)
+    (error, by_samples), (before, _) = scatters(X, pairs, s)
+    assert by_samples
+    assert error < max(5 * before, 2e-15)
+
+
+def test_near_samples_are_summed_over_differences():
+    """Clusters 1e5 apart, with pairs inside the clusters."""
+    rng = np.random.default_rng(0)
+    centres = 1e5 * rng.standard_normal((10, 30))
+    X = np.repeat(centres, 20, axis=0) + rng.standard_normal((200, 30))
+    pairs = 20 * rng.integers(10, size=(2000, 1)) + rng.integers(20, size=(2000, 2))
+    (error, by_samples), (before, _) = scatters(X, pairs, rng.normal(size=2000))
+    assert not by_samples
+    assert error == before
+    sums = PairSums(lay_out([X[:, :, None]], centre=True), *pairs.T, limits=BY_SAMPLES)
+    assert not sums._by_accurate_samples
+    exact = PairSums(sums.features, *pairs.T, limits=BY_PAIRS)
+    V = [np.diag(rng.uniform(size=30))]
+    assert_array_equal(sums.quadratic(V), exact.quadratic(V))
+
+
+def test_the_ratio_of_norms_and_distances_decides():
+    X = np.zeros((4, 1, 1))
+    X[:, 0, 0] = [1.0, 1.0 + 1e-2, -1.0, -1.0 - 1e-2]
+    near, far = np.array([[0, 1], [2, 3]]), np.array([[0, 2], [1, 3]])
+    for pairs, accurate in ((near, False), (far, True)):
+        sums = PairSums([X], *pairs.T, limits=BY_SAMPLES)
+        assert sums._by_accurate_samples == accurate
+        sums.distances_and_scatter(lambda part, d: np.ones(2))
+        assert (sums.reach(None) is not None) == accurate
+    both = PairSums([X], *np.vstack([near, far]).T, limits=BY_SAMPLES)
+    both.distances_and_scatter(lambda part, d: np.array([1.0, 1.0, 0.0, 0.0]))
+    assert both.reach(None) is None  # only the pairs with a weight count
+    assert 4 / 1e-4 > LARGEST_NORMS > 4 / 4
+
+
+def test_the_reach_bounds_the_numbers_that_cancel():
+    case = random_case(SHAPES["two ragged"], n_pairs=N_PAIRS)
+    sums = sums_of(case)
+    distances, _ = sums.distances_and_scatter(lambda part, d: d)
+    assert np.all(sums.reach(distances) >= np.sqrt(distances) * (1 - 1e-12))
+    assert sums.n_terms(N_PAIRS) > PairSums(sums.features, *case.pairs.T).n_terms(N_PAIRS)
+
+
+# The choice
+
+
+@pytest.mark.parametrize(
+    ("n", "width", "n_samples", "n_pairs", "expected"),
+    [
+        (512, 1, 20_000, 100_000, True),
+        (512, 1, 20_000, 20_000, False),
+        (64, 1, 5_000, 100_000, True),
+        (16, 1, 5_000, 100_000, False),
+        (9, 9, 20_000, 100_000, False),
+        (32, 32, 2_000, 40_000, True),
+    ],
+)
+def test_the_form_follows_the_cost(n, width, n_samples, n_pairs, expected):
+    index = np.zeros(n_pairs, dtype=int)
+    features = np.broadcast_to(np.zeros(1), (n_samples, width, n))
+    sums = PairSums([features], index, index)
+    assert sums.by_samples == expected
+    assert (sums.product_cost(n_pairs) < sums._costs(n_pairs)[0]) == expected
+    plain = system_costs([n], [width], n_pairs, False, 20)["cg"]
+    assert (system_costs([n], [width], n_pairs, False, 20, n_samples=n_samples)["cg"] < plain) == (
+        expected
+    )
+
+
+def test_differences_and_late_factors_have_no_samples(case):
+    sums = sums_of(case, eager_bytes=0)
+    assert not sums.transformed(random_factors(case)).by_samples
+    assert not PairSums(sums.features, limits=BY_SAMPLES).by_samples
+
+
+# Whole problems
+
+
+@pytest.mark.parametrize("linear_solver", ["dense", "woodbury", "cg"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_solution_and_its_proof_are_those_of_differences(shape, linear_solver):
+    case = random_case(SHAPES[shape], n_pairs=N_PAIRS, C=5.0, weights=True, prior=True)
+    solver = Newton(linear_solver=linear_solver)
+    found, expected = (
+        solver.solve(limited(case.problem(), by_samples=by_samples), tol=1e-12)
+        for by_samples in (True, False)
+    )
+    assert found.converged
+    assert_allclose(found.primal, expected.primal, rtol=1e-10)
+    assert_allclose(found.b0, expected.b0, rtol=1e-7)
+    for W, other in zip(found.W, expected.W, strict=True):
+        assert_allclose(W, other, atol=1e-7 * np.abs(other).max())
+    assert found.primal - found.gap <= expected.primal * (1 + 1e-12)
+
+
+@pytest.fixture
+def by_samples(monkeypatch):
+    """Every sum over index pairs is by samples."""
+    monkeypatch.setattr(PairSums.__init__, "__kwdefaults__", {"limits": BY_SAMPLES})
+    calls, scatter = [], PairGraph.scatter
+    monkeypatch.setattr(
+        PairGraph, "scatter", lambda self, *args: calls.append(1) or scatter(self, *args)
+    )
+    return calls
+
+
+@pytest.mark.parametrize("compute", [None, Compute(max_memory="40MB")])
+@pytest.mark.parametrize("alone", [True, False])
+def test_comparisons(by_samples, monkeypatch, alone, compute):
+    case = compared_case(SHAPES["two ragged"], alone=alone, n_comparisons=60)
+    found = case.learn(compute=compute)
+    assert by_samples
+    monkeypatch.undo()
+    expected = case.learn(compute=compute)
+    assert_allclose(found.primal, expected.primal, rtol=1e-10)
+    for W, other in zip(found.W, expected.W, strict=True):
+        assert_allclose(W, other, atol=1e-6 * np.abs(other).max())
+
+
+def test_sums_over_comparisons():
+    case = random_case(SHAPES["two ragged"], n_pairs=30)
+    rng = np.random.default_rng(0)
+    links = rng.integers(30, size=(2, 50))
+    V, s = random_matrices(case), rng.normal(size=50)
+    pairs = sums_of(case)
+    exact = PairSums(pairs.features, *case.pairs.T, limits=BY_PAIRS)
+    found, expected = (ComparisonSums(of, *links) for of in (pairs, exact))
+    q, S = found.product(V, np.abs(s), s)
+    q_expected, S_expected = expected.product(V, np.abs(s), s)
+    assert_allclose(q, q_expected, rtol=1e-9, atol=1e-11)
+    assert_close(S, S_expected)
+    assert_close(*(c.distances_and_scatter(lambda part, d: s[part])[1] for c in (found, expected)))
+    assert np.all(found.reach(None) >= expected.reach(None) * (1 - 1e-12))
+
+
+def test_pairs_in_shards(by_samples, monkeypatch):
+    case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
+    arguments = (case.blocks, case.pairs, case.similar)
+    options = {"C": 0.5, "tol": 1e-12, "compute": Compute(max_memory="20MB")}
+    found = learn_metric(*arguments, **options)
+    assert by_samples
+    monkeypatch.undo()
+    expected = learn_metric(*arguments, C=0.5, tol=1e-12)
+    assert_allclose(found.b0, expected.b0, rtol=1e-8)
+    assert_allclose(found.W[0], expected.W[0], atol=1e-8)
