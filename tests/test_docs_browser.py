@@ -124,3 +124,17 @@ def test_pictures_and_the_font_are_loaded(browser, address):
     assert browser.execute_async_script(script)
     fonts = "return [...document.fonts].map((font) => [font.family, font.status].join(' '))"
     assert any("Formulas" in font and "loaded" in font for font in browser.execute_script(fonts))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_formulas_begin_inside_their_boxes(browser, address, size):
+    set_screen(browser, *SIZES[size])
+    browser.get(f"{address}/theory.html")
+    cut = browser.execute_script("""
+        const left = (e) => e.getBoundingClientRect().left;
+        return [...document.querySelectorAll("div.formula")]
+          .filter((box) => box.scrollLeft || left(box.querySelector("math")) < left(box) - 1)
+          .map((box) => box.innerText);
+    """)
+    assert cut == []
+    assert len(browser.find_elements("css selector", "div.formula")) > 30

@@ -73,7 +73,7 @@ def test_with_a_table(tmp_path):
     )
     assert plain + 0.1 < scaled < learnt
     assert "CONVERGED" in printed
-    assert pictures_in(tmp_path) == 2
+    assert pictures_in(tmp_path) == 3
 
 
 def test_with_covariance_matrices(tmp_path):

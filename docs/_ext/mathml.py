@@ -75,7 +75,7 @@ def as_math(elements):
             element.set("form", "infix")
     math = ElementTree.Element(f"{{{NAMESPACE}}}math", display="inline")
     ElementTree.SubElement(math, f"{{{NAMESPACE}}}mrow").extend(elements)
-    long = ' class="math-long"' if n_characters(elements) > LONG else ""
+    long = ' class="formula-long"' if n_characters(elements) > LONG else ""
     return f"<span{long}>{ElementTree.tostring(math, encoding='unicode')}</span>"
 
 
@@ -85,14 +85,14 @@ def visit_math(self, node):
     mathml = to_mathml(latex, "inline")
     if n_characters(ElementTree.fromstring(mathml)) > LONG:
         mathml = "<wbr>".join(as_math(part) for part in in_parts(mathml))
-    self.body.append(f'<span class="math notranslate" title="{escape(latex)}">{mathml}</span>')
+    self.body.append(f'<span class="formula notranslate" title="{escape(latex)}">{mathml}</span>')
     raise SkipNode
 
 
 def visit_displaymath(self, node):
     """Write a formula on lines of its own."""
     anchors = "".join(f'<span id="{escape(name)}"></span>' for name in node.get("ids", []))
-    self.body.append(f'<div class="math notranslate">{anchors}')
+    self.body.append(f'<div class="formula notranslate">{anchors}')
     self.body.append(to_mathml(node.astext(), "block") + "</div>\n")
     raise SkipNode
 
