@@ -26,10 +26,12 @@ from tatml.experiments._report.html import (
     Column,
     HtmlFigure,
     HtmlTable,
+    Section,
     Value,
     data_uri,
     fill_page,
-    section,
+    join,
+    paragraphs,
 )
 from tatml.experiments._report.page import (
     describe_ranges,
@@ -268,7 +270,7 @@ def test_other_features_of_a_data_set_are_no_more_cells_of_the_paper():
         for r in records
     ]
     said = summary_html(results_of([*records, *again]))
-    assert "3 of the paper&#x27;s nine cells were run" in said
+    assert "3 of the paper&#39;s nine cells were run" in said
 
 
 LEAD = "Fixed configuration − this method"
@@ -472,15 +474,16 @@ def test_elements_escape_what_they_are_given():
         )
         figure = HtmlFigure(data_uri(PIXEL, "image/png"), hostile, hostile)
         section = table.html() + figure.html()
-        page = Page(fill_page(hostile, "", {"s": (hostile, section)}, ""))
+        page = Page(fill_page(hostile, join([]), [Section("s", hostile, section)], join([])))
         assert page.attributes("img")[0]["alt"] == hostile
         assert "".join(page.text).count(hostile) == 11, hostile
         assert len(page.attributes("script")) == 1, hostile
 
 
 def test_parts_without_content_are_left_out():
-    assert section("s", "Title", "", "") == ""
-    assert section("s", "Title", "", "text").count("text") == 1
+    nothing, text = join([]), paragraphs(["text"])
+    page = Page(fill_page("T", text, [Section("s", "S", nothing), Section("t", "T", text)], text))
+    assert [a["id"] for a in page.attributes("section")] == ["t"]
     assert settings_table(results_of([make_record("euc")])) is None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,18 +19,24 @@ from .html import (
     Column,
     HtmlFigure,
     HtmlTable,
+    Section,
     Value,
     collapsible,
     data_uri,
     figure_grid,
     fill_page,
     item_list,
+    join,
     paragraphs,
+    subsection,
 )
 from .pictures import MANIFEST, read_pictures
 from .plots import accuracy_figures, sensitivity_figures
 from .results import Results, as_number, word_of
 from .summary import summary_lines
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 __all__ = ["write_report"]
 
@@ -72,65 +78,63 @@ def write_report(out: str | os.PathLike[str]) -> Path:
 
 def make_page(results: Results, folder: Path) -> str:
     """Return the page as text."""
-    sections = {
-        "table1": ("Table 1", table1_html(results)),
-        "plots": ("Accuracy by cell", plots_html(results)),
-        "by-object": ("By object", table_html(tables.object_table(results))),
-        "same-different": ("Verification", table_html(tables.verification_table(results))),
-        "sensitivity": ("Sensitivity", sensitivity_html(results)),
-        "learnt": ("Learnt metrics", pictures_html(folder)),
-        "all": ("All runs", runs_html(results)),
-        "made-by": ("Versions, seeds, time", provenance_html(results)),
-    }
-    lead = f'<div class="lead">\n{summary_html(results)}\n</div>'
-    return fill_page(TITLE, lead, sections, footer_html(results))
+    sections = [
+        Section("table1", "Table 1", table1_html(results)),
+        Section("plots", "Accuracy by cell", plots_html(results)),
+        Section("by-object", "By object", table_html(tables.object_table(results))),
+        Section("same-different", "Verification", table_html(tables.verification_table(results))),
+        Section("sensitivity", "Sensitivity", sensitivity_html(results)),
+        Section("learnt", "Learnt metrics", pictures_html(folder)),
+        Section("all", "All runs", runs_html(results)),
+        Section("made-by", "Versions, seeds, time", provenance_html(results)),
+    ]
+    return fill_page(TITLE, summary_html(results), sections, footer_html(results))
 
 
-def table_html(table: HtmlTable | None) -> str:
+def table_html(table: HtmlTable | None) -> Markup:
     """Return a table, or nothing if there is none."""
-    return "" if table is None else table.html()
+    return join([]) if table is None else table.html()
 
 
-def summary_html(results: Results) -> str:
+def summary_html(results: Results) -> Markup:
     """Return the summary, or the remark that there are no results."""
     if not results.records:
         return paragraphs(["There are no results yet."])
     first, *lines = summary_lines(results)
-    return paragraphs([first]) + item_list(lines)
+    return join([paragraphs([first]), item_list(lines)])
 
 
 # The sections
 
 
-def table1_html(results: Results) -> str:
+def table1_html(results: Results) -> Markup:
     """Return the table as the paper has it, then as a list."""
     cells = [cell for cell in results.cells if not cell.by_object]
     if not cells:
-        return ""
+        return join([])
     as_list = tables.comparison_table(results, cells).html()
     listed = collapsible("The same numbers as a list, to sort and filter", as_list)
-    return tables.overview_table(results, cells).html() + listed
+    return join([tables.overview_table(results, cells).html(), listed])
 
 
-def plots_html(results: Results) -> str:
+def plots_html(results: Results) -> Markup:
     """Return plots of means with error bars."""
-    return figure_grid(accuracy_figures(results, results.cells)) if results.cells else ""
+    return figure_grid(accuracy_figures(results, results.cells)) if results.cells else join([])
 
 
-def sensitivity_html(results: Results) -> str:
+def sensitivity_html(results: Results) -> Markup:
     """Return the ranges of the study, curves over many decades, and all settings."""
     if not results.sensitivity:
-        return ""
+        return join([])
     many = sensitivity_figures(results.sensitivity)
     table = table_html(tables.settings_table(results))
     heading, *reasons = EXPLANATION.split("\n\n")
-    return "\n".join(
+    return join(
         [
             item_list(describe_ranges(results)),
-            figure_grid(many) if many else "",
+            figure_grid(many) if many else join([]),
             table,
-            f"<h3>{escape(heading.removeprefix('## '))}</h3>",
-            paragraphs(reasons),
+            subsection(heading.removeprefix("## "), paragraphs(reasons)),
         ]
     )
 
@@ -168,30 +172,28 @@ def describe_span(records: list[Record]) -> str:
     return ", ".join(parts)
 
 
-def pictures_html(folder: Path) -> str:
+def pictures_html(folder: Path) -> Markup:
     """Return the pictures that were drawn, in the order of their list."""
     groups: dict[str, list[HtmlFigure]] = defaultdict(list)
     for picture in read_pictures(folder):
         source = data_uri((folder / MANIFEST).with_name(picture.file).read_bytes(), "image/png")
         figure = HtmlFigure(source, picture.alternative, picture.caption, picture.drawing)
         groups[picture.title].append(figure)
-    return "\n".join(f"<h3>{escape(t)}</h3>\n{figure_grid(many)}" for t, many in groups.items())
+    return join(subsection(title, figure_grid(many)) for title, many in groups.items())
 
 
-def runs_html(results: Results) -> str:
+def runs_html(results: Results) -> Markup:
     """Return the runs that failed, and all runs in a part that is closed at first."""
     runs = run_tables.run_table(results)
-    listed = collapsible(runs.title, runs.html()) if runs.rows else ""
-    return "\n".join(
-        part for part in (table_html(run_tables.failure_table(results)), listed) if part
-    )
+    listed = collapsible(runs.title, runs.html()) if runs.rows else join([])
+    return join([table_html(run_tables.failure_table(results)), listed])
 
 
-def provenance_html(results: Results) -> str:
+def provenance_html(results: Results) -> Markup:
     """Return versions, seeds, and the time by method and data set."""
     if not results.records:
-        return ""
-    return "\n".join(
+        return join([])
+    return join(
         [
             versions_table(results).html(),
             paragraphs([seeds_line(results), time_line(results)]),
@@ -234,7 +236,7 @@ def time_line(results: Results) -> str:
     )
 
 
-def footer_html(results: Results) -> str:
+def footer_html(results: Results) -> Markup:
     """Return when the results and the page were made, and from which commits."""
     dates = sorted(record["date"] for record in results.records)
     made = f"Results made from {dates[0]} to {dates[-1]}. " if dates else ""
