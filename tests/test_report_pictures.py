@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from tatml.datasets import make_textures
 from tatml.experiments._protocol import held_out_pairs, split_in_halves
 from tatml.experiments._report import pictures
+from tatml.experiments._report.histograms import draw_histograms
 from tatml.experiments._report.pictures import (
     CASES,
     choose_queries,
@@ -124,6 +125,21 @@ def test_the_histograms_are_of_pairs_of_the_first_test_half(drawn):
     rates = re.findall(r"\d+\.\d%", " ".join(text.get_text() for text in legend.get_texts()))
     words = drawn[1][0].alternative
     assert f"{rates[0]} of the similar pairs lie above it and {rates[1]} of the diss" in words
+
+
+def test_a_few_large_distances_do_not_crush_a_histogram():
+    rng = np.random.default_rng(0)
+    distances = np.concatenate([rng.uniform(0.2, 1.0, 500), rng.uniform(1.0, 2.0, 500), [900.0]])
+    labels = np.where(np.arange(1001) < 500, 1, -1)
+    figure, axes = pictures.make_subplots(3.0, 1)
+    shown = draw_histograms(axes[0, 0], distances, labels, threshold=1.0)
+    low, high = axes[0, 0].get_xlim()
+    assert low == 0
+    assert 2 < high < 2.2  # all pairs but one
+    width = axes[0, 0].containers[0][0].get_width()
+    assert width < (high - low) / 4  # 2,000 bins at most, of which 40 are shown where possible
+    assert shown.error_rates == (0.0, 0.0)
+    pictures.pyplot().close(figure)
 
 
 def test_the_convergence_is_drawn_in_three_rows(drawn):

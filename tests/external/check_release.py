@@ -55,5 +55,7 @@ if __name__ == "__main__":
         *(f"{wheel.name}: {line}" for line in problems_of_wheel(wheel, version)),
         *(f"{source.name}: {line}" for line in problems_of_source(source, version)),
     ]
-    print(f"{wheel.name}: {wheel.stat().st_size} bytes; {source.name}: {source.stat().st_size} bytes")
+    print(
+        f"{wheel.name}: {wheel.stat().st_size} bytes; {source.name}: {source.stat().st_size} bytes"
+    )
     sys.exit("\n".join(found) or None)

@@ -191,14 +191,18 @@ def fill_page(title: str, lead: Markup, sections: Iterable[Section], footer: Mar
 
     script = read_asset("script.js").strip()
     digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
-    return make_environment().get_template("page.html").render(
-        title=title,
-        style=Markup(read_asset("style.css").strip()),
-        script=Markup(script),
-        script_hash="sha256-" + base64.b64encode(digest).decode("ascii"),
-        lead=lead,
-        sections=[section for section in sections if section.content],
-        footer=footer,
+    return (
+        make_environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            style=Markup(read_asset("style.css").strip()),
+            script=Markup(script),
+            script_hash="sha256-" + base64.b64encode(digest).decode("ascii"),
+            lead=lead,
+            sections=[section for section in sections if section.content],
+            footer=footer,
+        )
     )
 
 

@@ -15,6 +15,7 @@ from .._cells import cell_of, dataset_title, method_title
 from .._markdown.sensitivity import EXPLANATION
 from .._store import Record, read_records
 from . import run_tables, tables
+from .compared import compared_html
 from .html import (
     Column,
     HtmlFigure,
@@ -33,6 +34,7 @@ from .html import (
 from .pictures import MANIFEST, read_pictures
 from .plots import accuracy_figures, sensitivity_figures
 from .results import Results, as_number, word_of
+from .story import story_sections
 from .summary import summary_lines
 
 if TYPE_CHECKING:
@@ -41,6 +43,27 @@ if TYPE_CHECKING:
 __all__ = ["write_report"]
 
 TITLE = "TATML: the paper's experiments, reproduced"
+STORY_TITLE = "tatml: a distance and its threshold, learnt from pairs"
+STORY_LEAD = (
+    "tatml learns from examples of same and different pairs how far apart two samples may be to "
+    "count as the same. This page shows what that means on one data set, from the raw data to a "
+    "decision with a guarantee."
+)
+EXPERIMENTS_LEAD = (
+    "This page shows the experiments of the paper on Threshold Auto-Tuning Metric Learning, run "
+    "again. First it says what was compared, then who won and lost, then all numbers."
+)
+NEXT = (
+    "Your own table: tatml fit data.csv --out model.skops, then tatml evaluate and tatml predict "
+    "(docs/cli.md).",
+    "Your own arrays, in Python: TATML(random_state=0).fit(X, y), then transform, pair_distance, "
+    "predict_pairs and threshold_ (docs/guide.md).",
+    "Embeddings and pairs, with a guarantee for false matches: TATMLPairs and calibrate_threshold "
+    "(docs/verification.md).",
+    "Covariance matrices and EEG: docs/features_spd.md. Images: docs/features_images.md.",
+    "The paper's data sets: tatml reproduce table1 --data DIR (docs/reproduction.md).",
+    "All pages with pictures: make docs.",
+)
 KEPT_VERSIONS = 40  # versions shown per record, which has about ten; bounds the size of the page
 
 
@@ -78,7 +101,11 @@ def write_report(out: str | os.PathLike[str]) -> Path:
 
 def make_page(results: Results, folder: Path) -> str:
     """Return the page as text."""
+    story = story_sections(folder)
     sections = [
+        *story,
+        Section("compared", "What was compared", compared_html(results)),
+        Section("results", "Cells won and lost", summary_html(results)),
         Section("table1", "Table 1", table1_html(results)),
         Section("plots", "Accuracy by cell", plots_html(results)),
         Section("by-object", "By object", table_html(tables.object_table(results))),
@@ -87,8 +114,20 @@ def make_page(results: Results, folder: Path) -> str:
         Section("learnt", "Learnt metrics", pictures_html(folder)),
         Section("all", "All runs", runs_html(results)),
         Section("made-by", "Versions, seeds, time", provenance_html(results)),
+        Section("next", "What to do next", item_list(NEXT)),
     ]
-    return fill_page(TITLE, summary_html(results), sections, footer_html(results))
+    title = STORY_TITLE if story else TITLE
+    return fill_page(title, lead_html(results, bool(story)), sections, footer_html(results))
+
+
+def lead_html(results: Results, has_story: bool) -> Markup:
+    """Return what the page shows, in two sentences."""
+    if not results.records and not has_story:
+        return paragraphs(["There are no results yet."])
+    if not has_story:
+        return paragraphs([EXPERIMENTS_LEAD])
+    small = " Then come the paper's experiments, in small." if results.records else ""
+    return paragraphs([STORY_LEAD + small])
 
 
 def table_html(table: HtmlTable | None) -> Markup:
@@ -97,9 +136,9 @@ def table_html(table: HtmlTable | None) -> Markup:
 
 
 def summary_html(results: Results) -> Markup:
-    """Return the summary, or the remark that there are no results."""
+    """Return the cells won and lost, and what was not run."""
     if not results.records:
-        return paragraphs(["There are no results yet."])
+        return join([])
     first, *lines = summary_lines(results)
     return join([paragraphs([first]), item_list(lines)])
 
