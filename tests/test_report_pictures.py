@@ -148,7 +148,7 @@ def test_the_convergence_is_drawn_in_three_rows(drawn):
     tops = [ax.get_subplotspec().rowspan.start for ax in FIGURES["convergence"].axes]
     assert tops == [0, 1, 2]
     steps = len(FIGURES["convergence"].axes[0].lines[0].get_xdata()) - 1
-    assert f": {steps} steps to a duality gap of" in drawn[1][1].caption
+    assert f": {steps} step{'s' if steps != 1 else ''} to a duality gap of" in drawn[1][1].caption
 
 
 def test_matrices_are_named_after_method_and_block(drawn):
@@ -168,7 +168,7 @@ def test_the_sheet_shows_queries_of_the_test_half_with_neighbours_of_the_trainin
     data, (train, test) = first_halves()
     axes = np.reshape(FIGURES["neighbours"].axes, (10, 7))
     assert [axes[0, place].get_title() for place in range(7)] == [
-        *("query", "", "Euc distance", "", "", "learnt distance", "")
+        *("query", "", "plain distance", "", "", "learnt distance", "")
     ]
     assert {axes[0, place].title.get_fontsize() for place in (0, 2, 5)} == {8}
 

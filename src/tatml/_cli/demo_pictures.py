@@ -32,7 +32,7 @@ __all__ = [
 
 N_SHOWN = 6  # pairs of each kind
 # Ends of the axes of distances and of maps, in multiples of the threshold, for both distances.
-END, MAP_END = 2.2, 1.55
+END, MAP_END = 2.2, 1.7
 
 
 def percent(share: float, digits: int = 1) -> str:

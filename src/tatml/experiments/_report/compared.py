@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from .._cells import dataset_title, in_order
+from .._cells import dataset_title
 from .._methods import METHODS
 from .._settings import FEATURE_TITLES, PROTOCOL
 from .html import Column, HtmlTable, Value, item_list, join, paragraphs
@@ -24,8 +24,8 @@ METHOD_LINES: Mapping[str, str] = MappingProxyType(
         "tatml": "The paper's method: learns a distance and its threshold in one convex problem.",
         "euc": "The plain Euclidean distance. It learns nothing.",
         "maz": "Learns a distance for a threshold that is fixed beforehand.",
-        "itml": "Keeps similar pairs below one bound and dissimilar pairs above another one, near "
-        "a prior distance (information-theoretic metric learning).",
+        "itml": "Information-theoretic metric learning: similar pairs below one bound, dissimilar "
+        "pairs above another.",
         "tatml_star": "TATML on vectors, in the one configuration that was fixed before any test "
         "half was scored.",
         "tatml_kernel": "TATML with a Gaussian kernel beside the features, for curved classes.",
@@ -59,7 +59,7 @@ def compared_html(results: Results) -> Markup:
     """Return the protocol, what the features are, and one line per method."""
     if not results.table1:
         return join([])
-    data = in_order({cell.dataset for cell in results.cells}, ())
+    data = list(dict.fromkeys(cell.dataset for cell in results.cells))
     features = list(dict.fromkeys(cell.features for cell in results.cells))
     named = " and ".join(
         part for part in (", ".join(map(dataset_title, data[:-1])), dataset_title(data[-1])) if part

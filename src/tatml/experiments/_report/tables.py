@@ -65,19 +65,19 @@ def overview_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
         [Column("Method"), *(Column(cell.title, numeric=True) for cell in cells)],
         [[method_value(method), *(entry(cell, method) for cell in cells)] for method in methods],
         f"Mean ± standard deviation over the repeats. {describe_marks(results)}"
-        f"{_second_line(cells)} Shaded: the fixed configuration.",
+        f"{_second_line(results, cells)} Shaded: the fixed configuration.",
         rows_of_fixed(methods),
     )
 
 
-def _second_line(cells: Sequence[Cell]) -> str:
+def _second_line(results: Results, cells: Sequence[Cell]) -> str:
     """Explain the printed numbers, if there are any."""
     if not any(printed_numbers(cell) for cell in cells):
         return ""
+    test = "; ° if a one-sample t-test does not separate them" if results.is_tested else ""
     return (
-        " Second line: the paper's number if it prints one, and ours minus the paper's; ° if a "
-        "one-sample t-test does not separate them. The paper writes M=2;(1,.5) for two scales, "
-        "M=1;(1) and M=1;(.5) for one."
+        f" Second line: the paper's number if it prints one, and ours minus the paper's{test}. The "
+        "paper writes M=2;(1,.5) for two scales, M=1;(1) and M=1;(.5) for one."
     )
 
 
