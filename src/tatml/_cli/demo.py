@@ -36,7 +36,7 @@ from .demo_pictures import percent
 __all__ = ["Part", "Scores", "main", "score", "split_digits", "tell", "tell_end"]
 
 Integers = NDArray[np.intp]
-MAX_RATE = 0.05
+MAX_RATE, CONFIDENCE = 0.05, 0.95
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,12 @@ def tell_guarantee(metric: TATML, tune: Part, test: Part, folder: Path) -> Chapt
     """Calibrate the threshold for a rate of false matches, and tell what that costs."""
     learnt = metric.threshold_
     metric.calibrate_threshold(
-        tune.pairs, tune.labels, X=tune.images, strategy="false_match_rate", max_rate=MAX_RATE
+        tune.pairs,
+        tune.labels,
+        X=tune.images,
+        strategy="false_match_rate",
+        max_rate=MAX_RATE,
+        confidence=CONFIDENCE,
     )
     promise = metric.calibration_
     rates = error_rates(metric, test.pairs, test.labels, X=test.images)
@@ -191,7 +196,7 @@ def tell_guarantee(metric: TATML, tune: Part, test: Part, folder: Path) -> Chapt
         "A door needs a promise: calibrate_threshold moves the threshold from "
         f"{learnt:.3f} to {metric.threshold_:.3f}, so that at most {percent(MAX_RATE, 0)} of all "
         "pairs of two digits pass, also of those never seen, with a confidence of "
-        f"{percent(promise.confidence, 0)}. The promise rests on {promise.n_pairs:,} pairs of two "
+        f"{percent(CONFIDENCE, 0)}. The promise rests on {promise.n_pairs:,} pairs of two "
         f"digits; it is {promise.method}, because pairs share images.",
         f"On the test images {percent(passed.value)} pass (95 % limits: {percent(passed.low)} to "
         f"{percent(passed.high)}). The price: {percent(missed.value)} of the pairs of one digit "

@@ -77,8 +77,8 @@ def draw_distances(folder: Path, metric: TATML | Euclidean, test: Part, title: s
 
     def make_figure() -> Figure:
         figure, axes = make_subplots(3.6, 1)
-        options = {"end": END, "threshold": 1.0, "name": title.capitalize()}
-        shown = draw_histograms(axes[0, 0], ratios, test.labels, **options)
+        name = title.capitalize()
+        shown = draw_histograms(axes[0, 0], ratios, test.labels, end=END, threshold=1.0, name=name)
         rates.extend(shown.error_rates)
         axes[0, 0].set(xlabel="distance / threshold", ylim=(0, 2.6))
         return figure

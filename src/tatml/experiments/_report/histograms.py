@@ -42,7 +42,7 @@ def draw_histograms(
     """Draw both histograms with about 40 bins on the part of the axis that is shown.
 
     `end` is where the axis ends, by default behind nearly all distances; `options` are those of
-    `PairDistanceDisplay.from_predictions`. The legend is put below the axes.
+    `PairDistanceDisplay.from_predictions`. The legend goes below the axes.
     """
     if end is None:
         end = last_shown(distances, options["threshold"])
@@ -50,6 +50,8 @@ def draw_histograms(
     bins = min(MOST_BINS, max(1, ceil(BINS * width / end)))
     shown = PairDistanceDisplay.from_predictions(distances, labels, ax=ax, bins=bins, **options)
     ax.set_xlim(0, end)
-    ax.get_legend().remove()
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()  # replaced by one below the axes
     ax.figure.legend(loc="outside lower center", fontsize=7, ncols=2, frameon=False)
     return shown
