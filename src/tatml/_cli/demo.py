@@ -1,7 +1,7 @@
 """The story of `make demo`: from raw data to a decision with a guarantee, on scikit-learn's digits.
 
-python -m tatml._cli.demo FOLDER        tells the story and keeps it for the page
-python -m tatml._cli.demo FOLDER --end  tells the results of the experiments, and what comes next
+`python -m tatml._cli.demo FOLDER` tells the story and keeps it for the page; with `--end` it tells
+the results of the experiments, and what to do next.
 """
 
 from __future__ import annotations

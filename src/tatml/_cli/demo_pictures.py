@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from .. import TATML, Euclidean, Result
+from .._array import Doubles
 from ..experiments._report.histograms import draw_histograms
 from ..experiments._report.pictures import make_subplots, save_png
 from ..experiments._report.story import StoryPicture
@@ -133,24 +134,31 @@ def draw_certificate(folder: Path, result: Result) -> StoryPicture:
     )
 
 
+def share_below(distances: Doubles, thresholds: Doubles) -> Doubles:
+    """Return the share of the distances that are below each threshold.
+
+    Examples
+    --------
+    >>> share_below(np.array([3.0, 1.0]), np.array([0.5, 2.0, 4.0]))
+    array([0. , 0.5, 1. ])
+    """
+    return np.searchsorted(np.sort(distances), thresholds) / len(distances)
+
+
 def draw_guarantee(
     folder: Path, metric: TATML, test: Part, learnt: float, max_rate: float
 ) -> StoryPicture:
     """Draw both error rates of test pairs by threshold, with both thresholds and the promise."""
     distances = metric.pair_distance(test.pairs, test.images)
     thresholds = np.linspace(0, 2 * learnt, 400)
-    below = {
-        kind: np.searchsorted(np.sort(distances[test.labels == kind]), thresholds)
-        for kind in (1, -1)
-    }
-    rates = {kind: counts / (test.labels == kind).sum() for kind, counts in below.items()}
+    same, different = (share_below(distances[test.labels == kind], thresholds) for kind in (1, -1))
     found = error_rates(metric, test.pairs, test.labels, X=test.images).false_match
 
     def make_figure() -> Figure:
         figure, axes = make_subplots(3.9, 1)
         ax: Any = axes[0, 0]
-        ax.plot(thresholds, 100 * (1 - rates[1]), color=SIMILAR, label="same, judged different")
-        ax.plot(thresholds, 100 * rates[-1], color=DISSIMILAR, label="different, judged the same")
+        ax.plot(thresholds, 100 * (1 - same), color=SIMILAR, label="same, judged different")
+        ax.plot(thresholds, 100 * different, color=DISSIMILAR, label="different, judged the same")
         ends = 100 * np.array([[found.value - found.low], [found.high - found.value]])
         style = {
             "fmt": "o",

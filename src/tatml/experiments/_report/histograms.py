@@ -24,8 +24,8 @@ def last_shown(distances: NDArray[np.float64], threshold: float) -> float:
 
     Examples
     --------
-    >>> round(last_shown(np.append(np.linspace(0, 1, 999), 1000.0), 0.5), 3)
-    1.045
+    >>> last_shown(np.append(np.ones(999), 1000.0), threshold=0.5)
+    1.05
     """
     wanted = max(1.05 * float(np.quantile(distances, SHOWN)), 1.2 * threshold)
     return min(wanted, 1.05 * max(float(np.max(distances)), threshold))
