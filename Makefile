@@ -5,10 +5,14 @@ VENV ?= .venv
 
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-DEMO := build/demo/experiments
+DEMO := build/demo
 CODE := $(wildcard src tests benchmarks examples docs)
 # The benchmarks of one machine; those of GPUs, metric-learn and clusters are run by hand.
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,$(wildcard benchmarks/*.py))
+
+# What `make test-wheel` runs, and where it installs the wheel.
+TESTS ?= tests
+WHEEL_VENV ?= .venv-wheel
 
 # How much `make fuzz` does: fuzzed calls, and problems for the oracle of 60 digits.
 CASES ?= 20000
@@ -17,12 +21,12 @@ SEEDS ?= 2000
 COUNT ?= 150
 SEED ?= 0
 
-.PHONY: help demo test coverage mutants fuzz test-metric-learn test-torch test-oldest test-browser test-newcomers docs lint types format bench clean
+.PHONY: help demo test coverage mutants fuzz test-metric-learn test-torch test-oldest test-browser test-newcomers test-wheel test-wheel-oldest docs release lint types format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo     learn a metric and show it"
+	@echo "make demo     learn a metric and a threshold, run the paper's experiments in small, write a page with pictures"
 	@echo "make test     run the tests"
 	@echo "make coverage run the tests and show how much of the library they run"
 	@echo "make mutants  break the library in COUNT=150 random places and see whether a test fails"
@@ -33,17 +37,19 @@ help:
 	@echo "make test-newcomers     follow the three tutorials in clean environments, with what the pages say"
 	@echo "make test-browser       look at the site and the report in Chromium, at desktop and phone size"
 	@echo "make docs     build the site into build/docs"
+	@echo "make test-wheel         run the tests on the built wheel, from outside the source tree (TESTS=tests)"
+	@echo "make test-wheel-oldest  the same with the oldest versions that we allow"
+	@echo "make release  build wheel and source distribution into dist, and check them"
 	@echo "make lint     check style and formatting"
 	@echo "make types    check the type annotations"
 	@echo "make format   repair style and formatting"
 	@echo "make bench    run the benchmarks"
 	@echo "make clean    remove all that make has made"
 
-demo: $(VENV)/.with-plot
-	$(BIN)/python -m tatml._cli.demo
+demo: $(VENV)/.with-report
+	$(BIN)/python -m tatml._cli.demo $(DEMO)
 	$(BIN)/tatml reproduce all --quick --jobs 2 --out $(DEMO)
-	@awk '/^## / { shown = /^## All methods/ } shown' $(DEMO)/table1.md
-	@echo 'The report, with pictures: $(DEMO)/report.html'
+	$(BIN)/python -m tatml._cli.demo $(DEMO) --end
 
 test: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
@@ -80,6 +86,25 @@ test-browser: $(VENV)/.with-test docs
 test-newcomers:
 	$(PYTHON) tests/external/newcomers.py build/newcomers
 
+# The wheel is installed and tested outside the source tree, so that nothing but the wheel can be imported.
+test-wheel: release
+	$(PYTHON) -m venv --clear $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	@mkdir -p build/outside
+	cd build/outside && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python $(CURDIR)/tests/external/on_wheel.py \
+	    $(addprefix $(CURDIR)/,$(TESTS))
+
+test-wheel-oldest: build/oldest.txt
+	PIP_CONSTRAINT=$(CURDIR)/$< $(MAKE) test-wheel WHEEL_VENV=.venv-wheel-oldest
+
+# PIP_CONSTRAINT is of the tests: the tools that build need no old versions.
+release: .venv-release/.with-release
+	rm -rf dist
+	PIP_CONSTRAINT= .venv-release/bin/python -m build --outdir dist .
+	.venv-release/bin/python -m twine check --strict dist/*
+	.venv-release/bin/cffconvert --validate
+	.venv-release/bin/python tests/external/check_release.py dist
+
 lint: $(VENV)/.with-test
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
@@ -95,7 +120,7 @@ bench: $(VENV)/.with-test
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest .venv-docs docs/api docs/gallery docs/_generated build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest .venv-docs .venv-wheel .venv-wheel-oldest .venv-release docs/api docs/gallery docs/_generated build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: each says that what it names is installed for this pyproject.toml.
@@ -105,18 +130,23 @@ $(VENV)/.created:
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/.with-plot: $(VENV)/.created pyproject.toml
-	$(PIP_INSTALL) '.[plot]'
+$(VENV)/.with-report: $(VENV)/.created pyproject.toml
+	$(PIP_INSTALL) '.[report]'
 	@touch $@
 
-# The test extra holds the plot extra, so both are then in place.
+# The test extra holds the report extra, so both are then in place.
 $(VENV)/.with-test: $(VENV)/.created pyproject.toml
-	$(PIP_INSTALL) '.[plot,test]'
-	@touch $(VENV)/.with-plot $@
+	$(PIP_INSTALL) '.[test]'
+	@touch $(VENV)/.with-report $@
 
 build/oldest.txt: pyproject.toml tests/external/oldest_versions.py
 	@mkdir -p $(@D)
 	$(PYTHON) tests/external/oldest_versions.py > $@
+
+.venv-release/.with-release: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-release
+	PIP_CONSTRAINT= .venv-release/bin/python -m pip install --quiet --disable-pip-version-check build twine cffconvert
+	@touch $@
 
 .venv-torch/.with-torch: pyproject.toml
 	@echo 'Installing PyTorch with all that it brings, into .venv-torch: about 6 GB of disk, some minutes.'

@@ -42,6 +42,7 @@ def main() -> None:
     names = ("n", "n'", "M", "pairs", "predicted s", "measured s", "ratio", "predicted MB", "MB")
     print("".join(f"{name:>13}" for name in names))
     ratios = []
+    learn_metric([[0.0], [0.1], [2.0]], [[0, 1], [1, 2]], [True, False])  # loads code
     for (n, width, M), sizes in GRID.items():
         if n > options.most_rows:
             continue

@@ -69,6 +69,7 @@ LAYERS = (
             "_optim.newton",
             "_optim.nt_scaling",
             "_optim.pace",
+            "_optim.placement",
             "_optim.predicted_cost",
             "_optim.projection",
             "_optim.result",

@@ -155,8 +155,11 @@ def test_interrupted_runs_can_go_on(called, capsys):
     assert "the same command goes on where it stopped" in capsys.readouterr().err
 
 
-def test_without_matplotlib_it_is_said_first(called, capsys, monkeypatch):
-    monkeypatch.setattr("tatml._cli.reproduce.find_spec", lambda name: None)
+@pytest.mark.parametrize("missing", ["Matplotlib", "Jinja2"])
+def test_without_what_the_report_needs_it_is_said_first(called, capsys, monkeypatch, missing):
+    monkeypatch.setattr(
+        "tatml._cli.reproduce.find_spec", lambda name: None if name == missing.lower() else name
+    )
     assert run("reproduce", "table1", "--quick") == 1
-    assert 'pip install "tatml[plot]"' in capsys.readouterr().err
+    assert f'the report needs {missing}: pip install "tatml[report]"' in capsys.readouterr().err
     assert "run" not in called

@@ -86,8 +86,14 @@ def test_what_is_shown_with_the_same_digits_is_equally_high():
     assert marks_of(a=[90.0], b=[90.0]) == {"a": "HIGHEST", "b": "HIGHEST"}
 
 
-def test_too_few_repeats_are_undecided():
-    assert marks_of(a=[90.0], b=[10.0]) == {"a": "HIGHEST", "b": "UNDECIDED"}
+def test_columns_with_too_few_repeats_to_test_have_no_mark_but_the_highest():
+    """With two repeats, equal differences would give p = 0: significant by accident."""
+    assert marks_of(a=[90.0], b=[89.9]) == {"a": "HIGHEST", "b": "APART"}
+    assert p_value({0: 90.0, 1: 91.0}, {0: 89.0, 1: 90.0}) == 0.0
+    assert marks_of(a=[90.0, 91.0], b=[89.0, 92.0]) == {"a": "HIGHEST", "b": "HIGHEST"}
+    assert marks_of(a=[90.0, 91.0], b=[88.0, 92.0]) == {"a": "HIGHEST", "b": "APART"}
+    three = marks_of(a=[90.0, 91.0, 90.0], b=[88.0, 92.0, 90.0], c=[89.0, 90.0])
+    assert three == {"a": "HIGHEST", "b": "UNDECIDED", "c": "UNDECIDED"}
 
 
 def test_only_methods_with_the_most_repeats_can_lead():
@@ -125,15 +131,21 @@ def test_above_level_and_below_are_decided_in_the_digits_shown():
 def test_a_difference_is_that_of_the_common_halves():
     difference = compare({0: 90.0, 1: 80.0, 2: 70.0}, {0: 91.0, 7: 20.0})
     assert (difference.ours, difference.theirs, difference.gain) == (90.0, 91.0, -1.0)
+    assert not difference.is_tested
     assert not difference.is_significant
-    assert difference.mark == "°"
+    assert difference.mark == ""
     assert compare({0: 90.0}, {1: 80.0}) is None
     assert compare({}, 3.0) is None
-    certain = compare({0: 90.0, 1: 91.0}, {0: 80.0, 1: 81.0})
+    tens = {repeat: 80.0 + repeat for repeat in range(3)}
+    certain = compare({repeat: value + 10 for repeat, value in tens.items()}, tens)
     assert (certain.is_significant, certain.mark, certain.text) == (True, "", "+10.00")
-    uncertain = compare({0: 90.0, 1: 92.0}, {0: 91.0, 1: 90.0})
+    few = compare({0: 90.0, 1: 91.0}, {0: 80.0, 1: 81.0})
+    assert (few.p, few.is_significant, few.text) == (0.0, False, "+10.00")
+    uncertain = compare({0: 90.0, 1: 92.0, 2: 91.0}, {0: 91.0, 1: 90.0, 2: 90.5})
     assert 0.05 < uncertain.p < 1
     assert (uncertain.is_significant, uncertain.text) == (False, "+0.50 °")
+    assert not compare({0: 90.0, 1: 91.0}, 80.0).is_tested
+    assert compare({0: 90.0, 1: 91.0, 2: 92.0}, 80.0).is_tested
 
 
 def test_cells_without_the_method_or_without_common_halves_are_left_out():

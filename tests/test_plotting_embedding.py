@@ -139,6 +139,7 @@ def test_what_cannot_be_drawn_is_refused():
     metric = Euclidean().fit(X)
     for given, error, message in (
         ({"y": y[1:]}, ValueError, "y: expected one value for each of the 60 samples, got 59"),
+        ({"y": y[:, None]}, ValueError, r"y: expected one label per sample, got shape \(60, 1\)"),
         ({"max_samples": 2}, ValueError, "max_samples: expected .* got 2"),
         ({"scale": "yes"}, TypeError, "scale: expected"),
         ({"random_state": "x"}, (TypeError, ValueError), "random_state: expected"),

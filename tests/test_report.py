@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import sys
 import tomllib
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -22,14 +23,19 @@ from report_helpers import (
 )
 from scipy import stats
 
+from tatml.experiments._methods import METHODS
+from tatml.experiments._report.compared import FEATURE_LINES, METHOD_LINES
 from tatml.experiments._report.html import (
     Column,
     HtmlFigure,
     HtmlTable,
+    Section,
     Value,
     data_uri,
     fill_page,
-    section,
+    join,
+    make_environment,
+    paragraphs,
 )
 from tatml.experiments._report.page import (
     describe_ranges,
@@ -50,6 +56,7 @@ from tatml.experiments._report.tables import (
     settings_table,
     verification_table,
 )
+from tatml.experiments._settings import FEATURE_TITLES
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}
 PIXEL = base64.b64decode(
@@ -253,7 +260,7 @@ def test_methods_are_compared_on_the_same_halves_only():
     theirs = [make_record("nca", 0, 91.0), make_record("nca", 7, 20.0)]
     results = results_of([*ours, *theirs])
     behind = column(comparison_table(results, results.cells), LEAD)
-    assert sorted(value.text for value in behind) == ["–", "−1.00 °"]
+    assert sorted(value.text for value in behind) == ["–", "−1.00"]
     assert "our own run of NCA: won 0 of 1 cells; lost 1: Virus, one scale (100 %) (90.00" in (
         summary_html(results)
     )
@@ -268,7 +275,7 @@ def test_other_features_of_a_data_set_are_no_more_cells_of_the_paper():
         for r in records
     ]
     said = summary_html(results_of([*records, *again]))
-    assert "3 of the paper&#x27;s nine cells were run" in said
+    assert "3 of the paper&#39;s nine cells were run" in said
 
 
 LEAD = "Fixed configuration − this method"
@@ -322,7 +329,7 @@ def test_by_object_says_what_is_left_and_the_gain():
     records = [*object_records(), make_record("euc", accuracy=95.0, **halves)]
     results = results_of(records)
     table = object_table(results)
-    assert [value.text for value in column(table, "Difference from Euc")] == ["–", "+10.00 °"]
+    assert [value.text for value in column(table, "Difference from Euc")] == ["–", "+10.00"]
     assert column(table, "Difference from random halves")[0].number == -24.0
     assert [s.difference.gain for s in compare_by_object(results)] == [10.0]
     assert object_table(results_of(table_records())) is None
@@ -338,7 +345,7 @@ def test_verification_is_in_per_cent_and_says_what_the_learnt_threshold_loses():
 
 
 def test_settings_are_compared_with_the_papers_point():
-    records = sensitivity_records()
+    records = [record for n in (0, 1) for record in sensitivity_records(first_repeat=2 * n)]
     for record in records:
         if record["setting"].get("c0") == 0.01:
             record["accuracy"] -= 5.0
@@ -392,6 +399,38 @@ def test_two_data_sets_of_the_study_are_not_mixed():
         "Textures, two scales (100 %, 50 %): TATML, the paper's grid: accuracy 50.00 %, b0 0.5."
         in said
     )
+
+
+def test_methods_and_features_are_explained_before_cells_are_won_and_lost(text):
+    """The reader knows what was played before the results are told."""
+    assert set(METHOD_LINES) == set(METHODS)
+    assert set(FEATURE_LINES) == set(FEATURE_TITLES)
+    assert all(line.endswith(".") and len(line) < 130 for line in METHOD_LINES.values())
+    sections = re.findall(r'<section id="([\w-]+)"', text)
+    assert sections[:3] == ["compared", "results", "table1"]
+    assert sections[-1] == "next"
+    assert text.index(METHOD_LINES["euc"]) < text.index("won 9 of 9 cells")
+
+
+def test_two_repeats_are_not_tested_and_nothing_is_marked(tmp_path):
+    records = [
+        make_record(m, r, 80.0 + r + 3 * (m == "maz")) for m in ("euc", "maz") for r in (0, 1)
+    ]
+    words = write_report(write_records(tmp_path, records)).read_text(encoding="utf-8")
+    assert "With fewer than 3 repeats no difference is tested, and none is marked." in words
+    assert "°" not in words
+    assert 'class="up"' not in words
+    more = [*records, *(make_record(m, 2, 80.0) for m in ("euc", "maz"))]
+    words = write_report(write_records(tmp_path, more)).read_text(encoding="utf-8")
+    assert "°: not significantly different from it" in words
+
+
+def test_without_jinja2_the_remedy_is_named(monkeypatch):
+    make_environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r'Jinja2: pip install "tatml\[report\]"'):
+        make_environment()
+    make_environment.cache_clear()
 
 
 def test_the_summary_says_where_a_printed_number_is_not_reached():
@@ -472,15 +511,16 @@ def test_elements_escape_what_they_are_given():
         )
         figure = HtmlFigure(data_uri(PIXEL, "image/png"), hostile, hostile)
         section = table.html() + figure.html()
-        page = Page(fill_page(hostile, "", {"s": (hostile, section)}, ""))
+        page = Page(fill_page(hostile, join([]), [Section("s", hostile, section)], join([])))
         assert page.attributes("img")[0]["alt"] == hostile
         assert "".join(page.text).count(hostile) == 11, hostile
         assert len(page.attributes("script")) == 1, hostile
 
 
 def test_parts_without_content_are_left_out():
-    assert section("s", "Title", "", "") == ""
-    assert section("s", "Title", "", "text").count("text") == 1
+    nothing, text = join([]), paragraphs(["text"])
+    page = Page(fill_page("T", text, [Section("s", "S", nothing), Section("t", "T", text)], text))
+    assert [a["id"] for a in page.attributes("section")] == ["t"]
     assert settings_table(results_of([make_record("euc")])) is None
 
 

@@ -207,6 +207,17 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(page, scheme):
     assert any(wide > inside for inside, wide in boxes)  # tables do scroll, in their boxes
 
 
+def test_no_column_is_cut_on_a_desktop(page):
+    """All tables that are open fit; the list of all runs scrolls in its box once it is opened."""
+    set_screen(page, 1280, 900)
+    boxes = page.execute_script(
+        "return [...document.querySelectorAll('.scroll')].filter((box) => !box.closest('details'))"
+        ".map((box) => [box.querySelector('table').id, box.clientWidth, box.scrollWidth])"
+    )
+    assert len(boxes) >= 7
+    assert [name for name, inside, wide in boxes if wide > inside] == []
+
+
 CONTRAST = """
 const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
 const light = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255;

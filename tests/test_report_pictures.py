@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from tatml.datasets import make_textures
 from tatml.experiments._protocol import held_out_pairs, split_in_halves
 from tatml.experiments._report import pictures
+from tatml.experiments._report.histograms import draw_histograms
 from tatml.experiments._report.pictures import (
     CASES,
     choose_queries,
@@ -126,13 +127,28 @@ def test_the_histograms_are_of_pairs_of_the_first_test_half(drawn):
     assert f"{rates[0]} of the similar pairs lie above it and {rates[1]} of the diss" in words
 
 
+def test_a_few_large_distances_do_not_crush_a_histogram():
+    rng = np.random.default_rng(0)
+    distances = np.concatenate([rng.uniform(0.2, 1.0, 500), rng.uniform(1.0, 2.0, 500), [900.0]])
+    labels = np.where(np.arange(1001) < 500, 1, -1)
+    figure, axes = pictures.make_subplots(3.0, 1)
+    shown = draw_histograms(axes[0, 0], distances, labels, threshold=1.0)
+    low, high = axes[0, 0].get_xlim()
+    assert low == 0
+    assert 2 < high < 2.2  # all pairs but one
+    width = axes[0, 0].containers[0][0].get_width()
+    assert width < (high - low) / 4  # 2,000 bins at most, of which 40 are shown where possible
+    assert shown.error_rates == (0.0, 0.0)
+    pictures.pyplot().close(figure)
+
+
 def test_the_convergence_is_drawn_in_three_rows(drawn):
     assert len(FIGURES["convergence"].axes) == 3
     assert len({ax.get_position().x0 for ax in FIGURES["convergence"].axes}) <= 3
     tops = [ax.get_subplotspec().rowspan.start for ax in FIGURES["convergence"].axes]
     assert tops == [0, 1, 2]
     steps = len(FIGURES["convergence"].axes[0].lines[0].get_xdata()) - 1
-    assert f": {steps} steps to a duality gap of" in drawn[1][1].caption
+    assert f": {steps} step{'s' if steps != 1 else ''} to a duality gap of" in drawn[1][1].caption
 
 
 def test_matrices_are_named_after_method_and_block(drawn):
@@ -152,7 +168,7 @@ def test_the_sheet_shows_queries_of_the_test_half_with_neighbours_of_the_trainin
     data, (train, test) = first_halves()
     axes = np.reshape(FIGURES["neighbours"].axes, (10, 7))
     assert [axes[0, place].get_title() for place in range(7)] == [
-        *("query", "", "Euc distance", "", "", "learnt distance", "")
+        *("query", "", "plain distance", "", "", "learnt distance", "")
     ]
     assert {axes[0, place].title.get_fontsize() for place in (0, 2, 5)} == {8}
 

@@ -39,6 +39,41 @@ def test_methods_are_sorted_and_printed_numbers_are_marked(drawn):
         assert figure.get_suptitle()
 
 
+def test_the_cells_of_a_data_set_have_equal_axes(drawn):
+    results = Results(table_records())
+    plots.accuracy_figures(results, results.cells)
+    ends = {}
+    for figure, cell in zip(drawn, results.cells, strict=True):
+        (ax,) = figure.axes
+        ends.setdefault(cell.dataset, set()).add(ax.get_xlim())
+        low, high = ax.get_xlim()
+        shown = np.concatenate([line.get_xdata() for line in ax.lines])
+        assert low < shown.min() < shown.max() < high  # nothing is cut off
+    assert [len(found) for found in ends.values()] == [1, 1, 1]
+    assert len(set().union(*ends.values())) == 3
+
+
+def test_the_parameters_of_a_study_have_equal_axes(drawn):
+    records = sensitivity_records()
+    moved = [
+        {
+            **record,
+            "accuracy": 70.0,
+            "b0": 0.01,
+            "setting": {"study": "decades", "moves": "mu0", "mu0": record["setting"]["c0"]},
+        }
+        for record in records
+        if record["setting"]["study"] == "decades"
+    ]
+    plots.sensitivity_figures([*records, *moved])
+    assert len(drawn) == 2
+    for row in range(2):
+        first, second = (figure.axes[row].get_ylim() for figure in drawn)
+        assert first == second
+        values = [line.get_ydata() for figure in drawn for line in figure.axes[row].lines]
+        assert first[0] < np.min(values) < np.max(values) < first[1]
+
+
 def test_each_method_has_a_dot_a_bar_and_the_printed_number(drawn):
     """The best is on top; the fixed configuration has a colour, a marker and bold letters."""
     cell = Cell("virus", "halves", "M=1;(1)")
@@ -52,10 +87,13 @@ def test_each_method_has_a_dot_a_bar_and_the_printed_number(drawn):
     (figure,) = drawn
     assert_allclose(figure.get_size_inches(), [4.6, 0.9 + 3 * 0.24])
     (ax,) = figure.axes
-    names = ["Euc", "LDA + 3-NN", "TATML*"]
+    names = ["Euc °", "LDA + 3-NN", "TATML* °"]
     assert [label.get_text() for label in ax.get_yticklabels()] == names
     assert [label.get_fontweight() for label in ax.get_yticklabels()] == [
-        *("normal", "normal", "bold")
+        *("normal", "bold", "normal")  # the marks of the tables
+    ]
+    assert [label.get_color() for label in ax.get_yticklabels()] == [
+        *("#222222", "#222222", "#d55e00")
     ]
     assert ax.get_ylim() == (-0.7, 2.7)
     for place, (bars, values) in enumerate(

@@ -91,7 +91,7 @@ def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
     case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
     for linear_solver in ("dense", "cg"):
         options = {"solver": Newton(linear_solver=linear_solver, random_state=0)}
-        assert_same_solution(learn_placed(case, place, **options), learnt(case, **options), 1e-8)
+        assert_same_solution(learn_placed(case, place, **options), learnt(case, **options), 1e-6)
 
 
 def test_large_matrices_need_no_eigenvalues(place):

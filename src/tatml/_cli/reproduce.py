@@ -24,8 +24,9 @@ def reproduce(options: Namespace) -> None:
     from .. import experiments  # imported here because the other commands do not need it
     from ..experiments._settings import DATASETS, QUICK_DATASETS
 
-    if find_spec("matplotlib") is None:  # before the runs, which can take hours
-        raise ImportError('the report needs matplotlib: pip install "tatml[plot]"')
+    for module, name in (("matplotlib", "Matplotlib"), ("jinja2", "Jinja2")):
+        if find_spec(module) is None:  # before the runs, which can take hours
+            raise ImportError(f'the report needs {name}: pip install "tatml[report]"')
     declared = QUICK_DATASETS if options.quick else DATASETS
     data = _given_folder(options.data)
     chosen = _checked_datasets(options.datasets, declared, data, options.quick)

@@ -216,8 +216,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the names of the rows of each inner block, None where they are not known."""
         n_kept = len(self._inner_shapes()) - self._n_images()
         names = vars(self).get("row_names_in_", (None,) * n_kept)
-        if hasattr(self, "feature_names_in_"):
-            names = (tuple(str(name) for name in self.feature_names_in_),)
+        columns = vars(self).get("feature_names_in_")
+        if columns is not None:
+            names = (tuple(str(name) for name in columns),)
         return [*names[:n_kept], *[None] * self._n_images()]
 
     def _n_images(self) -> int:

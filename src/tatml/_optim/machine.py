@@ -7,14 +7,14 @@ small matrices run at a fraction of the rate of large ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._array import Array, asarray, namespace, total
+from .._array import Array, asarray, namespace, on_gpu, total, zeros
 from .._threads import SMALL_MATRIX, _threadpools
 from .sums import DEFAULT_LIMITS
 
@@ -22,6 +22,9 @@ __all__ = ["Rates", "measure_rates"]
 
 GATHERED = 2**23  # bytes of the samples that rows are gathered from: more than a small cache
 LARGEST_TIMED = 96  # rows of a matrix that is decomposed for a measurement
+GPU_LARGEST = 1024  # the same on a GPU, where small matrices tell nothing about large ones
+GPU_STREAM = 2**22  # numbers of an array whose operations are timed on a GPU
+LARGEST_CHUNK = 2**26  # bytes of a chunk, which on a GPU may be larger
 GROWTH = 2.5  # exponent of the time of a decomposition: larger ones run at a higher rate
 REPEATS = 5  # a rate is that of the fastest of so many runs
 BUNDLE = 10  # calls whose time together is measured as a latency
@@ -69,23 +72,25 @@ def _measured(n: int, width: int, like: Array) -> Rates:
     """Time each kind of operation on the device of `like`."""
     xp, rng = namespace(like), np.random.default_rng(0)
 
-    def normal(*shape: int) -> Array:
-        return asarray(rng.standard_normal(shape, dtype=np.float32), like, like.dtype)
+    def ones(*shape: int) -> Array:
+        return zeros(shape, like) + 1
 
     itemsize = np.dtype(str(like.dtype).removeprefix("torch.")).itemsize
     size = itemsize * n * width
-    chunk = max(16, DEFAULT_LIMITS.chunk_at(like) // size)
-    samples = normal(max(64, min(4096, GATHERED // size)), width * n)
+    chunk = max(16, min(DEFAULT_LIMITS.chunk_at(like), LARGEST_CHUNK) // size)
+    samples = ones(max(64, min(4096, GATHERED // size)), width * n)
     rows = asarray(rng.integers(samples.shape[0], size=(2, chunk)), like)
-    flat, square, tiny = normal(chunk * width, n), normal(n, n), normal(8)
-    numbers, small = normal(50_000), normal(*(2 * [min(n, LARGEST_TIMED)]))
-    product = _seconds(lambda: flat @ square)
-    gather = _seconds(
+    many, largest = (GPU_STREAM, GPU_LARGEST) if on_gpu(like) else (50_000, LARGEST_TIMED)
+    flat, square, tiny, numbers = ones(chunk * width, n), ones(n, n), ones(8), ones(many)
+    small = asarray(rng.normal(size=2 * [min(n, largest)]), like, like.dtype)
+    seconds = partial(_seconds, on_device=on_gpu(like))
+    product = seconds(lambda: flat @ square)
+    gather = seconds(
         lambda: xp.take(samples, rows[0, :], axis=0) - xp.take(samples, rows[1, :], axis=0)
     )
-    stream = _seconds(lambda: numbers * numbers + numbers)
-    decompose = _seconds(lambda: xp.linalg.svd(small)[1])
-    call = _seconds(lambda: [tiny + tiny for _ in range(BUNDLE)][-1])
+    stream = seconds(lambda: numbers * numbers + numbers)
+    decompose = seconds(lambda: _decomposed(small))
+    call = seconds(lambda: [tiny + tiny for _ in range(BUNDLE)][-1])
     return Rates(
         flops=2 * chunk * width * n * n / product,
         gathered=chunk * size / gather,
@@ -95,12 +100,22 @@ def _measured(n: int, width: int, like: Array) -> Rates:
     )
 
 
-def _seconds(function: Callable[[], Any]) -> float:
-    """Return the seconds of the fastest of some runs."""
+def _decomposed(matrix: Array) -> Array:
+    """Return singular values, on a GPU eigenvalues: those are what a step computes there."""
+    xp = namespace(matrix)
+    return xp.linalg.eigh(matrix @ matrix.T)[0] if on_gpu(matrix) else xp.linalg.svd(matrix)[1]
+
+
+def _seconds(function: Callable[[], Any], on_device: bool) -> float:
+    """Return the seconds of the fastest of some runs.
+
+    On a CPU they are those of the processor where these are less: then others used it too.
+    """
     total(function())  # may load code; `total` waits for a GPU
     best = np.inf
     for _ in range(REPEATS):
-        start = perf_counter()
+        start, used_before = perf_counter(), process_time()
         total(function())
-        best = min(best, perf_counter() - start)
+        elapsed, used = perf_counter() - start, process_time() - used_before
+        best = min(best, elapsed if on_device or used == 0 else min(elapsed, used))
     return float(best)

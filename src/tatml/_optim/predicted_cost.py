@@ -14,10 +14,11 @@ from typing import Literal, NamedTuple
 from .._messages import shown
 from .._svec import svec_size
 from .._validation import check_choice, check_count
-from .hessian import PAIRS_PER_DIMENSION, dimension, system_costs
+from .hessian import PAIRS_PER_DIMENSION, WORTH_SINGLE, dimension, system_costs
 from .linear_systems import FIRST_PRODUCTS
 from .machine import Rates, measure_rates
-from .newton import GPU_SAMPLE, SAMPLE
+from .newton import GPU_SAMPLE, REHEARSAL_GAIN, SAMPLE
+from .sample_form import pair_form_cost, sample_form_cost
 from .sums import DEFAULT_LIMITS
 
 __all__ = [
@@ -41,9 +42,11 @@ CALLS = 2000  # operations on small arrays per step
 FIXED_CALLS = 1500  # operations on small arrays per fit: checks and certificate
 DECOMPOSITIONS = 5.0  # time of the n × n factorisations of a step, in singular value decompositions
 LOSS_BYTES = 2400  # bytes per pair that the losses, their slopes and their sums read and write
-VECTORS = 30  # arrays of one number per pair that are held at a time
+VECTORS = 24  # arrays of one number per pair that are held at a time
 WIDE = 128  # rows of a matrix whose products run at about the rate of larger ones
 SVEC_BYTES = 190  # time to form one entry of svec(A_k), in bytes of an operation on vectors
+PRODUCT_READS = 3.0  # differences per pair that a product over samples forms or reads
+SINGLE = 0.7  # time of products in float32, checks in float64 included, in those of float64
 OUTER = 3.5  # time of the operations in products of single samples, in those of whole chunks
 
 
@@ -170,8 +173,10 @@ def predict_fit(fit: Fit) -> PredictedCost:
     least = GPU_SAMPLE if fit.device is not None else SAMPLE
     rates = [measure_rates(n, width, fit.dtype, fit.device) for n, width in fit.block_shapes]
     seconds, steps = FIXED_CALLS * rates[0].call, STEPS
-    if fit.rehearses and fit.n_pairs > 4 * least:
-        rehearsal = fit._replace(n_pairs=max(least, fit.n_pairs // 8))
+    size = max(least, fit.n_pairs // 8)
+    saves_time = REHEARSAL_GAIN * min(form_costs(fit, size)) <= min(form_costs(fit, fit.n_pairs))
+    if fit.rehearses and fit.n_pairs > 4 * least and saves_time:
+        rehearsal = fit._replace(n_pairs=size)
         seconds += (STEPS + 1) * step_seconds(rehearsal, rates)
         steps = STEPS_AFTER
     certificate = evaluation_seconds(fit, rates)
@@ -181,8 +186,10 @@ def predict_fit(fit: Fit) -> PredictedCost:
 def is_worth_predicting(fit: Fit) -> bool:
     """Return whether a fit may be so long that a measurement of the machine does not matter."""
     k = int(ACTIVE_SHARE * fit.n_pairs) + 1
-    costs = system_costs(fit.sizes, fit.widths, k, fit.rehearses, FIRST_PRODUCTS)
-    passes = sum(4 * fit.n_pairs * n * n * width for n, width in fit.block_shapes)
+    costs = system_costs(
+        fit.sizes, fit.widths, k, fit.rehearses, FIRST_PRODUCTS, n_samples=fit.n_samples
+    )
+    passes = 2 * min(form_costs(fit, fit.n_pairs))
     return STEPS * (passes + min(costs.values())) > LARGE_WORK
 
 
@@ -223,9 +230,30 @@ def evaluation_seconds(fit: Fit, rates: Sequence[Rates]) -> float:
 def evaluation_work(fit: Fit, n: int, width: int) -> Work:
     """Count what one pass over the pairs does for one block: transform, subtract, D, scatter."""
     active, rows = ACTIVE_SHARE * fit.n_pairs, min(fit.n_samples, fit.n_pairs)
-    flops = 2 * rows * n * n * width + 2 * active * n * n * width
-    size = fit.itemsize * n * width
+    size, over_samples = fit.itemsize * n * width, 2 * rows * n * n * width
+    if by_samples(fit, fit.n_pairs):
+        reads = (fit.n_pairs + active) * size
+        return _reading(fit, 2 * over_samples, reads)
+    flops = over_samples + 2 * active * n * n * width
     return Work(flops, fit.n_pairs * size, (2 * fit.n_pairs + 3 * active) * size)
+
+
+def form_costs(fit: Fit, k: int) -> tuple[float, float]:
+    """Estimate the cost of a product of k pairs as a sum over pairs, and as one over samples."""
+    gpu = fit.device is not None
+    by_pairs = pair_form_cost(fit.block_shapes, k, gpu)
+    return by_pairs, sample_form_cost(fit.block_shapes, k, fit.n_samples, gpu)
+
+
+def by_samples(fit: Fit, k: int) -> bool:
+    """Return whether sums over k pairs are likely to be products over samples."""
+    by_pairs, over_samples = form_costs(fit, k)
+    return over_samples < by_pairs
+
+
+def _reading(fit: Fit, flops: float, size: float) -> Work:
+    """Return the work of products over samples; a GPU reads rows without copies."""
+    return Work(flops, 0.0, size) if fit.device is not None else Work(flops, size, 0.0)
 
 
 def system_seconds(fit: Fit, rates: Sequence[Rates]) -> float:
@@ -238,7 +266,9 @@ def system_seconds(fit: Fit, rates: Sequence[Rates]) -> float:
         return 2 * system_costs(fit.sizes, fit.widths, k, True, 0)["woodbury"] / wide.flops
     if way == "cg":
         blocks = zip(fit.block_shapes, rates, strict=True)
-        return PRODUCTS * sum(product_work(fit, k, *shape).seconds(rate) for shape, rate in blocks)
+        product = sum(product_work(fit, k, *shape).seconds(rate) for shape, rate in blocks)
+        in_single = fit.dtype == "float64" and min(form_costs(fit, k)) >= WORTH_SINGLE
+        return PRODUCTS * product * (SINGLE if in_single else 1.0)
     enough = PAIRS_PER_DIMENSION * d
     assembled = enough if fit.rehearses and k > 2 * enough else k
     blocks = zip(fit.block_shapes, rates, strict=True)
@@ -252,6 +282,8 @@ def system_seconds(fit: Fit, rates: Sequence[Rates]) -> float:
 def product_work(fit: Fit, k: int, n: int, width: int) -> Work:
     """Count what one product with the Hessian does for one block of k active pairs."""
     size = fit.itemsize * n * width
+    if by_samples(fit, k):
+        return _reading(fit, 4 * fit.n_samples * n * n * width, PRODUCT_READS * k * size)
     return Work(4 * k * n * n * width, k * size, 5 * k * size)
 
 
@@ -271,7 +303,9 @@ def kept_bytes(fit: Fit) -> int:
 
 def _system(fit: Fit, k: int) -> str:
     """Return the way in which the linear systems of a fit are likely to be solved."""
-    costs = system_costs(fit.sizes, fit.widths, k, fit.rehearses, FIRST_PRODUCTS)
+    costs = system_costs(
+        fit.sizes, fit.widths, k, fit.rehearses, FIRST_PRODUCTS, n_samples=fit.n_samples
+    )
     return min(costs, key=lambda way: costs[way])
 
 

@@ -6,15 +6,16 @@
    both were run on, by the differences of their accuracies repeat by repeat.
 2. **Significance.** Two methods differ significantly if the two-sided one-sample t-test of these
    differences against zero gives p < 5 %. A method and a printed number are compared by the
-   one-sample t-test of the accuracies against that number. With fewer than two common halves there
-   is no test, and nothing is called significant.
+   one-sample t-test of the accuracies against that number. With fewer than three common halves
+   there is no test: nothing is called significant, and nothing is marked as not significant.
 3. **Highest (bold).** Only methods with the largest number of repeats in a column can lead it,
    because means over different halves are not comparable. The leader has the highest mean of
    these. Every one of them whose mean is shown with the same digits is bold too: a difference that
    cannot be seen in the table must not decide.
 4. **Not significantly different (°).** All other methods of the column that rule 2 does not
-   separate from the leader, those with too few repeats to test included. A difference is marked
-   with ° in the same way. What has no mark differs significantly.
+   separate from the leader, those with too few repeats to test included. A column in which no
+   method has three repeats has no °. A tested difference is marked with ° in the same way. With
+   three repeats or more, what has no mark differs significantly.
 5. **Above, level, below.** A mean is level with a number if both are shown with the same digits,
    and otherwise above or below it.
 
@@ -39,6 +40,7 @@ from ._format import DIGITS, format_number
 from ._settings import PROTOCOL
 
 __all__ = [
+    "LEAST_TESTED",
     "Difference",
     "Mark",
     "Standing",
@@ -50,6 +52,8 @@ __all__ = [
     "mean_score",
     "p_value",
 ]
+
+LEAST_TESTED = 3  # repeats: with two, a t-test has one degree of freedom and separates by accident
 
 
 def mean_score(scores: Mapping[int, float]) -> float:
@@ -120,12 +124,15 @@ class Difference:
         The p-value of the test, NaN if there is none.
     digits : int
         The decimals with which the means are shown.
+    is_tested : bool
+        Whether there are repeats enough for the test to count.
     """
 
     ours: float
     theirs: float
     p: float
     digits: int = DIGITS
+    is_tested: bool = True
 
     @property
     def gain(self) -> float:
@@ -135,12 +142,12 @@ class Difference:
     @property
     def is_significant(self) -> bool:
         """Whether the test separates them."""
-        return self.p < PROTOCOL.significance
+        return self.is_tested and self.p < PROTOCOL.significance
 
     @property
     def mark(self) -> str:
-        """° if the test does not separate them, else nothing."""
-        return "" if self.is_significant else "°"
+        """° if the test does not separate them, else nothing; nothing without a test."""
+        return "°" if self.is_tested and not self.is_significant else ""
 
     @property
     def text(self) -> str:
@@ -168,11 +175,13 @@ def compare(first: Scores, second: Scores | float, digits: int = DIGITS) -> Diff
     if isinstance(second, float | int):
         if not first:
             return None
-        return Difference(mean_score(first), second, p_value(first, second), digits)
+        tested = len(first) >= LEAST_TESTED
+        return Difference(mean_score(first), second, p_value(first, second), digits, tested)
     ours, theirs = on_same_halves(first, second)
     if not ours:
         return None
-    return Difference(mean_score(ours), mean_score(theirs), p_value(ours, theirs), digits)
+    means, tested = (mean_score(ours), mean_score(theirs)), len(ours) >= LEAST_TESTED
+    return Difference(*means, p_value(ours, theirs), digits, tested)
 
 
 class Mark(Enum):
@@ -191,8 +200,9 @@ def mark_column(column: Mapping[Key, Scores], digits: int = DIGITS) -> dict[Key,
 
     Examples
     --------
-    >>> scores = {"a": {0: 90.0, 1: 91.0}, "b": {0: 80.0, 1: 81.0}, "c": {0: 89.0, 1: 91.5}}
-    >>> [mark.name for mark in mark_column(scores).values()]
+    >>> scores = {"a": [90.0, 91.0, 92.0], "b": [80.0, 81.0, 82.0], "c": [89.0, 91.5, 91.0]}
+    >>> column = {method: dict(enumerate(values)) for method, values in scores.items()}
+    >>> [mark.name for mark in mark_column(column).values()]
     ['HIGHEST', 'APART', 'UNDECIDED']
     """
     most = max((len(scores) for scores in column.values()), default=0)
@@ -205,9 +215,14 @@ def mark_column(column: Mapping[Key, Scores], digits: int = DIGITS) -> dict[Key,
         if able.get(key) == able[leader]:
             marks[key] = Mark.HIGHEST
         else:
-            apart = p_value(column[leader], scores) < PROTOCOL.significance
+            apart = most < LEAST_TESTED or _separates(column[leader], scores)
             marks[key] = Mark.APART if apart else Mark.UNDECIDED
     return marks
+
+
+def _separates(first: Scores, second: Scores) -> bool:
+    difference = compare(first, second)
+    return difference is not None and difference.is_significant
 
 
 class Standing(NamedTuple):

@@ -101,9 +101,7 @@ class EmbeddingDisplay:
         most = check_count("max_samples", max_samples, least=3)
         rng = check_random(random_state)
         blocks = samples_of(estimator, X, reset=False, min_samples=3)
-        labels = None if y is None else np.asarray(y)
-        if labels is not None:
-            check_length(labels, len(blocks), "y")
+        labels = None if y is None else _as_labels(y, len(blocks))
         if len(blocks) > most:
             rows = np.sort(rng.permutation(len(blocks))[:most])
             blocks = blocks[rows]
@@ -160,6 +158,14 @@ class EmbeddingDisplay:
             turn = number // len(COLOURS)  # the same colours again, with other markers
             marker = MARKERS[(number + turn) % len(MARKERS)]
             ax.scatter(chosen[:, 0], chosen[:, 1], color=colour, marker=marker, label=word, **style)
+
+
+def _as_labels(y: ArrayLike, n_samples: int) -> NDArray:
+    labels = np.asarray(y)
+    if len(labels.shape) != 1:
+        raise ValueError(f"y: expected one label per sample, got shape {labels.shape}")
+    check_length(labels, n_samples, "y")
+    return labels
 
 
 def _plain_features(blocks: Blocks, scale: bool) -> tuple[Any, str]:

@@ -75,8 +75,8 @@ def _not_reached(scores: CellScores) -> str:
     if not below:
         return "All printed numbers that were run are reached."
     about = (
-        "°: not significantly below, by the one-sample t-test against the printed number, or too "
-        "few repeats to say"
+        "°: not significantly below, by the one-sample t-test against the printed number; fewer "
+        "than three repeats are not tested"
     )
     return f"Printed numbers that are not reached ({about}): {'; '.join(below)}."
 
@@ -125,7 +125,7 @@ def _against_methods(scores: CellScores) -> str:
     header = ["data", "features", *(method_title(m) for m in found)]
     text = (
         "Its accuracy minus that of our own runs of other methods, in points, on the halves that "
-        "both were run on (°: not significant, or too few repeats to say).\n\n"
+        "both were run on (°: not significant; fewer than three repeats are not tested).\n\n"
     )
     return text + make_table(header, rows) + _tally(found)
 

@@ -17,10 +17,11 @@ __all__ = ["table1_text"]
 
 TEST = """Accuracy of 3-NN on the test half in per cent, mean ± standard deviation over the repeats.
 **Bold**: the highest of the column, and all that are shown with the same digits; °: not
-significantly different from it, or too few repeats to say. The test is a two-sided one-sample
-t-test, at 5 %, of the differences between the highest and the other method, repeat by repeat (both
-see the same halves), against zero. The paper names a one-sample t-test at 5 % and no more: it could
-also have been one-sided, or of the accuracies themselves against the highest mean as a constant."""
+significantly different from it, or too few repeats to say; a column without three repeats has no °.
+The test is a two-sided one-sample t-test, at 5 %, of the differences between the highest and the
+other method, repeat by repeat (both see the same halves), against zero. The paper names a
+one-sample t-test at 5 % and no more: it could also have been one-sided, or of the accuracies
+themselves against the highest mean as a constant."""
 
 VERIFICATION = """Pairs of the test half, of one class and of two (by object: never two views of
 one object). Area under the ROC curve / equal error rate in per cent / balanced accuracy in per cent

@@ -1,4 +1,4 @@
-"""Elements of the page: tables, figures, lists. They escape all text that they are given."""
+"""Elements of the page: tables, figures, lists. Jinja2 escapes all text that they are given."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import base64
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import cache
 from importlib import resources
 from math import isfinite, nan
-from string import Template
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 __all__ = [
     "Column",
     "HtmlFigure",
     "HtmlTable",
+    "Section",
     "Tone",
     "Value",
     "collapsible",
@@ -23,10 +27,13 @@ __all__ = [
     "figure_grid",
     "fill_page",
     "item_list",
+    "join",
     "paragraphs",
+    "subsection",
 ]
 
 Tone = Literal["", "up", "down"]
+NEEDED = 'the report needs Jinja2: pip install "tatml[report]"'
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,16 @@ class Value:
     note: str = ""
     best: bool = False
     tone: Tone = ""
+
+    @property
+    def sort_key(self) -> str:
+        """The number as the script of the page reads it, empty if there is none."""
+        return f"{self.number:.10g}" if isfinite(self.number) else ""
+
+    @property
+    def marks(self) -> str:
+        """The classes of the style sheet that show its marks."""
+        return " ".join(mark for mark in ("best" if self.best else "", self.tone) if mark)
 
 
 @dataclass(frozen=True)
@@ -92,58 +109,10 @@ class HtmlTable:
     marked: frozenset[int] = frozenset()
     tools: bool = True
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Return the table with its title, room for its filters, and a box to scroll in."""
-        title = escape(self.title)
-        remark = f"<small>{escape(self.remark)}</small>" if self.remark else ""
-        head = "".join(_header(column) for column in self.columns)
-        body = "\n".join(self._row(place, row) for place, row in enumerate(self.rows))
-        tools = (
-            f'<div class="tools" data-for="{self.name}" role="group" '
-            f'aria-label="Choose rows of: {title}" hidden></div>\n'
-        )
-        return (
-            f'<p class="title" id="{self.name}-title">{title}{remark}</p>\n'
-            f"{tools if self.tools else ''}"
-            f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{self.name}-title">\n'
-            f'<table class="data" id="{self.name}"><caption>{title}</caption>\n'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-        )
-
-    def _row(self, place: int, row: Sequence[Value]) -> str:
-        kind = ' class="ours"' if place in self.marked else ""
-        cells = (
-            _cell(value, column, first=position == 0)
-            for position, (value, column) in enumerate(zip(row, self.columns, strict=True))
-        )
-        return f"<tr{kind}>{''.join(cells)}</tr>"
-
-
-def _header(column: Column) -> str:
-    kind = ' class="n"' if column.numeric else ""
-    choice = " data-filter" if column.choice else ""
-    title = escape(column.title)
-    return (
-        f'<th scope="col" aria-sort="none"{kind}{choice}>'
-        f'<button type="button">{title}</button></th>'
-    )
-
-
-def _cell(value: Value, column: Column, *, first: bool) -> str:
-    tag, scope = ("th", ' scope="row"') if first else ("td", "")
-    kind = ' class="n"' if column.numeric else ' class="code"' if column.code else ""
-    key = ""
-    if column.numeric:
-        key = f' data-value="{value.number:.10g}"' if isfinite(value.number) else ' data-value=""'
-    elif value.note:
-        key = f' data-value="{escape(value.text)}"'
-    text = escape(value.text)
-    marks = " ".join(mark for mark in ("best" if value.best else "", value.tone) if mark)
-    if marks:
-        text = f'<span class="{marks}">{text}</span>'
-    if value.note:
-        text += f"<small>{escape(value.note)}</small>"
-    return f"<{tag}{scope}{kind}{key}>{text}</{tag}>"
+        rows = [list(zip(row, self.columns, strict=True)) for row in self.rows]
+        return render("table", self, rows)
 
 
 @dataclass(frozen=True)
@@ -165,13 +134,18 @@ class HtmlFigure:
     caption: str
     drawing: bool = True
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Return the figure with its caption."""
-        kind = ' class="drawing"' if self.drawing else ""
-        return (
-            f'<figure><img{kind} src="{escape(self.source)}" alt="{escape(self.alternative)}">\n'
-            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
-        )
+        return render("figure", self)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page: a short word for links, a title, and HTML."""
+
+    name: str
+    title: str
+    content: Markup
 
 
 def data_uri(content: bytes, kind: str) -> str:
@@ -179,53 +153,77 @@ def data_uri(content: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def paragraphs(texts: Iterable[str]) -> str:
+def paragraphs(texts: Iterable[str]) -> Markup:
     """Return each text as a paragraph."""
-    return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
+    return render("paragraphs", list(texts))
 
 
-def item_list(texts: Iterable[str]) -> str:
+def item_list(texts: Iterable[str]) -> Markup:
     """Return the texts as a list."""
-    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+    return render("item_list", list(texts))
 
 
-def figure_grid(many: Iterable[HtmlFigure]) -> str:
-    """Return figures side by side, as many as there is room for."""
-    return '<div class="figures">\n' + "\n".join(figure.html() for figure in many) + "\n</div>"
+def figure_grid(figures: Sequence[HtmlFigure]) -> Markup:
+    """Return figures side by side, as many as stay readable."""
+    return render("figure_grid", figures)
 
 
-def section(name: str, title: str, *parts: str) -> str:
-    """Return a section with its heading, or nothing if it is empty."""
-    inside = "\n".join(part for part in parts if part)
-    if not inside:
-        return ""
-    heading = f'<h2 id="{name}-heading">{escape(title)}</h2>'
+def subsection(title: str, *parts: Markup) -> Markup:
+    """Return parts below a heading of the second level."""
+    return render("subsection", title, join(parts))
+
+
+def collapsible(summary: str, *parts: Markup) -> Markup:
+    """Return a long part that is closed until the reader opens it."""
+    return render("collapsible", summary, join(parts))
+
+
+def join(parts: Iterable[Markup]) -> Markup:
+    """Return the parts that are not empty, one below the other."""
+    from markupsafe import Markup
+
+    return Markup("\n").join(part for part in parts if part)
+
+
+def fill_page(title: str, lead: Markup, sections: Iterable[Section], footer: Markup) -> str:
+    """Return the whole page; sections without content are left out."""
+    from markupsafe import Markup
+
+    script = read_asset("script.js").strip()
+    digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
     return (
-        f'<section id="{name}" aria-labelledby="{name}-heading">\n{heading}\n{inside}\n</section>'
+        make_environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            style=Markup(read_asset("style.css").strip()),
+            script=Markup(script),
+            script_hash="sha256-" + base64.b64encode(digest).decode("ascii"),
+            lead=lead,
+            sections=[section for section in sections if section.content],
+            footer=footer,
+        )
     )
 
 
-def collapsible(summary: str, *parts: str) -> str:
-    """Return a long part that is closed until the reader opens it."""
-    inside = "\n".join(parts)
-    return f"<details>\n<summary>{escape(summary)}</summary>\n{inside}\n</details>"
+def render(element: str, *values: Any) -> Markup:
+    """Return an element of `assets/elements.html` filled with values, which are escaped."""
+    return getattr(make_environment().get_template("elements.html").module, element)(*values)
 
 
-def fill_page(title: str, lead: str, sections: dict[str, tuple[str, str]], footer: str) -> str:
-    """Return the whole page: `sections` maps a name to (title, HTML); lead and footer are HTML."""
-    kept = {name: pair for name, pair in sections.items() if pair[1]}
-    links = "".join(f'<li><a href="#{name}">{escape(t)}</a></li>' for name, (t, _) in kept.items())
-    script = read_asset("script.js").strip()
-    digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
-    return Template(read_asset("template.html")).substitute(
-        title=escape(title),
-        style=read_asset("style.css").strip(),
-        script=script,
-        script_hash="sha256-" + base64.b64encode(digest).decode("ascii"),
-        lead=lead,
-        contents=f"<ul>{links}</ul>",
-        body="\n".join(section(name, t, html) for name, (t, html) in kept.items()),
-        footer=footer,
+@cache
+def make_environment() -> Environment:
+    """Return the templates; raise ImportError with the remedy if Jinja2 is missing."""
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    return Environment(
+        loader=FunctionLoader(read_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 

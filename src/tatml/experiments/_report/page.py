@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,26 +15,55 @@ from .._cells import cell_of, dataset_title, method_title
 from .._markdown.sensitivity import EXPLANATION
 from .._store import Record, read_records
 from . import run_tables, tables
+from .compared import compared_html
 from .html import (
     Column,
     HtmlFigure,
     HtmlTable,
+    Section,
     Value,
     collapsible,
     data_uri,
     figure_grid,
     fill_page,
     item_list,
+    join,
     paragraphs,
+    subsection,
 )
 from .pictures import MANIFEST, read_pictures
 from .plots import accuracy_figures, sensitivity_figures
 from .results import Results, as_number, word_of
+from .story import story_sections
 from .summary import summary_lines
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 __all__ = ["write_report"]
 
 TITLE = "TATML: the paper's experiments, reproduced"
+STORY_TITLE = "tatml: a distance and its threshold, learnt from pairs"
+STORY_LEAD = (
+    "tatml learns from examples of same and different pairs how far apart two samples may be to "
+    "count as the same. This page shows what that means on one data set, from the raw data to a "
+    "decision with a guarantee."
+)
+EXPERIMENTS_LEAD = (
+    "This page shows the experiments of the paper on Threshold Auto-Tuning Metric Learning, run "
+    "again. First it says what was compared, then who won and lost, then all numbers."
+)
+NEXT = (
+    "Your own table: tatml fit data.csv --out model.skops, then tatml evaluate and tatml predict "
+    "(docs/cli.md).",
+    "Your own arrays, in Python: TATML(random_state=0).fit(X, y), then transform, pair_distance, "
+    "predict_pairs and threshold_ (docs/guide.md).",
+    "Embeddings and pairs, with a guarantee for false matches: TATMLPairs and calibrate_threshold "
+    "(docs/verification.md).",
+    "Covariance matrices and EEG: docs/features_spd.md. Images: docs/features_images.md.",
+    "The paper's data sets: tatml reproduce table1 --data DIR (docs/reproduction.md).",
+    "All pages with pictures: make docs.",
+)
 KEPT_VERSIONS = 40  # versions shown per record, which has about ten; bounds the size of the page
 
 
@@ -72,65 +101,79 @@ def write_report(out: str | os.PathLike[str]) -> Path:
 
 def make_page(results: Results, folder: Path) -> str:
     """Return the page as text."""
-    sections = {
-        "table1": ("Table 1", table1_html(results)),
-        "plots": ("Accuracy by cell", plots_html(results)),
-        "by-object": ("By object", table_html(tables.object_table(results))),
-        "same-different": ("Verification", table_html(tables.verification_table(results))),
-        "sensitivity": ("Sensitivity", sensitivity_html(results)),
-        "learnt": ("Learnt metrics", pictures_html(folder)),
-        "all": ("All runs", runs_html(results)),
-        "made-by": ("Versions, seeds, time", provenance_html(results)),
-    }
-    lead = f'<div class="lead">\n{summary_html(results)}\n</div>'
-    return fill_page(TITLE, lead, sections, footer_html(results))
+    story = story_sections(folder)
+    sections = [
+        *story,
+        Section("compared", "What was compared", compared_html(results)),
+        Section("results", "Cells won and lost", summary_html(results)),
+        Section("table1", "Table 1", table1_html(results)),
+        Section("plots", "Accuracy by cell", plots_html(results)),
+        Section("by-object", "By object", table_html(tables.object_table(results))),
+        Section("same-different", "Verification", table_html(tables.verification_table(results))),
+        Section("sensitivity", "Sensitivity", sensitivity_html(results)),
+        Section("learnt", "Learnt metrics", pictures_html(folder)),
+        Section("all", "All runs", runs_html(results)),
+        Section("made-by", "Versions, seeds, time", provenance_html(results)),
+        Section("next", "What to do next", item_list(NEXT)),
+    ]
+    title = STORY_TITLE if story else TITLE
+    return fill_page(title, lead_html(results, bool(story)), sections, footer_html(results))
 
 
-def table_html(table: HtmlTable | None) -> str:
-    """Return a table, or nothing if there is none."""
-    return "" if table is None else table.html()
-
-
-def summary_html(results: Results) -> str:
-    """Return the summary, or the remark that there are no results."""
-    if not results.records:
+def lead_html(results: Results, has_story: bool) -> Markup:
+    """Return what the page shows, in two sentences."""
+    if not results.records and not has_story:
         return paragraphs(["There are no results yet."])
+    if not has_story:
+        return paragraphs([EXPERIMENTS_LEAD])
+    small = " Then come the paper's experiments, in small." if results.records else ""
+    return paragraphs([STORY_LEAD + small])
+
+
+def table_html(table: HtmlTable | None) -> Markup:
+    """Return a table, or nothing if there is none."""
+    return join([]) if table is None else table.html()
+
+
+def summary_html(results: Results) -> Markup:
+    """Return the cells won and lost, and what was not run."""
+    if not results.records:
+        return join([])
     first, *lines = summary_lines(results)
-    return paragraphs([first]) + item_list(lines)
+    return join([paragraphs([first]), item_list(lines)])
 
 
 # The sections
 
 
-def table1_html(results: Results) -> str:
+def table1_html(results: Results) -> Markup:
     """Return the table as the paper has it, then as a list."""
     cells = [cell for cell in results.cells if not cell.by_object]
     if not cells:
-        return ""
+        return join([])
     as_list = tables.comparison_table(results, cells).html()
     listed = collapsible("The same numbers as a list, to sort and filter", as_list)
-    return tables.overview_table(results, cells).html() + listed
+    return join([tables.overview_table(results, cells).html(), listed])
 
 
-def plots_html(results: Results) -> str:
+def plots_html(results: Results) -> Markup:
     """Return plots of means with error bars."""
-    return figure_grid(accuracy_figures(results, results.cells)) if results.cells else ""
+    return figure_grid(accuracy_figures(results, results.cells)) if results.cells else join([])
 
 
-def sensitivity_html(results: Results) -> str:
+def sensitivity_html(results: Results) -> Markup:
     """Return the ranges of the study, curves over many decades, and all settings."""
     if not results.sensitivity:
-        return ""
+        return join([])
     many = sensitivity_figures(results.sensitivity)
     table = table_html(tables.settings_table(results))
     heading, *reasons = EXPLANATION.split("\n\n")
-    return "\n".join(
+    return join(
         [
             item_list(describe_ranges(results)),
-            figure_grid(many) if many else "",
+            figure_grid(many) if many else join([]),
             table,
-            f"<h3>{escape(heading.removeprefix('## '))}</h3>",
-            paragraphs(reasons),
+            subsection(heading.removeprefix("## "), paragraphs(reasons)),
         ]
     )
 
@@ -168,30 +211,28 @@ def describe_span(records: list[Record]) -> str:
     return ", ".join(parts)
 
 
-def pictures_html(folder: Path) -> str:
+def pictures_html(folder: Path) -> Markup:
     """Return the pictures that were drawn, in the order of their list."""
     groups: dict[str, list[HtmlFigure]] = defaultdict(list)
     for picture in read_pictures(folder):
         source = data_uri((folder / MANIFEST).with_name(picture.file).read_bytes(), "image/png")
         figure = HtmlFigure(source, picture.alternative, picture.caption, picture.drawing)
         groups[picture.title].append(figure)
-    return "\n".join(f"<h3>{escape(t)}</h3>\n{figure_grid(many)}" for t, many in groups.items())
+    return join(subsection(title, figure_grid(many)) for title, many in groups.items())
 
 
-def runs_html(results: Results) -> str:
+def runs_html(results: Results) -> Markup:
     """Return the runs that failed, and all runs in a part that is closed at first."""
     runs = run_tables.run_table(results)
-    listed = collapsible(runs.title, runs.html()) if runs.rows else ""
-    return "\n".join(
-        part for part in (table_html(run_tables.failure_table(results)), listed) if part
-    )
+    listed = collapsible(runs.title, runs.html()) if runs.rows else join([])
+    return join([table_html(run_tables.failure_table(results)), listed])
 
 
-def provenance_html(results: Results) -> str:
+def provenance_html(results: Results) -> Markup:
     """Return versions, seeds, and the time by method and data set."""
     if not results.records:
-        return ""
-    return "\n".join(
+        return join([])
+    return join(
         [
             versions_table(results).html(),
             paragraphs([seeds_line(results), time_line(results)]),
@@ -234,7 +275,7 @@ def time_line(results: Results) -> str:
     )
 
 
-def footer_html(results: Results) -> str:
+def footer_html(results: Results) -> Markup:
     """Return when the results and the page were made, and from which commits."""
     dates = sorted(record["date"] for record in results.records)
     made = f"Results made from {dates[0]} to {dates[-1]}. " if dates else ""

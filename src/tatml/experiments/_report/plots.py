@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from ...plotting._axes import pyplot
 from .._cells import FIXED, Cell, Scores, cell_of, method_title, printed_numbers
 from .._format import format_number
-from .._standings import deviation, mean_score
+from .._standings import Mark, deviation, mark_column, mean_score
 from .._store import Record
 from .html import HtmlFigure, data_uri
 from .results import Results, as_number, word_of
+from .values import with_mark
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -71,12 +72,31 @@ def as_svg(figure: Drawing) -> str:
 
 
 def accuracy_figures(results: Results, cells: Iterable[Cell]) -> list[HtmlFigure]:
-    """Plot the methods of each cell with means, error bars and printed numbers."""
+    """Plot the methods of each cell with means, error bars and printed numbers.
+
+    The cells of one data set have equal axes.
+    """
+    cells = list(cells)
+    ends = {
+        name: _common_ends({c: results.scores[c] for c in cells if c.dataset == name})
+        for name in {cell.dataset for cell in cells}
+    }
     with drawing_style():
-        return [_accuracy(results.scores[cell], cell) for cell in cells]
+        return [_accuracy(results.scores[cell], cell, ends[cell.dataset]) for cell in cells]
 
 
-def _accuracy(scores: dict[str, Scores], cell: Cell) -> HtmlFigure:
+def _common_ends(columns: Mapping[Cell, Mapping[str, Scores]]) -> tuple[float, float]:
+    """Return the ends of an axis that shows all means, bars and printed numbers."""
+    values = [number for cell in columns for number in printed_numbers(cell).values()]
+    for column in columns.values():
+        for own in column.values():
+            spread = np.nan_to_num(deviation(own))
+            values += [mean_score(own) - spread, mean_score(own) + spread]
+    room = 0.04 * (max(values) - min(values)) or 1.0
+    return min(values) - room, max(values) + room
+
+
+def _accuracy(scores: dict[str, Scores], cell: Cell, ends: tuple[float, float]) -> HtmlFigure:
     paper = printed_numbers(cell)
     means = {method: mean_score(own) for method, own in scores.items()}
     methods = sorted(scores, key=means.__getitem__)
@@ -90,9 +110,13 @@ def _accuracy(scores: dict[str, Scores], cell: Cell) -> HtmlFigure:
             ax.plot(
                 paper[method], place, "|", color=PAPER_COLOUR, markersize=12, markeredgewidth=2.2
             )
-    ax.set_yticks(range(len(methods)), [shorten(method_title(method)) for method in methods])
+    marks = mark_column(scores)  # the marks of the tables
+    names = [with_mark(shorten(method_title(m)), marks[m]) for m in methods]
+    ax.set_yticks(range(len(methods)), names)
     for label, method in zip(ax.get_yticklabels(), methods, strict=True):
-        label.set_fontweight("bold" if method == FIXED else "normal")
+        label.set_fontweight("bold" if marks[method] is Mark.HIGHEST else "normal")
+        label.set_color(FIXED_COLOUR if method == FIXED else PAPER_COLOUR)
+    ax.set_xlim(*ends)
     ax.set_ylim(-0.7, len(methods) - 0.3)
     ax.grid(axis="x", color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
@@ -103,7 +127,7 @@ def _accuracy(scores: dict[str, Scores], cell: Cell) -> HtmlFigure:
         + (f" (paper {format_number(paper[method])})" if method in paper else "")
         for method in reversed(methods)
     )
-    bars = "Dots: means over our repeats; bars: one standard deviation"
+    bars = "Dots: means over our repeats, the highest in bold; bars: one standard deviation"
     caption = f"{cell.title}. {bars}{'; vertical lines: the paper' if paper else ''}."
     return HtmlFigure(as_svg(figure), f"Accuracy in per cent, {cell.title}: {listed}.", caption)
 
@@ -132,7 +156,28 @@ def sensitivity_figures(records: Sequence[Record]) -> list[HtmlFigure]:
         if moved:
             studies.setdefault((cell_of(record), str(moved)), []).append(record)
     with drawing_style():
-        return [_sensitivity(*study, group) for study, group in studies.items()]
+        drawn = [_sensitivity(*study, group) for study, group in studies.items()]
+        for cell in {cell for cell, _ in studies}:
+            _equalise(
+                [
+                    figure
+                    for (own, _), (figure, _) in zip(studies, drawn, strict=True)
+                    if own == cell
+                ]
+            )
+        return [_as_figure(figure, *texts) for figure, texts in drawn]
+
+
+def _equalise(figures: Sequence[Drawing]) -> None:
+    """Give the axes of accuracy the same ends in all figures, and those of b0 too."""
+    for row in range(2):
+        ends = np.array([figure.axes[row].get_ylim() for figure in figures])
+        for figure in figures:
+            figure.axes[row].set_ylim(ends[:, 0].min(), ends[:, 1].max())
+
+
+def _as_figure(figure: Drawing, alternative: str, caption: str) -> HtmlFigure:
+    return HtmlFigure(as_svg(figure), alternative, caption)
 
 
 def curves(group: Sequence[Record], parameter: str, key: str) -> dict[str, np.ndarray]:
@@ -149,7 +194,10 @@ def curves(group: Sequence[Record], parameter: str, key: str) -> dict[str, np.nd
     }
 
 
-def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> HtmlFigure:
+def _sensitivity(
+    cell: Cell, parameter: str, group: Sequence[Record]
+) -> tuple[Drawing, tuple[str, str]]:
+    """Return the plot of one parameter, and its description and caption."""
     figure, axes = new_figure(4.6, n_rows=2)
     accuracy, thresholds = (curves(group, parameter, key) for key in ("accuracy", "b0"))
     methods = list(dict.fromkeys([*accuracy, *thresholds]))
@@ -177,4 +225,4 @@ def _sensitivity(cell: Cell, parameter: str, group: Sequence[Record]) -> HtmlFig
         f"{cell.title}: accuracy (above) and b0 (below) over {name}; bands: standard deviations."
     )
     alternative = f"Accuracy over {name}, {cell.title}: {summary} per cent."
-    return HtmlFigure(as_svg(figure), alternative, caption)
+    return figure, (alternative, caption)

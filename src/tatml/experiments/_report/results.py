@@ -11,6 +11,7 @@ import numpy as np
 
 from .._cells import Cell, in_order, printed_numbers, scores_by_cell
 from .._methods import METHODS
+from .._standings import LEAST_TESTED
 from .._store import Record, current_records, failed_records
 from .._tasks import EXPERIMENTS
 
@@ -59,6 +60,16 @@ class Results:
         self.scores = scores_by_cell(self.table1)
         self.cells = list(self.scores)
         self.methods = in_order({record["method"] for record in self.table1}, METHODS)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether some method has repeats enough to test differences."""
+        columns = self.scores.values()
+        repeats = [len(own) for column in columns for own in column.values()]
+        settings: dict[str, int] = defaultdict(int)
+        for record in self.sensitivity:
+            settings[f"{record['method']} {record['setting']}"] += 1
+        return max([*repeats, *settings.values()], default=0) >= LEAST_TESTED
 
     @property
     def printed_cells(self) -> list[Cell]:

@@ -17,8 +17,7 @@ PAPER_CELLS = 9  # three data sets with three feature types each in the paper's 
 def summary_lines(results: Results) -> list[str]:
     """Return the main results and the missing runs, one sentence per line."""
     name = method_title(FIXED)
-    fixed = f"{name} is the one configuration that was fixed before any test half was scored."
-    lines = [f"{fixed} ° marks differences that are not significant."]
+    lines = [f"{name}, the configuration that was fixed beforehand, against each other method:"]
     printed = compare_with_printed(results.scores)
     if printed:
         lines.append(tally(printed, "the best printed number of any method"))

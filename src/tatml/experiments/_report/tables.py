@@ -26,6 +26,7 @@ from .values import (
     PLACE,
     accuracy_value,
     compact,
+    describe_marks,
     difference_value,
     method_value,
     place_values,
@@ -41,12 +42,6 @@ __all__ = [
     "settings_table",
     "verification_table",
 ]
-
-MARKS = (
-    "Bold and underlined: the highest of a column, and all that are shown with the same digits. "
-    "°: not significantly different from it, or too few repeats to say (two-sided t-test of the "
-    "differences by repeat, 5 %)."
-)
 
 
 def overview_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
@@ -69,11 +64,20 @@ def overview_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
         "Table 1: accuracy in per cent of 3 nearest neighbours, by method and cell",
         [Column("Method"), *(Column(cell.title, numeric=True) for cell in cells)],
         [[method_value(method), *(entry(cell, method) for cell in cells)] for method in methods],
-        f"Mean ± standard deviation over the repeats. {MARKS} Second line: the paper's number if "
-        "it prints one, and ours minus the paper's; ° if a one-sample t-test does not separate "
-        "them. Shaded: the fixed configuration. The paper writes M=2;(1,.5) for two scales, "
-        "M=1;(1) and M=1;(.5) for one.",
+        f"Mean ± standard deviation over the repeats. {describe_marks(results)}"
+        f"{_second_line(results, cells)} Shaded: the fixed configuration.",
         rows_of_fixed(methods),
+    )
+
+
+def _second_line(results: Results, cells: Sequence[Cell]) -> str:
+    """Explain the printed numbers, if there are any."""
+    if not any(printed_numbers(cell) for cell in cells):
+        return ""
+    test = "; ° if a one-sample t-test does not separate them" if results.is_tested else ""
+    return (
+        f" Second line: the paper's number if it prints one, and ours minus the paper's{test}. The "
+        "paper writes M=2;(1,.5) for two scales, M=1;(1) and M=1;(.5) for one."
     )
 
 
@@ -107,8 +111,8 @@ def comparison_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
         "Table 1 as a list: ours beside the paper's",
         [*PLACE, *(Column(title, numeric=True) for title in titles)],
         rows,
-        f"{MARKS} Differences with ° are not significant either. The last column compares on the "
-        "halves that both methods were run on.",
+        f"{describe_marks(results)} The last column compares on the halves that both methods were "
+        "run on.",
         rows_of_fixed(methods),
     )
 
@@ -144,7 +148,8 @@ def object_table(results: Results) -> HtmlTable | None:
         "By object: no object on both sides of the split",
         [*PLACE[:3], *(Column(title, numeric=True) for title in titles)],
         rows,
-        f"In a random half, views of one object are on both sides; here they are not. {MARKS}",
+        "In a random half, views of one object are on both sides; here they are not. "
+        f"{describe_marks(results)}",
         rows_of_fixed(methods),
     )
 
@@ -234,8 +239,8 @@ def settings_table(results: Results) -> HtmlTable | None:
     remark = (
         f"The paper prints {PRINTED_SENSITIVITY['grid']} for all twelve points of its grid. The "
         "accuracies of the paper's grid and of the paper's thresholds are marked, each as one "
-        f"column. {MARKS} Median: of the squared distances of the training pairs. Balanced "
-        "accuracy: for same or different at the threshold, in per cent."
+        f"column. {describe_marks(results)} Median: of the squared distances of training pairs. "
+        "Balanced accuracy: for same or different at the threshold, in per cent."
     )
     return HtmlTable("settings", "All settings of the study", columns, rows, remark)
 

@@ -12,14 +12,15 @@ from .._cells import FIXED, Cell, Scores, dataset_title, method_title
 from .._format import DIGITS, format_spread
 from .._methods import METHODS
 from .._settings import FEATURE_TITLES
-from .._standings import Difference, Mark, deviation, mean_score
+from .._standings import LEAST_TESTED, Difference, Mark, deviation, mean_score
 from .html import Column, Tone, Value
-from .results import as_number
+from .results import Results, as_number
 
 __all__ = [
     "PLACE",
     "accuracy_value",
     "compact",
+    "describe_marks",
     "difference_value",
     "with_mark",
     "method_value",
@@ -60,6 +61,22 @@ def accuracy_value(scores: Scores, mark: Mark, note: str = "", digits: int = DIG
 def with_mark(text: str, mark: Mark) -> str:
     """Append ° to a text that is undecided; `Value.best` makes the highest bold."""
     return f"{text} °" if mark is Mark.UNDECIDED else text
+
+
+def describe_marks(results: Results) -> str:
+    """Say what the marks mean, or that there are too few repeats to test differences."""
+    bold = (
+        "Bold and underlined: the highest of a column, and all that are shown with the same digits."
+    )
+    if not results.is_tested:
+        return (
+            f"{bold} With fewer than {LEAST_TESTED} repeats no difference is tested, and none is "
+            "marked."
+        )
+    return (
+        f"{bold} °: not significantly different from it, or too few repeats to say (two-sided "
+        "t-test of the differences by repeat, 5 %)."
+    )
 
 
 def difference_value(difference: Difference | None) -> Value:
