@@ -143,6 +143,7 @@ def test_links_to_files_become_links_of_the_site():
         "[a](nearest.md#float32) [b](../nearest.md)"
     )
     assert to_site("[t](../results/table1.md)") == "{download}`t <../results/table1.md>`"
+    assert to_site("[n](../NOTICE.md)") == "{download}`n <../NOTICE.md>`"
     assert to_site("in [results](../results), [b](guide.md)") == "in results, [b](guide.md)"
 
 
