@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 DEMO := build/demo
-CODE := $(wildcard src tests benchmarks examples)
+CODE := $(wildcard src tests benchmarks examples docs)
 # The benchmarks of one machine; those of GPUs, metric-learn and clusters are run by hand.
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/against_metric_learn.py,$(wildcard benchmarks/*.py))
 
@@ -21,7 +21,7 @@ SEEDS ?= 2000
 COUNT ?= 150
 SEED ?= 0
 
-.PHONY: help demo test coverage mutants fuzz test-metric-learn test-torch test-oldest test-wheel test-wheel-oldest release lint types format bench clean
+.PHONY: help demo test coverage mutants fuzz test-metric-learn test-torch test-oldest test-browser test-newcomers test-wheel test-wheel-oldest docs release lint types format bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -34,6 +34,9 @@ help:
 	@echo "make test-metric-learn  run metric-learn's own tests on our estimators"
 	@echo "make test-torch         run the tests of PyTorch tensors, on the CPU, and on a GPU if there is one"
 	@echo "make test-oldest        run the tests with the oldest versions that we allow"
+	@echo "make test-newcomers     follow the three tutorials in clean environments, with what the pages say"
+	@echo "make test-browser       look at the site and the report in Chromium, at desktop and phone size"
+	@echo "make docs     build the site into build/docs"
 	@echo "make test-wheel         run the tests on the built wheel, from outside the source tree (TESTS=tests)"
 	@echo "make test-wheel-oldest  the same with the oldest versions that we allow"
 	@echo "make release  build wheel and source distribution into dist, and check them"
@@ -72,6 +75,17 @@ test-torch: .venv-torch/.with-torch
 test-oldest: build/oldest.txt
 	PIP_CONSTRAINT=$(CURDIR)/$< $(MAKE) test VENV=.venv-oldest
 
+docs: .venv-docs/.with-docs
+	OPENBLAS_NUM_THREADS=1 .venv-docs/bin/python -m sphinx -b html -W --keep-going -n -q -d build/docs-cache docs build/docs
+	@echo 'The site: build/docs/index.html'
+
+# Debian's packages chromium and chromium-driver; without them these tests fail here, and are skipped by make test.
+test-browser: $(VENV)/.with-test docs
+	TATML_BROWSER=required $(BIN)/python -m pytest -q tests/test_docs_site.py tests/test_docs_browser.py tests/test_report_browser.py
+
+test-newcomers:
+	$(PYTHON) tests/external/newcomers.py build/newcomers
+
 # The wheel is installed and tested outside the source tree, so that nothing but the wheel can be imported.
 test-wheel: release
 	$(PYTHON) -m venv --clear $(WHEEL_VENV)
@@ -106,7 +120,7 @@ bench: $(VENV)/.with-test
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest .venv-wheel .venv-wheel-oldest .venv-release build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-metric-learn .venv-torch .venv-oldest .venv-docs .venv-wheel .venv-wheel-oldest .venv-release docs/api docs/gallery docs/_generated build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: each says that what it names is installed for this pyproject.toml.
@@ -139,6 +153,12 @@ build/oldest.txt: pyproject.toml tests/external/oldest_versions.py
 	$(PYTHON) -m venv --clear .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]' \
 	    pytest hypothesis array-api-strict
+	@touch $@
+
+.venv-docs/.with-docs: pyproject.toml
+	@echo 'Installing Sphinx and what the examples use, into .venv-docs: about 1 GB of disk, some minutes.'
+	$(PYTHON) -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 .venv-metric-learn/.with-metric-learn: pyproject.toml tests/external/metric-learn-environment.txt

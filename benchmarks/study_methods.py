@@ -3,7 +3,8 @@
 Every method is at its best: tables are standardised for those that need it, matrices become vectors
 for those that take none, and ITML's γ, GMML's t and LDA's shrinkage are chosen by cross-validation
 in the training half, as TATMLCV chooses C. So are C, γ and the scaling of RBF-SVM, a classifier:
-only its accuracy counts, in the place of that of 3-NN.
+only its accuracy counts, in the place of that of 3-NN. metric-learn's LMNN runs in the environment
+of metric-learn only (see study_lmnn.py), on standardised features and on features of one scale.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from study_data import as_table
+from study_lmnn import LMNN, OneScale
 
 import tatml
 from tatml import GMML, ITML, TATML, TATMLCV, Euclidean
@@ -29,17 +31,6 @@ class Vectors(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return as_table(X)
-
-
-class OneScale(TransformerMixin, BaseEstimator):
-    """Subtracts the means, and divides all columns by one number."""
-
-    def fit(self, X, y=None):
-        self.mean_, self.scale_ = X.mean(axis=0), X.std(axis=0).mean()
-        return self
-
-    def transform(self, X):
-        return (X - self.mean_) / self.scale_
 
 
 def tuned(metric, grid):
@@ -83,6 +74,8 @@ METHODS = {
     "GMML vec": lambda seed: tuned(
         make_pipeline(Vectors(), GMML(random_state=seed)), {"gmml__t": [0.1, 0.3, 0.5, 0.7, 0.9]}
     ),
+    "LMNN": lambda seed: LMNN(random_state=seed),
+    "LMNN, one scale": lambda seed: LMNN(scaling="one", random_state=seed),
     "RBF-SVM": lambda seed: GridSearchCV(
         make_pipeline(Vectors(), StandardScaler(), SVC()),
         {
@@ -112,7 +105,8 @@ def make_method(text, seed):
     """Return the estimator of a named method, or of an expression like "TATML(prior='auto')"."""
     if text in METHODS:
         return METHODS[text](seed)
-    model = eval(text, {name: getattr(tatml, name) for name in tatml.__all__})
+    names = {name: getattr(tatml, name) for name in tatml.__all__}
+    model = eval(text, names | {"LMNN": LMNN})
     if not hasattr(model, "fit"):
         raise ValueError(f"method: expected a name or an expression of an estimator, got {text!r}")
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model

@@ -19,7 +19,19 @@ PACKAGE = "tatml"
 # The layers, lowest first: a name, and the modules that belong to it, without "tatml.". The package
 # itself shows what lies below it; above it is what uses the library as a user does.
 LAYERS = (
-    ("foundation", ("_array", "_messages", "_svec", "_threads", "_validation", "_warnings")),
+    (
+        "foundation",
+        (
+            "_array",
+            "_csr",
+            "_messages",
+            "_progress",
+            "_svec",
+            "_threads",
+            "_validation",
+            "_warnings",
+        ),
+    ),
     ("data", ("_data", "_data.*")),
     ("features", ("features", "features.*")),
     ("datasets", ("datasets", "datasets.*")),
@@ -29,6 +41,7 @@ LAYERS = (
             "_optim",
             "_optim.certificate",
             "_optim.comparison_sums",
+            "_optim.dual_along",
             "_optim.hessian",
             "_optim.layout",
             "_optim.losses",
@@ -51,10 +64,13 @@ LAYERS = (
             "_optim.dual_newton",
             "_optim.dykstra",
             "_optim.linear_systems",
+            "_optim.machine",
             "_optim.monitor",
             "_optim.newton",
             "_optim.nt_scaling",
             "_optim.pace",
+            "_optim.placement",
+            "_optim.predicted_cost",
             "_optim.projection",
             "_optim.result",
             "_optim.solvers",
@@ -68,6 +84,7 @@ LAYERS = (
         "public",
         (
             "inspection",
+            "inspection.*",
             "losses",
             "plotting",
             "plotting.*",

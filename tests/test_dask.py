@@ -25,7 +25,7 @@ from tatml import TATMLCV, Comparisons, Compute, Newton, learn_metric
 from tatml._sharding.all_pairs import AllPairs
 from tatml._sharding.base import LossSetting
 from tatml._sharding.chunks import PairChunks, sharded_term
-from tatml._sharding.dask import ATTEMPTS, DaskExecutor, aligned_chunks
+from tatml._sharding.dask import ATTEMPTS, DaskExecutor, SampledDaskExecutor, aligned_chunks
 from tatml._sharding.shards import LEAST_SENT, MOST_SENT
 from tatml.datasets import make_textures
 from tatml.features import CovarianceDescriptor
@@ -147,6 +147,23 @@ def test_pairs_and_tiles_on_a_given_client(client):
     every = {"tol": TIGHT, "C": 0.1}
     expected = learn_metric(case.blocks, AllPairs(y), **every)
     assert_same(learn_metric(case.blocks, AllPairs(y), compute=place, **every), expected)
+
+
+def test_each_worker_uses_its_own_device(client):
+    """With CPU workers here, and with two workers on one GPU where there is one."""
+    torch = pytest.importorskip("torch")
+    case = random_case(SHAPES["two ragged"], n_pairs=200, n_samples=30, C=0.5)
+    arguments = case.blocks, case.pairs, case.similar
+    expected = learn_metric(*arguments, C=0.5, tol=1e-12)
+    for device in ["cpu", "cuda"][: 1 + torch.cuda.is_available()]:
+        compute = Compute(client=client, device=device)
+        found = learn_metric(*arguments, C=0.5, tol=1e-12, compute=compute)
+        assert isinstance(found.W[0], np.ndarray)
+        assert_allclose(found.b0, expected.b0, rtol=1e-8)
+        for W, other in zip(found.W, expected.W, strict=True):
+            assert_allclose(W, other, atol=1e-8 * np.abs(other).max())
+    with pytest.raises(ValueError, match="device: expected one that PyTorch has here"):
+        learn_metric(*arguments, compute=Compute(client=client, device="nowhere"))
 
 
 def test_chunks_are_small_enough_for_several_workers(monkeypatch):
@@ -478,3 +495,52 @@ def test_comparisons_on_a_cluster_have_the_solution_in_memory(client):
         assert_allclose(found.primal, expected.primal, rtol=1e-8)
         assert_allclose(found.b0, expected.b0, rtol=1e-6)
         assert_allclose(found.W[0], expected.W[0], atol=1e-6)
+
+
+# Rehearsals
+
+
+def many_pairs_on(client, n_pairs=6_000):
+    """A term in three chunks on the cluster, and the case."""
+    case = random_case(SHAPES["two ragged"], n_pairs=n_pairs, n_samples=40, C=1e-2, weights=True)
+    data = (case.blocks, *dask_arrays(case, (2_000, 1_000, n_pairs - 3_000)))
+    return case, sharded_term(*data, LossSetting(case.C, case.margin), client=client)
+
+
+def test_a_sample_stays_on_the_workers_and_stands_for_all_pairs(client):
+    case, term = many_pairs_on(client)
+    sample = term.sample(1_500, np.random.RandomState(0))
+    assert sample.listed is None
+    assert isinstance(sample.executor, SampledDaskExecutor)
+    counts = sample.executor.gather(count_pairs, sample.setting)
+    assert counts == pytest.approx([500, 250, 750], abs=1)
+    L = [np.eye(n) for n, _ in case.blocks.block_shapes]
+    whole, some = term.at(L, 0.5).totals, sample.at(L, 0.5).totals
+    assert_allclose(some.loss, whole.loss, rtol=0.2)
+    assert_allclose(some.force, whole.force, rtol=0.2)
+    assert_allclose(some.n_active / 1_500, whole.n_active / 6_000, rtol=0.2)
+
+
+def count_pairs(term, index):
+    return term.n_pairs
+
+
+def test_a_lost_sample_is_drawn_again(client):
+    case, term = many_pairs_on(client)
+    L = [np.eye(n) for n, _ in case.blocks.block_shapes]
+    sample = term.sample(600, np.random.RandomState(1))
+    before = sample.at(L, 0.5).totals
+    client.cancel(term.executor._pieces, force=True)
+    client.cancel(sample.executor._pieces, force=True)
+    assert_allclose(sample.at(L, 0.5).totals.loss, before.loss, rtol=1e-12)
+
+
+def test_a_rehearsed_fit_has_the_solution_in_memory(client):
+    case = random_case(SHAPES["vectors"], n_pairs=90_000, n_samples=60, C=1e-4)
+    rehearsed = Newton(random_state=0)
+    options = {"tol": TIGHT, "solver": rehearsed, **case.options()}
+    found = learn_metric(
+        case.blocks, case.pairs, case.similar, compute=Compute(client=client), **options
+    )
+    assert_same(found, case.learn(tol=TIGHT, solver=rehearsed))
+    assert found.history["gap"][0] < 0.1 * found.primal  # a good start

@@ -102,7 +102,7 @@ def test_a_wish_for_data_frames_leaves_blocks_alone():
     with config_context(transform_output="pandas"):
         model = make_pipeline(union, BlockScaler(), Vectorize(join=True))
         assert union.fit_transform(X).block_shapes == ((3, 3), (6, 1), (3, 3))
-        assert model.fit_transform(X).columns[-1] == "block2_x2_2"
+        assert model.fit_transform(X).columns[-1] == "same_x2_2"
     frame = clone(model).set_output(transform="pandas").fit_transform(X)
     assert_allclose(frame.to_numpy(), clone(model).fit_transform(X))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimators_helpers import all_pairs, labelled, labelled_pairs
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
@@ -271,6 +272,7 @@ WRONG = {
     "n_resamples": [0, 1, -3, 2.5, "ten", None, True],
     "confidence_level": [-0.1, 1.1, 95, np.nan, "high", None],
     "random_state": ["seed", -1, 1.5],
+    "n_jobs": [0, 1.5, "all", True],
 }
 
 
@@ -316,16 +318,17 @@ class Recorded(TATML):
     fits = []  # noqa: RUF012
 
     def fit(self, X, y, groups=None):
-        self.fits.append(self.get_params())
+        self.fits.append(self.get_params() | {"start": getattr(self, "result_", None)})
         return super().fit(X, y, groups)
 
 
-def test_each_refit_starts_from_the_one_before_and_has_one_seed():
+def test_each_refit_starts_from_the_solution_of_all_samples_and_has_one_seed():
     X, y = labelled()
     metric = Recorded(n_pairs_per_class=10).fit(X, y)
     Recorded.fits.clear()
     threshold_interval(metric, X, y, n_resamples=3, random_state=0)
     assert [fit["warm_start"] for fit in Recorded.fits] == [True] * 3
+    assert all(fit["start"] is metric.result_ for fit in Recorded.fits)
     (seed,) = {fit["random_state"] for fit in Recorded.fits}
     assert 0 <= seed < 2**31 - 1
     assert not metric.warm_start  # the estimator is not touched
@@ -333,6 +336,20 @@ def test_each_refit_starts_from_the_one_before_and_has_one_seed():
     Recorded.fits.clear()
     threshold_interval(metric.set_params(random_state=7), X, y, n_resamples=2, random_state=0)
     assert {fit["random_state"] for fit in Recorded.fits} == {7}
+
+
+@pytest.mark.parametrize("seed", [None, 3, np.random.RandomState(3)])
+def test_the_interval_does_not_depend_on_the_number_of_jobs(seed):
+    X, y = labelled()
+    metric = TATML(n_pairs_per_class=10, random_state=seed).fit(X, y)
+    with parallel_config(backend="threading"):
+        found = [
+            threshold_interval(metric, X, y, n_resamples=5, random_state=0, n_jobs=jobs)
+            for jobs in (None, 2, 3)
+        ]
+    for other in found[1:]:
+        assert_array_equal(other.distribution, found[0].distribution)
+    assert len(set(found[0].distribution)) > 1
 
 
 # Thresholds that held-out pairs set

@@ -357,6 +357,7 @@ def test_a_linear_kernel_of_quadruplets_is_no_kernel():
 
 def test_neighbours_in_the_space_of_a_kernel():
     X, y, new, labels = iris()
+    X = X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)  # no neighbours at equal distances
     options = {"prior": "scaled", "clip_outliers": False, "tol": 1e-10, "random_state": 0}
     kernel = KernelMap("linear", units="common", keep_features=False)
     plain, found = (TATMLNeighbors(kernel=given, **options).fit(X, y) for given in (None, kernel))

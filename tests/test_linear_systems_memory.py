@@ -170,7 +170,7 @@ def test_costs_are_those_of_the_formulas():
     costs = system_costs([3], [2], 100, False, 20)
     assert costs["dense"] == pytest.approx(100 * 7**2 + 7**3 / 3)
     assert costs["woodbury"] == pytest.approx(1.8 * (100**2 * 6 + 100**3 / 3))
-    assert costs["cg"] == pytest.approx(20 * (2 * 100 * 3 * 2 * (3 + 48) + 1.5e6))
+    assert costs["cg"] == pytest.approx(20 * (100 * (3 * 2 * (2 * 3 + 70) + 700) + 1.5e6))
     many = system_costs([3, 2], [2, 1], 10_000, True, 20)  # d = 10, of 500 · 10 sampled pairs
     assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)
     assert many["cg"] == pytest.approx(20 * (20_000 * (6 * 51 + 2 * 50) + 1.5e6))

@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._data.pairs import Pairs
-from tatml._estimators.metric import row_distances
+from tatml._estimators.embedding import row_distances
 from tatml._estimators.thresholds import learn_b0
 
 SHAPES = {

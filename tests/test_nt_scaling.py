@@ -63,8 +63,11 @@ def test_a_step_is_as_long_by_cholesky_as_by_eigenvalues(share):
     for seed in range(5):
         for size in (0.01, 1.0, 30.0):
             V = size * symmetric(np.random.default_rng(seed).normal(size=(6, 6)))
-            expected = scaling.length(V, share, large=100)
-            assert_allclose(scaling.length(V, share, large=1), expected, rtol=1e-12)
+            expected = scaling.length([V], share, large=100)
+            assert_allclose(scaling.length([V], share, large=1), expected, rtol=1e-12)
+            other = scaling.length([-V], share)
+            for large in (1, 100):
+                assert scaling.length([V, -V], share, large) == min(expected, other)
             lowest = np.linalg.eigvalsh(np.diag(scaling.lam) + expected / share * V)[0]
             assert lowest > -1e-9
             assert expected == 1 or lowest < 1e-9
@@ -78,5 +81,24 @@ def test_large_matrices_need_no_eigenvalues_for_a_whole_step(monkeypatch):
     for n, expected in ((nt_scaling.LARGE - 1, 1), (nt_scaling.LARGE, 0)):
         calls.clear()
         scaling = Scaling.of(np.eye(n), 1.0, np.zeros((n, n)))
-        assert scaling.length(0.1 * np.eye(n), 0.98) == 1
+        assert scaling.length([0.1 * np.eye(n)], 0.98) == 1
         assert len(calls) == expected
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("central", [False, True])
+def test_blocks_of_one_size_are_scaled_together(monkeypatch, gpu, central):
+    monkeypatch.setattr(nt_scaling, "on_gpu", lambda array: gpu)
+    rng, n = np.random.default_rng(1), 4
+    L, Q, gradient = (np.linalg.cholesky([random_spd(rng, n) for _ in range(3)]) for _ in range(3))
+    gradient = gradient @ gradient.mT - np.eye(n)
+    together = Scaling.of(L, 2.5 if central else Q, gradient)
+    lengths = []
+    for m in range(3):
+        alone = Scaling.of(L[m], 2.5 if central else Q[m], gradient[m])
+        for name, value in vars(alone).items():
+            assert_allclose(getattr(together, name)[m], value, rtol=1e-12, atol=1e-13)
+        lengths.append(alone.length([gradient[m], -gradient[m]], 0.9))
+    for large in (1, 100):
+        assert_allclose(together.length([gradient, -gradient], 0.9, large), min(lengths))
+    assert min(lengths) < 1

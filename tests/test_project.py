@@ -35,14 +35,18 @@ PUBLIC = {
         BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LogEuclidean
         SPDPower TangentSpace Unfold Vectorize
     """,
-    "tatml.inspection": "threshold_interval",
+    "tatml.inspection": """
+        FeatureShares PermutationImportance feature_shares permutation_importance
+        threshold_interval
+    """,
     "tatml.io": "Model export load_model save_model",
     "tatml.losses": "BurgLoss PairLoss SquaredHinge",
     "tatml.plotting": """
-        BlockShareDisplay ConvergenceDisplay DetDisplay ErrorRateDisplay MetricDisplay
-        PairDistanceDisplay ReliabilityDisplay
+        BlockShareDisplay ConvergenceDisplay DetDisplay EmbeddingDisplay ErrorRateDisplay
+        FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
+        ReliabilityDisplay
     """,
-    "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
+    "tatml.solvers": "Dykstra Iterate Newton PredictedCost Result Solver Status predict_cost",
     "tatml.verification": """
         Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
         train_test_split_pairs
@@ -76,6 +80,7 @@ LOOKS_AT_TYPES = {
     "tatml/_data/pairs.py",
     "tatml/_data/sparse.py",
     "tatml/_data/storage.py",
+    "tatml/_estimators/device_inputs.py",
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
@@ -278,6 +283,6 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
-        *("RowMoments", "SparseRows"),
+        *("FeatureShares", "PermutationImportance", "RowMoments", "SparseRows"),
         *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
     }

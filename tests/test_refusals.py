@@ -30,6 +30,7 @@ from refusals import INDEX, PAIRS, SIGNS, SIMILAR, X, Y
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from tatml import ITML, TATML, Compute, Dykstra, Euclidean, Maz, Newton, PairThreshold, TATMLPairs
 from tatml import learn_metric as learn
@@ -263,6 +264,10 @@ def test_what_is_shown_must_be_fitted_and_have_what_is_shown():
         (lambda: threshold_interval(classifier, X, Y), "margin, got LogisticRegression "),
         (lambda: error_rates(classifier, INDEX, SIGNS, X), ".*got LogisticRegression without "),
         (lambda: error_rates(metric, INDEX, SIGNS, X), ".*got Euclidean without threshold_$"),
+        (
+            lambda: check_has(make_pipeline(metric), "components_"),
+            r"components_, got Pipeline without components_; of a pipeline, give pipeline\[-1\], ",
+        ),
     ):
         refused(call, f"estimator: expected one with {words}", AttributeError)
     refused(lambda: check_has(TATML(), "components_"), "This TATML", NotFittedError)

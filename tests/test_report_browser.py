@@ -2,56 +2,29 @@
 
 import base64
 import json
-import shutil
-import tempfile
 from dataclasses import asdict
 
 import pytest
+from browser_helpers import needs_browser, open_browser, set_screen
 from report_helpers import ATTACK, all_records, make_record, write_records
 
 from tatml.experiments._report.page import write_report
 from tatml.experiments._report.pictures import MANIFEST, Picture, save_png
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select  # noqa: E402
+try:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select
+except ImportError:  # then needs_browser skips all of it
+    pass
 
-CHROMIUM = shutil.which("chromium")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs Chromium and its driver on the path"
-)
-WATCH = """
-window.problems = [];
-window.alert = (text) => window.problems.push("alert " + text);
-window.addEventListener("error", (event) => window.problems.push(String(event.message)), true);
-"""
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
 def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+    with open_browser() as driver:
         yield driver
-        driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +50,6 @@ def page(browser, report):
     browser.get_log("browser")
     browser.get(report.as_uri())
     return browser
-
-
-def set_screen(browser, width, height, scheme="light", media=""):
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
 def rows_of(page, table):

@@ -26,7 +26,7 @@ from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
-from tatml._sharding.chunks import ChunkShard, PairChunks, _executor
+from tatml._sharding.chunks import ChunkShard, PairChunks
 from tatml._sharding.gpu import DeviceExecutor, _each
 from tatml._sharding.per_shard import assemble_hessian
 from tatml._sharding.samples import as_shared_samples
@@ -283,5 +283,3 @@ def test_what_needs_pairs_in_memory_says_so():
 def test_pairs_in_parts_say_how_many_parts_and_need_both_arrays():
     assert repr(PairChunks([None, None])) == "PairChunks(2 chunks)"
     assert len(PairChunks([None, None])) == 2
-    with pytest.raises(ValueError, match="device: expected None with a dask cluster, got 'cpu'"):
-        _executor([], None, object(), "cpu")

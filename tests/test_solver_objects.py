@@ -57,6 +57,7 @@ def test_what_is_shown_is_what_was_changed():
 
 WRONG = {
     "linear_solver": (Newton, ["lu", None, 3, ["cg"]]),
+    "lower_precision": (Newton, ["float32", None, 1.5]),
     "projection": (Dykstra, ["exact", None]),
     "order": (Dykstra, ["sorted", None]),
     "dtype": (Compute, ["half", None, np.float32]),

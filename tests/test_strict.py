@@ -182,13 +182,3 @@ def test_estimators_read_arrays_of_the_host():
     assert_array_equal(fitted.transform(Blocks(xp.asarray(X))), expected.transform(X))
     of_pairs = [TATMLPairs().fit(place(X[pairs]), labels) for place in (xp.asarray, np.asarray)]
     assert_array_equal(of_pairs[0].components_, of_pairs[1].components_)
-
-
-def test_estimators_do_not_fetch_from_a_device():
-    X, y = labelled("vectors")
-    pairs, labels = labelled_pairs(y)
-    elsewhere = partial(xp.asarray, device=xp.Device("device1"))
-    with pytest.raises(TypeError, match=r"^X: expected values in the memory of the host, got arr"):
-        TATML().fit(Blocks(elsewhere(X)), y)
-    with pytest.raises(TypeError, match=r"^pairs: expected values in the memory of the host"):
-        TATMLPairs().fit(elsewhere(X[pairs]), labels)

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from comparisons_helpers import neighbour_triplets
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_iris, load_wine
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from tatml import Comparisons, TATMLNeighbors, learn_metric
+from tatml import Blocks, Comparisons, TATMLNeighbors, learn_metric
 from tatml._data.neighbor_triplets import count_violated, neighbor_triplets
+from tatml._estimators.label_mixins import factors_by, prior_from_samples, within_classes
+from tatml._estimators.neighbor_priors import CANDIDATES, N_FOLDS, choose_prior
 
 X, Y = load_wine(return_X_y=True)
 
@@ -71,8 +73,9 @@ def test_rounds_end_when_the_comparisons_repeat():
     X, y = load_iris(return_X_y=True)
     model = TATMLNeighbors(max_rounds=60, C=1.0, random_state=0).fit(X, y)
     assert 1 < model.n_rounds_ < 60
-    again = neighbor_triplets(model.transform(X), y, 3, 10)
+    again = neighbor_triplets(model.transform(X), y, 3, 3)
     assert_array_equal(again, model.comparisons_)
+    assert model.result_.gap <= model.tol * model.result_.primal  # not the tolerance of a round
     assert TATMLNeighbors(max_rounds=1, random_state=0).fit(X, y).n_rounds_ == 1
 
 
@@ -100,3 +103,22 @@ def test_reduced_metrics_have_their_own_threshold(n_components):
     model = TATMLNeighbors(n_components=n_components, random_state=0).fit(X, Y)
     assert model.transform(X).shape == (len(X), n_components)
     assert model.threshold_ > 0
+
+
+@pytest.mark.parametrize(("load", "best"), [(load_wine, "discriminant"), (load_digits, "scaled")])
+def test_the_best_prior_has_the_most_held_out_neighbours_of_the_class(load, best):
+    """Wine has columns of different units; the pixels of digits have one, and many modes."""
+    X, y = (values[:600] for values in load(return_X_y=True))
+    found = dict.fromkeys(CANDIDATES, 0)
+    for held_out in range(N_FOLDS):
+        inside = np.zeros(len(y), dtype=bool)
+        for label in np.unique(y):
+            inside[np.flatnonzero(y == label)[held_out::N_FOLDS]] = True
+        known = Blocks(X[~inside])
+        for name in CANDIDATES:
+            prior = prior_from_samples(name, known, within_classes(known, y[~inside]))
+            A = np.asarray(factors_by(prior)[0])
+            nearest = NearestNeighbors(n_neighbors=3).fit(X[~inside] @ A.T)
+            index = nearest.kneighbors(X[inside] @ A.T, return_distance=False)
+            found[name] += np.sum(y[~inside][index] == y[inside][:, None])
+    assert max(found, key=found.get) == choose_prior(Blocks(X), y, 3) == best

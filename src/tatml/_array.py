@@ -7,18 +7,16 @@ moved to another device. PyTorch and CuPy are used through the package array-api
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 __all__ = [
     "Array",
@@ -37,19 +35,24 @@ __all__ = [
     "fast_single",
     "foreign_kind",
     "free_bytes",
+    "inner",
     "inverse_factor",
+    "largest",
     "linalg_errors",
     "lower_triangular",
     "namespace",
     "on_gpu",
     "place_of",
     "placed",
-    "products_at",
     "raising_linalg",
-    "sparse_product",
+    "reshaped",
+    "smallest",
+    "stacked",
     "sum_at",
     "symmetrised",
     "to_numpy",
+    "total",
+    "unstacked",
     "zeros",
 ]
 
@@ -62,6 +65,8 @@ Indices = NDArray[np.intp]
 COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")
 # Packages whose arrays are kept as they are; any other input is converted to NumPy.
 FOREIGN = ("torch", "cupy", "array_api_strict")
+SHORT = 4096  # most numbers of a BLAS dot product; NumPy's sum is more accurate for more
+KEPT_EYE = 128  # most rows of an identity matrix that is kept
 
 
 def namespace(array: Array) -> Any:
@@ -159,13 +164,84 @@ def fast_single(array: Array) -> Iterator[None]:
 
 
 def eye(n: int, like: Array) -> Array:
-    """Return the n × n identity matrix in the namespace, dtype and device of `like`."""
+    """Return the n × n identity matrix in the namespace, dtype and device of `like`.
+
+    Small ones of NumPy are kept, and read-only.
+    """
+    if type(like) is np.ndarray and n <= KEPT_EYE:
+        return _kept_eye(n, like.dtype)
     return namespace(like).eye(n, dtype=like.dtype, device=like.device)
+
+
+@lru_cache(maxsize=64)
+def _kept_eye(n: int, dtype: Any) -> NDArray:
+    matrix = np.eye(n, dtype=dtype)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Return zeros in the namespace, dtype and device of `like`."""
     return namespace(like).zeros(shape, dtype=like.dtype, device=like.device)
+
+
+# Numbers from small arrays. NumPy's functions look at their arguments for longer than they compute,
+# so its ufuncs and methods are called directly.
+
+
+def total(values: Array) -> float:
+    """Return the sum of all entries of an array."""
+    if type(values) is np.ndarray:
+        return float(np.add.reduce(values, axis=None))
+    return float(namespace(values).sum(values))
+
+
+def inner(a: Array, b: Array) -> float:
+    """Return the sum of the products of the entries of two arrays of the same shape."""
+    if type(a) is np.ndarray and a.size <= SHORT and a.dtype == np.float64:
+        return float(np.vdot(a, b))
+    return total(a * b)
+
+
+def smallest(values: Array) -> float:
+    """Return the smallest entry of an array; NaN if one is NaN."""
+    if type(values) is np.ndarray:
+        return float(np.minimum.reduce(values, axis=None))
+    return float(namespace(values).min(values))
+
+
+def largest(values: Array) -> float:
+    """Return the largest entry of an array; NaN if one is NaN."""
+    if type(values) is np.ndarray:
+        return float(np.maximum.reduce(values, axis=None))
+    return float(namespace(values).max(values))
+
+
+def reshaped(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array in another shape."""
+    if type(array) is np.ndarray:
+        return array.reshape(shape)
+    return namespace(array).reshape(array, shape)
+
+
+def stacked(blocks: Sequence[Array]) -> list[Array]:
+    """Return matrices of one shape as one stack (M, n, n), so that functions are called once.
+
+    A single matrix, and matrices of several shapes, are returned as they are.
+    """
+    shape = blocks[0].shape
+    if len(blocks) == 1 or any(block.shape != shape for block in blocks):
+        return list(blocks)
+    if type(blocks[0]) is np.ndarray:
+        return [np.asarray(blocks)]
+    return [namespace(blocks[0]).stack(blocks)]
+
+
+def unstacked(stacks: Sequence[Array]) -> list[Array]:
+    """Return the matrices of `stacked`, one by one."""
+    if len(stacks) == 1 and len(stacks[0].shape) == 3:
+        return [stacks[0][m, ...] for m in range(stacks[0].shape[0])]
+    return list(stacks)
 
 
 def placed(values: Array, like: Array) -> Array:
@@ -203,50 +279,6 @@ def sum_at(indices: Array, values: Array, size: int) -> Array:
     return placed(total, values)
 
 
-def sparse_product(starts: Array, columns: Array, values: Array, dense: Array) -> Array:
-    """Multiply a sparse matrix in CSR format by a dense one.
-
-    Row r of the sparse matrix has the values [starts[r], starts[r + 1]), in these columns.
-    """
-    kind, shape = _package(type(values)), (starts.shape[0] - 1, dense.shape[0])
-    if kind == "torch":
-        with _quiet_sparse():
-            return _torch_csr(starts, columns, values, shape) @ dense
-    if kind == "cupy":
-        csr_matrix = import_module("cupyx.scipy.sparse").csr_matrix
-        return csr_matrix((values, columns, starts), shape=shape) @ dense
-    given = to_numpy(values), to_numpy(columns), to_numpy(starts)
-    return placed(scipy.sparse.csr_array(given, shape=shape) @ to_numpy(dense), values)
-
-
-def products_at(starts: Array, columns: Array, A: Array, B: Array) -> Array | None:
-    """Compute the inner products of rows of A with rows of B at the entries of a CSR matrix.
-
-    None where no library computes them without copies of all rows.
-    """
-    if _package(type(A)) != "torch" or not on_gpu(A):
-        return None
-    values = zeros((columns.shape[0],), like=A)
-    with _quiet_sparse():
-        pattern = _torch_csr(starts, columns, values, (A.shape[0], B.shape[0]))
-        product = import_module("torch").sparse.sampled_addmm(pattern, A, B.T, beta=0.0)
-        return product.values()
-
-
-def _torch_csr(starts: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Array:
-    """Return a sparse matrix of PyTorch."""
-    create = import_module("torch").sparse_csr_tensor
-    return create(starts, columns, values, shape, check_invariants=False)
-
-
-@contextmanager
-def _quiet_sparse() -> Iterator[None]:
-    """Silence PyTorch's warnings that its sparse matrices are new and not checked."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse ")
-        yield
-
-
 def to_numpy(values: Any) -> np.ndarray:
     """Convert values to a NumPy array in the memory of the host."""
     kind = foreign_kind(values)
@@ -270,13 +302,13 @@ def contiguous(array: Array) -> Array:
 def symmetrised(matrix: Array) -> Array:
     """Return (V + Vᵀ)/2, which removes asymmetry that is due to rounding."""
     half = matrix / 2  # halved first: the sum of two large numbers may overflow
-    return half + namespace(half).matrix_transpose(half)
+    return half + (half.mT if type(half) is np.ndarray else namespace(half).matrix_transpose(half))
 
 
 def lower_triangular(factor: Array) -> Array:
     """Return the lower triangular L with a positive diagonal and L Lᵀ = factor factorᵀ."""
     xp = namespace(factor)
-    upper = xp.linalg.qr(factor.T)[1]
+    upper = np.linalg.qr(factor.T, mode="r") if xp is np else xp.linalg.qr(factor.T)[1]
     diagonal = xp.linalg.diagonal(upper)
     one = xp.ones_like(diagonal)
     return (xp.where(diagonal < 0, -one, one)[:, None] * upper).T
@@ -288,12 +320,19 @@ def inverse_factor(P: Array) -> Array:
     return xp.linalg.inv(xp.linalg.cholesky(P)).T
 
 
+# LAPACK's functions themselves: those of SciPy around them take longer than small systems.
+POTRF_POTRS = {"d": (lapack.dpotrf, lapack.dpotrs), "f": (lapack.spotrf, lapack.spotrs)}
+
+
 def factor_posdef(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix; return a function that solves for a vector."""
     kind, xp = _package(type(matrix)), namespace(matrix)
     if xp is np:  # cheaper than the inverse, and more accurate
-        factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-        return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+        factorise, solve = POTRF_POTRS[matrix.dtype.char]
+        factor, failed_at = factorise(matrix, lower=True, clean=False)
+        if failed_at:
+            raise LinAlgError(f"the leading minor {failed_at} is not positive definite")
+        return lambda b: solve(factor, b, lower=True)[0]
     if kind == "array_api_strict":  # the standard has no triangular solve
         inverse = xp.linalg.inv(matrix)
         return lambda b: inverse @ b

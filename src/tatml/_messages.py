@@ -1,14 +1,15 @@
-"""Parts of error messages: values, names, suggestions, and errors of other libraries."""
+"""Parts of error messages: values, names, suggestions, and errors of other libraries; the log."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["named_error", "quoted", "shown", "shown_settings", "suggestion"]
+__all__ = ["named_error", "quoted", "shown", "shown_settings", "suggestion", "tell_user"]
 
 MOST_CHARACTERS = 200  # most characters of a value in a message
 MOST_NAMES = 8  # most names in a list of a message
@@ -75,3 +76,8 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     by_lower = {known.lower(): known for known in names}
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def tell_user(text: str) -> None:
+    """Log a line that is shown by default, with the logger "tatml"; it is no warning to act on."""
+    logging.getLogger("tatml").warning("%s", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
@@ -18,6 +18,7 @@ from .arrays import (
     check_same_place,
     type_and_length,
 )
+from .names import BlockNames, RowNames, check_block_names, check_row_names
 from .sparse import SparseBlock
 
 __all__ = ["Blocks", "as_blocks", "check_finite_entries"]
@@ -37,15 +38,20 @@ class Blocks:
         (n_samples, n_m, 1). The arrays are stored as C-contiguous float64, or as float32 if
         all of them are float32. An array that already has this form is not copied: do not change
         it afterwards. PyTorch and CuPy arrays keep their kind and device.
+    names : sequence of M str, optional
+        The names of the blocks.
+    row_names : sequence of M sequences of n_m str, optional
+        The names of the rows of each block; None for a block whose rows have none. Estimators
+        keep both kinds of names for tables and displays. Nothing is computed from them.
 
     Raises
     ------
     TypeError
-        If an array does not hold real numbers, is sparse or has masked entries, or the arrays
-        are of different kinds (NumPy, PyTorch, CuPy).
+        If an array does not hold real numbers, is sparse or has masked entries, the arrays
+        are of different kinds (NumPy, PyTorch, CuPy), or a name is no str.
     ValueError
-        If there is no array, one is not 2-D or 3-D, their numbers of samples differ, or they are
-        on different devices.
+        If there is no array, one is not 2-D or 3-D, their numbers of samples differ, they are
+        on different devices, or the number of names differs.
 
     Examples
     --------
@@ -60,9 +66,19 @@ class Blocks:
     Blocks(n_samples=10, blocks=[9×9, 4×1], dtype=float64)
     >>> [matrix.shape for matrix in X[0]]
     [(9, 9), (4, 1)]
+    >>> Blocks(np.ones((100, 2)), names=["size"], row_names=[["height", "width"]])[:10].row_names
+    (('height', 'width'),)
     """
 
-    def __init__(self, *arrays: ArrayLike) -> None:
+    _names: BlockNames = None  # for objects that were pickled before there were names
+    _row_names: RowNames = None
+
+    def __init__(
+        self,
+        *arrays: ArrayLike,
+        names: Sequence[str] | None = None,
+        row_names: Sequence[Sequence[str] | None] | None = None,
+    ) -> None:
         if not arrays:
             raise ValueError("Blocks: expected at least one array, got none")
         blocks = [_as_block(array, f"block {m}") for m, array in enumerate(arrays)]
@@ -70,6 +86,8 @@ class Blocks:
         for m, block in enumerate(blocks):
             check_same_place(f"block {m}", block, "block 0", blocks[0])
         self._arrays = _with_common_dtype(blocks)
+        self._names = check_block_names(names, len(blocks))
+        self._row_names = check_row_names(row_names, self.block_shapes)
 
     @property
     def arrays(self) -> tuple[NDArray[np.floating], ...]:
@@ -80,6 +98,16 @@ class Blocks:
     def n_blocks(self) -> int:
         """The number M of matrices per sample."""
         return len(self._arrays)
+
+    @property
+    def names(self) -> BlockNames:
+        """The names of the M blocks, or None."""
+        return self._names
+
+    @property
+    def row_names(self) -> RowNames:
+        """The names of the rows of each block, or None; None for a block whose rows have none."""
+        return self._row_names
 
     @property
     def block_shapes(self) -> tuple[tuple[int, int], ...]:
@@ -123,7 +151,11 @@ class Blocks:
         if _is_integer(key):
             return tuple(array[key] for array in self._arrays)
         rows = _as_rows(key, len(self))
-        return Blocks(*(_take_rows(array, rows) for array in self._arrays))
+        return self._with_arrays(_take_rows(array, rows) for array in self._arrays)
+
+    def _with_arrays(self, arrays: Iterable[ArrayLike]) -> Blocks:
+        """Return blocks of other entries and the same rows, with the names of these ones."""
+        return Blocks(*arrays, names=self._names, row_names=self._row_names)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError: the blocks may differ in shape, so that one array cannot hold them."""
@@ -170,7 +202,7 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
     """
     blocks = X if isinstance(X, Blocks) else Blocks(_as_block(X, name))
     if not any_kind and foreign_kind(blocks.arrays[0]) is not None:
-        blocks = Blocks(*(as_host_array(array, name) for array in blocks.arrays))
+        blocks = blocks._with_arrays(as_host_array(array, name) for array in blocks.arrays)
     _check_not_empty(blocks, name)
     check_finite_entries(blocks, name)
     return blocks
@@ -193,7 +225,8 @@ def _as_block(values: Any, name: str) -> NDArray[np.floating]:
 def _check_same_n_samples(arrays: list[NDArray[np.floating]]) -> None:
     counts = [array.shape[0] for array in arrays]
     if len(set(counts)) > 1:
-        listed = ", ".join(f"block {m} has {count}" for m, count in enumerate(counts))
+        other = next(m for m, count in enumerate(counts) if count != counts[0])
+        listed = f"block 0 has {counts[0]}, block {other} has {counts[other]}"
         raise ValueError(f"Blocks: expected the same number of samples in each block, got {listed}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_violated", "neighbor_triplets"]
+__all__ = ["count_violated", "nearest_rows", "neighbor_triplets"]
 
 CHUNK_NUMBERS = 2**22  # distances in memory at a time: 32 MB of float64
 
@@ -25,8 +25,8 @@ def neighbor_triplets(
         own, others = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
         if len(own) < 2 or len(others) == 0:
             continue
-        targets = own[_nearest(space[own], None, n_targets)]
-        impostors = others[_nearest(space[others], space[own], n_impostors)]
+        targets = own[nearest_rows(space[own], None, n_targets)]
+        impostors = others[nearest_rows(space[others], space[own], n_impostors)]
         rows = np.empty((*targets.shape, impostors.shape[1], 3), dtype=np.intp)
         rows[..., 0] = own[:, None, None]
         rows[..., 1] = targets[:, :, None]
@@ -36,7 +36,7 @@ def neighbor_triplets(
     return triplets[np.lexsort(triplets.T[::-1])]
 
 
-def _nearest(
+def nearest_rows(
     rows: NDArray[np.float64], queries: NDArray[np.float64] | None, count: int
 ) -> NDArray[np.intp]:
     """Return the nearest rows of each query; without queries, of each row but itself."""
@@ -59,10 +59,11 @@ def count_violated(
 ) -> int:
     """Count the violated triplets of the drawn targets with impostors that were not drawn.
 
-    A triplet (a, b, c) is violated if D_ac < D_ab + margin, in squared distances.
+    A triplet (a, b, c) is violated if D_ac < D_ab + margin, in squared distances. No triplet may
+    occur twice.
     """
     pairs = np.unique(triplets[:, :2], axis=0)
-    drawn = {tuple(row) for row in triplets[_violated(space, triplets, margin)].tolist()}
+    n_drawn = int(np.sum(_violated(space, triplets, margin)))
     space = space - space.mean(axis=0)
     squares = np.einsum("ij,ij->i", space, space)
     total, step = 0, max(1, CHUNK_NUMBERS // len(space))
@@ -71,7 +72,7 @@ def count_violated(
         limit = np.sum((space[a] - space[b]) ** 2, axis=1) + margin
         D = squares[a][:, None] + squares - 2 * space[a] @ space.T
         total += int(np.sum((limit[:, None] > D) & (labels[a][:, None] != labels)))
-    return max(0, total - len(drawn))
+    return max(0, total - n_drawn)
 
 
 def _violated(

@@ -21,11 +21,12 @@ from .._optim.result import Result
 from .._optim.solvers import Newton, SolverLike, as_solver
 from .._validation import check_choice, check_flag, check_positive
 from .cross_fitting import merge_identical
+from .embedding import check_distances
 from .inputs import unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import Prior, within_pairs
 from .logdet_learner import SolvingMixin
-from .metric import MetricMixin, check_components, check_distances
+from .metric import MetricMixin, check_components
 from .outliers import clip_outliers
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 from .tuple_inputs import tuple_samples

@@ -23,6 +23,7 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from ..features._kernel_map import KernelMap
+from .embedding import distances_of
 from .folds import Fold, LabelledSamples
 from .label_mixins import (
     factors_by,
@@ -31,7 +32,6 @@ from .label_mixins import (
     within_classes,
     within_pairs,
 )
-from .metric import distances_of
 from .priors import Units, WithinClasses, has_units
 
 __all__ = [

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
+from .._data.names import check_block_names, check_row_names
 from .._messages import shown
 from .._optim.result import Result, Status
 from .._validation import (
@@ -193,9 +194,12 @@ def _check_likelihood_ratio(name: str, value: Any) -> None:
 
 def _check_names(name: str, value: Any) -> None:
     _check_array(name, value, "OU", 1)
-    for word in value.tolist():
-        if not isinstance(word, str):
-            raise TypeError(f"{name}: expected words, got {shown(word)}")
+    check_block_names(value.tolist(), len(value), name)
+
+
+def _check_tuple(name: str, value: Any) -> None:
+    if type(value) is not tuple:  # `_check_shapes` looks at its members
+        raise TypeError(f"{name}: expected a tuple, got {shown(value)}")
 
 
 def _check_search_scores(name: str, value: Any) -> None:
@@ -285,6 +289,7 @@ def _check_block_map(name: str, value: Any, precomputed: bool) -> None:
 ATTRIBUTES: dict[str, StateCheck] = {
     "C_": check_positive,
     "b0_": check_finite,
+    "block_names_in_": _check_tuple,
     "best_params_": _check_dict,
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
@@ -307,6 +312,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "prior_": _check_matrices,
     "prior_units_": partial(check_choice, choices=UNITS),
     "result_": _check_result,
+    "row_names_in_": _check_tuple,
     "same_rate_": check_between,
     "search_scores_": _check_search_scores,
     "similar_": partial(_check_pair_array, kinds="b"),
@@ -326,6 +332,8 @@ def _check_shapes(estimator: Any) -> None:
     _check_equal("n_features_in_", estimator.n_features_in_, n_features)
     if hasattr(estimator, "feature_names_in_"):
         _check_equal("feature_names_in_", len(estimator.feature_names_in_), n_features)
+    check_block_names(getattr(estimator, "block_names_in_", None), len(shapes), "block_names_in_")
+    check_row_names(getattr(estimator, "row_names_in_", None), shapes, "row_names_in_")
     inner = shapes
     if getattr(estimator, "kernel_map_", None) is not None:
         inner = [tuple(shape) for shape in estimator.kernel_map_.block_shapes_out_]

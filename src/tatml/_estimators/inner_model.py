@@ -24,7 +24,7 @@ def make_inner_model(
     shared = set(TATML._get_param_names()) - {"preprocessor"}
     given = {name: value for name, value in owner.get_params(deep=False).items() if name in shared}
     model = TATML(**given | changes)
-    model._scale_parameters = tuple(scale_parameters)
+    model._scale_parameters, model._place = tuple(scale_parameters), owner._place
     return model
 
 

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from .._array import foreign_kind
-from .._data.arrays import as_host_array, as_real_array, check_not_masked, read_array
+from .._data.arrays import as_real_array, check_not_masked, read_array
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.storage import warn_of_missing_chunks
 from .._messages import named_error, shown
 from .._warnings import warn_user
+from .device_inputs import fetched, remember_place
 from .given_labels import are_pair_labels
 from .sparse_inputs import (
     accepts_sparse,
@@ -49,6 +49,9 @@ __all__ = [
 # What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
 CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
 
+# The names of the blocks, and of the rows of each block, if fit saw Blocks that have some.
+NAMES = ("block_names_in_", "row_names_in_")
+
 
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
@@ -62,6 +65,8 @@ def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+    finally:
+        vars(estimator).pop("_place", None)
 
 
 def samples_of(
@@ -74,8 +79,9 @@ def samples_of(
     that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
-    if foreign_kind(X) is not None:  # estimators compute on NumPy arrays
-        X = as_host_array(X, "X")
+    if reset:
+        remember_place(estimator, preprocessor, X)
+    X = fetched(X)
     check_not_masked(X, "X")
     warn_of_missing_chunks(X=X)
     if preprocessor is not None and _n_dims(X) == 1:
@@ -170,6 +176,8 @@ def pair_samples(
 ) -> tuple[Blocks, NDArray[np.intp]]:
     """Return the samples of given pairs, and the pairs as indices (n_pairs, 2) into them."""
     array = read_pairs(pairs)
+    if reset:
+        remember_place(estimator, estimator.preprocessor, pairs)
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = _number_indicators(array)
@@ -214,7 +222,7 @@ def _number_indicators(indicators: NDArray) -> tuple[NDArray, NDArray]:
 
 def forget_samples(estimator: BaseEstimator) -> None:
     """Delete the attributes that describe the samples of an earlier fit."""
-    for name in ("n_features_in_", "block_shapes_", "feature_names_in_"):
+    for name in ("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES):
         vars(estimator).pop(name, None)
 
 
@@ -248,6 +256,7 @@ def _with_checked_shapes(
         if hint:
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
+        _keep_names(estimator, blocks)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)
@@ -260,6 +269,14 @@ def _with_checked_shapes(
             f"features as input: blocks of shapes {shapes}"
         )
     return blocks
+
+
+def _keep_names(estimator: BaseEstimator, blocks: Blocks) -> None:
+    """Store the names of blocks and rows that there are, and forget those of an earlier fit."""
+    for name, value in zip(NAMES, (blocks.names, blocks.row_names), strict=True):
+        vars(estimator).pop(name, None)
+        if value is not None:
+            setattr(estimator, name, value)
 
 
 def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
@@ -277,12 +294,12 @@ def _looked_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator)
                 f"{found}"
             )
         return samples
-    samples = preprocessor
+    samples = fetched(preprocessor)
     if accepts_sparse(estimator, preprocessor, reset=True):
         samples = read_sparse_samples(preprocessor)
     elif not isinstance(preprocessor, Blocks):
         warn_of_missing_chunks(preprocessor=preprocessor)
-        samples = read_array(preprocessor, "preprocessor")
+        samples = read_array(fetched(preprocessor), "preprocessor")
     if samples.ndim not in (2, 3):
         raise TypeError(
             "preprocessor: expected an array of samples, Blocks or a function, got "
@@ -328,9 +345,7 @@ def read_pairs(pairs: Any) -> NDArray:
             f"pairs: expected a dense array of shape (n_pairs, 2, …), got {kind}; for pairs of "
             "Blocks give index pairs, and the Blocks as preprocessor"
         )
-    if foreign_kind(pairs) is not None:
-        return as_host_array(pairs, "pairs")
-    return read_array(pairs, "pairs")
+    return read_array(fetched(pairs), "pairs")
 
 
 def _check_pair_shape(array: NDArray) -> None:
@@ -371,7 +386,10 @@ def check_has(estimator: Any, *names: str) -> None:
     check_is_fitted(estimator)
     missing = [name for name in names if not hasattr(estimator, name)]
     if missing:
+        hint = ""
+        if hasattr(estimator, "steps"):
+            hint = "; of a pipeline, give pipeline[-1], and samples after pipeline[:-1].transform"
         raise AttributeError(
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "
-            f"without {', '.join(missing)}"
+            f"without {', '.join(missing)}{hint}"
         )

@@ -22,9 +22,10 @@ from .._validation import (
     check_random,
     check_threshold,
 )
+from .embedding import Factor, embed_blocks
 from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
-from .metric import Factor, MetricMixin, embed_blocks
+from .metric import MetricMixin
 from .priors import PRIORS, PriorName, Units, WithinClasses, rows_of
 from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
 from .span import is_wide

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._array import Indices
+from .._array import Indices, asarray, placed, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import thin_out
+from .._optim.placement import host_result, place_problem, place_result
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, Status, learnt_b0
-from .._optim.solvers import SolverLike, as_solver, seeded
+from .._optim.solvers import Newton, SolverLike, as_solver, seeded
 from .._optim.sums import Sums
 from .._validation import (
     check_choice,
@@ -32,6 +33,7 @@ from .._validation import (
     check_threshold,
 )
 from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
+from .device_inputs import place_blocks
 from .kernel_space import KernelMixin
 from .label_mixins import Matrices, learn_b0_from_distances, pair_weights
 from .metric import MetricMixin, check_components, factors_of, one_or_list
@@ -69,26 +71,38 @@ class SolvingMixin:
     random_state: Any
     verbose: bool
     _keeps_spans = False  # whether wide blocks keep the form of their span, which is faster
+    _place: Any
 
     def _solve(
-        self, problem: LogDetProblem, prior: MetricPrior, blocks: Blocks, sizes: Sequence[str]
+        self,
+        problem: LogDetProblem,
+        prior: MetricPrior,
+        blocks: Blocks,
+        sizes: Sequence[str],
+        least_tol: float = 0.0,
     ) -> None:
         """Solve the problem; set `result_`, `n_iter_`, `prior_` and `components_`.
 
         `blocks` are the samples whose principal axes `n_components` selects. `sizes` are the names
         of the parameters that scale the objective: the error message for an objective that
-        overflows names them.
+        overflows names them. A `least_tol` above `tol` replaces it.
         """
         if check_flag("verbose", self.verbose):
             _print_lines(describe_spans(prior))
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
+        init = prior.start(self._earlier_result())
+        place = self._place_to_solve()
+        if place is not None:
+            problem = place_problem(problem, place)
+            init = None if init is None else place_result(init, place)
         found = solver.solve(
             problem,
-            tol=check_positive("tol", self.tol),
-            init=prior.start(self._earlier_result()),
+            tol=max(least_tol, check_positive("tol", self.tol)),
+            init=init,
             verbose=self.verbose,
             sizes=", ".join(sizes),
         )
+        found = found if place is None else host_result(found)
         self.n_iter_, self.result_ = max(1, found.n_iter), found
         whole = prior.is_small and not self._keeps_spans
         if not self._keeps_spans:
@@ -97,6 +111,10 @@ class SolvingMixin:
         vars(self).pop("prior_", None)
         if whole:
             self.prior_ = one_or_list(prior.full())
+
+    def _place_to_solve(self) -> Any:
+        """Return an array on the device where the problem is solved; None for the host."""
+        return self._place if isinstance(as_solver(self.solver), Newton) else None
 
     def _earlier_result(self) -> Result | None:
         """Return the result to start from, if any."""
@@ -229,6 +247,7 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         }
         model = type(self)(**given)
         model._scale_parameters, model._keeps_spans = self._scale_parameters, True
+        model._place = self._place
         return model
 
     def _check_words(self) -> None:
@@ -252,11 +271,14 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         share = pair_weights(pairs) / np.sum(pair_weights(pairs))
         squares, accurate = mean_squares_of(blocks, pairs, share), not self._keeps_spans
         reduced = reduce_blocks(self.prior, blocks, within, squares, counted, accurate)
-        plain = LogDetProblem.build(reduced.blocks, pairs, squared_hinge(pairs, 1.0, margin))
+        samples = place_blocks(reduced.blocks, self._place_to_solve())
+        plain = LogDetProblem.build(samples, pairs, squared_hinge(pairs, 1.0, margin))
+        like = plain.prior_factors[0]
         scatter = mean_scatter(plain.pairs.sums, share)
         prior = prior_of(self.prior, reduced, scatter, self._samples_name)
         c0, mu0 = self._threshold_term(prior.matrices, scatter, margin, threshold)
-        problem = replace(plain.with_prior(prior.matrices), c0=c0, mu0=mu0)
+        problem = plain.with_prior([placed(W0, like) for W0 in prior.matrices])
+        problem = replace(problem, c0=c0, mu0=mu0)
         return self._reweight(problem, pairs, margin, check_positive("C", self.C)), prior
 
     def _threshold_term(
@@ -278,7 +300,8 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
     ) -> LogDetProblem:
         """Return the problem with the weights that C gives to the pairs and to the threshold."""
         c, c0 = self._strengths(problem, float(np.sum(pair_weights(pairs))), C)
-        return problem.with_loss(squared_hinge(pairs, c, margin), c0)
+        loss = squared_hinge(pairs, c, margin).placed(problem.prior_factors[0])
+        return problem.with_loss(loss, c0)
 
     def _strengths(self, problem: LogDetProblem, total: float, C: float) -> tuple[float, float]:
         """Return c and c0 for pairs of the given total weight."""
@@ -320,7 +343,7 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         if self.n_components is None or not problem.learns_threshold:
             return learnt_b0(self.result_)
         squared = self._distances(blocks, pairs.index) ** 2
-        strength = problem.c0 / float(np.sum(problem.pairs.loss.weight))
+        strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
         return learn_b0(squared, pairs, margin, strength, problem.mu0)
 
 
@@ -331,4 +354,4 @@ def _print_lines(lines: Sequence[str]) -> None:
 
 def mean_scatter(sums: Sums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
-    return [sums.n_blocks * S for S in sums.scatter(share)]
+    return [to_numpy(sums.n_blocks * S) for S in sums.scatter(asarray(share, sums.features[0]))]

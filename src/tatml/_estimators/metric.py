@@ -8,17 +8,18 @@ from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._array import asarray, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
-from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
-from ..features._kernel_map import KernelMap
+from ..features._kernel_map import KernelMap, name_images
+from .device_inputs import place_blocks, place_of_samples
+from .embedding import Factor, check_distances, distances_of, embed_blocks, squared_distances
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .priors import rows_of
@@ -26,9 +27,6 @@ from .reduction import MetricPrior
 from .span import SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
-
-Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
-CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
 class LearntMetric:
@@ -113,6 +111,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
 
     kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+    _place: Any = None  # during a fit, an array on the device of the samples; None for the host
     # Attributes of an instance, which hide these.
     components_: Any = _NotFormed()
     prior_: Any = _NotFormed()
@@ -129,10 +128,13 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array of shape (n_samples, n_features_out)
             The product of `components_` and the matrix of each block, flattened, and concatenated
-            over the blocks.
+            over the blocks. For samples on a GPU it is computed there.
         """
         check_is_fitted(self)
-        return self._embed(self._mapped(samples_of(self, X, reset=False)))
+        blocks = self._mapped(samples_of(self, X, reset=False))
+        place = place_of_samples(self.preprocessor, X)
+        rows = self._embed(self._samples_at(blocks, place))
+        return rows if place is None else asarray(rows, place)
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Compute the learnt distance of each pair.
@@ -147,13 +149,17 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         array of shape (n_pairs,)
-            Distances, not squared: they satisfy the triangle inequality.
+            Distances, not squared: they satisfy the triangle inequality. For samples on a GPU they
+            are computed there.
         """
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
+        place = place_of_samples(self.preprocessor, pairs if X is None else X)
         with np.errstate(over="ignore"):
-            distances = self._distances(self._mapped(blocks), index)
-        return check_distances(distances, blocks, "pairs" if X is None else "X")
+            samples = self._samples_at(self._mapped(blocks), place)
+            distances = distances_of(self._component_list(), samples, index)
+        distances = check_distances(distances, blocks, "pairs" if X is None else "X")
+        return distances if place is None else asarray(distances, place)
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
@@ -165,7 +171,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
         parts = zip(self._component_list(), self._mapped(blocks).arrays, strict=True)
-        return np.stack([_squared_distances(A, array, index) for A, array in parts])
+        return np.stack([squared_distances(A, array, index) for A, array in parts])
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -200,13 +206,20 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _block_names(self) -> list[str]:
         """Return a name for each inner block."""
-        n_blocks, n_inner = len(self.block_shapes_), len(self._inner_shapes())
-        kept = [f"block {m}" for m in range(n_inner - self._n_images())]
+        names, n_blocks = vars(self).get("block_names_in_"), len(self.block_shapes_)
         if self.kernel_map_ is None:
-            return kept
-        if n_blocks == 1:
-            return ["features", "kernel image"][-n_inner:]
-        return kept + [f"kernel image of block {m}" for m in range(n_blocks)]
+            return [f"block {m}" for m in range(n_blocks)] if names is None else list(names)
+        n_images = self._n_images()
+        return name_images(names or n_blocks, len(self._inner_shapes()) - n_images, n_images)
+
+    def _row_names(self) -> list[tuple[str, ...] | None]:
+        """Return the names of the rows of each inner block, None where they are not known."""
+        n_kept = len(self._inner_shapes()) - self._n_images()
+        names = vars(self).get("row_names_in_", (None,) * n_kept)
+        columns = vars(self).get("feature_names_in_")
+        if columns is not None:
+            names = (tuple(str(name) for name in columns),)
+        return [*names[:n_kept], *[None] * self._n_images()]
 
     def _n_images(self) -> int:
         """Return the number of inner blocks, at the end, that are kernel images."""
@@ -216,12 +229,17 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the samples that `components_` apply to: in the space of the kernel, if any."""
         return blocks if self.kernel_map_ is None else self.kernel_map_.map_blocks(blocks)
 
+    def _samples_at(self, blocks: Blocks, place: Any) -> Blocks:
+        """Copy samples to a device; those of wide blocks, whose spans are NumPy's, stay."""
+        return blocks if "factors_" in vars(self) else place_blocks(blocks, place)
+
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)
 
     def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the distances of index pairs."""
-        return distances_of(self._component_list(), blocks, index)
+        """Return the distances of index pairs, as a NumPy array."""
+        samples = self._samples_at(blocks, self._place)
+        return to_numpy(distances_of(self._component_list(), samples, index))
 
     @property
     def _n_features_out(self) -> int:
@@ -229,69 +247,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.float64]:
-    """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
-    parts = zip(components, blocks.arrays, strict=True)
-    return np.concatenate([_apply_factor(A, array) for A, array in parts], axis=1)
-
-
-def distances_of(
-    components: Sequence[Factor], blocks: Blocks, index: NDArray[np.intp], many: bool = False
-) -> NDArray[np.float64]:
-    """Return the distances of index pairs; sparse samples stay sparse.
-
-    With `many` pairs, wide embeddings are turned first.
-    """
-    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        rows = embed_blocks(components, blocks)
-        return row_distances(fewer_columns(rows) if many else rows, index)
-    parts = zip(components, blocks.arrays, strict=True)
-    return np.sqrt(sum(_squared_distances(A, array, index) for A, array in parts))
-
-
 def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
     """Return the only matrix of a list of one, and other lists as they are."""
     return matrices[0] if len(matrices) == 1 else matrices
-
-
-def row_distances(
-    rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
-) -> NDArray[np.float64]:
-    """Return the Euclidean distances of pairs of rows, computed in chunks."""
-    distances = np.empty(len(index))
-    step = max(1, chunk_numbers // max(1, rows.shape[1]))
-    for start in range(0, len(index), step):
-        part = index[start : start + step]
-        difference = rows[part[:, 0]] - rows[part[:, 1]]
-        distances[start : start + step] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-    return distances
-
-
-def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn wide rows so that they need only as many columns as there are rows.
-
-    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
-    """
-    if rows.shape[1] <= 2 * len(rows):
-        return rows
-    around_mean = rows - rows.mean(axis=0)
-    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
-    return upper.T
-
-
-def check_distances(
-    distances: NDArray[np.float64], blocks: Blocks, name: str
-) -> NDArray[np.float64]:
-    """Return the distances, and raise an error if one of them is not finite."""
-    wrong = np.flatnonzero(~np.isfinite(distances))
-    if len(wrong):
-        largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
-        raise ValueError(
-            f"{name}: expected samples whose squared distance a float can hold, got entries of up "
-            f"to {largest:g}, with {distances[wrong[0]]} as the distance of pair {wrong[0]}; "
-            f"rescale {name} as in fit"
-        )
-    return distances
 
 
 def factors_of(
@@ -361,22 +319,3 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
         if check_count("n_components", count) > size:
             raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
     return counts
-
-
-def _apply_factor(A: Factor, array: NDArray) -> NDArray:
-    """Return A times every matrix of a block, flattened to one row per sample."""
-    if isinstance(A, SpanFactor):
-        return A.embed(array)
-    if isinstance(array, SparseBlock):
-        return array.table @ A.T
-    n_samples, _, width = array.shape
-    if width == 1:
-        return array[:, :, 0] @ A.T
-    return np.matmul(A, array).reshape(n_samples, prod((len(A), width)))
-
-
-def _squared_distances(A: Factor, array: Any, index: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the part of one block in the squared distances of pairs."""
-    if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
-        return A.squared_distances(array, index)
-    return row_distances(_apply_factor(A, array), index) ** 2

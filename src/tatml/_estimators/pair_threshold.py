@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.blocks import Blocks
 from .._messages import named_error
 from .._validation import check_metric
+from .embedding import CHUNK_NUMBERS
 from .inputs import (
     forget_samples,
     given_distances,
@@ -23,7 +24,6 @@ from .inputs import (
     unchanged_on_error,
 )
 from .label_mixins import ThresholdMixin
-from .metric import CHUNK_NUMBERS
 from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
 
 __all__ = ["PairThreshold"]

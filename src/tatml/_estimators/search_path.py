@@ -16,10 +16,10 @@ from .._data.sampling import balanced, thin_out
 from .._optim.solvers import as_solver, seeded
 from .._validation import check_margin, check_positive
 from .cross_fitting import area_under_roc, hold_out_samples
+from .embedding import row_distances
 from .folds import Fold, LabelledSamples, make_pair_folds
 from .kernel_space import KernelSettings, choose_space, read_kernel
 from .label_mixins import within_classes
-from .metric import row_distances
 from .priors import Units, has_units
 from .tatml import TATML
 

@@ -215,6 +215,17 @@ class SpanFactor:
         inside += self.outside * scaled
         return inside
 
+    def weigh(self, array: NDArray[np.floating]) -> Doubles:
+        """Return AᵀA times every matrix of a block, where A is the matrix of this map."""
+        n_samples, n, width = array.shape
+        scaled = self.span.in_units(rows_of(array))
+        c = self.span.coordinates(scaled)
+        outside = self.outside**2
+        rows = self.span.expanded(c @ self.inner @ self.inner.T - outside * c) + outside * scaled
+        whitening = self.span.whitening
+        rows = rows / self.span.unit if whitening is None else rows @ whitening
+        return np.swapaxes(rows.reshape(n_samples, width, n), 1, 2)
+
     def embed(self, array: NDArray[np.floating]) -> Doubles:
         """Return the images of all matrices of a block, flattened to one row per sample."""
         array = np.asarray(array)

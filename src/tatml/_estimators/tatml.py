@@ -185,6 +185,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         Number of Newton steps, or of Dykstra's epochs; at least 1.
     n_features_in_ : int
         Number of entries of a sample, over all blocks.
+    block_names_in_, row_names_in_ : tuples
+        The names of the blocks and of their rows, if `fit` saw Blocks with names.
     feature_names_in_ : array of str
         Names of the columns. Only if X has string column names.
 

@@ -17,6 +17,7 @@ from .._data.sampling import STRATEGIES, Strategy
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
 from .._optim.solvers import SolverLike
+from .._progress import with_progress
 from .._validation import (
     as_list,
     check_choice,
@@ -245,7 +246,8 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
             )
             for (setting, space), fold in product(zip(settings, spaces, strict=True), folds)
         )
-        scores = np.asarray(Parallel(n_jobs=self.n_jobs)(jobs))
+        shown_jobs = with_progress(jobs, len(settings) * len(folds), "TATMLCV", "path")
+        scores = np.asarray(Parallel(n_jobs=self.n_jobs)(shown_jobs))
         scores = scores.reshape(len(settings), len(folds), len(Cs)).transpose(0, 2, 1)
         split = scores.reshape(-1, len(folds))
         params = [{"C": float(C), **setting} for setting, C in product(settings, Cs)]

@@ -22,12 +22,14 @@ from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import Newton, SolverLike, as_solver
+from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_positive
+from .embedding import embed_blocks
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelPairsMixin, Prior, factors_by, pair_weights, within_classes
 from .logdet_learner import SolvingMixin, mean_scatter
-from .metric import MetricMixin, check_components, embed_blocks
+from .metric import MetricMixin, check_components
 from .neighbor_priors import choose_prior
 from .outliers import clip_outliers
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
@@ -36,6 +38,7 @@ from .thresholds import b0_of, learn_b0, threshold_of
 __all__ = ["TATMLNeighbors"]
 
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+ROUND_TOL = 1e-3  # tolerance of the rounds before the last
 
 
 class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, BaseEstimator):
@@ -58,14 +61,14 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         the mean squared distance of the pairs under the prior.
     n_neighbors : int, default=3
         Targets per sample.
-    n_impostors : int, default=10
+    n_impostors : int, default=3
         Impostors per sample.
     max_rounds : int, default=3
         How often comparisons are drawn at most.
     prior : str, or list of M arrays of shape (n_m, n_m), default="best"
         The metric that the learnt one stays close to (W0), in which the first neighbours are
-        found; see `TATML`. "best" is that of "discriminant", "auto" and "scaled" whose nearest
-        neighbours classify held-out samples best, which is computed without a solver.
+        found; see `TATML`. "best" is that of "discriminant", "auto" and "scaled" in which
+        held-out samples have the most nearest neighbours of their class, found without a solver.
     n_pairs_per_class : int or None, default=None
         Number of pairs drawn per class for the threshold; see `TATML`.
     kernel : str, KernelMap or None, default=None
@@ -125,7 +128,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         pair_C: float = 10.0,
         margin: float = 1.0,
         n_neighbors: int = 3,
-        n_impostors: int = 10,
+        n_impostors: int = 3,
         max_rounds: int = 3,
         prior: Prior | Literal["best"] = "best",
         n_pairs_per_class: int | None = None,
@@ -181,8 +184,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
             samples = replace(samples, blocks=self._map_samples(kernel, blocks))
             check_components(self.n_components, [n for n, _ in samples.blocks.block_shapes])
             pairs = balanced(self._draw_pairs(samples))
-            prior, mu0 = self._prior_and_mean(samples.blocks, samples.labels, pairs)
-            self._learn_in_rounds(samples.blocks, samples.labels, pairs, prior, mu0)
+            with _threads_for(samples.blocks):
+                prior, mu0 = self._prior_and_mean(samples.blocks, samples.labels, pairs)
+                self._learn_in_rounds(samples.blocks, samples.labels, pairs, prior, mu0)
             self.pairs_, self.similar_ = pairs.index, pairs.similar
             self.pair_weights_ = pairs.weights
         warn_unless_converged(self.result_)
@@ -225,17 +229,24 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         prior: MetricPrior,
         mu0: float,
     ) -> None:
-        """Draw comparisons and learn from them, until they stay the same."""
+        """Draw comparisons and learn from them, until they stay the same.
+
+        Metrics in which comparisons are drawn again need no accurate solution; the last one does.
+        """
         space, self.n_rounds_ = embed_blocks(factors_by(prior), blocks), 0
         self.comparisons_ = np.empty((0, 3), dtype=np.intp)
-        counts = int(self.n_neighbors), int(self.n_impostors)
-        for _ in range(int(self.max_rounds)):
+        counts, most = (int(self.n_neighbors), int(self.n_impostors)), int(self.max_rounds)
+        least_tol = ROUND_TOL
+        while self.n_rounds_ < most:
             triplets = neighbor_triplets(space, labels, *counts)
-            if np.array_equal(triplets, self.comparisons_):
+            repeated = np.array_equal(triplets, self.comparisons_)
+            if repeated and least_tol == 0.0:
                 break
+            if repeated or self.n_rounds_ == most - 1:
+                least_tol = 0.0
             problem = self._problem(pairs, triplets, prior, mu0)
-            self._solve(problem, prior, blocks, ("C", "pair_C", "margin"))
-            self.n_rounds_ += 1
+            self._solve(problem, prior, blocks, ("C", "pair_C", "margin"), least_tol)
+            self.n_rounds_ += 0 if repeated else 1
             self.comparisons_ = triplets
             space = self._embed_whole(prior, blocks)
             if self.result_.status is Status.INTERRUPTED:
@@ -275,3 +286,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
             squared = self._distances(blocks, pairs.index) ** 2
             self.b0_ = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
         self.threshold_ = threshold_of(self.b0_, PAIR_MARGIN)
+
+
+def _threads_for(blocks: Blocks) -> Any:
+    """Return a context with one BLAS thread, as in the solvers, unless a block is large."""
+    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
+    return _threadpools().limit(limits=1 if small else None)

@@ -12,9 +12,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._array import foreign_kind
-from .._data.arrays import as_host_array, as_real_array, read_array
+from .._data.arrays import as_real_array, read_array
 from .._data.blocks import Blocks, as_blocks
+from .device_inputs import fetched, remember_place
 from .inputs import _looked_up, _with_checked_shapes
 
 __all__ = ["tuple_samples"]
@@ -29,6 +29,8 @@ def tuple_samples(
     samples; without it they must have the stored shape.
     """
     array, preprocessor = _read(tuples, name, size), estimator.preprocessor
+    if reset:
+        remember_place(estimator, preprocessor, tuples)
     if preprocessor is not None and array.ndim == 2:
         _check_shape(array, name, size)
         found, index = _numbered(array, name)
@@ -54,9 +56,7 @@ def _read(tuples: Any, name: str, size: int) -> NDArray:
             f"{name}: expected a dense array of shape (n_{name}, {size}, …), got {kind}; for "
             f"{name} of Blocks give indices, and the Blocks as preprocessor"
         )
-    if foreign_kind(tuples) is not None:
-        return as_host_array(tuples, name)
-    return read_array(tuples, name)
+    return read_array(fetched(tuples), name)
 
 
 def _check_shape(array: NDArray, name: str, size: int) -> None:

@@ -25,7 +25,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.optimize import minimize_scalar
 
-from .._array import Array, as_double, eye, linalg_errors, namespace, on_gpu
+from .._array import (
+    Array,
+    as_double,
+    eye,
+    inner,
+    linalg_errors,
+    namespace,
+    on_gpu,
+    smallest,
+    total,
+)
 from .losses import PairLoss
 
 if TYPE_CHECKING:
@@ -149,20 +159,20 @@ def _sums_of_part(
     rounding = _sum_above(loss.gap_within(zeta, slope, within))
     slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
     s = slope if s is None else s
-    value, force = float(xp.sum(loss.value(zeta))), loss.gamma * s
+    value, force = total(loss.value(zeta)), loss.gamma * s
     relative = added_up if loss.quadratic else added_up + BURG_ERROR
-    loss_error = float(xp.sum(xp.abs(slope) * within)) + rounding + relative * value
-    force_error = added_up * float(xp.sum(xp.abs(force)))
-    scatter_error = float(xp.sum(xp.abs(s) * error))
-    return value, loss_error, float(xp.sum(force)), force_error, slack, rounding, scatter_error
+    loss_error = inner(xp.abs(slope), within) + rounding + relative * value
+    force_error = added_up * total(xp.abs(force))
+    scatter_error = inner(xp.abs(s), error)
+    return value, loss_error, total(force), force_error, slack, rounding, scatter_error
 
 
 def _sum_above(values: Array) -> float:
     """Sum non-negative numbers, rounded up; ∞ if one of them is NaN."""
-    total = float(namespace(values).sum(values))
-    return (
-        inf if isnan(total) else total * (1 + accumulated(values.shape[0], unit_roundoff(values)))
-    )
+    added_up = total(values)
+    if isnan(added_up):
+        return inf
+    return added_up * (1 + accumulated(values.shape[0], unit_roundoff(values)))
 
 
 def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
@@ -172,8 +182,8 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     errors of these operations are added to those of the pairs and of the prior's term.
     """
     problem, pairs, L = point.problem, point.pairs, point.L
-    xp, u, n = problem.xp, unit_roundoff(L[0]), max(problem.sizes)
-    size = sqrt(sum(float(xp.sum(factor * factor)) for factor in L))
+    u, n = unit_roundoff(L[0]), max(problem.sizes)
+    size = sqrt(sum(inner(factor, factor) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
     relative = turned + accumulated(3 * n + 8, u) * condition
@@ -219,7 +229,7 @@ def _certificate(
 ) -> Certificate:
     """Add up the terms; B are the whitened factors with error `moved`, rotated like the scatter."""
     u = unit_roundoff(B[0])
-    size = sqrt(sum(float(namespace(factor).sum(factor * factor)) for factor in B))
+    size = sqrt(sum(inner(factor, factor) for factor in B))
     error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
     primal, primal_error = _objective(problem, triangular, b0, totals, error, u)
     if not (isfinite(primal) and isfinite(primal_error)):
@@ -248,9 +258,9 @@ def _objective(
     xp, size, logdet, spread = namespace(triangular[0]), 0.0, 0.0, 0.0
     for factor in triangular:
         logs = xp.log(xp.linalg.diagonal(factor))
-        size += float(xp.sum(factor * factor))
-        logdet += 2 * float(xp.sum(logs))
-        spread += 2 * float(xp.sum(xp.abs(logs)))
+        size += inner(factor, factor)
+        logdet += 2 * total(logs)
+        spread += 2 * total(xp.abs(logs))
     n, N = max(problem.sizes), sum(problem.sizes)
     pull = 0.0
     if problem.learns_threshold:
@@ -274,7 +284,7 @@ def _gap_along(
     """Return the bound of F − g(θ s) as a function of θ ≤ 1, and its least value at θ = 1."""
     xp, n, N = namespace(B[0]), max(problem.sizes), sum(problem.sizes)
     grams = [factor.T @ factor - eye(factor.shape[0], like=factor) for factor in B]
-    size = sum(float(xp.sum(factor * factor)) for factor in B)
+    size = sum(inner(factor, factor) for factor in B)
     scatter = sum(float(xp.linalg.matrix_norm(S)) for S in totals.scatter)
     error += accumulated(n + 8, u) * (size + scatter + N) + totals.scatter_error
     root = sqrt(problem.c0)
@@ -306,16 +316,16 @@ def excess_by_cholesky(G: Array) -> float:
         factor = xp.linalg.cholesky(G + eye(G.shape[0], like=G))
     except linalg_errors():
         return inf
-    value = float(xp.linalg.trace(G) - 2 * xp.sum(xp.log(xp.linalg.diagonal(factor))))
+    value = float(xp.linalg.trace(G)) - 2 * total(xp.log(xp.linalg.diagonal(factor)))
     return inf if isnan(value) else value
 
 
 def excess_by_eigenvalues(eigenvalues: Sequence[Array]) -> float:
     """Compute Σ_m tr G − logdet(I + G) from the eigenvalues of each G; ∞ if one is ≤ −1."""
     xp = namespace(eigenvalues[0])
-    if not all(float(xp.min(e)) > -1 for e in eigenvalues):
+    if not all(smallest(e) > -1 for e in eigenvalues):
         return inf
-    return sum(float(xp.sum(e - xp.log1p(e))) for e in eigenvalues)
+    return sum(total(e - xp.log1p(e)) for e in eigenvalues)
 
 
 def excess_within(gradient: Sequence[Array], error: float) -> float:
@@ -326,21 +336,19 @@ def excess_within(gradient: Sequence[Array], error: float) -> float:
     orders, with ratio = error/λ_min. It is ∞ where I + G + E may not be positive definite.
     """
     xp = namespace(gradient[0])  # theory (Round)
-    norm = sqrt(sum(float(xp.sum(G * G)) for G in gradient))
+    norm = sqrt(sum(inner(G, G) for G in gradient))
     if norm + error < SMALL_GRADIENT:
         return _square(norm + error) / (2 * (1 - norm - error))
     if not isfinite(norm + error):
         return inf
     values = xp.concat([xp.linalg.eigvalsh(G) for G in gradient])
     error += 10 * values.shape[0] * unit_roundoff(values) * (1 + norm)
-    lowest = 1 + float(xp.min(values))
+    lowest = 1 + smallest(values)
     if lowest <= error:
         return inf
     ratio, slopes = error / lowest, values / (1 + values)
     excess = excess_by_eigenvalues([values])
-    return (
-        excess + error * sqrt(float(xp.sum(slopes * slopes))) + _square(ratio) / (2 * (1 - ratio))
-    )
+    return excess + error * sqrt(inner(slopes, slopes)) + _square(ratio) / (2 * (1 - ratio))
 
 
 def _square(value: float) -> float:

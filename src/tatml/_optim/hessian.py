@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any
 
-from .._array import Array, as_double, as_single, eye, fast_single
+from .._array import Array, as_double, as_single, fast_single, namespace
 from .._svec import svec_congruence, svec_size
 from .pair_sums import SMALLEST_CHUNK
 from .sample_form import pair_form_cost, sample_form_cost
@@ -193,9 +193,15 @@ def system_costs(
 
 def congruent(gram: Array, factors: Sequence[Array]) -> Array:
     """Transform Σ_k h_k z_k z_kᵀ to the coordinates of further factors."""
-    T, start = eye(gram.shape[0], like=gram), 0
-    for G in factors:
-        end = start + svec_size(G.shape[0])
-        T[start:end, start:end] = svec_congruence(G)
+    congruences = [svec_congruence(G) for G in factors]
+    return _transform_rows(_transform_rows(gram, congruences).T, congruences)
+
+
+def _transform_rows(gram: Array, congruences: Sequence[Array]) -> Array:
+    """Multiply the rows of each block by its matrix; the row of the threshold stays."""
+    parts, start = [], 0
+    for T in congruences:
+        end = start + T.shape[0]
+        parts.append(T @ gram[start:end, :])
         start = end
-    return T @ gram @ T.T
+    return namespace(gram).concat([*parts, gram[start:, :]])

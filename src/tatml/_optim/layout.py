@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._array import Array, as_double, contiguous, namespace
+from .._array import Array, as_double, contiguous, namespace, reshaped
 
 __all__ = ["centred", "flat", "lay_out", "multiply_rows", "row_products"]
 
@@ -40,19 +40,18 @@ def centred(block: Array) -> Array:
 
 def multiply_rows(blocks: Sequence[Array], factors: Sequence[Array]) -> list[Array]:
     """Multiply the rows of every sample by the factor of its block."""
-    xp = namespace(blocks[0])
     return [
-        xp.reshape(flat(block) @ factor, block.shape)
+        reshaped(flat(block) @ factor, block.shape)
         for block, factor in zip(blocks, factors, strict=True)
     ]
 
 
 def flat(block: Array) -> Array:
     """Stack the rows of all samples, shape (n_rows n', n)."""
-    return namespace(block).reshape(block, (-1, block.shape[2]))
+    return reshaped(block, (-1, block.shape[2]))
 
 
 def row_products(a: Array, b: Array) -> Array:
     """Compute the inner product of each sample of `a` with that of `b`."""
-    xp, shape = namespace(a), (a.shape[0], a.shape[1] * a.shape[2])
-    return xp.linalg.vecdot(xp.reshape(a, shape), xp.reshape(b, shape))
+    shape = (a.shape[0], a.shape[1] * a.shape[2])
+    return namespace(a).linalg.vecdot(reshaped(a, shape), reshaped(b, shape))

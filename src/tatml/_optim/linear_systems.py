@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from math import isfinite, sqrt
 from typing import Any
 
-from .._array import Array, asarray, eye, factor_posdef, namespace, zeros
+from .._array import Array, asarray, eye, factor_posdef, inner, namespace, zeros
 from .._svec import svec, svec_size, unsvec
 from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
@@ -53,15 +53,13 @@ class DenseSystem(NewtonSystem):
 
     def solve(self, V: list[Array], b: float, rtol: float, check: bool = True) -> Direction:
         """Solve with the Cholesky factor."""
-        xp, parts = namespace(V[0]), [svec(v) for v in V]
+        parts = [svec(v) for v in V]
         if self._learns_threshold:
             parts.append(asarray([b], V[0], V[0].dtype))
-        solution = self._solve(xp.concat(parts))
-        matrices, start = [], 0
-        for n in self.sizes:
-            matrices.append(unsvec(solution[start : start + svec_size(n)], n))
-            start += svec_size(n)
-        return matrices, float(solution[start]) if self._learns_threshold else 0.0
+        solution = self._solve(namespace(V[0]).concat(parts))
+        return _unsvec_all(solution, self.sizes), (
+            float(solution[-1]) if self._learns_threshold else 0.0
+        )
 
 
 class WoodburySystem(NewtonSystem):
@@ -70,12 +68,21 @@ class WoodburySystem(NewtonSystem):
     name = "woodbury"
 
     def __init__(self, pairs: ActivePairs):
-        self.pairs = pairs
-        gram = pair_gram(pairs.sums, pairs.threshold)
+        self.pairs, self._svec_rows = pairs, _svec_rows(pairs.sums)
+        if self._svec_rows is None:
+            gram = pair_gram(pairs.sums, pairs.threshold)
+        else:
+            gram = self._svec_rows @ self._svec_rows.T
+            gram += pairs.threshold[:, None] * pairs.threshold
         self._solve = factor_posdef(gram + eye(gram.shape[0], like=gram) / pairs.curvature)
 
     def solve(self, V: list[Array], b: float, rtol: float, check: bool = True) -> Direction:
         """Solve with the Cholesky factor."""
+        rows, threshold = self._svec_rows, self.pairs.threshold
+        if rows is not None:
+            given = namespace(rows).concat([svec(v) for v in V])
+            q = self._solve(rows @ given + threshold * b)
+            return _unsvec_all(given - rows.T @ q, self.pairs.sums.sizes), b - inner(threshold, q)
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
@@ -150,6 +157,24 @@ class ConjugateGradientSystem(NewtonSystem):
             square, before = _inner_product(residual, residual), square
             direction = _add(residual, square / before, direction)
         return solution, residual
+
+
+def _svec_rows(sums: Sums) -> Array | None:
+    """Return svec(A_k)/M of all pairs, where their inner products are cheaper than others."""
+    shapes = zip(sums.sizes, sums.widths, strict=True)
+    if sums.links is not None or not all(by_svec(n, width) for n, width in shapes):
+        return None
+    chunks = [rows for _, rows in sums.svec_chunks(0)]
+    return chunks[0] if len(chunks) == 1 else sums.xp.concat(chunks)
+
+
+def _unsvec_all(vector: Array, sizes: Sequence[int]) -> list[Array]:
+    """Return the matrices of concatenated svec vectors; further entries are ignored."""
+    matrices, start = [], 0
+    for n in sizes:
+        matrices.append(unsvec(vector[start : start + svec_size(n)], n))
+        start += svec_size(n)
+    return matrices
 
 
 def pair_gram(sums: Sums, threshold: Array) -> Array:

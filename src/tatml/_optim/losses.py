@@ -285,13 +285,13 @@ def zeta_at(loss: PairLoss, distances: Array, b0: float) -> Array:
 def _where(condition: Array, values: Array) -> Array:
     """Return the values where the condition holds, and 0 elsewhere."""
     xp = namespace(values)
-    return xp.where(condition, values, xp.zeros_like(values))
+    return xp.where(condition, values, 0.0 if xp is np else xp.zeros_like(values))
 
 
 def _nonzero(weight: Array) -> Array:
     """Replace weights of 0 by 1, for divisions of numbers that are 0 there."""
     xp = namespace(weight)
-    return xp.where(weight > 0, weight, xp.ones_like(weight))
+    return xp.where(weight > 0, weight, 1.0 if xp is np else xp.ones_like(weight))
 
 
 def _positive_part(values: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._array import Array
+from .._progress import SilentBar
 from .certificate import Certificate, full_certificate
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status, is_converged
@@ -115,6 +116,7 @@ class Monitor:
     ):
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.verbose, self.callback, self.proves = verbose, callback, proves
+        self.bar = SilentBar()
         self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
         self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
@@ -138,6 +140,8 @@ class Monitor:
             self.best = FoundPoint.copy_of(point)
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
+        self.bar.update()
+        self.bar.set_postfix_str(f"gap {point.gap:.1e}")
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
         status = Status.MAX_ITER if n_iter >= self.max_iter else None

@@ -24,10 +24,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isfinite, sqrt
+from math import isfinite, prod, sqrt
 from typing import Any
 
-from .._array import Array, eye, linalg_errors, namespace, on_gpu, placed
+from .._array import (
+    Array,
+    eye,
+    inner,
+    largest,
+    linalg_errors,
+    namespace,
+    on_gpu,
+    placed,
+    stacked,
+    unstacked,
+)
 from .damped_newton import (
     BOUNDARY_SHARE,
     accurate_direction,
@@ -64,7 +75,8 @@ REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
 REHEARSAL_GAIN = 4.0  # a rehearsal is worth it if products over all pairs cost so many times more
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
-DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹, per block
+# In a step, blocks of one size are one stack (M, n, n); there is one number or array per stack.
+DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹
 PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
 
 
@@ -242,7 +254,7 @@ def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
     grown = []
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
-        room = share * float(xp.max(xp.linalg.eigvalsh(W)))
+        room = share * largest(xp.linalg.eigvalsh(W))
         grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
     return grown
 
@@ -254,10 +266,10 @@ def _scaled_prior(problem: LogDetProblem) -> Start:
 
 
 def _central(point: Point) -> list[float]:
-    """Return τ of P = τ W⁻¹ for each block, τ ≥ 1 so large that P ⪰ I + S(s)."""
+    """Return τ of P = τ W⁻¹ for each stack, τ ≥ 1 so large that P ⪰ I + S(s)."""
     xp = point.problem.xp
-    tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
-    return [tau] * len(point.L)
+    tau = max(1.0, *(largest(xp.abs(1 + e)) for e in point.eigenvalues))
+    return [tau] * len(point.stacks)
 
 
 def _primal_dual_step(
@@ -265,15 +277,10 @@ def _primal_dual_step(
 ) -> Reached | None:
     """Take a predictor-corrector step; return None where a factorisation fails."""
     try:
-        scaling = [Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
-        system = newton_system(
-            point,
-            [block.right for block in scaling],
-            linear_solver,
-            rng,
-            pace.products,
-            pace.single,
-        )
+        stacks = zip(point.stacks, Q, point.gradient_stacks, strict=True)
+        scaling = [Scaling.of(*stack) for stack in stacks]
+        right = unstacked([block.right for block in scaling])
+        system = newton_system(point, right, linear_solver, rng, pace.products, pace.single)
         mu = _mean_product(scaling)
         solve = partial(_direction, point, scaling, system, pace.forcing)
         # Any predicted direction will do: only the step itself is checked.
@@ -306,22 +313,21 @@ def _direction(
     check: bool = True,
 ) -> PrimalDual:
     """Compute ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
-    xp = point.problem.xp  # theory (NT)
     goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
     rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
-    norm = sqrt(
-        sum(float(xp.sum(R * R)) for R in rhs) + point.threshold_slope * point.threshold_slope
-    )
-    dW, db = system.solve(rhs, -point.threshold_slope, min(forcing, 0.1 * sqrt(norm)), check)
+    slope = point.threshold_slope  # theory (NT)
+    norm = sqrt(sum(inner(R, R) for R in rhs) + slope * slope)
+    solution, db = system.solve(unstacked(rhs), -slope, min(forcing, 0.1 * sqrt(norm)), check)
+    dW = stacked(solution)
     blocks = zip(goals, scaling, dW, strict=True)
-    return dW, [goal - block.diag(block.lam) - V for goal, block, V in blocks], db
+    return dW, [goal - block.value - V for goal, block, V in blocks], db
 
 
 def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
     """Compute E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
     dW, dP, _ = direction
     return [
-        (V @ R + R @ V) / (block.lam[:, None] + block.lam)
+        (V @ R + R @ V) / (block.lam[..., None] + block.lam[..., None, :])
         for block, V, R in zip(scaling, dW, dP, strict=True)
     ]
 
@@ -329,25 +335,20 @@ def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
 def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) -> float:
     """Return the length, at most 1, that takes W or P `share` of the way to the boundary."""
     dW, dP, _ = direction
-    return min(
-        block.length(V, share)
-        for V_list in (dW, dP)
-        for block, V in zip(scaling, V_list, strict=True)
-    )
+    return min(block.length(both, share) for block, *both in zip(scaling, dW, dP, strict=True))
 
 
 def _mean_product(
     scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
 ) -> float:
     """Compute ⟨W, P⟩/N, now or after a step."""
-    n = sum(block.lam.shape[0] for block in scaling)
+    n = sum(prod(block.lam.shape) for block in scaling)
     if direction is None:
-        return sum(float(namespace(block.lam).sum(block.lam**2)) for block in scaling) / n
+        return sum(inner(block.lam, block.lam) for block in scaling) / n
     dW, dP, _ = direction
     total = 0.0
     for block, V, R in zip(scaling, dW, dP, strict=True):
-        lam = block.diag(block.lam)
-        total += float(namespace(lam).sum((lam + length * V) * (lam + length * R)))
+        total += inner(block.value + length * V, block.value + length * R)
     return max(total, 0.0) / n
 
 
@@ -359,10 +360,9 @@ def _advance(
     dW, dP, db = direction
     L, Q = [], []
     for block, V, R in zip(scaling, dW, dP, strict=True):
-        lam = block.diag(block.lam)
-        L.append(block.T @ xp.linalg.cholesky(lam + length * V))
-        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(lam + length * R))
-    return problem.at(L, point.b0 + length * db / sqrt(problem.c0)), Q
+        L.append(block.T @ xp.linalg.cholesky(block.value + length * V))
+        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(block.value + length * R))
+    return problem.at(unstacked(L), point.b0 + length * db / sqrt(problem.c0)), Q
 
 
 def _damped_step(point: Point, linear_solver: str) -> Reached | None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from .._array import Array, namespace, products_at, sparse_product, sum_at, zeros
+from .._array import Array, namespace, sum_at, zeros
+from .._csr import products_at, sparse_product
 from .layout import flat, row_products
 
 __all__ = ["PairGraph"]

@@ -127,12 +127,12 @@ class PairSums(SampleForm, KeptRows):
         """K, the number of pairs."""
         return self.features[0].shape[0] if self.first is None else self.first.shape[0]
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return tuple(block.shape[2] for block in self.features)
 
-    @property
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """n'_m of each block: the number of columns of a sample."""
         return tuple(block.shape[1] for block in self.features)

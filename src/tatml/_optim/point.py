@@ -8,7 +8,7 @@ from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from .._array import Array, eye, on_gpu, symmetrised
+from .._array import Array, eye, on_gpu, stacked, symmetrised, unstacked
 from .certificate import (
     Certificate,
     excess_by_cholesky,
@@ -72,7 +72,7 @@ class Point:
     @cached_property
     def primal(self) -> float:
         """F(W, b0)."""
-        return self.problem.regulariser(self.L, self.b0) + self.totals.loss
+        return self.problem.regulariser(self.stacks, self.b0) + self.totals.loss
 
     def conjugate(self, theta: float) -> float:
         """Compute Σ φ*(θ s) + θ oᵀs."""
@@ -84,14 +84,27 @@ class Point:
         return self.totals.scatter
 
     @cached_property
+    def stacks(self) -> list[Array]:
+        """L, with blocks of one size as one stack: small matrices cost more to call than to use."""
+        return stacked(self.L)
+
+    @cached_property
+    def gradient_stacks(self) -> list[Array]:
+        """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
+        return self._residual(stacked(self.scatter))  # theory (N)
+
+    @property
     def gradient(self) -> list[Array]:
-        """The whitened gradient LᵀPL − I, P = I + S(s)."""
-        return self.residual(self.scatter)  # theory (N)
+        """The whitened gradient LᵀPL − I of each block."""
+        return unstacked(self.gradient_stacks)
 
     def residual(self, scatter: Sequence[Array]) -> list[Array]:
         """Compute LᵀPL − I, given LᵀSL."""
-        blocks = zip(self.L, scatter, strict=True)
-        return [L.T @ L + S - eye(L.shape[0], like=L) for L, S in blocks]
+        return unstacked(self._residual(stacked(scatter)))
+
+    def _residual(self, scatter: Sequence[Array]) -> list[Array]:
+        xp, stacks = self.problem.xp, zip(self.stacks, scatter, strict=True)
+        return [xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks]
 
     @cached_property
     def threshold_slope(self) -> float:
@@ -100,8 +113,8 @@ class Point:
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
-        """Eigenvalues of the whitened gradient, ascending, one array per block."""
-        return [self.problem.xp.linalg.eigvalsh(G) for G in self.gradient]
+        """Eigenvalues of the whitened gradient, one array per stack of blocks."""
+        return [self.problem.xp.linalg.eigvalsh(G) for G in self.gradient_stacks]
 
     @cached_property
     def gap(self) -> float:
@@ -122,10 +135,11 @@ class Point:
     def _scaled_dual(self) -> float:
         """Compute the maximum of g(θ s) over 0 ≤ θ ≤ 1; s may be outside the dual's domain."""
         xp, nu = self.problem.xp, []  # theory (GapS)
-        for L, S in zip(self.L, self.scatter, strict=True):
-            half = xp.linalg.solve(L.T, S)
-            nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(L.T, half.T))))
-        return self.problem.best_scale(nu, self.totals.force, self.conjugate)[1]
+        for L, S in zip(self.stacks, stacked(self.scatter), strict=True):
+            transposed = xp.matrix_transpose(L)
+            half = xp.matrix_transpose(xp.linalg.solve(transposed, S))
+            nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(transposed, half))))
+        return self.problem.dual_along(nu, self.totals.force, self.conjugate).best()[1]
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """Return the quick certificate of this point, in the form in which it is returned.

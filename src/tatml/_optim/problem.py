@@ -23,17 +23,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, isinf, sqrt
+from math import inf, isinf, prod, sqrt
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
-from .._array import Array, as_double, asarray, eye, lower_triangular, namespace, placed
+from .._array import (
+    Array,
+    as_double,
+    asarray,
+    eye,
+    inner,
+    lower_triangular,
+    namespace,
+    placed,
+    stacked,
+    total,
+)
 from .._data.blocks import Blocks
 from .certificate import PairTotals, accumulated, unit_roundoff
 from .comparison_sums import ComparisonSums
+from .dual_along import DualAlong
 from .layout import lay_out
 from .losses import PairLoss, SquaredHinge, zeta_at
 from .pair_sums import PairSums
@@ -213,10 +224,11 @@ class LogDetProblem:
         return added([term.certify(L, b0, self.n_pairs, s) for term in self.terms])
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
-        """Return the problem of about `size` random pairs in memory, scaled to represent all."""
+        """Return the problem of about `size` random pairs, scaled to represent all."""
         share = size / self.n_pairs
         terms = tuple(term.sample(round(share * term.n_pairs), rng) for term in self.terms)
-        like = terms[0].loss.gamma  # a sample may be on another device
+        listed = terms[0].listed  # a sample may be on another device
+        like = self.prior_factors[0] if listed is None else listed.loss.gamma
         prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
         factors = tuple(placed(C, like) for C in self.prior_factors)
         return replace(self, terms=terms, prior_factors=factors, prior=prior)
@@ -231,21 +243,21 @@ class LogDetProblem:
 
     def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
         """Compute F, given ζ_k = D_k − γ_k b0."""
-        return self.regulariser(L, b0) + float(self.xp.sum(self.pairs.loss.value(zeta)))
+        return self.regulariser(stacked(L), b0) + total(self.pairs.loss.value(zeta))
 
-    def regulariser(self, L: Sequence[Array], b0: float) -> float:
-        """Compute the part of F that does not depend on the pairs."""
-        xp, total = self.xp, 0.0  # theory (Loss)
-        for factor in L:
-            logdet = 2 * float(xp.linalg.slogdet(factor)[1])
-            total += float(xp.sum(factor * factor)) - logdet - factor.shape[0]
+    def regulariser(self, stacks: Sequence[Array], b0: float) -> float:
+        """Compute the part of F that does not depend on the pairs, given L or stacks of L."""
+        value = 0.0  # theory (Loss)
+        for L in stacks:
+            logdet = 2 * total(self.xp.linalg.slogdet(L)[1])
+            value += inner(L, L) - logdet - prod(L.shape[:-1])
         if self.learns_threshold:
-            total += self.c0 / 2 * (b0 - self.mu0) * (b0 - self.mu0)
-        return total
+            value += self.c0 / 2 * (b0 - self.mu0) * (b0 - self.mu0)
+        return value
 
     def threshold_force(self, s: Array) -> float:
         """Compute γᵀs."""
-        return float(self.xp.sum(self.pairs.loss.gamma * s))
+        return inner(self.pairs.loss.gamma, s)
 
     def threshold_residual(self, b0: float, s: Array) -> float:
         """Compute g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0; 0 for a fixed threshold."""
@@ -257,48 +269,21 @@ class LogDetProblem:
             return 0.0
         return sqrt(self.c0) * (b0 - self.mu0) - force / sqrt(self.c0)
 
-    def _dual_along(
-        self,
-        eigenvalues: Sequence[Array],
-        force: float,
-        conjugate: Callable[[float], float],
-        theta: float,
-    ) -> float:
-        """Compute g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
-        xp = self.xp  # theory (Conj) and (GapS)
-        if any(float(xp.min(nu)) * theta <= -1 for nu in eigenvalues):
-            return -inf
-        logdet = sum(float(xp.sum(xp.log1p(theta * nu))) for nu in eigenvalues)
-        force = theta * force
-        return logdet - conjugate(theta) - self.mu0 * force - force * force / (2 * self.c0)
+    def dual_along(
+        self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
+    ) -> DualAlong:
+        """Return g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
+        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.quadratic)
 
     def best_multiple(self, s: Array, eigenvalues: Sequence[Array]) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value, given eigenvalues of S(s)."""
         loss = self.pairs.loss
-        shift = 0.0 if loss.offset is None else float(self.xp.sum(loss.offset * s))
+        shift = 0.0 if loss.offset is None else inner(loss.offset, s)
 
         def conjugate(theta: float) -> float:
-            total = float(self.xp.sum(loss.conjugate(theta * s)))
-            return total if loss.offset is None else total + theta * shift
+            return total(loss.conjugate(theta * s)) + theta * shift
 
-        return self.best_scale(eigenvalues, self.threshold_force(s), conjugate)
-
-    def best_scale(
-        self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
-    ) -> tuple[float, float]:
-        """Return θ and g(θ s) as `best_multiple` does, given γᵀs and Σ φ*(θ s) + θ oᵀs."""
-        lowest = min(float(self.xp.min(nu)) for nu in eigenvalues)  # theory (GapS)
-        end = 1.0 if lowest > -1 else -1 / lowest
-
-        def minus_dual(theta: float) -> float:
-            return -self._dual_along(eigenvalues, force, conjugate, float(theta))
-
-        found = minimize_scalar(
-            minus_dual, bounds=(0.0, end), method="bounded", options={"maxiter": 20}
-        )
-        candidates = [(-minus_dual(1.0), 1.0), (-float(found.fun), float(found.x)), (0.0, 0.0)]
-        value, theta = max(candidates)  # g(0) = 0
-        return theta, value
+        return self.dual_along(eigenvalues, self.threshold_force(s), conjugate).best()
 
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
@@ -381,12 +366,12 @@ def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> f
     """Minimise Σ_k φ_k(ζ_k) + (c0/2)(b0 − μ0)² over b0: find the root of increasing ψ."""
     if isinf(c0):  # theory (B0)
         return mu0
-    xp, gamma, b0 = namespace(distances), loss.gamma, mu0
+    gamma, b0 = loss.gamma, mu0
     low, high = -inf, inf
     for _ in range(100):
         zeta = zeta_at(loss, distances, b0)
-        psi = c0 * (b0 - mu0) - float(xp.sum(gamma * loss.slope(zeta)))
-        slope = c0 + float(xp.sum(gamma**2 * loss.curvature(zeta)))
+        psi = c0 * (b0 - mu0) - inner(gamma, loss.slope(zeta))
+        slope = c0 + inner(gamma**2, loss.curvature(zeta))
         low, high = (b0, high) if psi < 0 else (low, b0)
         following = b0 - psi / slope
         if not low <= following <= high:

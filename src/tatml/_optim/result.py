@@ -91,7 +91,7 @@ class Result:
     gap : float
         A proved upper bound on F(L, b0) − min F, absolute. It includes rounding errors.
     converged : bool
-        Whether gap ≤ tol · max(1, |primal|), whatever the status.
+        Whether `gap ≤ tol · max(1, |primal|)`, whatever the status.
     status : Status
         Why the solver stopped; ``result.status.value`` is a sentence for people.
     n_iter : int
@@ -145,7 +145,7 @@ class Result:
 
     @property
     def converged(self) -> bool:
-        """Whether gap ≤ tol · max(1, |primal|), whatever the status."""
+        """Whether `gap ≤ tol · max(1, |primal|)`, whatever the status."""
         return is_converged(self.gap, self.primal, self.tol)
 
 

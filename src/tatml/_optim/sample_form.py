@@ -63,6 +63,12 @@ class SampleForm:
         squares = sum(row_products(block, block) for block in self.features)
         return self.xp.sqrt(squares / self.n_blocks)
 
+    @property
+    def _largest_norms(self: Any) -> float:
+        """The largest ratio of norms and distances for sums whose errors nothing corrects."""
+        precise = self.features[0].dtype == self.xp.float64
+        return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
+
     def _norms_of_pairs(self: Any) -> Array:
         """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
         take = self.xp.take
@@ -110,7 +116,7 @@ class SampleForm:
             return self.distances()
         xp, self._reach = self.xp, self._norms_of_pairs()
         squares = self.graph.unsort(squares) / self.n_blocks
-        near = xp.nonzero(LARGEST_NORMS * squares <= self._reach * self._reach)[0]
+        near = xp.nonzero(self._largest_norms * squares <= self._reach * self._reach)[0]
         if near.shape[0] > 0:
             squares[near] = self.take(near).distances()
         return squares
@@ -124,9 +130,8 @@ class SampleForm:
     def scatter_at(self: Any, s: Array, distances: Array) -> list[Array]:
         """Compute S_m as exactly as from differences; `reach` tells how, for error bounds."""
         if self.by_samples:
-            norms, precise = self._norms_of_pairs(), distances.dtype == self.xp.float64
-            largest = LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
-            if self._is_accurate(norms, distances, self.xp.abs(s), largest):
+            norms = self._norms_of_pairs()
+            if self._is_accurate(norms, distances, self.xp.abs(s), self._largest_norms):
                 self._reach, used = norms, self.xp.nonzero(s)[0]
                 if used.shape[0] < DENSE_SHARE * s.shape[0]:
                     return self.take(used)._scatter_by_samples(self.xp.take(s, used, axis=0))

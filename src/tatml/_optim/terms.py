@@ -7,7 +7,7 @@ numbers that are linear in W and b0, for example the losses of all pairs. A term
                      pairs; its part of the Hessian, as a matrix or as an operator; and the losses
                      along a line
     certify(L, b0)   the totals with bounds of their rounding errors
-    sample(size)     a term of a random sample of the pairs, in memory
+    sample(size)     a term of a random sample of the pairs
 
 `pair_term.py` has the term of pairs in memory. The package `_sharding` has those of pairs on disk,
 on a GPU, on a cluster, and of all pairs. To compute in another place, write a class with the
@@ -137,8 +137,8 @@ class Term(Protocol):
     def at(self, L: Sequence[Array], b0: float) -> TermAtPoint:
         """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""
 
-    def sample(self, size: int, rng: Any) -> PairTerm:
-        """Draw about `size` pairs into memory, with losses scaled to represent all pairs."""
+    def sample(self, size: int, rng: Any) -> Term:
+        """Draw about `size` pairs, with losses scaled to represent all pairs."""
 
     def for_start(self) -> PairTerm:
         """Return pairs in memory, enough of them to choose the start of a solver."""

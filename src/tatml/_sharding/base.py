@@ -55,6 +55,11 @@ class Piece:
         vectors = 40 * self.sums.n_pairs
         return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
 
+    def take(self, rows: NDArray[np.intp]) -> Piece:
+        """Return some of the pairs."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Piece(self.sums.take(rows), self.similar[rows], weights)
+
     def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of these pairs, in the user's coordinates."""
         return PairTerm(self.sums, squared_hinge(self, setting.C, setting.margin))
@@ -62,6 +67,11 @@ class Piece:
 
 class LoadedPiece(Protocol):
     """What a shard becomes in memory: a `Piece` of pairs, or one of comparisons."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: NDArray[np.intp]) -> LoadedPiece:
+        """Return some of the pairs or comparisons."""
 
     def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of the pairs or comparisons, in the user's coordinates."""
@@ -76,6 +86,11 @@ class LossSetting(NamedTuple):
     """C and the margin of comparisons."""
     smoothing: float = 0.0
     """ν of the smoothed hinge; 0 for the hinge itself."""
+
+    def scaled(self, factor: float) -> LossSetting:
+        """Return the setting of losses that are multiplied by a factor."""
+        C, margin = self.comparisons
+        return self._replace(C=factor * self.C, comparisons=(factor * C, margin))
 
 
 class Shard(Protocol):
@@ -99,6 +114,9 @@ class Executor(Protocol):
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, always added in the same order."""
 
+    def sampled(self, share: float, seed: int) -> Executor | None:
+        """Return an executor for a share of each shard; None if samples belong into memory."""
+
 
 @dataclass
 class SerialExecutor:
@@ -108,6 +126,9 @@ class SerialExecutor:
     shared: Any = None
     largest_sample: int = LARGEST_SAMPLE
     like: Array | None = None
+
+    def sampled(self, share: float, seed: int) -> None:
+        """Return None: a sample in memory needs no shard to be loaded again."""
 
     def _results(self, function: Callable, setting: LossSetting, args: tuple) -> Iterator:
         for index, shard in enumerate(self.shards):

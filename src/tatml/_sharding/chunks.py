@@ -236,15 +236,14 @@ def _shards(
 def _executor(
     shards: Sequence[Shard], shared: SharedSamples | None, client: Any, device: str | None
 ) -> Executor:
-    if device is not None:
-        if client is not None or any(is_dask(getattr(shard, "chunk", None)) for shard in shards):
-            raise ValueError(f"device: expected None with a dask cluster, got {device!r}")
-        return DeviceExecutor(shards, shared, like=array_on(device))
-    if client is None and not any(is_dask(getattr(shard, "chunk", None)) for shard in shards):
+    on_cluster = any(is_dask(getattr(shard, "chunk", None)) for shard in shards)
+    if client is None and not on_cluster:
+        if device is not None:
+            return DeviceExecutor(shards, shared, like=array_on(device))
         return SerialExecutor(shards, shared)
     from .dask import DaskExecutor
 
-    return DaskExecutor(shards, shared, client)
+    return DaskExecutor(shards, shared, client, device)
 
 
 def _check_shards(executor: Executor, setting: LossSetting) -> DifferenceShapes:

@@ -32,7 +32,8 @@ class Compute:
         A dask cluster that computes the sums over pairs.
     device : str or None, default=None
         A device of PyTorch, such as "cuda", for pairs that do not fit there: they stay on the host
-        or on disk, and are sent in parts of `max_memory`; ``W`` is a NumPy array.
+        or on disk, and are sent in parts of `max_memory`; ``W`` is a NumPy array. With `client`,
+        each worker uses its own device of this name.
 
     Examples
     --------

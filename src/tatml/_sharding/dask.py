@@ -19,13 +19,15 @@ import numpy as np
 from .._messages import shown
 from .._optim.terms import added
 from .base import LoadedPiece, LossSetting, Shard, term_of
+from .gpu import OnWorkerDevice
+from .per_shard import draw_rows
 
 __all__ = ["DaskExecutor", "aligned_chunks"]
 
 FAN_IN = 8  # Number of results that one task adds up.
 RETRIES = 2  # How often dask runs a failed task again.
 ATTEMPTS = 3  # How often a round is tried if the cluster loses workers or the scheduler.
-LARGEST_SAMPLE = 50_000  # Most pairs of a sample, which the client solves while the workers wait.
+LARGEST_SAMPLE = 500_000  # Most pairs of a sample that a fit is rehearsed on.
 SHOWN_CHUNKS = 4  # Number of chunk lengths in a message.
 
 
@@ -40,6 +42,8 @@ class DaskExecutor:
         What all shards need; it is sent to every worker once.
     client : distributed.Client or None
         None: the client that was made last.
+    device : str or None
+        A device of PyTorch, where each worker computes its sums; None: NumPy.
 
     Notes
     -----
@@ -51,8 +55,10 @@ class DaskExecutor:
     largest_sample = LARGEST_SAMPLE
     like = None
 
-    def __init__(self, shards: Sequence[Any], shared: Any, client: Any = None):
-        self.shards, self.shared = shards, shared
+    def __init__(
+        self, shards: Sequence[Any], shared: Any, client: Any = None, device: str | None = None
+    ):
+        self.shards, self.shared, self.device = shards, shared, device
         self.client = _current_client() if client is None else _checked_client(client)
         self._pieces: list | None = None
         self._had_workers = False
@@ -63,7 +69,13 @@ class DaskExecutor:
 
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results; the order depends on the number of shards only."""
+        if self.device is not None:
+            function = OnWorkerDevice(self.device, function)
         return self._attempt(self._total, function, setting, args)
+
+    def sampled(self, share: float, seed: int) -> DaskExecutor:
+        """Return an executor for a share of each shard, on the same workers."""
+        return SampledDaskExecutor(self, share, seed)
 
     def _attempt(self, compute_round: Callable, *what: Any) -> Any:
         """Compute a round; if the cluster lost something, send the shards and compute it again."""
@@ -174,6 +186,28 @@ class DaskExecutor:
 
     def _task(self, function: Callable, *args: Any) -> Any:
         return self.client.submit(function, *args, pure=False, retries=RETRIES)
+
+
+class SampledDaskExecutor(DaskExecutor):
+    """Calls a function for a sample of each shard, on the workers that hold the shards.
+
+    A fit is rehearsed on the workers: in the client it would wait for one core.
+    """
+
+    def __init__(self, whole: DaskExecutor, share: float, seed: int):
+        super().__init__(whole.shards, whole.shared, whole.client, whole.device)
+        self.whole, self.share, self.seed = whole, share, seed
+        self._was_loaded = False
+
+    def _load(self) -> list:
+        """Draw the samples; if they were lost, the shards are sent again too."""
+        if self._was_loaded or self.whole._pieces is None:
+            self.whole._pieces = self.whole._load()
+        self._was_loaded = True
+        return [
+            self._task(_sample_piece, piece, index, self.share, self.seed)
+            for index, piece in enumerate(self.whole._pieces)
+        ]
 
 
 def _cluster_errors() -> tuple[type[BaseException], ...]:
@@ -292,6 +326,10 @@ def _load_on_worker(shard: Shard, shared: Any) -> LoadedPiece:
 
 def _make_piece(shard: Any, shared: Any, values: Any) -> LoadedPiece:
     return shard.piece(shared, values)
+
+
+def _sample_piece(piece: LoadedPiece, index: int, share: float, seed: int) -> LoadedPiece:
+    return piece.take(draw_rows(len(piece), index, share, seed, least=1))
 
 
 def _call(function: Callable, piece: LoadedPiece, index: int, message: tuple) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from .._messages import shown
 from .._optim.pair_term import PairTerm
 from .base import LossSetting, SerialExecutor, on_device
 
-__all__ = ["DeviceExecutor", "array_on"]
+__all__ = ["DeviceExecutor", "OnWorkerDevice", "array_on"]
 
 
 def array_on(name: str) -> Array:
@@ -42,8 +43,11 @@ class DeviceExecutor(SerialExecutor):
 
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
-        sent = _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
-        return super().total(_OnDevice(self, function), setting, *sent)
+        return super().total(_OnDevice(self, function), setting, *self.sent(args))
+
+    def sent(self, args: tuple) -> tuple:
+        """Copy the arrays among the arguments to the device."""
+        return _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
 
     def place(self, term: PairTerm) -> PairTerm:
         """Copy a term to the device; features that were sent last are not sent again."""
@@ -54,6 +58,27 @@ class DeviceExecutor(SerialExecutor):
             self._sent = None  # frees the memory of what was sent before
             self._sent = features, [placed(block, self.like) for block in features]
         return on_device(term, self.like, self._sent[1])
+
+
+@dataclass(frozen=True)
+class OnWorkerDevice:
+    """A function whose term is sent to the device of the worker that calls it; can be pickled.
+
+    Samples that are sent stay there until the thread of the worker sends others.
+    """
+
+    device: str
+    function: Callable
+
+    def __call__(self, term: PairTerm, index: int, *args: Any) -> Any:
+        executor = getattr(_OF_THREAD, "executor", None)
+        if executor is None or executor[0] != self.device:
+            executor = self.device, DeviceExecutor([], like=array_on(self.device))
+            _OF_THREAD.executor = executor
+        return _OnDevice(executor[1], self.function)(term, index, *executor[1].sent(args))
+
+
+_OF_THREAD = threading.local()  # the device of each thread of a worker, and what was sent there
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._array import Array, asarray, eye
+from .._array import Array, Indices, asarray, eye
 from .._optim.certificate import PairTotals
 from .._optim.hessian import ActivePairs, Direction, dimension
 from .._optim.losses import PairLoss
@@ -24,6 +24,7 @@ __all__ = [
     "ShardHessian",
     "assemble_hessian",
     "certify_shard",
+    "draw_rows",
     "evaluate_shard",
     "look_along",
     "multiply_hessian",
@@ -106,12 +107,16 @@ def look_along(
 
 def sample_pairs(term: PairTerm, index: int, share: float, seed: int) -> SampledRows:
     """Return differences and loss of a random share of the rows, weighted to represent all."""
-    rng = np.random.default_rng([seed, index])
-    # The size is rounded at random: at least one pair from each of very many shards would be more
-    # than was asked for. Shard 0 always gives one, so that the sample is not empty.
-    size = min(term.n_pairs, floor(share * term.n_pairs + rng.random()))
-    size = max(size, int(index == 0))
-    some = np.sort(rng.choice(term.n_pairs, size, replace=False))
+    # At least one pair from each of very many shards would be more than was asked for. Shard 0
+    # always gives one, so that the sample is not empty.
+    some = draw_rows(term.n_pairs, index, share, seed, least=int(index == 0))
     chosen, loss = term.sums.take(some), term.loss.take(some, 1 / share)
     pairs = chosen.pairs
     return SampledRows(pairs.rows(slice(0, pairs.n_pairs)), chosen.links, loss)
+
+
+def draw_rows(n_rows: int, index: int, share: float, seed: int, least: int) -> Indices:
+    """Draw a random share of the rows of a shard; their number is rounded at random."""
+    rng = np.random.default_rng([seed, index])
+    size = max(least, min(n_rows, floor(share * n_rows + rng.random())))
+    return np.sort(rng.choice(n_rows, size, replace=False))

@@ -117,6 +117,13 @@ class ComparedPiece:
         vectors = 80 * self.sums.n_pairs
         return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
 
+    def __len__(self) -> int:
+        return self.sums.n_pairs
+
+    def take(self, rows: NDArray[np.intp]) -> ComparedPiece:
+        """Return some of the comparisons."""
+        return ComparedPiece(self.sums.take(rows), self.weights[rows])
+
     def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of these comparisons, in the user's coordinates."""
         return PairTerm(self.sums, comparison_hinge(self.weights, *setting.comparisons))

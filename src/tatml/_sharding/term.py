@@ -33,7 +33,7 @@ from .._optim.losses import join_hinges
 from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairTerm
 from .._optim.sums import Limits, Sums
-from .._optim.terms import Totals
+from .._optim.terms import Term, Totals
 from .base import Executor, LossSetting, on_device
 from .per_shard import (
     SampledRows,
@@ -145,10 +145,20 @@ class ShardedTerm:
         """Return the sum of the function over the shards."""
         return self.executor.total(function, self.setting, *args)
 
-    def sample(self, size: int, rng: Any) -> PairTerm:
-        """Return about `size` random pairs in memory, the same share of each shard."""
-        seed = int(rng.choice(2**31))
-        parts = self.executor.gather(sample_pairs, self.setting, size / self.n_pairs, seed)
+    def sample(self, size: int, rng: Any) -> Term:
+        """Return about `size` random pairs, the same share of each shard.
+
+        They are in memory, or stay in shards where these are computed at the same time.
+        """
+        share, seed = size / self.n_pairs, int(rng.choice(2**31))
+        executor = self.executor.sampled(share, seed)
+        if executor is None:
+            return self._sample_in_memory(share, seed)
+        shapes, setting = replace(self.shapes, n_pairs=size), self.setting.scaled(1 / share)
+        return replace(self, executor=executor, shapes=shapes, setting=setting)
+
+    def _sample_in_memory(self, share: float, seed: int) -> PairTerm:
+        parts = self.executor.gather(sample_pairs, self.setting, share, seed)
         sample = PairTerm(_joined_rows(parts), join_hinges([part.loss for part in parts]))
         if self.factors is not None:
             sample = sample.whitened(self.factors)
@@ -156,7 +166,8 @@ class ShardedTerm:
 
     def for_start(self) -> PairTerm:
         """Return a sample, which is enough to choose where a solver starts."""
-        return self.sample(min(START_SAMPLE, self.largest_sample), np.random.default_rng(0))
+        share = min(START_SAMPLE, self.largest_sample) / self.n_pairs
+        return self._sample_in_memory(share, int(np.random.default_rng(0).choice(2**31)))
 
     def certify(
         self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None

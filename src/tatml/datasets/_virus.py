@@ -70,6 +70,7 @@ def load_virus(
     -------
     data : Bunch
         images : array of uint8 and of shape (n_samples, 41, 41)
+            The grey images.
         target : array of int and of shape (n_samples,)
             The class, from 0 to 14.
         target_names : array of str and of shape (15,)

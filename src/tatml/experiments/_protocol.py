@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
-from .._estimators.metric import row_distances
+from .._estimators.embedding import row_distances
 from .._verification.calibration import equal_error_rate, find_best_threshold
 from ._fitting import chosen_parameters, embed_samples, fit_in_training_half, learner_of
 from ._methods import Method

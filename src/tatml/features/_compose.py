@@ -19,6 +19,8 @@ from ._inputs import MatrixTransformer, read_samples, write_samples
 
 __all__ = ["BlockScaler", "BlockUnion"]
 
+FITTED_NAMES = ("row_names_", "pixel_feature_names_")  # attributes with the names of rows
+
 
 class BlockUnion(MatrixTransformer, _BaseComposition):
     """Union of transformers, whose results are joined as Blocks.
@@ -47,6 +49,9 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
 
     Notes
     -----
+    The blocks are named after the transformers, and after the blocks of transformers that name
+    their own; the rows keep their names.
+
     The squared distance of two samples is the *mean* over the M blocks of the union. Therefore a
     transformer that returns several blocks has more weight than one that returns a single block.
 
@@ -227,7 +232,43 @@ def _join(named: list[tuple[str, Any]], results: list[Any]) -> Blocks:
         raise ValueError(
             f"BlockUnion: expected as many samples from each transformer, got {counts}"
         )
-    return Blocks(*(array for part in parts for array in part.arrays))
+    names = [name for name, _ in named]
+    rows = [_row_names(*both) for both in zip(parts, [t for _, t in named], strict=True)]
+    return Blocks(
+        *(array for part in parts for array in part.arrays),
+        names=[word for both in zip(names, parts, strict=True) for word in _names_in_union(*both)],
+        row_names=[words for part in rows for words in part],
+    )
+
+
+def _names_in_union(name: str, part: Blocks) -> list[str]:
+    """Return the names of the blocks of one transformer."""
+    if part.names is not None:
+        return [f"{name}, {word}" for word in part.names]
+    return [name] if part.n_blocks == 1 else [f"{name} {m}" for m in range(part.n_blocks)]
+
+
+def _row_names(part: Blocks, transformer: Any) -> Sequence[Sequence[str] | None]:
+    """Return the names of the rows of each block of one transformer."""
+    if part.row_names is not None:
+        return part.row_names
+    if part.n_blocks > 1:
+        return [None] * part.n_blocks
+    steps = [step for _, step in getattr(transformer, "steps", [("", transformer)])]
+    # Of transformers that return an array, which has no names.
+    known = [getattr(step, name, None) for step in steps[::-1] for name in FITTED_NAMES]
+    words = next((words for words in known if words is not None), None)
+    if words is None and part.block_shapes[0][1] == 1:
+        words = _column_names(transformer)
+    return [words if words is not None and len(words) == part.block_shapes[0][0] else None]
+
+
+def _column_names(transformer: Any) -> list[str] | None:
+    """Return the names of the columns of a transformer of vectors, or None if it has none."""
+    try:
+        return [str(word) for word in transformer.get_feature_names_out()]
+    except Exception:  # a transformer of another library may have no such method, or need names
+        return None
 
 
 class BlockScaler(TransformerMixin, BaseEstimator):
@@ -312,7 +353,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
             operation(array, array.dtype.type(scale))
             for array, scale in zip(blocks.arrays, self.scale_, strict=True)
         ]
-        return write_samples(arrays, self._form)
+        return write_samples(arrays, self._form, blocks)
 
     def _keeps_columns(self) -> bool:
         """Return whether the samples are rows of one 2-D array, whose columns can have names."""

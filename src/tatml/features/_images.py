@@ -95,8 +95,8 @@ class CovarianceDescriptor(MatrixTransformer):
     pixel_feature_names_ : tuple of str
         The features in the order of the rows and columns of each matrix, of length d.
     block_names_ : tuple of str
-        The scale and the region of each block, in the order of the blocks: by scale, then by the
-        row, then by the column of the region.
+        The scale of each block, and its region if there are several, in the order of the blocks: by
+        scale, then by the row, then by the column of the region.
 
     Notes
     -----
@@ -183,7 +183,8 @@ class CovarianceDescriptor(MatrixTransformer):
         Returns
         -------
         array of shape (n_images, d, d), or Blocks
-            Blocks of such arrays if there are several scales or regions.
+            Blocks of such arrays if there are several scales or regions; they have the names of
+            the features, scales and regions, which an array cannot have.
         """
         recipe, n_threads = self._recipe(), effective_n_jobs(check_jobs("n_jobs", self.n_jobs))
         groups = read_images(X, masks, _check_pixel_range(self.pixel_range))
@@ -192,7 +193,10 @@ class CovarianceDescriptor(MatrixTransformer):
         if recipe.diagonal == 0 or recipe.diagonal_relative:
             for name, block in zip(_block_names(recipe), blocks, strict=True):
                 _check_definite(block, name)
-        return blocks[0] if len(blocks) == 1 else Blocks(*blocks)
+        if len(blocks) == 1:
+            return blocks[0]
+        names = tuple(feature.name for feature in recipe.features)
+        return Blocks(*blocks, names=_block_names(recipe), row_names=[names] * len(blocks))
 
     def fit_transform(
         self,
@@ -224,6 +228,8 @@ class CovarianceDescriptor(MatrixTransformer):
 
 def _block_names(recipe: Recipe) -> tuple[str, ...]:
     n_rows, n_columns = recipe.regions
+    if n_rows == n_columns == 1:
+        return tuple(f"scale {scale:g}" for scale in recipe.scales)
     return tuple(
         f"scale {scale:g}, region ({row}, {column})"
         for scale, row, column in product(recipe.scales, range(n_rows), range(n_columns))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks, as_blocks
+from .._data.names import check_row_names
 from .._validation import as_list
 
 SampleForm = Literal["vectors", "matrices", "blocks"]
@@ -55,10 +56,15 @@ def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Sample
     return blocks, form
 
 
-def write_samples(arrays: Sequence[NDArray[np.floating]], form: SampleForm) -> Blocks | NDArray:
-    """Return the arrays of the blocks in one of the forms of `read_samples`."""
+def write_samples(
+    arrays: Sequence[NDArray[np.floating]], form: SampleForm, like: Blocks | None = None
+) -> Blocks | NDArray:
+    """Return the arrays of the blocks in one of the forms of `read_samples`.
+
+    Blocks have the names of `like`.
+    """
     if form == "blocks":
-        return Blocks(*arrays)
+        return Blocks(*arrays) if like is None else like._with_arrays(arrays)
     (array,) = arrays
     return array.reshape(len(array), -1) if form == "vectors" else array
 
@@ -121,6 +127,13 @@ def as_trials(X: Any) -> tuple[NDArray[np.floating], float | None]:
         )
     _check_entries(array, ("trial", "channel", "time"))
     return array, sfreq
+
+
+def channel_names(X: Any, given: Any, n_channels: int) -> tuple[str, ...] | None:
+    """Return the names of channels: those that were given, those of MNE's Epochs, or None."""
+    names = given if given is not None else getattr(X, "ch_names", None)
+    found = check_row_names([names], [(n_channels,)], "channel_names")
+    return None if found is None else found[0]
 
 
 def _check_entries(array: NDArray[np.floating], axes: Sequence[str]) -> None:

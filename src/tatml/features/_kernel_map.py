@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -268,7 +269,11 @@ class KernelMap(TransformerMixin, BaseEstimator):
             self._map_block(array, block_map)
             for array, block_map in zip(blocks.arrays, self.maps_, strict=True)
         ]
-        return Blocks(*(blocks.arrays if self._keeps_features() else ()), *images)
+        kept = blocks.arrays if self._keeps_features() else ()
+        names = name_images(blocks.names or blocks.n_blocks, len(kept), len(images))
+        kept_names = (blocks.row_names or [None] * len(kept))[: len(kept)]
+        row_names = [*kept_names, *[None] * len(images)]
+        return Blocks(*kept, *images, names=names, row_names=row_names)
 
     def _fit_block(self, array: Floats, units: str, m: int) -> BlockMap:
         """Return the map of one block of samples."""
@@ -355,6 +360,18 @@ class KernelMap(TransformerMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.positive_only = self.kernel == "chi2"
         return tags
+
+
+def name_images(names: Sequence[str] | int, n_kept: int, n_images: int) -> list[str]:
+    """Return the names of the blocks that are kept, and of the kernel images of all blocks.
+
+    `names` are those of the blocks, or their number if they have none.
+    """
+    if isinstance(names, int):
+        if names == 1:
+            return ["features"] * n_kept + ["kernel image"] * n_images
+        names = [f"block {m}" for m in range(names)]
+    return [*names[:n_kept], *(f"kernel image of {name}" for name in names[:n_images])]
 
 
 def _is_auto(units: str, array: Floats) -> bool:

@@ -17,7 +17,7 @@ from .._array import Floats
 from .._data.blocks import Blocks
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_not_negative, check_positive
-from ._inputs import MatrixTransformer, as_trials
+from ._inputs import MatrixTransformer, as_trials, channel_names
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
 __all__ = ["FilterBankCovariance"]
@@ -51,6 +51,8 @@ class FilterBankCovariance(MatrixTransformer):
         The number to add to the diagonal of C, in squared units of the signals.
     diagonal_relative : bool, default=False
         Whether `diagonal` is in units of tr C / n_channels, the mean variance of a channel.
+    channel_names : sequence of str, optional
+        The names of the channels, for tables and displays; MNE's Epochs contain them.
     n_jobs : int, optional
         The number of threads; -1 means one per processor.
 
@@ -58,6 +60,8 @@ class FilterBankCovariance(MatrixTransformer):
     ----------
     n_features_in_ : int
         The number of channels seen in `fit`.
+    row_names_ : tuple of str, or None
+        The names of the channels, if they are known.
 
     Warns
     -----
@@ -87,6 +91,8 @@ class FilterBankCovariance(MatrixTransformer):
     >>> blocks.arrays[0][0].round(1) + 0.0
     array([[0.5, 0. ],
            [0. , 0. ]])
+    >>> blocks.names
+    ('8–13 Hz', '13–30 Hz')
     """
 
     def __init__(
@@ -98,6 +104,7 @@ class FilterBankCovariance(MatrixTransformer):
         shrinkage: Shrinkage = None,
         diagonal: float = 0.0,
         diagonal_relative: bool = False,
+        channel_names: Sequence[str] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.bands = bands
@@ -106,6 +113,7 @@ class FilterBankCovariance(MatrixTransformer):
         self.shrinkage = shrinkage
         self.diagonal = diagonal
         self.diagonal_relative = diagonal_relative
+        self.channel_names = channel_names
         self.n_jobs = n_jobs
 
     def fit(self, X: ArrayLike, y: Any = None) -> FilterBankCovariance:
@@ -124,6 +132,7 @@ class FilterBankCovariance(MatrixTransformer):
         trials, sfreq = as_trials(X)
         self._make_filters(trials, sfreq)
         self.n_features_in_ = trials.shape[1]
+        self.row_names_ = channel_names(X, self.channel_names, trials.shape[1])
         return self
 
     def transform(self, X: ArrayLike) -> Blocks | Floats:
@@ -138,7 +147,8 @@ class FilterBankCovariance(MatrixTransformer):
         -------
         Blocks of n_channels × n_channels matrices, or array of shape \
 (n_trials, n_channels, n_channels)
-            One block per band; an array if there is only one band.
+            One block per band, with the names of bands and channels; an array, which has no names,
+            if there is only one band.
         """
         trials, sfreq = as_trials(X)
         filters = self._make_filters(trials, sfreq)
@@ -149,7 +159,14 @@ class FilterBankCovariance(MatrixTransformer):
             )
         self._warn_if_singular(n_channels, n_times)
         results = map_trials(self._filtered_covariances, trials, filters, self.n_jobs)
-        return results[0] if len(results) == 1 else Blocks(*results)
+        if len(results) == 1:
+            return results[0]
+        names = [_band_name(band) for band in self.bands]
+        given = self.channel_names
+        if given is None and not hasattr(X, "ch_names"):
+            given = getattr(self, "row_names_", None)
+        row_names = [channel_names(X, given, n_channels)] * len(results)
+        return Blocks(*results, names=names, row_names=row_names)
 
     def _filtered_covariances(self, trials: Floats, sections: Floats) -> Floats:
         """Return the covariances of some trials in one band."""
@@ -216,6 +233,10 @@ def map_trials(
             for start in range(0, n_trials, step)
         )
     return results
+
+
+def _band_name(band: tuple[float, float]) -> str:
+    return f"{band[0]:g}–{band[1]:g} Hz"
 
 
 def _padding(order: int) -> int:

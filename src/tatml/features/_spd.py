@@ -61,7 +61,7 @@ class _SPDMap(MatrixTransformer):
                 array, function, m, takes_posdef=takes_posdef, gives_posdef=gives_posdef
             )
             arrays.append(mapped)
-        return write_samples(arrays, form)
+        return write_samples(arrays, form, blocks)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -165,7 +165,7 @@ class TangentSpace(MatrixTransformer):
             Symmetric matrices, in the same form as X.
         """
         blocks, form, codes = self._fit(X, groups)
-        return write_samples(_logarithms(blocks, self.means_, codes), form)
+        return write_samples(_logarithms(blocks, self.means_, codes), form, blocks)
 
     def transform(self, X: Blocks | ArrayLike, groups: ArrayLike | None = None) -> Blocks | Floats:
         """Compute the logarithm of each matrix at the mean of its group.
@@ -190,7 +190,7 @@ class TangentSpace(MatrixTransformer):
         names, numbers, codes = self._find_groups(groups, len(blocks))
         _warn_if_single(names, codes, [number is None for number in numbers])
         means = self._means_of(blocks, numbers, codes)
-        return write_samples(_logarithms(blocks, means, codes), form)
+        return write_samples(_logarithms(blocks, means, codes), form, blocks)
 
     def inverse_transform(
         self, X: Blocks | ArrayLike, groups: ArrayLike | None = None
@@ -222,7 +222,7 @@ class TangentSpace(MatrixTransformer):
             _exponentials(array, known, codes, m)
             for m, (array, known) in enumerate(zip(blocks.arrays, means, strict=True))
         ]
-        return write_samples(arrays, form)
+        return write_samples(arrays, form, blocks)
 
     def _fit(self, X: Any, groups: Any) -> tuple[Blocks, SampleForm, Indices]:
         """Set the fitted attributes; return the samples, their form and their groups."""

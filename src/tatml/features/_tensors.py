@@ -87,14 +87,16 @@ class Unfold(MatrixTransformer):
         Returns
         -------
         Blocks
-            One block per mode, of matrices with d_m rows.
+            One block per mode, of matrices with d_m rows, with the names "mode 0", "mode 1", ….
         """
         tensors = as_tensors(X)
         shape = tensors.shape[1:]
         expected = getattr(self, "sample_shape_in_", shape)
         if shape != expected:
             raise ValueError(f"X: expected tensors of shape {expected} as in fit, got {shape}")
-        return Blocks(*(_unfold(tensors, mode) for mode in _check_modes(self.modes, len(shape))))
+        modes = _check_modes(self.modes, len(shape))
+        names = [f"mode {mode}" for mode in modes]
+        return Blocks(*(_unfold(tensors, mode) for mode in modes), names=names)
 
     def inverse_transform(self, X: Blocks | ArrayLike) -> Floats:
         """Restore the tensors from the first block; the others have the same entries.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
+from .._data.names import RowNames
 from .._svec import svec, unsvec
 from ._inputs import read_samples, write_samples
 from ._symmetric import check_square, check_symmetric, is_symmetric
@@ -49,6 +50,8 @@ class Vectorize(TransformerMixin, BaseEstimator):
         The total number of entries per sample.
     feature_names_in_ : array of str
         The names of the columns, if `fit` saw a data frame.
+    block_names_in_, row_names_in_ : tuples, or None
+        The names of the blocks and of their rows, if `fit` saw Blocks with names.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Vectorize(TransformerMixin, BaseEstimator):
         _check_option("symmetric", self.symmetric, "auto")
         _check_option("join", self.join)
         blocks, self._form = read_samples(self, X, reset=True)
+        self.block_names_in_, self.row_names_in_ = blocks.names, blocks.row_names
         if self.symmetric == "auto":
             self.symmetric_ = tuple(bool(np.all(is_symmetric(array))) for array in blocks.arrays)
         else:
@@ -114,7 +118,9 @@ class Vectorize(TransformerMixin, BaseEstimator):
             svec(array) if symmetric else array.reshape(len(array), -1)
             for array, symmetric in zip(blocks.arrays, self.symmetric_, strict=True)
         ]
-        return np.hstack(vectors) if self._gives_columns() else Blocks(*vectors)
+        if self._gives_columns():
+            return np.hstack(vectors)
+        return Blocks(*vectors, names=blocks.names, row_names=self._entry_names(blocks.row_names))
 
     def inverse_transform(self, X: Blocks | ArrayLike) -> Blocks | Floats:
         """Turn each vector into a matrix.
@@ -136,6 +142,8 @@ class Vectorize(TransformerMixin, BaseEstimator):
                 self._read_vectors(X), self.block_shapes_in_, self.symmetric_, strict=True
             )
         ]
+        if self._form == "blocks":
+            return Blocks(*arrays, names=self.block_names_in_, row_names=self.row_names_in_)
         return write_samples(arrays, self._form)
 
     def _gives_columns(self) -> bool:
@@ -145,6 +153,8 @@ class Vectorize(TransformerMixin, BaseEstimator):
     @available_if(_gives_columns)
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the name of each column: the block, then x, the row and the column of the entry.
+
+        Blocks and rows that have names are called by them.
 
         Parameters
         ----------
@@ -162,15 +172,35 @@ class Vectorize(TransformerMixin, BaseEstimator):
 
     def _names(self) -> list[list[str]]:
         """Return the names of the entries that are kept, one list per block."""
-        prefixes = [
-            f"block{m}_" if self._form == "blocks" else "" for m in range(len(self.symmetric_))
-        ]
+        blocks = self.block_names_in_ or [f"block{m}" for m in range(len(self.symmetric_))]
+        prefixes = [f"{block}_" if self._form == "blocks" else "" for block in blocks]
+        entries = self._entry_names(self.row_names_in_, words_for_all=True)
         return [
-            [f"{prefix}x{i}_{j}" for i, j in np.ndindex(*shape) if i <= j or not symmetric]
-            for prefix, shape, symmetric in zip(
-                prefixes, self.block_shapes_in_, self.symmetric_, strict=True
-            )
+            [f"{prefix}{word}" for word in words or ()]
+            for prefix, words in zip(prefixes, entries, strict=True)
         ]
+
+    def _entry_names(
+        self, row_names: RowNames, words_for_all: bool = False
+    ) -> list[list[str] | None]:
+        """Return the names of the entries of each block: row_row, row_column or xrow_column.
+
+        Blocks without names have None, unless there are to be `words_for_all`.
+        """
+        named = row_names or [None] * len(self.symmetric_)
+        result: list[list[str] | None] = []
+        for words, shape, symmetric in zip(
+            named, self.block_shapes_in_, self.symmetric_, strict=True
+        ):
+            places = [(i, j) for i, j in np.ndindex(*shape) if i <= j or not symmetric]
+            if words is None:
+                result.append([f"x{i}_{j}" for i, j in places] if words_for_all else None)
+            elif shape[1] == 1:
+                result.append(list(words))
+            else:
+                columns = words if symmetric else [str(j) for j in range(shape[1])]
+                result.append([f"{words[i]}_{columns[j]}" for i, j in places])
+        return result
 
     def _read_vectors(self, X: Any) -> list[Floats]:
         """Return the vectors of each block from the result of `transform`."""

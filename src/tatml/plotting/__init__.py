@@ -5,6 +5,8 @@ y)`` for estimators fitted to pairs, and ``RocCurveDisplay.from_predictions(y,
 metric.pair_score(pairs, X))`` for estimators fitted to labels.
 """
 
+from ._embedding import EmbeddingDisplay
+from ._importance import FeatureShareDisplay, PermutationImportanceDisplay
 from ._metrics import BlockShareDisplay, ConvergenceDisplay, MetricDisplay
 from ._pairs import PairDistanceDisplay, ReliabilityDisplay
 from ._verification import DetDisplay, ErrorRateDisplay
@@ -13,8 +15,11 @@ __all__ = [
     "BlockShareDisplay",
     "ConvergenceDisplay",
     "DetDisplay",
+    "EmbeddingDisplay",
     "ErrorRateDisplay",
+    "FeatureShareDisplay",
     "MetricDisplay",
     "PairDistanceDisplay",
+    "PermutationImportanceDisplay",
     "ReliabilityDisplay",
 ]

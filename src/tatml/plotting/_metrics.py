@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockShareDisplay", "ConvergenceDisplay", "MetricDisplay"]
 
-Names = Sequence[Sequence[str]] | None  # the names of the rows of each block
+Names = Sequence[Sequence[str] | None] | None  # the names of the rows of each block
 SMALLEST_GAP = 1e-17  # a logarithmic axis shows smaller gaps, such as zero, at this value
 WINDOW = 3.0  # objectives that differ from the last one by more than this factor are cut off
 
@@ -111,9 +111,11 @@ class MetricDisplay:
     matrices : list of M arrays of shape (n_m, n_m)
         The matrices of the blocks.
     names : list of M lists of str, or None
-        The names of the rows.
+        The names of the rows; None for a block whose rows have none.
     entry : str
         The label of the colour bar.
+    block_names : list of M str, or None
+        The names of the blocks, which are the titles of several heat maps.
 
     Attributes
     ----------
@@ -128,16 +130,23 @@ class MetricDisplay:
     (2, 1)
     """
 
-    def __init__(self, matrices: Sequence[NDArray], names: Names = None, entry: str = "entry"):
+    def __init__(
+        self,
+        matrices: Sequence[NDArray],
+        names: Names = None,
+        entry: str = "entry",
+        block_names: Sequence[str] | None = None,
+    ):
         self.matrices = list(matrices)
         self.names = names
         self.entry = entry
+        self.block_names = block_names
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, names: Names = None, *, relative: bool = True, **options: Any
     ) -> Self:
-        """Plot the matrices of a fitted estimator; the default of `names` are its column names.
+        """Plot the matrices of a fitted estimator; the default of `names` are those of its rows.
 
         With `relative`, and if there is a prior, rows and columns are scaled so that the diagonal
         of the prior is 1. Then features of different units can be compared: a number above 1 on
@@ -150,9 +159,8 @@ class MetricDisplay:
             unit = [np.sqrt(np.diagonal(W0) / len(prior)) for W0 in prior]
             matrices = [A / u / u[:, None] for A, u in zip(matrices, unit, strict=True)]
             entry = "entry (the prior's diagonal is 1)"
-        if names is None and hasattr(estimator, "feature_names_in_"):
-            names = [list(estimator.feature_names_in_)]
-        return cls(matrices, names, entry).plot(**options)
+        names = estimator._row_names() if names is None else names
+        return cls(matrices, names, entry, estimator._block_names()).plot(**options)
 
     def plot(self, *, name: str | None = None) -> Self:
         """Plot on a new figure."""
@@ -161,11 +169,16 @@ class MetricDisplay:
         size = (max(4.6 * n_blocks, 5.0), 7.0)
         figure, axes = pyplot().subplots(2, n_blocks, figsize=size, **options)
         for m, matrix in enumerate(self.matrices):
-            title = name or ("Learnt matrix" if n_blocks == 1 else f"Block {m}")
-            self._heat_map(axes[0, m], m, matrix, title)
+            self._heat_map(axes[0, m], m, matrix, name or self._title(m))
             self._spectrum(axes[1, m], matrix)
         self.axes_, self.figure_ = axes, figure
         return self
+
+    def _title(self, m: int) -> str:
+        if len(self.matrices) == 1:
+            return "Learnt matrix"
+        title = f"block {m}" if self.block_names is None else self.block_names[m]
+        return title[:1].upper() + title[1:]
 
     def _spectrum(self, ax: Axes, matrix: NDArray) -> None:
         values = np.linalg.eigvalsh(matrix)[::-1]
@@ -184,10 +197,11 @@ class MetricDisplay:
         image = ax.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
         ax.figure.colorbar(image, ax=ax, shrink=0.8, label=self.entry)
         ax.set_title(title)
-        if self.names is not None and len(self.names[m]) == len(matrix) <= 40:
+        words = None if self.names is None else self.names[m]
+        if words is not None and len(words) == len(matrix) <= 40:
             places = np.arange(len(matrix))
-            ax.set_xticks(places, self.names[m], rotation=90, fontsize=7)
-            ax.set_yticks(places, self.names[m], fontsize=7)
+            ax.set_xticks(places, words, rotation=90, fontsize=7)
+            ax.set_yticks(places, words, fontsize=7)
         else:
             for axis in (ax.xaxis, ax.yaxis):
                 set_ticks(axis, integer=True)
@@ -196,7 +210,8 @@ class MetricDisplay:
 class BlockShareDisplay:
     """The share of each block in the mean squared distance of similar and of dissimilar pairs.
 
-    A block with a larger share for dissimilar than for similar pairs helps to separate them.
+    A block with a larger share for dissimilar than for similar pairs separates them better than the
+    distance as a whole does.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from ..._data.atomic_files import written_atomically
-from ..._estimators.metric import row_distances
+from ..._estimators.embedding import row_distances
 from ...plotting import ConvergenceDisplay, MetricDisplay
 from ...plotting._axes import pyplot
 from .._cells import BASELINE, FIXED

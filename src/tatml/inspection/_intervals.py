@@ -13,18 +13,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from ._array import Doubles
-from ._data.pairs import as_weights
-from ._estimators.folds import gives_pairs
-from ._estimators.given_labels import group_labels, pair_labels
-from ._estimators.inputs import check_has, shared_samples
-from ._estimators.thresholds import threshold_of
-from ._validation import check_count, check_random, check_share
+from .._array import Doubles
+from .._data.pairs import as_weights
+from .._estimators.folds import gives_pairs
+from .._estimators.given_labels import group_labels, pair_labels
+from .._estimators.inputs import check_has, shared_samples
+from .._estimators.thresholds import threshold_of
+from .._progress import with_progress
+from .._validation import check_count, check_jobs, check_random, check_share
 
 __all__ = ["threshold_interval"]
 
@@ -39,6 +41,7 @@ def threshold_interval(
     n_resamples: int = 200,
     confidence_level: float = 0.95,
     random_state: Any = None,
+    n_jobs: int | None = None,
 ) -> Bunch:
     """Compute a bootstrap interval for the learnt `threshold_`.
 
@@ -65,6 +68,9 @@ def threshold_interval(
         Confidence level of the percentile interval.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the resamples, and the fits if the estimator has ``random_state=None``.
+    n_jobs : int or None, default=None
+        Number of fits at the same time, by joblib; -1 for one per core. The interval does not
+        depend on it. With tqdm (``pip install "tatml[progress]"``), a terminal shows the progress.
 
     Returns
     -------
@@ -88,6 +94,7 @@ def threshold_interval(
     check_share("confidence_level", confidence_level)
     count = check_count("n_resamples", n_resamples, least=2)
     parameters = model.get_params(deep=False)
+    check_jobs("n_jobs", n_jobs)
     if "warm_start" in parameters:
         model.set_params(warm_start=True)
     if parameters.get("random_state", 0) is None:  # then our random_state determines the fits too
@@ -97,8 +104,18 @@ def threshold_interval(
         resamples = _resample_pairs(estimator, X, y, sample_weight, rng)
     else:
         resamples = _resample_samples(X, y, groups, rng)
-    thresholds = [model.fit(*next(resamples)).threshold_ for _ in range(count)]
+    start = getattr(estimator, "result_", None)  # of every fit, so that their order is irrelevant
+    jobs = (delayed(_fit_threshold)(clone(model), start, next(resamples)) for _ in range(count))
+    shown_jobs = with_progress(jobs, count, "Bootstrap", "fit")
+    thresholds = Parallel(n_jobs=n_jobs)(shown_jobs)
     return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
+
+
+def _fit_threshold(model: Any, start: Any, data: tuple) -> float:
+    """Fit a model to a resample, from the solution of all data, and return its threshold."""
+    if start is not None:
+        model.result_ = start
+    return model.fit(*data).threshold_
 
 
 def _resample_weights(

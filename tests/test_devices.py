@@ -1,0 +1,162 @@
+"""Estimators fit where their samples are: NumPy's results, on the device of the samples."""
+
+import pickle
+
+import numpy as np
+import pytest
+from estimators_helpers import KINDS, labelled
+from numpy.testing import assert_allclose
+from sklearn import config_context
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
+
+from tatml import (
+    ITML,
+    TATML,
+    Blocks,
+    Maz,
+    Newton,
+    TATMLNeighbors,
+    TATMLPairs,
+    TATMLQuadruplets,
+    TATMLTriplets,
+)
+from tatml._optim.newton import solve_newton
+from tatml.features import KernelMap
+
+xp = pytest.importorskip("array_api_strict")
+
+RNG = np.random.default_rng(0)
+X, Y = load_wine(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+INDEX = RNG.integers(len(X), size=(300, 2))
+INDEX = INDEX[INDEX[:, 0] != INDEX[:, 1]]
+SAME = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+TUPLES = RNG.permuted(np.tile(np.arange(len(X)), (200, 1)), axis=1)
+
+
+@pytest.fixture(autouse=True)
+def dispatch(monkeypatch):
+    monkeypatch.setattr("sklearn.utils._array_api._check_array_api_dispatch", lambda *args: None)
+    with config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture
+def places(monkeypatch):
+    """The kinds of the arrays of all problems that are solved."""
+    found = []
+
+    def spy(problem, monitor, **options):
+        found.append(type(problem.prior_factors[0]))
+        return solve_newton(problem, monitor, **options)
+
+    monkeypatch.setattr("tatml._optim.solvers.solve_newton", spy)
+    return found
+
+
+STRICT = type(xp.asarray(0.0))
+LEARNERS = {
+    "TATML": (TATML(random_state=0), lambda place: (place(X), Y)),
+    "few components": (TATML(random_state=0, n_components=3), lambda place: (place(X), Y)),
+    "neighbours": (TATML(random_state=0, pairs="neighbors"), lambda place: (place(X), Y)),
+    "kernel": (
+        TATML(random_state=0, kernel=KernelMap(n_landmarks=20, random_state=0)),
+        lambda place: (place(X), Y),
+    ),
+    "TATMLPairs": (TATMLPairs(), lambda place: (place(X[INDEX]), SAME)),
+    "TATMLPairs of indices": (TATMLPairs(), None),
+    "TATMLTriplets": (TATMLTriplets(), lambda place: (place(X[TUPLES[:, :3]]),)),
+    "TATMLQuadruplets": (TATMLQuadruplets(), lambda place: (place(X[TUPLES[:, :4]]),)),
+    "TATMLNeighbors": (TATMLNeighbors(random_state=0), lambda place: (place(X), Y)),
+    "ITML": (ITML(random_state=0), lambda place: (place(X), Y)),
+    "Maz": (Maz(random_state=0, threshold=1.0), lambda place: (place(X), Y)),
+}
+
+
+def fitted(name, place):
+    model, arguments = LEARNERS[name]
+    model = pickle.loads(pickle.dumps(model))
+    if arguments is None:
+        return model.set_params(preprocessor=place(X)).fit(INDEX, SAME)
+    return model.fit(*arguments(place))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_fit_is_numpys(places, name):
+    found = fitted(name, xp.asarray)
+    assert places
+    assert STRICT in set(places)
+    places.clear()
+    expected = fitted(name, np.asarray)
+    assert set(places) == {np.ndarray}
+    assert_allclose(
+        np.vstack([found.components_] if name != "kernel" else found.components_[:1]),
+        np.vstack([expected.components_] if name != "kernel" else expected.components_[:1]),
+        atol=1e-8 * np.abs(expected.components_[0]).max(),
+    )
+    if hasattr(expected, "threshold_"):
+        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
+    assert "_place" not in vars(found)
+    assert all(type(value) is not STRICT for value in vars(found.result_).values())
+
+
+def test_embeddings_and_distances_are_where_the_samples_are():
+    model = TATML(random_state=0).fit(X, Y)
+    for samples in (xp.asarray(X), Blocks(xp.asarray(X))):
+        embedded, distances = model.transform(samples), model.pair_distance(INDEX, samples)
+        assert type(embedded) is type(distances) is STRICT
+        assert_allclose(np.asarray(embedded), model.transform(X), rtol=1e-10)
+        assert_allclose(np.asarray(distances), model.pair_distance(INDEX, X), rtol=1e-10)
+    distances = model.pair_distance(xp.asarray(X[INDEX]))
+    assert type(distances) is STRICT
+    assert_allclose(np.asarray(distances), model.pair_distance(INDEX, X), rtol=1e-10)
+    with config_context(array_api_dispatch=False):
+        assert type(model.transform(xp.asarray(X))) is np.ndarray
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_matrices_and_blocks(places, kind):
+    samples, y = labelled(kind)
+    arrays = samples.arrays if isinstance(samples, Blocks) else (samples,)
+    placed = Blocks(*(xp.asarray(array) for array in arrays))
+    found, expected = (TATML(random_state=0).fit(data, y) for data in (placed, samples))
+    assert STRICT in places
+    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
+    assert_allclose(np.asarray(found.transform(placed)), expected.transform(samples), rtol=1e-7)
+
+
+def test_wide_samples_are_embedded_in_their_span(places):
+    rng = np.random.default_rng(0)
+    wide, y = rng.standard_normal((30, 2100)), np.arange(30) % 2
+    found, expected = (TATML(random_state=0).fit(data, y) for data in (xp.asarray(wide), wide))
+    assert STRICT in places
+    pairs, placed = [[0, 1], [3, 7]], xp.asarray(wide)
+    distances = found.pair_distance(pairs, placed)
+    assert type(found.transform(placed)) is type(distances) is STRICT
+    assert_allclose(np.asarray(distances), expected.pair_distance(pairs, wide), rtol=1e-6)
+
+
+def test_a_warm_start_begins_on_the_device(places):
+    model = TATML(random_state=0, warm_start=True, threshold="joint").fit(xp.asarray(X), Y)
+    first = model.n_iter_
+    model.fit(xp.asarray(X), Y)
+    assert set(places) == {STRICT}
+    assert model.n_iter_ < first
+
+
+def test_dykstra_and_samples_on_the_host_are_solved_by_numpy(places):
+    few, y = X[::4], Y[::4]
+    found = TATML(solver="dykstra", random_state=0, tol=1e-3, threshold="joint").fit(
+        xp.asarray(few), y
+    )
+    expected = TATML(solver=Newton(), random_state=0, threshold="joint").fit(few, y)
+    assert_allclose(found.threshold_, expected.threshold_, rtol=0.05)
+    assert STRICT not in places
+
+
+def test_a_failed_fit_forgets_the_device():
+    model = TATML(C=-1.0)
+    with pytest.raises(ValueError, match="C"):
+        model.fit(xp.asarray(X), Y)
+    assert "_place" not in vars(model)

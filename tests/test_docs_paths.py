@@ -1,0 +1,151 @@
+"""The paths of newcomers: the code of a tutorial, and nothing else, gives a result and a picture.
+
+tests/external/newcomers.py does the same in new environments, with the commands of the pages.
+"""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from docs_helpers import DOCS, ROOT, code_of, read
+
+import tatml
+
+SAVE = """
+import matplotlib.pyplot as _plt
+for _number in _plt.get_fignums():
+    _plt.figure(_number).savefig(f"picture_{_number}.png")
+"""
+ALWAYS = {"numpy", "scipy", "sklearn", "tatml"}  # what the library itself needs
+
+
+def run_page(name, folder):
+    """Run the blocks of a tutorial in a new interpreter; return what it printed."""
+    script = folder / f"{name}.py"
+    script.write_text(code_of(DOCS / "tutorials" / f"{name}.md") + SAVE, encoding="utf-8")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "MPLBACKEND": "agg",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(tatml.__file__).parents[1]),
+        "PYTHONWARNINGS": "error::UserWarning,error::RuntimeWarning,error::FutureWarning",
+    }
+    done = subprocess.run(
+        [sys.executable, script.name], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def number_after(words, printed):
+    found = re.search(re.escape(words) + r"\s+(?:\w+ )*?(\d+\.\d+)", printed)
+    assert found, f"{words} is not in:\n{printed}"
+    return float(found[1])
+
+
+def pictures_in(folder):
+    """Return the number of pictures, each of which shows something."""
+    from matplotlib.image import imread
+
+    pictures = [imread(path) for path in folder.glob("picture_*.png")]
+    assert all(picture[..., :3].std() > 0.05 for picture in pictures)
+    return len(pictures)
+
+
+def test_with_a_table(tmp_path):
+    printed = run_page("tables", tmp_path)
+    plain, scaled, learnt = (
+        number_after(f"{name:16} accuracy", printed)
+        for name in ("plain distance", "scaled columns", "learnt distance")
+    )
+    assert plain + 0.1 < scaled < learnt
+    assert "CONVERGED" in printed
+    assert pictures_in(tmp_path) == 3
+
+
+def test_with_covariance_matrices(tmp_path):
+    pytest.importorskip("mne")
+    pytest.importorskip("pyriemann")
+    printed = run_page("covariances", tmp_path)
+    names = ("bands, plain distance", "bands, metric of the rows", "bands, learnt distance")
+    plain, rows, learnt = (number_after(f"{name}, 5 neighbours", printed) for name in names)
+    assert plain + 0.1 < rows < learnt
+    assert number_after("pyRiemann: MDM", printed) < learnt
+    assert printed.count(f"accuracy {learnt:.3f}") == 2  # the same from MNE's Epochs
+    assert pictures_in(tmp_path) == 2
+
+
+def test_with_embeddings(tmp_path):
+    printed = run_page("embeddings", tmp_path)
+    cosine, learnt = re.findall(r"AUC (0\.\d+|1\.0+)", printed)
+    assert float(cosine) + 0.05 < float(learnt)
+    matched = [float(rate) for rate in re.findall(r"false match +([\d.]+)%", printed)]
+    missed = [float(rate) for rate in re.findall(r"missed +([\d.]+)%", printed)]
+    assert max(matched) < 1.2
+    assert missed[1] < missed[0] / 2
+    assert "as by the estimator" in printed
+    assert pictures_in(tmp_path) == 2
+
+
+def test_with_the_paper(tmp_path):
+    printed = run_page("paper", tmp_path)
+    thresholds = [float(number) for number in re.findall(r"threshold (\d\.\d+)", printed)]
+    assert thresholds[0] == pytest.approx(thresholds[1], rel=1e-3)
+    assert pictures_in(tmp_path) == 2
+
+
+def test_the_start_page_tells_what_its_script_finds():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    text = read(DOCS / "index.md")
+    names = {}
+    exec(code_of(DOCS / "index.md"), names)
+    assert names["metric"].result_.gap >= 0
+    with plt.rc_context({"backend": "agg"}):
+        figure, found = load("start_picture", DOCS / "start_picture.py").draw()
+        plt.close(figure)
+    (plain, plain_right), (learnt, learnt_right) = found
+    assert f"from {plain:.3f} to {learnt:.3f}" in text
+    assert f"{100 * plain_right:.0f} % to {100 * learnt_right:.0f} %" in text
+
+
+@pytest.mark.parametrize("name", ["tables", "covariances", "embeddings", "paper"])
+def test_a_tutorial_names_what_it_needs(name):
+    page = read(DOCS / "tutorials" / f"{name}.md")
+    command = re.search(r"`pip install (\"\.\[[\w,]+\]\"[^`]*)`", page)
+    assert command, "the page has to say what to install"
+    named = set(re.findall(r"[\w-]+", command[1])) | ALWAYS
+    if "plot" in named:
+        named.add("matplotlib")
+    imported = set()
+    for node in ast.walk(ast.parse(code_of(DOCS / "tutorials" / f"{name}.md"))):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module.split(".")[0])
+    assert imported - named == set()
+    assert named & {"plot", "matplotlib"}, "the page ends with a picture"
+
+
+def test_the_site_runs_the_same_blocks():
+    run_pages = load("run_pages", DOCS / "_ext" / "run_pages.py")
+    page = DOCS / "tutorials" / "tables.md"
+    assert "\n".join(run_pages.blocks_of(read(page))) == code_of(page)
+    assert len(run_pages.blocks_of(read(page))) > 4
+
+
+def test_the_clean_environments_follow_the_same_pages():
+    source = read(ROOT / "tests" / "external" / "newcomers.py")
+    assert 'PAGES = ("tables", "covariances", "embeddings")' in source
