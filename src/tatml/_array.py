@@ -72,7 +72,7 @@ KEPT_EYE = 128  # most rows of an identity matrix that is kept
 def namespace(array: Array) -> Any:
     """Return the module whose functions work on this kind of array."""
     kind = type(array)
-    if kind is np.ndarray:
+    if kind is np.ndarray or issubclass(kind, np.generic):  # scalars of NumPy 2.0 name none
         return np
     return _compatible(_package(kind)) or array.__array_namespace__()
 
