@@ -72,7 +72,7 @@ MOST_RESCUES = 8  # number of damped steps without progress before the last reso
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
 REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
-REHEARSAL_GAIN = 4.0  # a rehearsal is worth it if products over all pairs cost so many times more
+REHEARSAL_GAIN = 3.0  # a rehearsal is worth it if products over all pairs cost so many times more
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
 # In a step, blocks of one size are one stack (M, n, n); there is one number or array per stack.

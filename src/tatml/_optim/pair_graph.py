@@ -87,22 +87,36 @@ class PairGraph:
             parts.append(sum(map(row_products, *differences)))
         return parts[0] if len(parts) == 1 else xp.concat(parts)
 
-    def expanded_products(self, Z: Sequence[Array], Y: Sequence[Array]) -> Array | None:
+    def expanded_products(
+        self, Z: Sequence[Array], Y: Sequence[Array], room: int | None = None
+    ) -> Array | None:
         """Compute the same for y = V z with symmetric V, from inner products of samples.
 
-        ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but a GPU computes it
-        without copies of rows. None where no library does.
+        ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but reads half as many
+        rows, and a GPU copies none. Without `room`, None where no library does that.
         """
         xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
         for z, y in zip(Z, Y, strict=True):
             rows = [xp.reshape(side, (self.n_samples, -1)) for side in (z, y)]
             cross = products_at(self._starts, second, *rows)
+            if cross is None and room is not None:
+                cross = self._cross_products(rows[0], rows[1], room)
             if cross is None:
                 return None
             own = xp.linalg.vecdot(*rows)
             both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
             total = total + (both - 2 * cross)
         return total
+
+    def _cross_products(self, z: Array, y: Array, room: int) -> Array:
+        """Compute ⟨z_i, y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
+        xp, (first, second) = namespace(z), self._sorted
+        step = max(16, room // (8 * z.shape[1]))
+        parts = []
+        for start in range(0, first.shape[0], step):
+            i, j = first[start : start + step], second[start : start + step]
+            parts.append(xp.linalg.vecdot(xp.take(z, i, axis=0), xp.take(y, j, axis=0)))
+        return parts[0] if len(parts) == 1 else xp.concat(parts)
 
     def scatter(self, block: Array, s: Array, room: int) -> Array:
         """Compute Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).

@@ -94,14 +94,12 @@ class SampleForm:
     def _quadratic_by_samples(self: Any, V: Sequence[Array], expand: bool = False) -> Array:
         """Compute ⟨A_k, V⟩ by one product over the samples.
 
-        With `expand`, a GPU may expand the squares, which is accurate enough for products of
-        conjugate gradients.
+        With `expand`, squares are expanded: faster, and accurate enough for products of conjugate
+        gradients where `_by_accurate_samples`.
         """
         images, graph = multiply_rows(self.features, V), self.graph
-        inner = graph.expanded_products(self.features, images) if expand else None
-        if inner is None:
-            room = self.limits.chunk_at(self.features[0])
-            inner = graph.inner_products(self.features, images, room)
+        compute = graph.expanded_products if expand else graph.inner_products
+        inner = compute(self.features, images, self.limits.chunk_at(self.features[0]))
         return graph.unsort(inner) / self.n_blocks
 
     def distances_at(self: Any) -> Array:
