@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import resource
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from common import describe_machine, draw_pairs
@@ -40,21 +40,21 @@ def synchronise(device: str | None) -> None:
 
 
 def measure(X, pairs, similar, cK: float, options: argparse.Namespace) -> None:
-    K, best = len(pairs), float("inf")
+    K, best, used = len(pairs), float("inf"), float("inf")
     for _ in range(options.repeats):
         synchronise(options.device)
-        start = perf_counter()
+        start, cpu = perf_counter(), process_time()
         result = learn_metric(
             X, pairs, similar, C=cK / K, c0=0.1 * cK, solver=Newton(random_state=0)
         )
         synchronise(options.device)
-        best = min(best, perf_counter() - start)
+        best, used = min(best, perf_counter() - start), min(used, process_time() - cpu)
     products = int(np.sum(result.history["products"]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{K:11,}{cK:9.0e}{best:10.3f} s{result.n_iter:7d}{products:10d}"
-        f"{int(result.history['n_active'][-1]):11,}{result.gap / max(1, result.primal):10.1e}"
-        f"{float(result.b0):14.9f}{peak:9.2f}",
+        f"{K:11,}{cK:11.0e}{best:11.3f}{used:11.3f}{result.n_iter:11d}{products:11d}"
+        f"{int(result.history['n_active'][-1]):11,}{result.gap / max(1, result.primal):11.1e}"
+        f"{float(result.b0):11.7f}{peak:11.2f}",
         flush=True,
     )
 
@@ -75,7 +75,8 @@ def main() -> None:
 
         X = torch.asarray(X, device=options.device)
     print(f"{options.samples:,} samples of {options.features} features")
-    columns = ("pairs", "c K", "seconds", "steps", "products", "active", "gap", "b0", "GiB")
+    columns = ("pairs", "c K", "seconds", "processor", "steps", "products", "active", "gap", "b0")
+    columns += ("GiB",)
     print("".join(f"{name:>11}" for name in columns))
     for K in options.pairs:
         pairs, similar = draw_pairs(y, K)

@@ -173,4 +173,5 @@ def test_costs_are_those_of_the_formulas():
     assert costs["cg"] == pytest.approx(20 * (100 * (3 * 2 * (2 * 3 + 70) + 700) + 1.5e6))
     many = system_costs([3, 2], [2, 1], 10_000, True, 20)  # d = 10, of 500 · 10 sampled pairs
     assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)
-    assert many["cg"] == pytest.approx(20 * (20_000 * (6 * 51 + 2 * 50) + 1.5e6))
+    products = 10_000 * (6 * (2 * 3 + 70) + 700 + 2 * (2 * 2 + 70) + 700)
+    assert many["cg"] == pytest.approx(20 * (products + 1.5e6))

@@ -2,15 +2,19 @@
 
 import argparse
 import csv
+import sys
+import types
 
 import numpy as np
 import pytest
 from benchmark_helpers import import_benchmark
+from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Blocks
 from tatml._data.blocks import as_blocks
 
 study, study_data, study_forms = map(import_benchmark, ("study", "study_data", "study_forms"))
+study_lmnn = import_benchmark("study_lmnn")
 ALL_FORMS = list(study_forms.FORMS)
 
 
@@ -252,3 +256,27 @@ def test_the_log_of_confirmations_has_one_line_per_opening():
 
 def read_rows(path):
     return list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+
+
+class EndlessLMNN:
+    """A stand-in for metric-learn's LMNN whose objective falls, rises and never converges."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def fit(self, X, y):
+        for step in range(10**9):
+            self._loss_grad(X, np.full((1, X.shape[1]), float(step)))
+
+    def _loss_grad(self, X, L):
+        return None, abs(L[0, 0] - 3), 0
+
+
+def test_lmnn_out_of_time_keeps_its_best_map(monkeypatch):
+    module = types.SimpleNamespace(LMNN=EndlessLMNN)
+    monkeypatch.setitem(sys.modules, "metric_learn", module)
+    X, y = np.random.default_rng(0).normal(size=(10, 2)), np.repeat([0, 1], 5)
+    model = study_lmnn.LMNN(scaling="one", max_seconds=0.2).fit(X, y)
+    assert "OutOfTimeError" in model.model_.stopped_
+    assert_array_equal(model.model_.components_, [[3.0, 3.0]])
+    assert_allclose(model.transform(X), 3 * model.scaler_.transform(X).sum(axis=1, keepdims=True))

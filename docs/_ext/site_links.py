@@ -10,16 +10,16 @@ PAGES = {
 }
 SEARCH = re.compile(r"\]\(((?:\.\./)*)search\.md(?=[)#])")  # Sphinx has a search.html of its own
 LINK = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, PAGES))})(?=[)#])")
-TABLE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+results/[^)#]+\.md)\)")
+TABLE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+(?:results/[^)#]+|[A-Z]+)\.md)\)")
 FOLDER = re.compile(r"\[([^\]]+)\]\((?:\.\./)+[a-z]+/?\)")
 
 
 def to_site(text):
     """Point links to files of the root to the pages that include them; offer tables as copies."""
+    text = LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", text)
     text = TABLE.sub(r"{download}`\1 <\2>`", text)
     text = FOLDER.sub(r"\1", text)
-    text = SEARCH.sub(r"](\1nearest.md", text)
-    return LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", text)
+    return SEARCH.sub(r"](\1nearest.md", text)
 
 
 def rewrite(app, docname, source):
