@@ -212,6 +212,8 @@ def test_the_commit_is_known_in_a_checkout_only(tmp_path, monkeypatch):
     monkeypatch.setattr(_versions, "_git", lambda folder, *arguments: str(tmp_path))
     assert _versions._commit() is None  # the package lies in another checkout
     root = Path(_versions.__file__).resolve().parents[3]
+    if "site-packages" in _versions.__file__:
+        pytest.skip("an installed wheel lies in no checkout")
     answers = {"rev-parse --show-toplevel": str(root), "rev-parse HEAD": "abc"}
     for changed, expected in (("", "abc"), (" M file", "abc-changed")):
         monkeypatch.setattr(
