@@ -126,6 +126,17 @@ def test_matrices_and_blocks(places, kind):
     assert_allclose(np.asarray(found.transform(placed)), expected.transform(samples), rtol=1e-7)
 
 
+def test_names_are_kept():
+    names = {"names": ["wines"], "row_names": [[f"column {k}" for k in range(X.shape[1])]]}
+    found, expected = (
+        TATML(random_state=0).fit(Blocks(place(X), **names), Y)
+        for place in (xp.asarray, np.asarray)
+    )
+    assert found.block_names_in_ == expected.block_names_in_ == ["wines"]
+    assert found.row_names_in_ == expected.row_names_in_
+    assert found.row_names_in_[0][3] == "column 3"
+
+
 def test_wide_samples_are_embedded_in_their_span(places):
     rng = np.random.default_rng(0)
     wide, y = rng.standard_normal((30, 2100)), np.arange(30) % 2

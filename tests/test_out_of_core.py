@@ -185,7 +185,7 @@ def shared(n_samples, in_memory, counted=False):
 
 
 def test_a_chunk_has_as_many_pairs_as_fit():
-    """With its differences, or with a copy of all samples if these are fewer than the pairs."""
+    """With its differences, or with two copies of all samples if these are fewer than the pairs."""
     difference = 8 * 4 * COPIES + VECTORS
     least = LEAST_PAIRS * difference
     assert pairs_per_chunk(shared(10, in_memory=False), least) == LEAST_PAIRS
@@ -193,15 +193,15 @@ def test_a_chunk_has_as_many_pairs_as_fit():
     for n_samples in (10, 300):
         size = 8 * 4 * n_samples
         given = pairs_per_chunk(shared(n_samples, in_memory=True), least)
-        assert given == (least - size) // VECTORS  # the copy that a pass makes
+        assert given == (least - 2 * size) // VECTORS  # the copies that a pass makes
         read = pairs_per_chunk(shared(n_samples, in_memory=True, counted=True), least)
-        assert read == (least - 2 * size) // VECTORS  # and the samples themselves
+        assert read == (least - 3 * size) // VECTORS  # and the samples themselves
     # 1,000 samples are more than the pairs that would fit beside a copy of them.
     assert pairs_per_chunk(shared(1000, in_memory=True), least) == LEAST_PAIRS
     # As many pairs as samples: their differences take no more than the samples.
     memory = 2 * least
-    n_samples = next(n for n in range(1000) if (memory - 32 * n) // VECTORS <= n)
-    assert (memory - 32 * n_samples) // VECTORS == n_samples
+    n_samples = next(n for n in range(1000) if (memory - 64 * n) // VECTORS <= n)
+    assert (memory - 64 * n_samples) // VECTORS == n_samples
     assert pairs_per_chunk(shared(n_samples, in_memory=True), memory) == memory // difference
 
 

@@ -46,7 +46,7 @@ def fetched(values: Any) -> Any:
     if isinstance(values, Blocks):
         if foreign_kind(values.arrays[0]) is None:
             return values
-        return Blocks(*(to_numpy(array) for array in values.arrays))
+        return values._with_arrays([to_numpy(array) for array in values.arrays])
     return values if foreign_kind(values) is None else to_numpy(values)
 
 
@@ -54,4 +54,4 @@ def place_blocks(blocks: Blocks, like: Array | None) -> Blocks:
     """Copy samples to the device of `like`; sparse samples, and those for None, stay."""
     if like is None or any(isinstance(array, SparseBlock) for array in blocks.arrays):
         return blocks
-    return Blocks(*(asarray(array, like) for array in blocks.arrays))
+    return blocks._with_arrays([asarray(array, like) for array in blocks.arrays])

@@ -121,7 +121,7 @@ class PairGraph:
     def scatter(self, block: Array, s: Array, room: int) -> Array:
         """Compute Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
 
-        L_s = D − U − Uᵀ, with U the weights above the diagonal, is not formed: with
+        L_s = D − U − Uᵀ, with s_k in row i and column j of U, is not formed: with
         T = Zᵀ(D/2 − U)Z the result is T + Tᵀ.
         """
         xp, (first, second) = namespace(block), self._sorted

@@ -31,9 +31,10 @@ def memory_for_shards(max_memory: int | str | None) -> int:
 def pairs_per_chunk(samples: SharedSamples, memory: int) -> int:
     """Return how many index pairs a chunk may have; raise ValueError if they are too few."""
     if samples.in_memory:
-        # A chunk of many pairs needs no differences, but a pass makes a copy of all samples. Those
-        # that were read from disk need memory themselves.
-        copies = 2 if samples.counted else 1
+        # A chunk of many pairs needs no differences, but a pass makes a copy of all samples, and
+        # their images where sums are products over samples. Those that were read from disk need
+        # memory themselves.
+        copies = 3 if samples.counted else 2
         n_pairs = (memory - copies * samples.n_bytes) // VECTORS
         if n_pairs > samples.n_samples:
             return n_pairs
