@@ -132,7 +132,7 @@ def test_names_are_kept():
         TATML(random_state=0).fit(Blocks(place(X), **names), Y)
         for place in (xp.asarray, np.asarray)
     )
-    assert found.block_names_in_ == expected.block_names_in_ == ["wines"]
+    assert found.block_names_in_ == expected.block_names_in_ == ("wines",)
     assert found.row_names_in_ == expected.row_names_in_
     assert found.row_names_in_[0][3] == "column 3"
 
