@@ -117,13 +117,13 @@ def test_memory_for_shards_is_what_the_workspace_leaves():
 
 
 def test_pairs_per_chunk():
-    """9 copies of a difference and 300 bytes per pair; samples in memory need one copy or two."""
+    """9 copies of a difference and 300 bytes per pair; samples in memory need two copies or three."""
     stored = SimpleNamespace(in_memory=False, numbers=10)
     assert pairs_per_chunk(stored, 256 * (720 + 300)) == 256
     assert pairs_per_chunk(stored, 1000 * (720 + 300) + 1019) == 1000
     with pytest.raises(ValueError, match="at least 17,038,336 bytes, got 17,038,335"):
         pairs_per_chunk(stored, 256 * (720 + 300) - 1)
-    for counted, copies in ((False, 1), (True, 2)):
+    for counted, copies in ((False, 2), (True, 3)):
         held = SimpleNamespace(
             in_memory=True, counted=counted, n_bytes=5000, n_samples=50, numbers=10
         )
