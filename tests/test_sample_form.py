@@ -132,6 +132,21 @@ def test_near_samples_are_summed_over_differences():
     assert_array_equal(sums.quadratic(V), exact.quadratic(V))
 
 
+def test_the_distances_of_near_pairs_are_computed_from_differences():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 1, 20))
+    X[25:] = X[:25] + 1e-6 * rng.standard_normal((25, 1, 20))
+    twins = np.column_stack([range(25), range(25, 50)])
+    pairs = np.vstack([rng.integers(50, size=(300, 2)), twins])
+    sums = PairSums([X], *pairs.T, limits=BY_SAMPLES)
+    exact = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=(1, 2))
+    assert sums._by_accurate_samples
+    found = sums.distances_at()
+    assert_allclose(found, exact, rtol=1e-12)
+    assert_array_equal(found[-25:], PairSums([X], *twins.T, limits=BY_PAIRS).distances())
+    assert_allclose(sums.reach(None)[-25:], np.sqrt(exact[-25:]), rtol=1e-12)
+
+
 def test_the_ratio_of_norms_and_distances_decides():
     X = np.zeros((4, 1, 1))
     X[:, 0, 0] = [1.0, 1.0 + 1e-2, -1.0, -1.0 - 1e-2]
@@ -143,7 +158,8 @@ def test_the_ratio_of_norms_and_distances_decides():
         assert (sums.reach(None) is not None) == accurate
     both = PairSums([X], *np.vstack([near, far]).T, limits=BY_SAMPLES)
     both.distances_and_scatter(lambda part, d: np.array([1.0, 1.0, 0.0, 0.0]))
-    assert both.reach(None) is None  # only the pairs with a weight count
+    # Only the pairs with a weight count for the scatter; the distances of far pairs are expanded.
+    assert_allclose(both.reach(None), [1e-2, 1e-2, 2.0, 2.02], rtol=1e-12)
     assert 4 / 1e-4 > LARGEST_NORMS > 4 / 4
 
 
@@ -164,8 +180,11 @@ def test_the_reach_bounds_the_numbers_that_cancel():
         (512, 1, 20_000, 100_000, True),
         (512, 1, 20_000, 20_000, False),
         (64, 1, 5_000, 100_000, True),
-        (16, 1, 5_000, 100_000, False),
-        (9, 9, 20_000, 100_000, False),
+        (16, 1, 5_000, 100_000, True),
+        (16, 1, 20_000, 20_000, False),
+        (9, 9, 20_000, 100_000, True),
+        (9, 9, 200, 2_000, False),
+        (64, 1, 200, 2_000, True),
         (32, 32, 2_000, 40_000, True),
     ],
 )

@@ -64,7 +64,7 @@ def test_sums_over_samples(place, monkeypatch, linear_solver, c0, shape):
 
 
 def test_near_pairs_are_computed_from_differences(place):
-    """On a GPU, distances of other pairs come from inner products."""
+    """Distances of other pairs come from inner products."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 1, 20))
     X[25:] = X[:25] + 1e-6 * rng.standard_normal((25, 1, 20))

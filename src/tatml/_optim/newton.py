@@ -289,18 +289,20 @@ def _primal_dual_step(
         tau = max(1.0, (after / mu) ** 3 * mu)
         corrected = solve(tau, _second_order(scaling, predicted))
         pace.single = pace.single and system.misses < MOST_MISSES
+        name, n_products = system.name, system.n_products
+        del system, solve  # They may hold copies of the samples, and the next point needs one.
         length = _step_length(scaling, corrected, BOUNDARY_SHARE)
         reached, Q = _advance(point, scaling, corrected, length)
         if length < CUT_SHORT:
             reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
             Q = _central(reached)
-        elif system.name == "cg" and reached.gap < CLOSE * reached.primal:
+        elif name == "cg" and reached.gap < CLOSE * reached.primal:
             Q = [1.0] * len(scaling)
     except linalg_errors():
         return None
     if not isfinite(reached.primal):
         return None
-    return reached, Q, Step("primal-dual", length, tau, system.name, system.n_products)
+    return reached, Q, Step("primal-dual", length, tau, name, n_products)
 
 
 def _direction(

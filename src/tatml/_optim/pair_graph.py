@@ -79,7 +79,8 @@ class PairGraph:
         step = max(16, room // (8 * sum(block.shape[1] * block.shape[2] for block in Z)))
         parts = []
         for start in range(0, first.shape[0], step):
-            i, j = first[start : start + step], second[start : start + step]
+            stop = min(start + step, first.shape[0])
+            i, j = first[start:stop], second[start:stop]
             differences = [
                 [xp.take(block, i, axis=0) - xp.take(block, j, axis=0) for block in side]
                 for side in (Z, Y)
@@ -87,22 +88,18 @@ class PairGraph:
             parts.append(sum(map(row_products, *differences)))
         return parts[0] if len(parts) == 1 else xp.concat(parts)
 
-    def expanded_products(
-        self, Z: Sequence[Array], Y: Sequence[Array], room: int | None = None
-    ) -> Array | None:
+    def expanded_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
         """Compute the same for y = V z with symmetric V, from inner products of samples.
 
         ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but reads half as many
-        rows, and a GPU copies none. Without `room`, None where no library does that.
+        rows, and a GPU copies none.
         """
         xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
         for z, y in zip(Z, Y, strict=True):
             rows = [xp.reshape(side, (self.n_samples, -1)) for side in (z, y)]
             cross = products_at(self._starts, second, *rows)
-            if cross is None and room is not None:
-                cross = self._cross_products(rows[0], rows[1], room)
             if cross is None:
-                return None
+                cross = self._cross_products(rows[0], rows[1], room)
             own = xp.linalg.vecdot(*rows)
             both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
             total = total + (both - 2 * cross)
@@ -114,7 +111,8 @@ class PairGraph:
         step = max(16, room // (8 * z.shape[1]))
         parts = []
         for start in range(0, first.shape[0], step):
-            i, j = first[start : start + step], second[start : start + step]
+            stop = min(start + step, first.shape[0])
+            i, j = first[start:stop], second[start:stop]
             parts.append(xp.linalg.vecdot(xp.take(z, i, axis=0), xp.take(y, j, axis=0)))
         return parts[0] if len(parts) == 1 else xp.concat(parts)
 

@@ -45,7 +45,9 @@ LOSS_BYTES = 2400  # bytes per pair that the losses, their slopes and their sums
 VECTORS = 24  # arrays of one number per pair that are held at a time
 WIDE = 128  # rows of a matrix whose products run at about the rate of larger ones
 SVEC_BYTES = 190  # time to form one entry of svec(A_k), in bytes of an operation on vectors
-PRODUCT_READS = 3.0  # differences per pair that a product over samples forms or reads
+# Rows per pair that a product over samples reads, on a CPU (False) and on a GPU (True).
+PRODUCT_READS = {False: 2.0, True: 3.0}
+GATHERED_ROW = 0.65  # share of the time of a difference that a CPU takes to read such a row
 SINGLE = 0.7  # time of products in float32, checks in float64 included, in those of float64
 OUTER = 3.5  # time of the operations in products of single samples, in those of whole chunks
 
@@ -253,7 +255,9 @@ def by_samples(fit: Fit, k: int) -> bool:
 
 def _reading(fit: Fit, flops: float, size: float) -> Work:
     """Return the work of products over samples; a GPU reads rows without copies."""
-    return Work(flops, 0.0, size) if fit.device is not None else Work(flops, size, 0.0)
+    if fit.device is not None:
+        return Work(flops, 0.0, size)
+    return Work(flops, GATHERED_ROW * size, 0.0)
 
 
 def system_seconds(fit: Fit, rates: Sequence[Rates]) -> float:
@@ -283,7 +287,8 @@ def product_work(fit: Fit, k: int, n: int, width: int) -> Work:
     """Count what one product with the Hessian does for one block of k active pairs."""
     size = fit.itemsize * n * width
     if by_samples(fit, k):
-        return _reading(fit, 4 * fit.n_samples * n * n * width, PRODUCT_READS * k * size)
+        reads = PRODUCT_READS[fit.device is not None] * k * size
+        return _reading(fit, 4 * fit.n_samples * n * n * width, reads)
     return Work(4 * k * n * n * width, k * size, 5 * k * size)
 
 

@@ -22,10 +22,11 @@ DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects
 LARGEST_NORMS = 1e3
 LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
 LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
-# Multiplications that take as long as to read one number of a difference, one difference, and as a
-# product without pairs, on a CPU (False) and on a GPU (True); from benchmarks/pair_forms.py.
+# Multiplications that take as long as to read one number of a sample or of a difference, the row of
+# a pair, and as a product without pairs, on a CPU (False) and on a GPU (True); from
+# benchmarks/pair_forms.py.
 PAIR_READS = {False: (70.0, 700.0, 0.0), True: (400.0, 0.0, 1e10)}
-SAMPLE_READS = {False: (100.0, 1500.0, 0.0), True: (100.0, 0.0, 3e10)}
+SAMPLE_READS = {False: (70.0, 500.0, 3e6), True: (100.0, 0.0, 3e10)}
 
 
 class SampleForm:
@@ -105,18 +106,19 @@ class SampleForm:
     def distances_at(self: Any) -> Array:
         """Compute D_k for a scatter; `reach` tells how, for error bounds.
 
-        On a GPU they are computed from inner products of samples, except those of near pairs.
+        Where sums over samples are accurate, they come from inner products of samples, except those
+        of near pairs.
         """
-        if not self.by_samples:
+        if not self._by_accurate_samples:
             return self.distances()
-        squares = self.graph.expanded_products(self.features, self.features)
-        if squares is None:
-            return self.distances()
-        xp, self._reach = self.xp, self._norms_of_pairs()
+        xp, norms, room = self.xp, self._norms_of_pairs(), self.limits.chunk_at(self.features[0])
+        squares = self.graph.expanded_products(self.features, self.features, room)
         squares = self.graph.unsort(squares) / self.n_blocks
-        near = xp.nonzero(self._largest_norms * squares <= self._reach * self._reach)[0]
+        near = xp.nonzero(self._largest_norms * squares <= norms * norms)[0]
         if near.shape[0] > 0:
             squares[near] = self.take(near).distances()
+            norms[near] = xp.sqrt(squares[near])
+        self._reach = norms
         return squares
 
     def _scatter_by_samples(self: Any, s: Array) -> list[Array]:
@@ -151,5 +153,5 @@ def sample_form_cost(
 ) -> float:
     """Estimate the multiplications of a product with the Hessian, as a sum over samples."""
     number, row, fixed = SAMPLE_READS[gpu]
-    over_samples = 2 * n_samples * sum(width * n**2 for n, width in shapes)
+    over_samples = n_samples * sum(width * n * (2 * n + number) for n, width in shapes)
     return fixed + over_samples + n_pairs * sum(width * n * number + row for n, width in shapes)
