@@ -70,14 +70,15 @@ def test_the_code_of_a_page_runs(name):
     assert names["rates"].false_match.high < 0.1
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_what_a_page_names_exists(page):
-    text = page.read_text(encoding="utf-8")
-    assert [*broken_links(page, text)] == []
-    assert [*missing_files(text)] == []
-    assert [*missing_tests(text)] == []
-    if page.name != "CHANGELOG.md":  # it names modules that were moved
-        assert [*missing_names(text)] == []
+def test_what_a_page_names_exists():
+    assert len(PAGES) > 30
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert [*broken_links(page, text)] == [], page.name
+        assert [*missing_files(text)] == [], page.name
+        assert [*missing_tests(text)] == [], page.name
+        if page.name != "CHANGELOG.md":  # it names modules that were moved
+            assert [*missing_names(text)] == [], page.name
 
 
 def test_what_does_not_exist_is_found():

@@ -64,34 +64,34 @@ def test_the_scorer_refuses_kernels_that_it_does_not_know(tmp_path):
         scorer.embed(X)
 
 
-@pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize(
     "kernel",
     ["rbf", "linear", "laplacian", KernelMap("polynomial", n_landmarks=5, keep_features=False)],
     ids=str,
 )
-def test_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, kind, tmp_path):
-    X = samples(kind)
-    model = TATML(kernel=kernel, n_pairs_per_class=10, random_state=0).fit(X, classes())
-    path = export(model, tmp_path / "metric.npz")
-    rows = kernel_scorer_of(path).embed(*blocks_of(X))
-    assert_allclose(rows, model.transform(X), rtol=1e-10, atol=1e-11)
-    with pytest.raises(ValueError, match="expected the format 'tatml metric 1', got tatml kernel"):
-        scorer_of(path)
+def test_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, tmp_path):
+    for kind in SHAPES:
+        X = samples(kind)
+        model = TATML(kernel=kernel, n_pairs_per_class=10, random_state=0).fit(X, classes())
+        path = export(model, tmp_path / f"{kind}.npz")
+        rows = kernel_scorer_of(path).embed(*blocks_of(X))
+        assert_allclose(rows, model.transform(X), rtol=1e-10, atol=1e-11, err_msg=kind)
+        with pytest.raises(ValueError, match="the format 'tatml metric 1', got tatml kernel"):
+            scorer_of(path)
 
 
-@pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("name", METRICS)
-def test_the_scorer_scores_as_the_estimator_does(name, kind, tmp_path):
-    model, X = fitted(ESTIMATORS[name], kind), samples(kind)
-    scorer = scorer_of(export(model, tmp_path / "metric.npz"))
-    rows = scorer.embed(*blocks_of(X))
-    assert_allclose(rows, model.transform(X), rtol=1e-12, atol=1e-13)
-    distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
-    assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12)
-    assert_array_equal(distances < scorer.threshold, model.predict_pairs(INDEX, X) > 0)
-    probability = scorer.probability(distances)
-    assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12)
+def test_the_scorer_scores_as_the_estimator_does(name, tmp_path):
+    for kind in SHAPES:
+        model, X = fitted(ESTIMATORS[name], kind), samples(kind)
+        scorer = scorer_of(export(model, tmp_path / f"{kind}.npz"))
+        rows = scorer.embed(*blocks_of(X))
+        assert_allclose(rows, model.transform(X), rtol=1e-12, atol=1e-13, err_msg=kind)
+        distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+        assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
+        assert_array_equal(distances < scorer.threshold, model.predict_pairs(INDEX, X) > 0)
+        probability = scorer.probability(distances)
+        assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
 
 
 @pytest.mark.parametrize("n_components", [1, [2, 1]])

@@ -97,23 +97,25 @@ class PairGraph:
         xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
         for z, y in zip(Z, Y, strict=True):
             rows = [xp.reshape(side, (self.n_samples, -1)) for side in (z, y)]
+            own = xp.linalg.vecdot(*rows)
             cross = products_at(self._starts, second, *rows)
             if cross is None:
-                cross = self._cross_products(rows[0], rows[1], room)
-            own = xp.linalg.vecdot(*rows)
-            both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
-            total = total + (both - 2 * cross)
+                total = total + self._expanded(*rows, own, room)
+            else:
+                both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
+                total = total + (both - 2 * cross)
         return total
 
-    def _cross_products(self, z: Array, y: Array, room: int) -> Array:
-        """Compute ⟨z_i, y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
+    def _expanded(self, z: Array, y: Array, own: Array, room: int) -> Array:
+        """Compute own_i + own_j − 2 ⟨z_i, y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
         xp, (first, second) = namespace(z), self._sorted
         step = max(16, room // (8 * z.shape[1]))
         parts = []
         for start in range(0, first.shape[0], step):
             stop = min(start + step, first.shape[0])
             i, j = first[start:stop], second[start:stop]
-            parts.append(xp.linalg.vecdot(xp.take(z, i, axis=0), xp.take(y, j, axis=0)))
+            cross = xp.linalg.vecdot(xp.take(z, i, axis=0), xp.take(y, j, axis=0))
+            parts.append(xp.take(own, i, axis=0) + xp.take(own, j, axis=0) - 2 * cross)
         return parts[0] if len(parts) == 1 else xp.concat(parts)
 
     def scatter(self, block: Array, s: Array, room: int) -> Array:
