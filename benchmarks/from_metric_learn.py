@@ -4,8 +4,8 @@
         .venv-metric-learn/bin/python benchmarks/from_metric_learn.py [--sets iris] [--only LMNN]
 
 `make test-metric-learn` sets up the environment. Prints a table for docs/metric_learn.md: accuracy
-of 3-NN, area under the ROC curve of pairs (AUC) and processor seconds of a fit, as means over random
-halves of each set. metric-learn gets standardised features; ours need none. The code in the
+of 3-NN, area under the ROC curve of pairs (AUC) and processor seconds of a fit, as means over two
+random halves of each set. metric-learn gets standardised features; ours need none. The code in the
 documentation is the code in `CODE`. A fit that takes more than --limit seconds of processor time is
 stopped. The sets "cells" and "churn" are those of R's modeldata; they need the extra `study`.
 """

@@ -76,6 +76,7 @@ METHODS = {
     ),
     "LMNN": lambda seed: LMNN(random_state=seed),
     "LMNN, one scale": lambda seed: LMNN(scaling="one", random_state=seed),
+    "LMNN, components": lambda seed: LMNN(scaling="components", random_state=seed),
     "RBF-SVM": lambda seed: GridSearchCV(
         make_pipeline(Vectors(), StandardScaler(), SVC()),
         {

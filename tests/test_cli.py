@@ -34,6 +34,7 @@ from tatml import (
     TATMLPairs,
 )
 from tatml._cli.main import _parser
+from tatml._cli.outputs import print_rows
 from tatml._data.sampling import draw_random_pairs
 from tatml._verification.calibration import equal_error_rate
 from tatml.io import load_model, save_model
@@ -300,6 +301,8 @@ def test_tables_are_aligned(train, test, model, capsys):
     assert places == 4 * places[:1]
     numbers = [line[: places[0]].rstrip() for line in lines]
     assert {len(number) for number in numbers} == {places[0] - 2}  # flush right
+    print_rows([("a", "1", "a longer note"), ("long", "22", "")])
+    assert capsys.readouterr().out == "  a      1  a longer note\n  long  22\n"
 
 
 def test_fit_prints_json(train, model, capsys):

@@ -219,7 +219,10 @@ WRONG_ARCHIVES = [
     ({"X": ROWS, "y": CLASSES[:3]}, "y: expected shape (4,)"),
     ({"X": ROWS, "y": CLASSES, "groups": CLASSES[:2]}, "groups: expected shape (4,)"),
     ({"X": ROWS[0], "y": CLASSES}, "X: expected shape (n_samples, n)"),
-    ({"X": np.where(ROWS == 4, np.nan, ROWS), "y": CLASSES}, "X: expected finite numbers, got nan"),
+    (
+        {"X": np.where(ROWS == 4, np.nan, ROWS), "y": CLASSES},
+        "X: expected finite numbers, got nan at [0, 2]",
+    ),
     ({"X": ROWS.astype(str), "y": CLASSES}, "X: expected"),
     ({"X": ROWS, "X0": ROWS, "y": CLASSES}, "expected either X or X0"),
     ({"X0": ROWS, "X2": ROWS, "y": CLASSES}, "expected X0, X1, … without gaps"),

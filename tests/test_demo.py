@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from report_helpers import make_record, write_records
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
@@ -90,7 +91,15 @@ def test_the_numbers_are_those_of_the_fits(told):
     )
     assert f"to {metric.threshold_:.3f}, so that at most 5 %" in chapters[4]
     assert f"it is {metric.calibration_.method}" in chapters[4]
-    assert error_rates(metric, test.pairs, test.labels, X=test.images).false_match.high < 0.05
+    found = error_rates(metric, test.pairs, test.labels, X=test.images).false_match
+    assert found.high < 0.05
+    (ax,) = FIGURES["guarantee"].axes
+    lines = {line.get_label(): line for line in ax.lines}
+    assert_array_equal(lines["promised: at most 5 %"].get_ydata(), [5, 5])
+    (bars,) = ax.containers
+    assert_allclose(bars.lines[0].get_xydata(), [[metric.threshold_, 100 * found.value]])
+    ends = bars.lines[2][0].get_segments()[0][:, 1]
+    assert_allclose(ends, [100 * found.low, 100 * found.high])
 
 
 def test_both_distances_are_drawn_on_equal_axes(told):

@@ -321,6 +321,19 @@ def test_names_of_columns_are_forgotten_with_the_columns():
     assert scaler.transform(matrices()).shape == (20, 3, 3)
 
 
+def test_a_table_without_dimensions_is_an_array():
+    """A frame of polars has a shape, but no ndim."""
+
+    class Table:
+        shape = (20, 3)
+
+        def __array__(self, dtype=None, copy=None):
+            return matrices()[:, 0]
+
+    scaled = BlockScaler().fit(Table()).transform(Table())
+    assert_array_equal(scaled, BlockScaler().fit_transform(matrices()[:, 0]))
+
+
 class FitOnly(BaseEstimator):
     """A transformer without fit_transform."""
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from tatml.features import CovarianceDescriptor
+from tatml.features._image_covariances import _split_images
 from tatml.features._image_plan import MemoryLimits, make_plan
 from tatml.features._inputs import read_images
 
@@ -240,6 +242,17 @@ def test_threads_change_nothing():
     for result in (threaded, chunked):
         for one, other in zip(as_arrays(result), expected.arrays, strict=True):
             assert_array_equal(one, other)
+
+
+def test_threads_get_whole_chunks_of_images():
+    """Four tasks per thread, of at most a thousand images, rounded up to whole chunks."""
+    cases = (40, 1, 1, 10), (40, 3, 1, 12), (41, 7, 2, 7), (2, 0, 4, 1), (9000, 300, 1, 1200)
+    for n_images, at_once, n_threads, length in cases:
+        group = SimpleNamespace(samples=range(n_images))
+        plan = SimpleNamespace(group=group, images_at_once=at_once)
+        tasks = [*_split_images(plan, n_threads)]
+        assert [image for task in tasks for image in task] == [*range(n_images)]
+        assert {len(task) for task in tasks[:-1]} == {length}
 
 
 def test_one_channel_is_grey():

@@ -187,6 +187,12 @@ def test_a_resample_without_both_kinds_of_pairs_is_drawn_again():
         estimator = Euclidean(**FEW).fit(X, y)
         interval = threshold_interval(estimator, X, y, n_resamples=40, random_state=0)
         assert_is_interval(interval, estimator, 40)
+    distances, y = np.linspace(1, 2, 60), np.repeat([1, -1], 30)
+    for rare in (1, -1):  # one of the pairs of this kind has a weight
+        weights = {"sample_weight": np.where((y == rare) & (np.arange(60) % 30 > 0), 0.0, 1.0)}
+        judge = PairThreshold("precomputed").fit(distances, y, **weights)
+        options = {"n_resamples": 20, "random_state": 0, **weights}
+        assert_is_interval(threshold_interval(judge, distances, y, **options), judge, 20)
 
 
 def test_whole_groups_are_resampled(monkeypatch):

@@ -28,11 +28,13 @@ from tatml import (
     PairThreshold,
     Status,
     TATMLPairs,
+    TATMLTriplets,
     io,
 )
 from tatml._data.atomic_files import written_atomically
 from tatml._model_metadata import check_metadata, is_plain
 from tatml._verification.targets import Calibration
+from tatml.features import KernelMap
 
 skops = pytest.importorskip("skops.io")
 
@@ -334,6 +336,7 @@ def wrong_states():
         ({"components_": eye.tolist()}, "components_"),
         ({"components_": eye.astype(str)}, "components_"),
         ({"components_": [eye, eye]}, "components_"),
+        ({"prior_": MISSING}, "prior_"),
         ({"prior_": np.eye(14)}, "prior_"),
         ({"prior_": np.full((13, 13), np.inf)}, "prior_"),
         ({"threshold_": np.nan}, "threshold_"),
@@ -346,11 +349,22 @@ def wrong_states():
         ({"prior_units_": None}, "prior_units_"),
         ({"clip_outliers": "yes"}, "clip_outliers"),
         ({"clip_outliers": None}, "clip_outliers"),
+        ({"likelihood_ratio_": np.ones(2)}, "same_rate_"),
+        ({"likelihood_ratio_": np.ones(3), "same_rate_": 0.5}, "likelihood_ratio_"),
+        ({"likelihood_ratio_": [1.0, 1.0], "same_rate_": 0.5}, "likelihood_ratio_"),
+        ({"kernel_map_": KernelMap()}, "kernel_map_"),
+        ({"kernel_map_": {}}, "kernel_map_"),
+        ({"n_features_in_": MISSING}, "n_features_in_"),
         ({"n_features_in_": 12}, "n_features_in_"),
         ({"n_features_in_": 13.0}, "n_features_in_"),
+        ({"block_shapes_": MISSING}, "block_shapes_"),
         ({"block_shapes_": ((12, 1),)}, "n_features_in_"),
         ({"block_shapes_": ((13,),)}, "block_shapes_"),
         ({"block_shapes_": ((-13, -1),)}, "block_shapes_"),
+        ({"block_names_in_": ["wine"]}, "block_names_in_"),
+        ({"block_names_in_": ("red", "white")}, "block_names_in_"),
+        ({"row_names_in_": (("a", "b"),)}, "row_names_in_[0]"),
+        ({"feature_names_in_": 13 * ["a"]}, "feature_names_in_"),
         ({"feature_names_in_": np.array(["a"], dtype=object)}, "feature_names_in_"),
         ({"feature_names_in_": np.array(13 * [1], dtype=object)}, "feature_names_in_"),
         ({"n_iter_": 0}, "n_iter_"),
@@ -362,8 +376,11 @@ def wrong_states():
         (result_with(L=[np.eye(12)]), "result_.L"),
         (result_with(L=[asymmetric]), "result_.L"),
         (result_with(L=[-eye]), "result_.L"),
+        (result_with(L=[np.diag(np.arange(13.0))]), "result_.L"),
         (result_with(L=eye[0]), "result_.L"),
         (result_with(b0=np.nan), "result_.b0"),
+        (result_with(dual=np.nan), "result_.dual"),
+        (result_with(active=eye), "result_.active"),
         (result_with(gap=-1.0), "result_.gap"),
         (result_with(primal="1"), "result_.primal"),
         (result_with(tol=None), "result_.tol"),
@@ -394,6 +411,16 @@ def test_every_parameter_and_attribute_is_checked(folder):
         skops.dump(with_state(metric, **changes), "model.skops")
         message = refused("got one with a wrong value: TATML: ")
         assert f"TATML: {name}: expected" in message, (changes, message)
+    for right in ({"n_iter": 0}, {"dual": -np.inf, "gap": np.inf}):  # solved at once; no bound
+        result = with_state(metric.result_, **right)
+        skops.dump(with_state(metric, result_=result, n_iter_=max(1, result.n_iter)), "model.skops")
+        assert io.load_model("model.skops").estimator.result_.gap == result.gap
+    calibrated = fitted()
+    calibrated.calibration_ = Calibration("false_match_rate", "exact", 0.02, 0.95, 0, 500, 500.0)
+    io.load_model(io.save_model(calibrated, "calibrated.skops"))  # no errors among its pairs
+    result = with_state(metric.result_, status="converged")
+    with pytest.raises(TypeError, match=r"result_\.status: expected a Status"):
+        io.save_model(with_state(metric, result_=result), "model.skops")
 
 
 def test_the_attributes_of_the_other_estimators_are_checked(folder):
@@ -403,7 +430,8 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
     pairs = TATMLPairs(C=10).fit(X[index], labels)
     threshold = PairThreshold().fit(X[index], labels)
     maz, itml = Maz(**FEW).fit(X, Y), ITML(**FEW, tol=1e-3).fit(X, Y)
-    results = search.cv_results_
+    triplets = TATMLTriplets().fit(X[[[0, 1, 40], [2, 3, 60], [41, 42, 5]]])
+    results, scores = search.cv_results_, search.cv_results_["std_test_score"]
     for estimator, changes, name in (
         (search, {"Cs": [0]}, "Cs"),
         (search, {"Cs": 0}, "Cs"),
@@ -419,6 +447,8 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (search, {"cv_results_": {}}, "cv_results_"),
         (search, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
         (search, {"cv_results_": MISSING}, "cv_results_"),
+        (search, {"cv_results_": results | {"std_test_score": np.nan * scores}}, "cv_results_"),
+        (pairs, {"classes_": [-1, 1]}, "classes_: expected"),
         (pairs, {"classes_": np.array([0, 1])}, "classes_"),
         (pairs, {"class_weight": {2: 1.0}}, "class_weight"),
         (pairs, {"class_weight": {1: -1.0}}, "class_weight"),
@@ -433,6 +463,8 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (itml, {"bounds_": (2.0, 1.0)}, "bounds"),
         (itml, {"percentiles": (95, 5)}, "percentiles"),
         (itml, {"gamma": 0}, "gamma"),
+        (triplets, {"comparisons_": np.arange(3)}, "comparisons_"),
+        (triplets, {"components_": MISSING}, "components_"),
     ):
         skops.dump(with_state(estimator, **changes), "model.skops")
         message = refused(f"got one with a wrong value: {type(estimator).__name__}: ")

@@ -1,5 +1,6 @@
 """Metrics in the space of a kernel: exact, certified, and with a threshold for new samples."""
 
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -262,6 +263,9 @@ def test_the_units_of_the_kernel_are_chosen_by_held_out_pairs():
     assert_allclose(chosen.kernel_map_.maps_[0].scale, (X * factor).std(axis=0))
     areas = [scores(model, new * factor, labels)[0] for model in (chosen, common)]
     assert areas[0] > areas[1] + 0.05
+    matrices = (X * factor).reshape(-1, 2, 2)  # without held-out pairs, their unit is common
+    joint = TATML(kernel="rbf", **EXACT).fit(matrices, y)
+    assert np.ptp(joint.kernel_map_.maps_[0].scale) > 0
 
 
 def test_the_search_chooses_the_kernel():
@@ -305,16 +309,26 @@ def test_saved_models_keep_their_landmarks(kernel, tmp_path):
     assert_array_equal(loaded.transform(new @ X.T), precomputed.transform(new @ X.T))
 
 
-@each_case("damage", ["projection", "landmarks", "gamma", "scale"])
-def test_damaged_kernel_maps_are_not_saved(damage, tmp_path):
+def test_damaged_kernel_maps_are_not_saved(tmp_path):
     pytest.importorskip("skops")
     X, y, *_ = iris()
     model = TATML(kernel="rbf", random_state=0).fit(X, y)
-    block_map = model.kernel_map_.maps_[0]
-    value = -1.0 if damage == "gamma" else getattr(block_map, damage)[:3]
-    object.__setattr__(block_map, damage, value)
-    with pytest.raises((TypeError, ValueError), match=r"kernel_map_"):
-        save_model(model, tmp_path / "model.skops")
+    for name, value in vars(model.kernel_map_.maps_[0]).items():
+        for wrong in [-1.0] if name == "gamma" else [value[:3], value[0], np.nan * value]:
+            damaged = deepcopy(model)
+            object.__setattr__(damaged.kernel_map_.maps_[0], name, wrong)
+            with pytest.raises((TypeError, ValueError), match=r"^kernel_map_"):
+                save_model(damaged, tmp_path / "model.skops")
+    for name, wrong, named in (
+        ("maps_", [None], "kernel_map_.maps_"),
+        ("maps_", [], "kernel_map_.maps_"),
+        ("block_shapes_out_", ((4, 1), (9, 1)), "kernel_map_"),
+        ("degree", 0, "degree"),
+    ):
+        damaged = deepcopy(model)
+        setattr(damaged.kernel_map_, name, wrong)
+        with pytest.raises((TypeError, ValueError), match=rf"^{named}.*: expected"):
+            save_model(damaged, tmp_path / "model.skops")
 
 
 # Comparisons

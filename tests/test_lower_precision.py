@@ -77,6 +77,10 @@ def test_a_product_that_overflows_is_not_used_again():
         solution = system.solve(V, b, 1e-8)
     assert residual(system, V, b, solution) <= 1e-8 * norm(V, b)
     assert system.single is None
+    system = ConjugateGradientSystem(operator, Broken())
+    for left in (True, False):  # one that is only inaccurate is used once more
+        system._miss(finite=True)
+        assert (system.single is not None) == left
 
 
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6])

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tatml import Newton
 from tatml._optim import pair_sums as sums_module
 from tatml._optim import sums as limits_module
+from tatml._optim.linear_systems import _svec_rows
 from tatml._optim.pair_sums import SMALLEST_CHUNK, Limits, PairSums
 from tatml._svec import svec, svec_size, unsvec
 
@@ -259,6 +260,14 @@ def test_svec_rows_are_kept_within_their_limits():
     assert sums_of(100, 3, 2, svec_bytes=size - 1).kept_svec_rows is None
     assert sums_of(100, 3, 2, svec_width=svec_size(3)).kept_svec_rows is not None
     assert sums_of(100, 3, 2, svec_width=svec_size(3) - 1).kept_svec_rows is None
+
+
+def test_svec_rows_of_several_chunks_are_those_of_all_pairs():
+    for n_chunks in (1, 2, 3):
+        sums = sums_of(n_chunks * SMALLEST_CHUNK, 3, 2, chunk_bytes=0)
+        assert len([*sums.chunks()]) == n_chunks
+        expected = sums.svec_rows(sums.rows(slice(0, sums.n_pairs)))
+        assert_allclose(_svec_rows(sums), expected, rtol=1e-12)
 
 
 def test_the_default_limits_bound_what_a_problem_keeps():

@@ -51,6 +51,8 @@ def test_bins_are_those_of_the_pairs():
     line = display.ax_.containers[0].lines[0]
     assert_array_equal(line.get_xdata(), display.predicted)
     assert_array_equal(line.get_ydata(), display.observed)
+    (diagonal,) = (line for line in display.ax_.lines if line.get_label() == "reliable")
+    assert_array_equal(diagonal.get_xydata(), [[0, 0], [1, 1]])
     same, different = (line for line in display.ax_.lines if line.get_alpha() == 0.3)
     for marks, kind, place in ((same, y > 0, 1.02), (different, y < 0, -0.02)):
         assert_array_equal(marks.get_xdata(), probability[kind])
@@ -184,13 +186,16 @@ def test_a_det_curve_marks_thresholds_with_both_limits():
         assert_allclose(norm.cdf(vertical[:, 1]), [rate.low, rate.high], rtol=1e-9)
 
 
-def test_a_det_curve_has_ticks_down_to_the_smallest_rate():
+def test_a_det_curve_and_its_ticks_go_down_to_the_smallest_rate():
     """Half an error: 0.01 of 50 pairs, and 0.05 of 10 pairs."""
     ax = DetDisplay.from_report(a_report(n_similar=10, n_dissimilar=50)[0]).ax_
     for axis, smallest in ((ax.xaxis, 0.01), (ax.yaxis, 0.05)):
         rates = [float(label.get_text()) for label in axis.get_ticklabels()]
         assert rates[0] == smallest
         assert_allclose(axis.get_ticklocs(), norm.ppf(rates))
+        low, high = norm.cdf(axis.get_view_interval())
+        assert low == pytest.approx(smallest)
+        assert 0.99 < high < 1
 
 
 def test_bands_of_a_det_curve_contain_it():
@@ -214,6 +219,12 @@ def test_error_rates_are_drawn_by_threshold():
             same = distances[kind] < threshold
             expected = np.mean(same if label == "false match rate" else ~same)
             assert rate == pytest.approx(expected)
+    missed, wrong = (band.get_paths()[0].vertices for band in rates.collections)
+    for point in display.curve:
+        for corners, rate in ((missed, point.false_non_match), (wrong, point.false_match)):
+            drawn = corners[corners[:, 0] == point.threshold, 1]
+            ends = np.clip([rate.low, rate.high], 0.5 / rate.n_pairs, 1 - 0.5 / rate.n_pairs)
+            assert_allclose([drawn.min(), drawn.max()], ends)
     for point in display.marked:
         line = lines[f"{point.name}: {point.threshold:.4g}"]
         assert_array_equal(line.get_xdata(), point.threshold)

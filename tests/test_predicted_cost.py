@@ -21,6 +21,7 @@ from tatml._optim.predicted_cost import (
     memory_of,
     predict_fit,
     product_work,
+    svec_work,
 )
 from tatml.solvers import predict_cost
 
@@ -44,6 +45,7 @@ def test_the_operations_of_a_pass_are_those_of_its_products():
     assert evaluation_work(fit, 5, 3).flops == 2 * 5 * 5 * 3 * (100 + active)
     assert evaluation_work(fit, 5, 3).gathered == 8 * 5 * 3 * 1_000
     assert product_work(fit, 700, 5, 3).flops == 4 * 700 * 5 * 5 * 3  # two products (maths, 3)
+    assert svec_work(fit, 700, 5, 3).gathered == 8 * 700 * 5 * 3
     few = fit._replace(n_pairs=10)  # then the differences are transformed, not the samples
     assert evaluation_work(few, 5, 3).flops == 2 * 5 * 5 * 3 * (10 + 8)
 

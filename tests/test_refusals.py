@@ -186,6 +186,23 @@ def test_learn_metric_checks_all_arguments_before_it_solves(monkeypatch):
             refused(case.call, refusal.words, refusal.error)
 
 
+def test_estimators_check_parameters_before_they_solve(monkeypatch):
+    def solve(*_, **__):
+        raise AssertionError("solved a problem that should have been refused")
+
+    monkeypatch.setattr("tatml.Newton.solve", solve)
+    found = {
+        (target, *refusal.given): refusal  # one of each kind
+        for refusal in (refusal for section in TABLE.values() for refusal in section)
+        for target in refusal.targets
+        if target.endswith(".fit") and "solver" in parameters_of(target)
+    }
+    assert len(found) > 150
+    for (target, *_), refusal in found.items():
+        case = changed_call(target, refusal.given, refusal.kind)
+        refused(case.call, refusal.words, refusal.error)
+
+
 def test_parameters_are_checked_when_pairs_are_not_listed():
     """TATML learns from more than two million pairs in tiles; the checks are the same."""
     many = np.linspace(0, 1, 2002)[:, None]

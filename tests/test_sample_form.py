@@ -52,18 +52,14 @@ def test_the_sums_equal_loops(case, chunk_bytes):
     expected = weights * (case.distances(V) + shift)
     assert_allclose(q, expected, rtol=1e-10, atol=1e-12)
     assert_close(S, case.scatter(expected))
-
-
-@pytest.mark.parametrize("share", [1.0, 0.3, 0.0])
-def test_distances_and_scatter_equal_loops(case, share):
-    sums, rng = sums_of(case), np.random.default_rng(1)
-    factor = rng.normal(size=N_PAIRS) * (rng.uniform(size=N_PAIRS) < share)
     D = case.distances(case.eyes)
-    distances, scatter = sums.distances_and_scatter(lambda part, d: factor[part] * d)
-    assert_allclose(distances, D, rtol=1e-12)
-    assert_close(scatter, case.scatter(factor * D))
-    for S in scatter:
-        assert_array_equal(S, S.T)
+    for share in (1.0, 0.3, 0.0):
+        factor = s * (rng.uniform(size=N_PAIRS) < share)
+        distances, scatter = sums.distances_and_scatter(lambda part, d, f=factor: f[part] * d)
+        assert_allclose(distances, D, rtol=1e-12)
+        assert_close(scatter, case.scatter(factor * D))
+        for S in scatter:
+            assert_array_equal(S, S.T)
 
 
 def test_equal_and_reversed_pairs_and_pairs_of_a_sample_with_itself():

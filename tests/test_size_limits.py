@@ -117,7 +117,7 @@ def test_memory_for_shards_is_what_the_workspace_leaves():
 
 
 def test_pairs_per_chunk():
-    """9 copies of a difference and 300 bytes per pair; samples in memory need two copies or three."""
+    """9 copies of a difference, 300 bytes per pair; samples in memory need two copies or three."""
     stored = SimpleNamespace(in_memory=False, numbers=10)
     assert pairs_per_chunk(stored, 256 * (720 + 300)) == 256
     assert pairs_per_chunk(stored, 1000 * (720 + 300) + 1019) == 1000

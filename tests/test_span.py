@@ -2,6 +2,8 @@
 
 import tracemalloc
 import warnings
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
 from tatml._estimators import span
+from tatml._estimators.fitted_state import check_fitted_state
 from tatml.io import export, load_model, save_model
 
 N_SAMPLES, N_ROWS = 20, 60
@@ -268,6 +271,15 @@ def test_the_threshold_holds_for_new_samples():
     assert np.sum(rest**2) > 0.5 * np.sum(scaled**2)
 
 
+def test_a_basis_has_the_rank_of_the_samples_in_any_units():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(8, 3)) @ rng.normal(size=(3, 20))
+    for scale in (1e-4, 1.0, 1e4):
+        coordinates, mix = span._gram_basis(scale * rows @ rows.T * scale)
+        assert coordinates.shape == mix.shape == (8, 3)
+        assert_allclose(mix.T @ (scale * rows) @ (scale * rows).T @ mix, np.eye(3), atol=1e-9)
+
+
 # Large blocks, whose square matrices are not formed
 
 
@@ -369,6 +381,46 @@ def test_a_factored_metric_is_saved(large, tmp_path):
         save_model(loaded, tmp_path / "other.skops")
 
 
+def test_every_part_of_a_factored_metric_is_checked(large):
+    metric = copy(large[0])
+    (factor,) = metric.factors_
+    of_span, n = factor.span, factor.span.size
+    X, y = sparse_samples()
+    rows = TATML(random_state=0).fit(X, y).factors_[0].span.rows
+    for kind, name, changes in (
+        (factor, ".inner", {"inner": factor.inner[:, 0]}),
+        (factor, ".inner", {"inner": factor.inner[1:, 1:]}),
+        (factor, ".outside", {"outside": 0.0}),
+        (factor, "", {"span": None}),
+        (of_span, ".span.rows", {"rows": of_span.rows[0]}),
+        (of_span, ".span.unit", {"unit": np.ones((n, 1))}),
+        (of_span, ".span.unit", {"unit": of_span.unit[1:]}),
+        (of_span, ".span.outside", {"outside": -1.0}),
+        (of_span, ".span.mix", {"mix": np.full((len(of_span.rows), 2), np.nan)}),
+        (of_span, ".span.mix", {"mix": np.ones((3, 2))}),
+        (of_span, ".span.whitening", {"whitening": np.full((n, n), np.nan)}),
+        (of_span, ".span.whitening", {"whitening": np.eye(n - 1)}),
+        (rows, ".span.rows.data", {"data": rows.data.astype(int)}),
+        (rows, ".span.rows.indices", {"indices": rows.indices.astype(float)}),
+        (rows, ".span.rows.indptr", {"indptr": rows.indptr[:, None]}),
+        (rows, ".span.rows.mean", {"mean": np.nan * rows.mean}),
+        (rows, ".span.rows", {"indptr": rows.indptr[::-1].copy()}),
+    ):
+        part = replace(kind, **changes)
+        if kind is rows:
+            part = replace(of_span, rows=part)
+        metric.factors_ = [part if kind is factor else replace(factor, span=part)]
+        with pytest.raises((TypeError, ValueError), match=rf"^factors_{name}: expected"):
+            check_fitted_state(metric)
+    for right in (replace(factor, span=replace(of_span, whitening=np.eye(n))), np.ones((2, n))):
+        metric.factors_ = [right]
+        check_fitted_state(metric)
+    for wrong in (np.ones(n), np.ones((2, n - 1))):
+        metric.factors_ = [wrong]
+        with pytest.raises((TypeError, ValueError), match=r"^factors_: expected"):
+            check_fitted_state(metric)
+
+
 def test_a_search_that_is_fitted_again_forgets_the_large_block():
     X, y = large_samples()
     search = Maz(random_state=0, tol=1e-2).fit(X, y)
@@ -386,7 +438,8 @@ def test_reduced_components_are_an_array_and_say_what_they_drop(capsys):
     said = capsys.readouterr().out
     assert "Block 0 is solved in the span of its samples: 40 of 1500 dimensions." in said
     kept = float(said.split("3 components keep ")[1].split(" %")[0]) / 100
-    full = clone(metric).set_params(n_components=None, verbose=False).fit(X, y)
+    metric.set_params(verbose=False).fit(X, y)
+    full = clone(metric).set_params(n_components=None).fit(X, y)
     ratio = np.var(metric.transform(X), axis=0).sum() / np.var(full.transform(X), axis=0).sum()
     assert_allclose(kept, ratio, atol=6e-4)
     variances = np.var(full.transform(X) @ np.linalg.svd(full.transform(X))[2].T, axis=0)

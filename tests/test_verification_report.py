@@ -199,6 +199,8 @@ def test_the_text_has_every_row_and_marks_few_errors():
     for point in found.points:
         (line,) = [line for line in lines if line.startswith(f"{point.name}  ")]
         assert f"{point.threshold:.6g}" in line
+        for rate in (point.false_match, point.false_non_match):
+            assert f" {rate.value:.4f}" in line or rate.value < 1e-3
         assert ("*" in line) == (
             min(point.false_match.n_errors, point.false_non_match.n_errors) < 30
         )

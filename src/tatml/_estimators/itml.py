@@ -154,6 +154,7 @@ class ITML(KernelMixin, LabelThresholdMixin, SolvingMixin, BaseEstimator):
             blocks = self._map_samples(self._read_kernel(blocks), blocks)
             samples = replace(samples, blocks=blocks)
             check_components(self.n_components, [n for n, _ in blocks.block_shapes])
+            self._threshold_settings()  # wrong ones are refused before the problem is solved
             _check_projections(solver, blocks)
             pairs = self._draw_pairs(samples, prior=self.prior)
             gamma = check_positive("gamma", self.gamma)

@@ -133,9 +133,15 @@ class ThresholdMixin:
     threshold_prior: float | None
     threshold_strength: float
 
-    def _learn_threshold(self, distances: NDArray[np.float64], pairs: Pairs) -> None:
+    def _threshold_settings(self) -> tuple[tuple[float, float], float]:
+        """Return the checked margin and strength; check the prior of the threshold too."""
         margin = check_margin(self.margin)
-        strength = check_positive("threshold_strength", self.threshold_strength)
+        if self.threshold_prior is not None:
+            check_threshold("threshold_prior", self.threshold_prior)
+        return margin, check_positive("threshold_strength", self.threshold_strength)
+
+    def _learn_threshold(self, distances: NDArray[np.float64], pairs: Pairs) -> None:
+        margin, strength = self._threshold_settings()
         self.b0_ = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
         self.threshold_ = threshold_of(self.b0_, margin)
         self.pair_weights_ = pairs.weights

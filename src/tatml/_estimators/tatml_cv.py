@@ -22,6 +22,7 @@ from .._validation import (
     as_list,
     check_choice,
     check_count,
+    check_flag,
     check_grid,
     check_jobs,
     check_random,
@@ -38,7 +39,7 @@ from .kernel_space import (
     as_kernel_map,
 )
 from .label_mixins import LabelsMixin, Prior
-from .metric import MetricMixin
+from .metric import MetricMixin, check_components
 from .priors import PRIORS
 from .search_path import PathSettings, choose_spaces, score_path
 from .tatml import TATML
@@ -219,6 +220,8 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
             group_numbers = group_labels(groups, len(blocks))
+            if None in self._kernels():  # else their images may have more dimensions
+                check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             clipped = self._model()._without_outliers(blocks, np.arange(len(blocks)))
             self._search(LabelledSamples(clipped, labels, group_numbers))
             model = self._model(**self.best_params_)
@@ -267,6 +270,7 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         plain = self._model()
         plain._check_words()
         check_jobs("n_jobs", self.n_jobs)
+        check_flag("verbose", self.verbose)
         if self.threshold_strengths is not None:
             check_grid("threshold_strengths", self.threshold_strengths)
             if self.c0 is not None or plain._given_threshold() is not None:
