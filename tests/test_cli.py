@@ -33,6 +33,7 @@ from tatml import (
     PairThreshold,
     TATMLPairs,
 )
+from tatml._cli.commands import _searched_names
 from tatml._cli.main import _parser
 from tatml._cli.outputs import print_rows
 from tatml._data.sampling import draw_random_pairs
@@ -314,6 +315,7 @@ def test_fit_prints_json(train, model, capsys):
     assert facts["converged"] is True
     assert facts["chosen"]["C"] == load_model(model).estimator.C_
     assert facts["searched"] == ["C", "prior"]
+    assert _searched_names([{"C": 1.0, "prior": "scaled"}, {"C": 2.0, "prior": "scaled"}]) == ["C"]
 
 
 def test_equal_error_rate_is_where_both_errors_are_equal():

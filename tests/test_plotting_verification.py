@@ -220,6 +220,7 @@ def test_error_rates_are_drawn_by_threshold():
             expected = np.mean(same if label == "false match rate" else ~same)
             assert rate == pytest.approx(expected)
     missed, wrong = (band.get_paths()[0].vertices for band in rates.collections)
+    assert [band.get_linewidth().tolist() for band in rates.collections] == [[0], [0]]
     for point in display.curve:
         for corners, rate in ((missed, point.false_non_match), (wrong, point.false_match)):
             drawn = corners[corners[:, 0] == point.threshold, 1]

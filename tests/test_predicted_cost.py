@@ -9,7 +9,7 @@ import pytest
 from helpers import SHAPES, random_case
 
 from tatml import Compute, Newton, learn_metric
-from tatml._optim import predicted_cost, solvers
+from tatml._optim import machine, predicted_cost, solvers
 from tatml._optim.machine import Rates, measure_rates
 from tatml._optim.predicted_cost import (
     Fit,
@@ -44,6 +44,7 @@ def test_the_operations_of_a_pass_are_those_of_its_products():
     active = predicted_cost.ACTIVE_SHARE * 1_000
     assert evaluation_work(fit, 5, 3).flops == 2 * 5 * 5 * 3 * (100 + active)
     assert evaluation_work(fit, 5, 3).gathered == 8 * 5 * 3 * 1_000
+    assert evaluation_work(fit, 5, 3).streamed == 8 * 5 * 3 * (2 * 1_000 + 3 * active)
     assert product_work(fit, 700, 5, 3).flops == 4 * 700 * 5 * 5 * 3  # two products (maths, 3)
     assert svec_work(fit, 700, 5, 3).gathered == 8 * 700 * 5 * 3
     few = fit._replace(n_pairs=10)  # then the differences are transformed, not the samples
@@ -75,6 +76,23 @@ def test_a_faster_machine_takes_less_time(monkeypatch):
         monkeypatch.setattr(predicted_cost, "measure_rates", lambda *shape, r=rates: r)
         seconds.append(predict_fit(Fit(((128, 1),), 10_000, 100_000)).seconds)
     assert seconds[0] / seconds[1] == pytest.approx(10)
+
+
+def test_the_memory_is_that_of_samples_vectors_matrices_and_chunks():
+    """20 pairs of 60 features, of which 17 are active: a matrix of 17 rows and its factors."""
+    assert predicted_cost.ACTIVE_SHARE == 0.8
+    rows, row = 20, 8 * 60
+    matrix = 8 * (3 * 17**2 + 2 * 17 * 60)
+    expected = 4 * rows * row + predicted_cost.VECTORS * 8 * 20 + matrix + 6 * 20 * row
+    assert memory_of(Fit(((60, 1),), 100, 20)) == expected
+
+
+def test_decompositions_are_timed_on_small_matrices(monkeypatch):
+    monkeypatch.setattr(machine, "_seconds", lambda call, **_: 1.0)
+    like = np.zeros(1)
+    small = machine.LARGEST_TIMED
+    assert machine._measured(small // 2, 1, like).decomposition == 1.0
+    assert machine._measured(2 * small, 1, like).decomposition == 2.0**machine.GROWTH
 
 
 def test_rates_are_measured_once_and_positive():

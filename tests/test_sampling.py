@@ -21,6 +21,7 @@ from tatml._data.sampling import (
     _ByGroup,
     _distinct,
     _draw_cells,
+    _in_common_units,
     balanced,
     draw_pairs,
     draw_random_pairs,
@@ -377,3 +378,14 @@ def test_balanced_pairs_have_the_same_total_weight():
 def test_pairs_that_are_even_need_no_weights():
     pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < 5)
     assert balanced(pairs) is pairs
+
+
+def test_constant_entries_do_not_count_in_common_units():
+    rng = np.random.default_rng(0)
+    vectors, matrices = rng.normal(size=(30, 2, 1)), rng.normal(size=(30, 3, 2))
+    expected = _in_common_units(Blocks(vectors, matrices))
+    assert_allclose(expected[:, :2].std(axis=0), 1.0)
+    assert_allclose((expected[:, 2:] ** 2).sum() / 30, 1.0)
+    constant = np.full((30, 1, 2), 7.0)
+    found = _in_common_units(Blocks(vectors, np.concatenate([matrices, constant], axis=1)))
+    assert_allclose(found, np.concatenate([expected, np.zeros((30, 2))], axis=1), atol=1e-15)
