@@ -32,27 +32,25 @@ LIMITS_OF_TWO = {
 }
 
 
-@pytest.mark.parametrize("name", LIMITS)
-def test_limits_of_a_value(name):
-    accepted, refused = LIMITS[name]
-    function = getattr(check, name)
-    for value in accepted:
-        found = function("x", value)
-        assert found == (list(value) if name == "check_grid" else value), value
-    for value in refused:
-        with pytest.raises((TypeError, ValueError), match=r"^x: expected "):
-            function("x", value)
+def test_limits_of_a_value():
+    for name, (accepted, refused) in LIMITS.items():
+        function = getattr(check, name)
+        for value in accepted:
+            found = function("x", value)
+            assert found == (list(value) if name == "check_grid" else value), (name, value)
+        for value in refused:
+            with pytest.raises((TypeError, ValueError), match=r"^x: expected "):
+                function("x", value)
 
 
-@pytest.mark.parametrize("name", LIMITS_OF_TWO)
-def test_limits_of_two_values(name):
-    accepted, refused = LIMITS_OF_TWO[name]
-    function, word = getattr(check, name), name.removeprefix("check_")
-    for value in accepted:
-        assert function(value) == value
-    for value in refused:
-        with pytest.raises((TypeError, ValueError), match=f"^{word}: expected "):
-            function(value)
+def test_limits_of_two_values():
+    for name, (accepted, refused) in LIMITS_OF_TWO.items():
+        function, word = getattr(check, name), name.removeprefix("check_")
+        for value in accepted:
+            assert function(value) == value, name
+        for value in refused:
+            with pytest.raises((TypeError, ValueError), match=f"^{word}: expected "):
+                function(value)
 
 
 def test_options_of_the_checks():
