@@ -30,6 +30,7 @@ from study_lmnn import OneScale
 
 from tatml import Comparisons, Compute, Newton, TATMLNeighbors, TATMLTriplets, learn_metric
 from tatml._data.neighbor_triplets import neighbor_triplets
+from tatml._optim.pair_graph import PairGraph
 from tatml._optim.pair_sums import PairSums
 
 SETS = ("wine", "breast_cancer", "digits")
@@ -63,22 +64,36 @@ def show_decades(quick):
         )
 
 
-class CountedChunks:
-    """Counts the pairs that sums read, while it is active."""
+class CountedPairs:
+    """Counts the pairs whose samples sums read, as differences or in products, while active."""
+
+    PRODUCTS = ("inner_products", "expanded_products", "scatter")  # one block here
 
     def __enter__(self):
         self.n_pairs, self._chunks = 0, PairSums.chunks
+        self._products = {name: getattr(PairGraph, name) for name in self.PRODUCTS}
 
         def chunks(sums, numbers_per_pair=0):
             for part, rows in self._chunks(sums, numbers_per_pair):
                 self.n_pairs += part.stop - part.start
                 yield part, rows
 
+        def counted(function):
+            def count(graph, *args):
+                self.n_pairs += graph.first.shape[0]
+                return function(graph, *args)
+
+            return count
+
         PairSums.chunks = chunks
+        for name, function in self._products.items():
+            setattr(PairGraph, name, counted(function))
         return self
 
     def __exit__(self, *_):
         PairSums.chunks = self._chunks
+        for name, function in self._products.items():
+            setattr(PairGraph, name, function)
 
 
 def show_million(quick):
@@ -88,16 +103,16 @@ def show_million(quick):
     X = rng.normal(size=(n_samples, 64))
     triplets = rng.integers(n_samples, size=(n_rows, 3))
     scale = np.linspace(2, 0.1, 64)  # the metric that orders the triplets
-    a, b, c = (X[triplets[:, k]] * scale for k in range(3))
-    swap = np.sum((a - b) ** 2, axis=1) > np.sum((a - c) ** 2, axis=1)
-    triplets[swap] = triplets[swap][:, [0, 2, 1]]
-    del a, b, c
+    for part in np.array_split(triplets, 100):  # views: little memory, and changed in place
+        a, b, c = (X[part[:, k]] * scale for k in range(3))
+        swap = np.sum((a - b) ** 2, axis=1) > np.sum((a - c) ** 2, axis=1)
+        part[swap] = part[swap][:, [0, 2, 1]]
     comparisons = Comparisons(triplets, C=10.0 / n_rows, margin=10.0)
     n_pairs = len(np.unique(np.sort(triplets[:, [0, 1, 0, 2]].reshape(-1, 2), axis=1), axis=0))
     # The peak of a process never falls: the smaller one comes first.
     for name, compute in (("max_memory=256MB", Compute(max_memory="256MB")), ("in memory", None)):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        with CountedChunks() as counted:
+        with CountedPairs() as counted:
             seconds, result = timed(
                 learn_metric,
                 X,

@@ -1,7 +1,7 @@
 """A fit on dask: two worker processes against one, and bytes per round as a function of K.
 
 n = 9, M = 2 (9×9 matrices), pairs as a dask array. Every fit ends at a relative gap of 1e-6. The
-workers have one thread each, as has the client, which rehearses on a sample. Bytes are those of the
+workers have one thread each, as has the client. Bytes are those of the
 pickled messages: what a round sends (W, b0, the direction of a product) and what it returns. In
 addition, dask's scheduler sends a task of a few hundred bytes per chunk.
 """
