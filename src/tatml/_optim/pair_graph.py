@@ -96,11 +96,11 @@ class PairGraph:
         """
         xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
         for z, y in zip(Z, Y, strict=True):
-            rows = [xp.reshape(side, (self.n_samples, -1)) for side in (z, y)]
-            own = xp.linalg.vecdot(*rows)
-            cross = products_at(self._starts, second, *rows)
+            z, y = (xp.reshape(side, (self.n_samples, -1)) for side in (z, y))
+            own = xp.linalg.vecdot(z, y)
+            cross = products_at(self._starts, second, z, y)
             if cross is None:
-                total = total + self._expanded(*rows, own, room)
+                total = total + self._expanded(z, y, own, room)
             else:
                 both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
                 total = total + (both - 2 * cross)
