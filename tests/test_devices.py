@@ -21,7 +21,9 @@ from tatml import (
     TATMLQuadruplets,
     TATMLTriplets,
 )
+from tatml._array import to_numpy
 from tatml._optim.newton import solve_newton
+from tatml._optim.pair_sums import Limits, PairSums
 from tatml.features import KernelMap
 
 xp = pytest.importorskip("array_api_strict")
@@ -171,3 +173,16 @@ def test_a_failed_fit_forgets_the_device():
     with pytest.raises(ValueError, match="C"):
         model.fit(xp.asarray(X), Y)
     assert "_place" not in vars(model)
+
+
+def test_near_pairs_are_computed_from_differences():
+    """The other distances come from inner products of samples."""
+    rng = np.random.default_rng(0)
+    samples = rng.standard_normal((50, 1, 20))
+    samples[25:] = samples[:25] + 1e-6 * rng.standard_normal((25, 1, 20))
+    twins = np.column_stack([range(25), range(25, 50)])
+    pairs = np.vstack([rng.integers(50, size=(300, 2)), twins]).T.copy()
+    limits = Limits(by_samples=True)
+    found = PairSums([xp.asarray(samples)], *map(xp.asarray, pairs), limits=limits).distances_at()
+    exact = np.sum((samples[pairs[0]] - samples[pairs[1]]) ** 2, axis=(1, 2))
+    assert_allclose(to_numpy(found), exact, rtol=1e-12)

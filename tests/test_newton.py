@@ -61,6 +61,8 @@ def test_every_linear_solver_reaches_the_same_optimum():
         result = case.learn(solver=Newton(linear_solver=linear_solver))
         assert_optimal(case, result, tol=1e-12)
         assert set(result.history["linear"][1:]) == {linear_solver}
+        products = result.history["products"]
+        assert (products[0], np.all(products[1:] > 0)) == (0, linear_solver == "cg")
         for got, W in zip(result.W, expected.W, strict=True):
             assert_allclose(got, W, rtol=1e-5, atol=1e-6, err_msg=linear_solver)
 

@@ -20,14 +20,9 @@ from tatml.plotting import BlockShareDisplay, ConvergenceDisplay, MetricDisplay,
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.usefixtures("closed_figures")
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
 
 
 def fitted(make=TATML, kind="vectors", **options):

@@ -14,12 +14,7 @@ from tatml.verification import report
 
 pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("closed_figures")
 
 
 def assert_nothing_is_cut_off(figure):

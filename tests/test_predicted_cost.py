@@ -46,6 +46,10 @@ def test_the_operations_of_a_pass_are_those_of_its_products():
     assert evaluation_work(fit, 5, 3).gathered == 8 * 5 * 3 * 1_000
     assert evaluation_work(fit, 5, 3).streamed == 8 * 5 * 3 * (2 * 1_000 + 3 * active)
     assert product_work(fit, 700, 5, 3).flops == 4 * 700 * 5 * 5 * 3  # two products (maths, 3)
+    wide = Fit(((64, 1),), 100, 10_000)  # products over samples, which read both rows of a pair
+    assert product_work(wide, 7_000, 64, 1).flops == 4 * 100 * 64 * 64
+    read = predicted_cost.GATHERED_ROW * 8 * 64 * 2 * 7_000
+    assert product_work(wide, 7_000, 64, 1).gathered == pytest.approx(read)
     assert svec_work(fit, 700, 5, 3).gathered == 8 * 700 * 5 * 3
     few = fit._replace(n_pairs=10)  # then the differences are transformed, not the samples
     assert evaluation_work(few, 5, 3).flops == 2 * 5 * 5 * 3 * (10 + 8)

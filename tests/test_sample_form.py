@@ -164,6 +164,8 @@ def test_the_reach_bounds_the_numbers_that_cancel():
     sums = sums_of(case)
     distances, _ = sums.distances_and_scatter(lambda part, d: d)
     assert np.all(sums.reach(distances) >= np.sqrt(distances) * (1 - 1e-12))
+    norms = np.sqrt(sum(np.sum(block**2, axis=(1, 2)) for block in sums.features) / 2)
+    assert_allclose(sums.reach(distances), norms[case.pairs].sum(axis=1))
     assert sums.n_terms(N_PAIRS) > PairSums(sums.features, *case.pairs.T).n_terms(N_PAIRS)
 
 

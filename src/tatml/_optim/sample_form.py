@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from .._array import Array, on_gpu
+from .._array import Array, on_gpu, sum_at
 from .layout import multiply_rows, row_products
 from .pair_graph import PairGraph
 
@@ -114,10 +114,12 @@ class SampleForm:
         xp, norms, room = self.xp, self._norms_of_pairs(), self.limits.chunk_at(self.features[0])
         squares = self.graph.expanded_products(self.features, self.features, room)
         squares = self.graph.unsort(squares) / self.n_blocks
-        near = xp.nonzero(self._largest_norms * squares <= norms * norms)[0]
+        cancels = self._largest_norms * squares <= norms * norms
+        near = xp.nonzero(cancels)[0]
         if near.shape[0] > 0:
-            squares[near] = self.take(near).distances()
-            norms[near] = xp.sqrt(squares[near])
+            exact = sum_at(near, self.take(near).distances(), self.n_pairs)
+            squares = xp.where(cancels, exact, squares)
+            norms = xp.where(cancels, xp.sqrt(exact), norms)
         self._reach = norms
         return squares
 
