@@ -22,6 +22,7 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._array import to_numpy
+from tatml._estimators.scatters import mean_square
 from tatml._optim.newton import solve_newton
 from tatml._optim.pair_sums import Limits, PairSums
 from tatml.features import KernelMap
@@ -34,6 +35,8 @@ X = StandardScaler().fit_transform(X)
 INDEX = RNG.integers(len(X), size=(300, 2))
 INDEX = INDEX[INDEX[:, 0] != INDEX[:, 1]]
 SAME = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+WITH_OUTLIERS = np.array(X)
+WITH_OUTLIERS[3, 2], WITH_OUTLIERS[:150, 5] = 30.0, 0.25  # one is far off; most are equal
 TUPLES = RNG.permuted(np.tile(np.arange(len(X)), (200, 1)), axis=1)
 
 
@@ -71,9 +74,19 @@ LEARNERS = {
     "TATMLTriplets": (TATMLTriplets(), lambda place: (place(X[TUPLES[:, :3]]),)),
     "TATMLQuadruplets": (TATMLQuadruplets(), lambda place: (place(X[TUPLES[:, :4]]),)),
     "TATMLNeighbors": (TATMLNeighbors(random_state=0), lambda place: (place(X), Y)),
+    "polynomial kernel": (
+        TATML(random_state=0, kernel=KernelMap("polynomial", n_landmarks=20, random_state=0)),
+        lambda place: (place(X), Y),
+    ),
+    "within": (TATML(random_state=0, prior="within"), lambda place: (place(X), Y)),
+    "covariance": (TATML(random_state=0, prior="covariance"), lambda place: (place(X), Y)),
+    "clipped": (TATML(random_state=0), lambda place: (place(WITH_OUTLIERS), Y)),
     "ITML": (ITML(random_state=0), lambda place: (place(X), Y)),
     "Maz": (Maz(random_state=0, threshold=1.0), lambda place: (place(X), Y)),
 }
+
+
+PRIORS_ONLY = ("polynomial kernel", "within", "covariance", "clipped")
 
 
 def fitted(name, place):
@@ -84,7 +97,7 @@ def fitted(name, place):
     return model.fit(*arguments(place))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in PRIORS_ONLY])
 def test_a_fit_is_numpys(places, name):
     found = fitted(name, xp.asarray)
     assert places
@@ -101,6 +114,31 @@ def test_a_fit_is_numpys(places, name):
         assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
     assert "_place" not in vars(found)
     assert all(type(value) is not STRICT for value in vars(found.result_).values())
+
+
+def test_priors_are_computed_where_the_samples_are(monkeypatch):
+    """On a second device, whose arrays NumPy refuses: units, scatters and kernel images, too."""
+    device, kinds = xp.Device("device1"), []
+
+    def spy(rows):
+        kinds.append((type(rows), getattr(rows, "device", None)))
+        return mean_square(rows)
+
+    for module in ("priors", "label_mixins"):
+        monkeypatch.setattr(f"tatml._estimators.{module}.mean_square", spy)
+    for name in sorted(set(LEARNERS) - {"ITML", "Maz"}):
+        found, expected = (
+            fitted(name, place) for place in (lambda a: xp.asarray(a, device=device), np.asarray)
+        )
+        on_device = [place for place in kinds if place == (STRICT, device)]
+        assert len(on_device) == len(kinds) // 2 > 0, name
+        assert_allclose(
+            np.concatenate([np.ravel(part) for part in found.prior_]),
+            np.concatenate([np.ravel(part) for part in expected.prior_]),
+            rtol=1e-8,
+            atol=1e-8 * max(float(np.max(np.abs(part))) for part in expected.prior_),
+        )
+        kinds.clear()
 
 
 def test_embeddings_and_distances_are_where_the_samples_are():

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import sum_at
+from .._array import placed, sum_at
 from .._data.blocks import Blocks
 from .._data.comparisons import check_comparison_margin, link_pairs, weights_of
 from .._data.pairs import Pairs, as_sample_weight
@@ -25,7 +25,7 @@ from .embedding import check_distances
 from .inputs import unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import Prior, within_pairs
-from .logdet_learner import SolvingMixin
+from .logdet_learner import SolvingMixin, mean_scatter
 from .metric import MetricMixin, check_components
 from .outliers import clip_outliers
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
@@ -145,6 +145,7 @@ class ComparisonLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
                 f"{self._tuples_name}: expected at least one of positive weight whose two pairs "
                 "differ, got none"
             )
+        blocks = self._samples_to_learn(blocks)
         if self.clip_outliers:
             blocks = clip_outliers(blocks, rows[:n_counted], self._tuples_name)
         distinct = blocks[rows]
@@ -166,9 +167,11 @@ class ComparisonLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         squares = mean_squares_of(blocks, linked, share)
         reduced = reduce_blocks(self.prior, blocks, within, squares, blocks[:n_counted])
         plain = LogDetProblem.build(reduced.blocks, linked, loss)
-        scatter = [blocks.n_blocks * S for S in plain.pairs.sums.pairs.scatter(share)]
+        scatter = mean_scatter(plain.pairs.sums.pairs, share)
         prior = prior_of(self.prior, reduced, scatter, self._tuples_name)
-        return plain.with_prior(prior.matrices).without_threshold(), prior
+        like = plain.prior_factors[0]
+        problem = plain.with_prior([placed(W0, like) for W0 in prior.matrices])
+        return problem.without_threshold(), prior
 
     def _decide(self, tuples: Any) -> NDArray[np.float64]:
         """Return the distance of the second pair minus that of the first, shape (n_tuples,)."""

@@ -18,11 +18,12 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from .._array import Doubles, Indices
+from .._array import Doubles, Indices, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs
 from ..features._kernel_map import KernelMap
+from .device_inputs import host_if_wide
 from .embedding import distances_of
 from .folds import Fold, LabelledSamples
 from .label_mixins import (
@@ -133,10 +134,13 @@ def _map_both(
     known: Blocks, others: Blocks, rows: Indices, space: Space | None
 ) -> tuple[Blocks, Blocks, int]:
     """Return both samples in the space, and the number of blocks that are kernel images."""
-    if space is None:
-        return known, others, 0
-    fitted = space.fit(known, rows)
-    return fitted.map_blocks(known), fitted.map_blocks(others), len(fitted.maps_)
+    n_images = 0
+    if space is not None:
+        fitted = space.fit(known, rows)
+        n_images = len(fitted.maps_)
+        known, others = fitted.map_blocks(known), fitted.map_blocks(others)
+    known, others = host_if_wide(known, others)
+    return known, others, n_images
 
 
 def hold_out_pairs(blocks: Blocks, pairs: Pairs, space: Space | None = None) -> list[HeldOutPairs]:
@@ -261,7 +265,7 @@ def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
         W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
-    distances = distances_of(factors_by(W0), part.others, part.pairs.index, many=True)
+    distances = to_numpy(distances_of(factors_by(W0), part.others, part.pairs.index, many=True))
     return area_under_roc(distances, part.pairs.similar)
 
 
@@ -305,7 +309,8 @@ def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) 
 
 def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
     factors, pairs = model._component_list(), part.pairs
-    return distances_of(factors, part.others, pairs.index, many=True) / model.threshold_
+    distances = to_numpy(distances_of(factors, part.others, pairs.index, many=True))
+    return distances / model.threshold_
 
 
 def _weight_below(ratios: Doubles, weights: Doubles) -> Doubles:

@@ -1,6 +1,6 @@
 """Samples that are arrays of another package, such as PyTorch tensors on a GPU.
 
-A fit reads them on the host, where priors and units are computed, and solves its problems on the
+A fit checks them on the host. It computes priors and thresholds, and solves its problems, on the
 device of the samples. `transform` and `pair_distance` compute there and return an array there.
 This module is part of the edge of the estimators: it inspects types.
 """
@@ -14,8 +14,9 @@ from sklearn import get_config
 from .._array import Array, asarray, foreign_kind, namespace, on_gpu, to_numpy
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
+from .span import is_wide
 
-__all__ = ["fetched", "place_blocks", "place_of_samples", "remember_place"]
+__all__ = ["fetched", "host_if_wide", "place_blocks", "place_of_samples", "remember_place"]
 
 
 def place_of_samples(*values: Any) -> Array | None:
@@ -55,3 +56,9 @@ def place_blocks(blocks: Blocks, like: Array | None) -> Blocks:
     if like is None or any(isinstance(array, SparseBlock) for array in blocks.arrays):
         return blocks
     return blocks._with_arrays([asarray(array, like) for array in blocks.arrays])
+
+
+def host_if_wide(blocks: Blocks, *more: Blocks) -> list[Blocks]:
+    """Return samples on the host if a block of the first is wide, because its span is NumPy's."""
+    given = [blocks, *more]
+    return [fetched(b) for b in given] if any(map(is_wide, blocks.arrays)) else given

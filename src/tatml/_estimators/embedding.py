@@ -69,7 +69,7 @@ def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Their distances stay, up to rounding. This saves time where there are more pairs than rows.
     """
-    if rows.shape[1] <= 2 * len(rows):
+    if rows.shape[1] <= 2 * rows.shape[0] or type(rows) is not np.ndarray:
         return rows
     around_mean = rows - rows.mean(axis=0)
     _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)

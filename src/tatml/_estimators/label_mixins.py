@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
+from .._array import Array, asarray, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import STRATEGIES, Strategy, balanced, draw_pairs
@@ -26,8 +27,9 @@ from .embedding import Factor, embed_blocks
 from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
 from .metric import MetricMixin
-from .priors import PRIORS, PriorName, Units, WithinClasses, rows_of
+from .priors import PRIORS, PriorName, Units, WithinClasses
 from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
+from .scatters import around_mean, mean_square, minus_class_means, rows_of
 from .span import is_wide
 from .thresholds import b0_of, learn_b0, threshold_of
 
@@ -46,7 +48,7 @@ __all__ = [
     "within_pairs",
 ]
 
-Deviations = Callable[[NDArray[np.floating]], NDArray[np.float64]]
+Deviations = Callable[[Array], Array]
 Matrices = Sequence[NDArray[np.float64]]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 
@@ -115,7 +117,7 @@ class LabelPairsMixin(LabelsMixin):
             return None
         within = within_classes(samples.blocks, samples.labels, units, self._n_images())
         factors = factors_by(prior_from_samples(prior, samples.blocks, within))
-        return embed_blocks(factors, samples.blocks)
+        return to_numpy(embed_blocks(factors, samples.blocks))
 
     def _draw_random_pairs(
         self, samples: LabelledSamples, strategy: Strategy | None = None
@@ -179,12 +181,9 @@ def within_classes(
     blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns", n_images: int = 0
 ) -> WithinClasses:
     """Return the samples minus the mean of their class; the last blocks may be kernel images."""
-    counts = np.bincount(labels).astype(float)
-    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
 
-    def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
-        sums = np.reshape(members @ array.reshape(len(array), -1), (-1, *array.shape[1:]))
-        return rows_of(array - (sums / counts[:, None, None])[labels])
+    def deviations_of(array: Array) -> Array:
+        return minus_class_means(array, labels)
 
     narrow = _of_narrow(blocks, deviations_of)
     variances_of = partial(SparseBlock.variances_within, labels=labels)
@@ -199,8 +198,11 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
     index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
     first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
 
-    def deviations_of(array: NDArray[np.floating]) -> NDArray[np.float64]:
-        return rows_of((array[first] - array[second]) / np.sqrt(2))
+    def deviations_of(array: Array) -> Array:
+        one, other = (
+            namespace(array).take(array, asarray(n, array), axis=0) for n in (first, second)
+        )
+        return rows_of((one - other) / sqrt(2))
 
     def variances_of(block: SparseBlock) -> NDArray[np.float64]:
         return block.mean_squared_differences(first, second, np.full(len(first), 0.5 / len(first)))
@@ -209,7 +211,7 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
     return WithinClasses(narrow, "columns", len(first), deviations_of, variances_of, n_images)
 
 
-def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[NDArray[np.float64] | None]:
+def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[Array | None]:
     """Return the deviations of each block; None for wide blocks, which are reduced first."""
     return [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
 
@@ -217,18 +219,17 @@ def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[NDArray[np.flo
 def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
     """Return the prior of samples, scaled to their distances from the mean."""
 
-    def around_mean(m: int) -> NDArray[np.float64]:
+    def over_samples(m: int) -> NDArray[np.float64]:
         array = blocks.arrays[m]
         return array.shape[2] * row_variances(array)[1]
 
-    reduced = reduce_blocks(prior, blocks, within, around_mean, accurate=False)
+    reduced = reduce_blocks(prior, blocks, within, over_samples, accurate=False)
     return prior_of(prior, reduced, sample_scatter(reduced.blocks))
 
 
 def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
     """Return the scatter of the samples around their mean in each block."""
-    around_mean = [rows_of(array - array.mean(axis=0)) for array in blocks.arrays]
-    return [rows.T @ rows / len(blocks) for rows in around_mean]
+    return [array.shape[2] * mean_square(around_mean(array)) for array in blocks.arrays]
 
 
 def factors_by(prior: MetricPrior) -> list[Factor]:

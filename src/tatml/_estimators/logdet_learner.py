@@ -33,7 +33,7 @@ from .._validation import (
     check_threshold,
 )
 from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
-from .device_inputs import place_blocks
+from .device_inputs import host_if_wide, place_blocks
 from .kernel_space import KernelMixin
 from .label_mixins import Matrices, learn_b0_from_distances, pair_weights
 from .metric import MetricMixin, check_components, factors_of, one_or_list
@@ -115,6 +115,10 @@ class SolvingMixin:
     def _place_to_solve(self) -> Any:
         """Return an array on the device where the problem is solved; None for the host."""
         return self._place if isinstance(as_solver(self.solver), Newton) else None
+
+    def _samples_to_learn(self, blocks: Blocks) -> Blocks:
+        """Copy samples to the device where the problem is solved, unless a block is wide."""
+        return host_if_wide(place_blocks(blocks, self._place_to_solve()))[0]
 
     def _earlier_result(self) -> Result | None:
         """Return the result to start from, if any."""

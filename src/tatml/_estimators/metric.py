@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import asarray, to_numpy
+from .._array import Array, asarray, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
 from .._messages import shown
@@ -22,8 +22,8 @@ from .device_inputs import place_blocks, place_of_samples
 from .embedding import Factor, check_distances, distances_of, embed_blocks, squared_distances
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
-from .priors import rows_of
 from .reduction import MetricPrior
+from .scatters import around_mean, mean_square
 from .span import SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]
@@ -297,10 +297,10 @@ def components_of(
     return components
 
 
-def _principal(factor: NDArray, array: NDArray, count: int) -> NDArray:
+def _principal(factor: NDArray, array: Array, count: int) -> NDArray:
     """Project the factor on the leading principal axes of the embedded samples."""
-    rows = rows_of(array - array.mean(axis=0)) @ factor.T
-    axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :count]
+    rows = around_mean(array)
+    axes = np.linalg.eigh(mean_square(rows @ asarray(factor.T, rows)))[1][:, ::-1][:, :count]
     return axes.T @ factor
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .._array import to_numpy
 from .._data.blocks import Blocks
 from .._data.neighbor_triplets import nearest_rows
+from .device_inputs import host_if_wide
 from .embedding import embed_blocks
 from .label_mixins import factors_by, prior_from_samples, within_classes
 from .priors import PriorName
@@ -40,11 +42,12 @@ def choose_prior(
         known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
         if len(other) == 0 or len(np.unique(labels[known])) < 2 or len(known) <= n_neighbors:
             continue
-        samples, classes = blocks[known], np.unique(labels[known], return_inverse=True)[1]
+        samples, others = host_if_wide(blocks[known], blocks[other])
+        classes = np.unique(labels[known], return_inverse=True)[1]
         within = within_classes(samples, classes, n_images=n_images)
         for name in CANDIDATES:
             factors = factors_by(prior_from_samples(name, samples, within))
-            rows, queries = (embed_blocks(factors, part) for part in (samples, blocks[other]))
+            rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
             nearest = nearest_rows(rows, queries, n_neighbors)
             right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))
     return max(CANDIDATES, key=lambda name: right[name])

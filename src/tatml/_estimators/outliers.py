@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from .._array import Doubles, Indices
+from .._array import Array, Doubles, Indices, as_double, asarray, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._warnings import warn_user
@@ -45,25 +46,40 @@ def _clip_block(array: Any, counted: Indices) -> tuple[Any, Doubles]:
     This is its squared distance in units of the bounds.
     """
     if not isinstance(array, SparseBlock):
-        columns = array.reshape(len(array), -1).astype(np.float64, copy=False)
+        xp = namespace(array)
+        columns = as_double(xp.reshape(array, (array.shape[0], -1)))
         clipped, squares = _clip_columns(columns, counted)
-        return clipped.reshape(array.shape).astype(array.dtype), squares
+        return xp.astype(xp.reshape(clipped, array.shape), array.dtype, copy=False), squares
     parts = [_clip_columns(columns, counted) for _, columns in array.chunks()]
     table = hstack([csr_array(clipped) for clipped, _ in parts], format="csr")
     return SparseBlock(table), np.sum([squares for _, squares in parts], axis=0)
 
 
-def _clip_columns(columns: Doubles, counted: Indices) -> tuple[Doubles, Doubles]:
-    bounds = _find_bounds(columns[counted])
-    return _clip(columns, counted, *bounds), _squared_deviations(columns[counted], *bounds)
+def _clip_columns(columns: Array, counted: Indices) -> tuple[Array, Doubles]:
+    xp = namespace(columns)
+    some = xp.take(columns, asarray(counted, columns), axis=0)
+    ordered = xp.sort(some, axis=0)
+    low, high = _find_bounds(some, ordered)
+    least, most = _bounds_of_far(ordered, low, high)
+    clipped = xp.clip(columns, asarray(least, columns), asarray(most, columns))
+    return clipped, _squared_deviations(some, ordered, low, high)
 
 
-def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
+def _quantiles(ordered: Array, shares: Sequence[float]) -> list[Doubles]:
+    """Return quantiles of sorted columns, each the nearest entry."""
+    places = np.quantile(np.arange(ordered.shape[0]), shares, method="nearest")
+    return [np.array(to_numpy(ordered[int(place), :])) for place in places]
+
+
+def _find_bounds(columns: Array, ordered: Array) -> tuple[Doubles, Doubles]:
     """Return the lower and the upper bound of each column."""
-    low, middle, high = np.quantile(columns, (TAIL, 0.5, 1 - TAIL), axis=0, method="nearest")
-    usual = columns == middle
-    for column in np.flatnonzero(2 * np.sum(usual, axis=0) > len(columns)):
-        others = columns[~usual[:, column], column]
+    low, middle, high = _quantiles(ordered, (TAIL, 0.5, 1 - TAIL))
+    xp = namespace(columns)
+    usual = columns == asarray(middle, columns)
+    count = to_numpy(xp.sum(xp.astype(usual, xp.int64), axis=0))
+    for column in np.flatnonzero(2 * count > columns.shape[0]):
+        entries = to_numpy(columns[:, int(column)])
+        others = entries[entries != middle[column]]
         if len(others) < 2:
             low[column], high[column] = -np.inf, np.inf
         elif len(others) < LEAST_SAMPLES:  # up to the second farthest
@@ -78,14 +94,14 @@ def _find_bounds(columns: Doubles) -> tuple[Doubles, Doubles]:
     return low - reach, high + reach
 
 
-def _clip(columns: Doubles, numbers: Indices, low: Doubles, high: Doubles) -> Doubles:
-    """Clip the columns that have an entry far outside the bounds, in the rows `numbers`."""
+def _bounds_of_far(ordered: Array, low: Doubles, high: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the bounds of columns with an entry far outside; those of others are infinite."""
     extra = (FAR - REACH) / (1 + 2 * REACH)  # in units of the distance of the bounds
     with np.errstate(invalid="ignore"):
         margin = np.where(np.isfinite(low), extra * (high - low), 0.0)
-    counted = columns[numbers]
-    far = (counted.min(axis=0) < low - margin) | (counted.max(axis=0) > high + margin)
-    return np.clip(columns, np.where(far, low, -np.inf), np.where(far, high, np.inf))
+    smallest, largest = to_numpy(ordered[0, :]), to_numpy(ordered[-1, :])
+    far = (smallest < low - margin) | (largest > high + margin)
+    return np.where(far, low, -np.inf), np.where(far, high, np.inf)
 
 
 def _warn_of_dominant(squares: Doubles, numbers: Indices, name: str) -> None:
@@ -103,9 +119,12 @@ def _warn_of_dominant(squares: Doubles, numbers: Indices, name: str) -> None:
     )
 
 
-def _squared_deviations(columns: Doubles, low: Doubles, high: Doubles) -> Doubles:
+def _squared_deviations(columns: Array, ordered: Array, low: Doubles, high: Doubles) -> Doubles:
     """Return for each sample its squared distance from the medians, in units of the bounds."""
+    xp, n_rows = namespace(columns), columns.shape[0]
+    middle = (ordered[(n_rows - 1) // 2, :] + ordered[n_rows // 2, :]) / 2
     width = high - low
     used = np.isfinite(width) & (width > 0)
-    middle = np.median(columns[:, used], axis=0)
-    return np.sum(((columns[:, used] - middle) / width[used]) ** 2, axis=1)
+    unit = asarray(np.where(used, width, np.inf), columns)  # other columns count 0
+    deviations = (columns - middle) / unit
+    return to_numpy(xp.linalg.vecdot(deviations, deviations))

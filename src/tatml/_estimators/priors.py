@@ -2,22 +2,31 @@
 
 Every named prior except "identity" is scaled to the data: the mean squared distance of the pairs is
 1 in every block. Then neither the units of the data nor those of a block matter, and C has the same
-meaning for all data.
+meaning for all data. Scatters are computed where the samples are; priors are NumPy arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
+from .._array import Array
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
+from .scatters import (
+    around_mean,
+    columns_of,
+    eigh_relative,
+    in_units,
+    is_constant,
+    mean_gram_square,
+    mean_square,
+    mean_squares,
+)
 
 __all__ = [
     "IDENTICAL",
@@ -31,8 +40,6 @@ __all__ = [
     "check_differ",
     "has_units",
     "make_prior",
-    "mean_squares",
-    "rows_of",
     "span_prior",
     "span_units",
 ]
@@ -53,7 +60,6 @@ LEAST_WITHIN = 1e-6  # least variance within classes, relative to the total
 ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
 COVARIANCE = "prior='covariance': the covariance of block "
 WITHIN_SCATTER = "prior='within': the within-class scatter of block {}"
-BATCH = 1000  # matrices whose squares are computed at a time
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,8 @@ class WithinClasses:
     Parameters
     ----------
     deviations : list of M arrays of shape (n_rows, n_m)
-        The columns of the deviations of all samples. None for a block that is solved in the span of
-        its samples.
+        The columns of the deviations of all samples, where these are. None for a block that is
+        solved in the span of its samples.
     units : {"columns", "common", "affine"}
         "columns": the spread of each column within classes, so that the units of the columns do
         not matter. "common": one unit for all columns. "affine": the scatter is not shrunk, so that
@@ -80,10 +86,10 @@ class WithinClasses:
         The number of blocks, at the end, that are images of a kernel, with one common unit.
     """
 
-    deviations: Sequence[Matrix | None]
+    deviations: Sequence[Array | None]
     units: Units = "columns"
     n_observations: int = 0
-    of: Callable[[NDArray[np.floating]], Matrix] | None = None
+    of: Callable[[Array], Array] | None = None
     variances_of: Callable[[SparseBlock], Matrix] | None = None
     n_images: int = 0
 
@@ -91,7 +97,7 @@ class WithinClasses:
         """Return whether block m is the image of a kernel."""
         return m >= len(self.deviations) - self.n_images
 
-    def of_block(self, m: int, array: NDArray[np.floating]) -> Matrix:
+    def of_block(self, m: int, array: Array) -> Array:
         """Return the deviations of block m, or compute them from its array."""
         known = self.deviations[m]
         if known is not None:
@@ -129,9 +135,7 @@ def make_prior(
     return [block_prior(kind, array, S, within, m) for m, (array, S) in arrays]
 
 
-def block_prior(
-    kind: str, array: NDArray[np.floating], S: Matrix, within: WithinClasses, m: int
-) -> Matrix:
+def block_prior(kind: str, array: Array, S: Matrix, within: WithinClasses, m: int) -> Matrix:
     """Return the matrix of block m, given the mean S of ΔΔᵀ over the pairs."""
     if kind == "identity":
         return np.eye(len(S))
@@ -163,14 +167,13 @@ def has_units(prior: object) -> bool:
     return isinstance(prior, str) and prior in SHRUNK
 
 
-def _shape(kind: str, array: NDArray[np.floating], S: Matrix, m: int) -> Matrix:
+def _shape(kind: str, array: Array, S: Matrix, m: int) -> Matrix:
     kind = _without_auto(kind, array.shape[2])
     if kind == "scaled":
         return np.eye(len(S))
     if kind == "diagonal":
         return np.diag(1 / _without_zeros(np.diagonal(S)))
-    around_mean = rows_of(array - array.mean(axis=0))
-    covariance = np.reshape(np.cov(around_mean, rowvar=False, bias=True), S.shape)
+    covariance = mean_square(around_mean(array))
     unit = np.sqrt(_without_zeros(np.diagonal(covariance)))
     return _inverse(covariance / unit / unit[:, None], unit, f"{COVARIANCE}{m}")
 
@@ -182,22 +185,19 @@ def _without_auto(kind: str, width: int) -> str:
     return "diagonal" if width == 1 else "scaled"
 
 
-def _from_within(
-    kind: str, array: NDArray[np.floating], deviations: Matrix, units: Units, m: int
-) -> Matrix:
+def _from_within(kind: str, array: Array, deviations: Array, units: Units, m: int) -> Matrix:
     """Return the prior "within" or "discriminant" of one block."""
-    around_mean = rows_of(array - array.mean(axis=0))
-    variance, inside = (np.mean(rows**2, axis=0) for rows in (around_mean, deviations))
-    variance[np.ptp(rows_of(array), axis=0) == 0] = 0.0  # it may differ from zero by rounding
-    unit, varies = _within_units(variance, inside, units)
-    scaled = deviations / unit
+    centred = around_mean(array)
+    variance = np.where(is_constant(array), 0.0, mean_squares(centred))  # 0 but for rounding
+    unit, varies = _within_units(variance, mean_squares(deviations), units)
+    scaled = in_units(deviations, unit)
     scatter = np.eye(len(unit))  # of constant features, so that they do not matter
-    some = scaled[:, varies]
+    some = columns_of(scaled, varies)
     scatter[np.ix_(varies, varies)] = (
-        _mean_square(some) if units == "affine" else _shrink(some, array.shape[2])[0]
+        mean_square(some) if units == "affine" else _shrink(some, array.shape[2])[0]
     )
     if kind == "discriminant":
-        return _discriminant(scatter, scaled, around_mean / unit) / unit / unit[:, None]
+        return _discriminant(scatter, scaled, in_units(centred, unit)) / unit / unit[:, None]
     return _inverse(scatter, unit, WITHIN_SCATTER.format(m))
 
 
@@ -297,16 +297,16 @@ def span_prior(
     kind, size = _without_auto(kind, array.shape[2]), array.shape[1]
     if kind in ("identity", "scaled", "diagonal"):
         return np.eye(size), 1.0, 1.0
-    around_mean = rows_of(array - array.mean(axis=0))
+    centred = around_mean(array)
     if kind == "covariance":
-        values = np.linalg.eigvalsh(_mean_square(around_mean))
+        values = np.linalg.eigvalsh(mean_square(centred))
         _check_rank(np.append(np.zeros(len(varies) - size), values), f"{COVARIANCE}{m}")
     scaled, ridge = deviations(), 0.0
-    scatter = _mean_square(scaled)
+    scatter = mean_square(scaled)
     if units != "affine":
         scatter, ridge = _shrink(scaled, array.shape[2], int(np.sum(varies)))
     if kind == "discriminant":
-        W0 = _discriminant(scatter, scaled, around_mean)
+        W0 = _discriminant(scatter, scaled, centred)
         return W0, LEAST_WEIGHT / (ridge + LEAST_WITHIN), LEAST_WEIGHT / (1 + LEAST_WITHIN)
     values, vectors = np.linalg.eigh(scatter)
     _check_rank(_with_outside(values, ridge, varies), WITHIN_SCATTER.format(m))
@@ -320,59 +320,34 @@ def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np
     return np.sort(np.concatenate([values, outside]))
 
 
-def _shrink(deviations: Matrix, width: int, size: int | None = None) -> tuple[Matrix, float]:
+def _shrink(deviations: Array, width: int, size: int | None = None) -> tuple[Matrix, float]:
     """Return the scatter with Ledoit-Wolf shrinkage, and what it adds to the diagonal.
 
     The columns of one matrix are not independent. So the number of samples, not that of columns,
     determines how reliable the scatter is: `width` rows are one observation. `size` is the number
     of features; it is larger than that of columns for coordinates in the span of the samples.
     """
-    S, n_samples = _mean_square(deviations), len(deviations) // width
+    S, n_samples = mean_square(deviations), deviations.shape[0] // width
     size = deviations.shape[1] if size is None else size
     mean_variance = np.trace(S) / size
-    squares = np.concatenate(list(_squares(deviations.reshape(n_samples, width, -1))))
-    noise = (np.mean(squares) / width**2 - np.sum(S**2)) / n_samples
+    noise = (mean_gram_square(deviations, width) / width**2 - np.sum(S**2)) / n_samples
     distance = np.sum(S**2) - size * mean_variance**2
     share = min(max(noise / distance, 0.0), 1.0) if distance > 0 else 1.0
     ridge = share * mean_variance
     return (1 - share) * S + ridge * np.eye(len(S)), ridge
 
 
-def _squares(matrices: Matrix) -> Iterator[Matrix]:
-    """Yield the squared norms of ZᵀZ for a stack of matrices Z, in batches."""
-    for batch in gen_batches(len(matrices), BATCH):
-        Z = matrices[batch]
-        transposed = np.swapaxes(Z, 1, 2)
-        gram = Z @ transposed if Z.shape[1] < Z.shape[2] else transposed @ Z
-        yield np.sum(gram**2, axis=(1, 2))
-
-
-def _discriminant(within: Matrix, deviations: Matrix, around_mean: Matrix) -> Matrix:
+def _discriminant(within: Matrix, deviations: Array, centred: Array) -> Matrix:
     """Return S⁻¹ − T⁻¹ + 0.05 S⁻¹, with S the scatter within classes and T = S + B the total.
 
     Along an axis whose ratio of the scatter between and within classes is λ, S⁻¹ − T⁻¹ has the
     weight λ/(1 + λ) in units of S⁻¹: zero where the class means are equal.
     """
-    between = _mean_square(around_mean) - _mean_square(deviations)  # theory (Disc)
-    ratio, axes = scipy.linalg.eigh(between, within + LEAST_WITHIN * np.eye(len(within)))
+    between = mean_square(centred) - mean_square(deviations)  # theory (Disc)
+    ratio, axes = eigh_relative(between, within + LEAST_WITHIN * np.eye(len(within)), deviations)
     ratio = np.maximum(ratio, 0.0)  # for TATMLPairs, `between` may be indefinite
     half = axes * np.sqrt(ratio / (1 + ratio) + LEAST_WEIGHT)
     return half @ half.T
-
-
-def mean_squares(rows: Matrix) -> Matrix:
-    """Return the mean square of each column, without an array of squares."""
-    return np.einsum("ij,ij->j", rows, rows) / len(rows)
-
-
-def _mean_square(rows: Matrix) -> Matrix:
-    return rows.T @ rows / len(rows)
-
-
-def rows_of(array: NDArray[np.floating]) -> Matrix:
-    """Return the columns of all matrices of a block as rows, shape (n_samples · n'_m, n_m)."""
-    rows = np.swapaxes(array, 1, 2).reshape(-1, array.shape[1])
-    return rows.astype(np.float64, copy=False)
 
 
 def _without_zeros(variances: Matrix) -> Matrix:

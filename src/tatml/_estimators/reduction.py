@@ -27,17 +27,17 @@ from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
 from .._optim.result import Result
 from .._validation import check_choice
+from .device_inputs import fetched
 from .priors import (
     PRIORS,
     RowMoments,
     WithinClasses,
     block_prior,
     check_differ,
-    mean_squares,
-    rows_of,
     span_prior,
     span_units,
 )
+from .scatters import around_mean, is_constant, mean_squares
 from .span import MOST_ROWS, Span, SpanFactor, SpanResult, find_span, is_wide
 
 __all__ = [
@@ -198,7 +198,7 @@ def reduce_blocks(
     if isinstance(prior, str):
         check_choice("prior", prior, PRIORS)
     counted = blocks if counted is None else counted
-    given = None if isinstance(prior, str) else check_prior(prior, blocks)
+    given = None if isinstance(prior, str) else check_prior(prior, fetched(blocks[:1]))
     arrays, deviations = list(blocks.arrays), list(within.deviations)
     spans: list[Span | None] = [None] * len(arrays)
     varying = [np.ones(n, dtype=bool) for n, _ in blocks.block_shapes]
@@ -226,8 +226,7 @@ def row_variances(array: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Doubl
     """Return for each row of a block whether samples differ in it, and its variance."""
     if isinstance(array, SparseBlock):
         return array.differ(), array.variances()
-    rows = rows_of(array)
-    return np.ptp(rows, axis=0) > 0, mean_squares(rows_of(array - array.mean(axis=0)))
+    return ~is_constant(array), mean_squares(around_mean(array))
 
 
 def _variances_within(within: WithinClasses, m: int, array: NDArray[np.floating]) -> Doubles:
@@ -304,7 +303,7 @@ def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[An
         if span is None or isinstance(A, SpanFactor):
             continue
         array = prior.samples.arrays[m]
-        rows, axes = rows_of(array - array.mean(axis=0)), span.inside(A)
+        rows, axes = around_mean(array), span.inside(A)
         share = len(L) * np.sum((rows @ axes.T) ** 2) / np.sum((rows @ lower) ** 2)
         lines.append(
             f"Block {m}: {len(A)} components keep {100 * share:.1f} % of the squared distances of "

@@ -10,10 +10,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from .._array import Doubles, Indices, lower_triangular
+from .._array import Doubles, Indices, lower_triangular, to_numpy
 from .._data.sparse import SparseBlock
 from .._optim.result import Result
-from .priors import rows_of
+from .scatters import around_mean, rows_of
 
 __all__ = [
     "MOST_ROWS",
@@ -228,7 +228,7 @@ class SpanFactor:
 
     def embed(self, array: NDArray[np.floating]) -> Doubles:
         """Return the images of all matrices of a block, flattened to one row per sample."""
-        array = np.asarray(array)
+        array = to_numpy(array)
         n_samples, n, width = array.shape
         images = self.of_rows(rows_of(array)).reshape(n_samples, width, n)
         return np.swapaxes(images, 1, 2).reshape(n_samples, n * width)
@@ -277,7 +277,7 @@ def find_span(
             return _find_sparse_span(array, unit)
         array = np.asarray(array)
     n_samples, _, width = array.shape
-    rows = rows_of(array - array.mean(axis=0))
+    rows = around_mean(array)
     rows[:, ~varies] = 0.0  # they may differ from zero by rounding
     rows = rows / unit if whitening is None else rows @ whitening.T
     if accurate:

@@ -294,6 +294,7 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self._check_words()
         samples = self._labelled(blocks, y, groups)
         kernel = self._read_kernel(blocks)
+        blocks = self._samples_to_learn(blocks)
         samples = replace(samples, blocks=self._without_outliers(blocks, np.arange(len(blocks))))
         cross_fits = threshold is None and self._cross_fits()
         folds: list[Fold] = []

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .._array import asarray, to_numpy
 from .._data.blocks import Blocks
 from .._data.comparisons import check_comparison_margin, link_pairs
 from .._data.neighbor_triplets import count_violated, neighbor_triplets
@@ -24,6 +25,7 @@ from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import Newton, SolverLike, as_solver
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_positive
+from .device_inputs import place_blocks
 from .embedding import embed_blocks
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
@@ -179,6 +181,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             samples = self._labelled(blocks, y, groups)
             kernel = self._read_kernel(blocks)
+            blocks = self._samples_to_learn(blocks)
             if self.clip_outliers and not self._has_kernel_values():
                 blocks = clip_outliers(blocks, np.arange(len(blocks)), "X")
             samples = replace(samples, blocks=self._map_samples(kernel, blocks))
@@ -233,7 +236,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
 
         Metrics in which comparisons are drawn again need no accurate solution; the last one does.
         """
-        space, self.n_rounds_ = embed_blocks(factors_by(prior), blocks), 0
+        space, self.n_rounds_ = to_numpy(embed_blocks(factors_by(prior), blocks)), 0
         self.comparisons_ = np.empty((0, 3), dtype=np.intp)
         counts, most = (int(self.n_neighbors), int(self.n_impostors)), int(self.max_rounds)
         least_tol = ROUND_TOL
@@ -258,7 +261,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         """Embed the samples by the learnt metric, whatever `n_components` says."""
         inside = prior.start(self.result_)
         assert inside is not None  # the result is that of this prior
-        return embed_blocks(prior.factors(inside.L), blocks)
+        return to_numpy(embed_blocks(prior.factors(inside.L), blocks))
 
     def _earlier_result(self) -> Result | None:
         """Return the solution of the round before, to start from."""
@@ -275,9 +278,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         ]
         linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
         c0 = float(self.pair_C)  # theory (Rho), with ρ = 1
-        return LogDetProblem.build(
-            prior.samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=prior.matrices
-        )
+        samples = place_blocks(prior.samples, self._place)
+        W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
+        return LogDetProblem.build(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
 
     def _set_threshold(self, blocks: Blocks, pairs: Pairs, mu0: float) -> None:
         """Set the threshold; with `n_components`, that of the reduced distances."""

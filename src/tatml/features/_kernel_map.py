@@ -13,7 +13,18 @@ from sklearn.utils import Tags, gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import Doubles, Floats, Indices
+from .._array import (
+    Array,
+    Doubles,
+    Floats,
+    Indices,
+    as_double,
+    asarray,
+    foreign_kind,
+    namespace,
+    to_numpy,
+    zeros,
+)
 from .._data.blocks import Blocks
 from .._validation import (
     check_choice,
@@ -26,11 +37,13 @@ from .._validation import (
 )
 from ._inputs import read_samples
 from ._nystrom import (
+    OF_PRODUCTS,
     BlockMap,
     check_not_negative,
     check_precomputed,
     find_units,
     landmark_distances,
+    product_kernel,
     project,
 )
 
@@ -250,7 +263,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         wanted = units if self.units == "auto" and units is not None else self.units
         if self.kernel == "precomputed":
             columns = np.arange(n_samples) if columns is None else columns
-            self.maps_ = [self._fit_precomputed(blocks.arrays[0][:, :, 0], columns)]
+            self.maps_ = [self._fit_precomputed(to_numpy(blocks.arrays[0])[:, :, 0], columns)]
         else:
             self._check_signs(blocks)
             self.maps_ = [
@@ -275,9 +288,9 @@ class KernelMap(TransformerMixin, BaseEstimator):
         row_names = [*kept_names, *[None] * len(images)]
         return Blocks(*kept, *images, names=names, row_names=row_names)
 
-    def _fit_block(self, array: Floats, units: str, m: int) -> BlockMap:
+    def _fit_block(self, array: Array, units: str, m: int) -> BlockMap:
         """Return the map of one block of samples."""
-        rows = array.reshape(len(array), -1).astype(np.float64, copy=False)
+        rows = to_numpy(array).reshape(array.shape[0], -1).astype(np.float64, copy=False)
         center, scale = find_units(rows, units == "columns" or _is_auto(units, array))
         if self.kernel == "chi2":
             center = np.zeros_like(center)
@@ -293,24 +306,29 @@ class KernelMap(TransformerMixin, BaseEstimator):
         nothing = np.zeros(0)
         return BlockMap(chosen, nothing, nothing, 1.0, means, projection)
 
-    def _map_block(self, array: Floats, block_map: BlockMap) -> Doubles:
-        """Return the coordinates of samples, computed in chunks."""
-        size = len(block_map.means)
-        result = np.empty((len(array), block_map.projection.shape[1]))
-        for part in gen_batches(len(array), max(1, CHUNK_NUMBERS // size)):
+    def _map_block(self, array: Array, block_map: BlockMap) -> Array:
+        """Return the coordinates of samples, computed in chunks where the samples are."""
+        if foreign_kind(array) is not None and self.kernel not in OF_PRODUCTS:
+            return asarray(self._map_block(to_numpy(array), block_map), array)
+        xp, n_samples = namespace(array), array.shape[0]
+        placed = block_map.placed(array)
+        result = zeros((n_samples, placed.projection.shape[1]), placed.projection)
+        for part in gen_batches(n_samples, max(1, CHUNK_NUMBERS // len(block_map.means))):
+            rows = xp.reshape(array[part, ...], (part.stop - part.start, -1))
             if self.kernel == "precomputed":
-                values = array[part, :, 0][:, block_map.landmarks].astype(np.float64)
+                values = as_double(xp.take(rows, placed.landmarks, axis=1))
             else:
-                rows = array[part].reshape(-1, len(block_map.center))
-                rows = (rows.astype(np.float64) - block_map.center) / block_map.scale
-                values = self._kernel_values(rows, block_map.landmarks, block_map.gamma)
-            values -= block_map.means
-            values -= values.mean(axis=1, keepdims=True)
-            result[part] = values @ block_map.projection
+                rows = (as_double(rows) - placed.center) / placed.scale
+                values = self._kernel_values(rows, placed.landmarks, placed.gamma)
+            values -= placed.means
+            values -= xp.mean(values, axis=1, keepdims=True)
+            result[part, ...] = values @ placed.projection
         return result
 
-    def _kernel_values(self, rows: Doubles, landmarks: Doubles, gamma: float) -> Doubles:
+    def _kernel_values(self, rows: Array, landmarks: Array, gamma: float) -> Array:
         given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        if foreign_kind(rows) is not None:
+            return product_kernel(self.kernel, rows, landmarks, **given)
         return pairwise_kernels(rows, landmarks, metric=self.kernel, filter_params=True, **given)
 
     def _find_gamma(self, landmarks: Doubles) -> float:
@@ -328,7 +346,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _check_signs(self, blocks: Blocks) -> None:
         if self.kernel == "chi2":
             for m, array in enumerate(blocks.arrays):
-                check_not_negative(array.reshape(len(array), -1), m)
+                check_not_negative(to_numpy(array).reshape(array.shape[0], -1), m)
 
     def _keeps_features(self) -> bool:
         return bool(self.keep_features) and self.kernel != "precomputed"

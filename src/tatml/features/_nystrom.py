@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -10,19 +10,23 @@ import scipy.spatial
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
-from .._array import Doubles, Floats
+from .._array import Array, Doubles, Floats, asarray, namespace
 from .._data.blocks import Blocks
 
 __all__ = [
+    "OF_PRODUCTS",
     "BlockMap",
     "check_not_negative",
     "check_precomputed",
     "find_units",
     "landmark_distances",
+    "product_kernel",
     "project",
 ]
 
 LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
+# Kernels that are computed from inner products, or given: wherever the samples are.
+OF_PRODUCTS = ("rbf", "polynomial", "linear", "precomputed")
 SYMMETRIC = 1e-8  # largest relative difference of K and its transpose
 
 
@@ -49,6 +53,24 @@ class BlockMap:
     gamma: float
     means: Doubles
     projection: Doubles
+
+    def placed(self, like: Array) -> BlockMap:
+        """Return the map with its arrays on the device of `like`."""
+        arrays = {name: asarray(v, like) for name, v in vars(self).items() if name != "gamma"}
+        return replace(self, **arrays)
+
+
+def product_kernel(
+    kernel: str, rows: Array, landmarks: Array, *, gamma: float, degree: float, coef0: float
+) -> Array:
+    """Return the values of a kernel that depends on inner products, for arrays of any package."""
+    xp, inner = namespace(rows), rows @ landmarks.T
+    if kernel == "linear":
+        return inner
+    if kernel == "polynomial":
+        return (gamma * inner + coef0) ** degree
+    squares = xp.linalg.vecdot(rows, rows)[:, None] + xp.linalg.vecdot(landmarks, landmarks)
+    return xp.exp(-gamma * xp.clip(squares - 2 * inner, min=0.0))
 
 
 def find_units(rows: Doubles, per_column: bool) -> tuple[Doubles, Doubles]:
