@@ -16,8 +16,8 @@ import tatml
 from tatml import Comparisons, Compute, Newton, learn_metric
 from tatml._array import compacted, sum_at
 from tatml._data.comparisons import link_pairs
+from tatml._optim.linear_systems import newton_system
 from tatml._optim.losses import SquaredHinge
-from tatml._optim.newton import newton_system
 from tatml._optim.smoothing import SmoothedHinge
 
 # Every shape alone and with pairs, once with triplets and once with quadruplets.

@@ -212,13 +212,13 @@ def test_the_rehearsal_on_a_sample_does_not_change_the_optimum():
 def test_after_a_rehearsal_w_is_moved_away_from_the_boundary(monkeypatch):
     """By the share d/size of its norm, so that it can turn by the error of the sample."""
     problem, starts = rehearsed_case().problem(), []
-    backed_off = newton_module._backed_off
+    backed_off = newton_module.backed_off
 
     def recorded(L, share):
         starts.append((share, backed_off(L, share)))
         return starts[-1][1]
 
-    monkeypatch.setattr(newton_module, "_backed_off", recorded)
+    monkeypatch.setattr(newton_module, "backed_off", recorded)
     result = solve(problem, random_state=np.random.RandomState(0))
     (share, L), *_ = starts
     assert share == 11 / 20_000
@@ -253,7 +253,7 @@ def test_a_sampled_hessian_does_not_change_the_optimum():
 
 @pytest.mark.parametrize("c0", [1.0, inf])
 def test_damped_steps_alone_converge(monkeypatch, c0):
-    monkeypatch.setattr(newton_module, "_primal_dual_step", lambda *args: None)
+    monkeypatch.setattr(newton_module, "primal_dual_step", lambda *args: None)
     case = random_case(SHAPES["two ragged"], C=5.0, c0=c0, prior=True)
     result = case.learn(tol=1e-10)
     assert_optimal(case, result, tol=1e-10)

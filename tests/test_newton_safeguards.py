@@ -15,15 +15,15 @@ from helpers import (
 from numpy.testing import assert_allclose
 
 from tatml import Newton, Status
-from tatml._optim import damped_newton
+from tatml._optim import damped_newton, primal_dual
 from tatml._optim import newton as newton_module
 
 # The safeguards of a primal-dual step
 
 
 def primal_dual_step(point, linear_solver="dense", Q=None):
-    Q = newton_module._central(point) if Q is None else Q
-    return newton_module._primal_dual_step(point, Q, linear_solver, None, newton_module.Pace())
+    Q = primal_dual.central(point) if Q is None else Q
+    return primal_dual.primal_dual_step(point, Q, linear_solver, None, newton_module.Pace())
 
 
 def before_a_short_step():
@@ -37,13 +37,13 @@ def before_a_short_step():
 def test_a_step_that_is_stopped_short_moves_w_back_and_centres_p(monkeypatch):
     point, before = before_a_short_step()
     reached, Q, step = primal_dual_step(point, Q=before)
-    assert step.length < newton_module.CUT_SHORT
+    assert step.length < primal_dual.CUT_SHORT
     assert step.tau > 1
-    monkeypatch.setattr(newton_module, "_backed_off", lambda L, share: list(L))
+    monkeypatch.setattr(primal_dual, "backed_off", lambda L, share: list(L))
     W, stopped = (L @ L.T for L in (reached.L[0], primal_dual_step(point, Q=before)[0].L[0]))
-    room = newton_module.ROOM * np.linalg.norm(stopped, 2)
+    room = primal_dual.ROOM * np.linalg.norm(stopped, 2)
     assert_allclose(W, stopped + room * np.eye(len(W)), atol=1e-9 * room)
-    assert newton_module._central(reached) == Q
+    assert primal_dual.central(reached) == Q
     assert Q[0] >= 1 + max(reached.eigenvalues[0])  # P = τ W⁻¹ covers I + S
 
 
@@ -51,7 +51,7 @@ def test_a_long_step_leaves_w_and_p_where_it_led():
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
     point = case.at(*random_point(case))
     reached, Q, step = primal_dual_step(point)
-    assert step.length > newton_module.CUT_SHORT
+    assert step.length > primal_dual.CUT_SHORT
     assert [factor.shape for factor in Q] == [factor.shape for factor in reached.L]
 
 
@@ -61,13 +61,13 @@ def test_a_direction_solves_the_linearised_equations():
     point = case.at(*random_point(case))
     _, Q, _ = primal_dual_step(point)
     scaling = [
-        newton_module.Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)
+        primal_dual.Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)
     ]
     right = [block.right for block in scaling]
     E, tau = random_matrices(case, 5), 1.7
     for name in SYSTEMS:
-        system = newton_module.newton_system(point, right, name)
-        dW, dP, db = newton_module._direction(point, scaling, system, 1e-12, tau, E)
+        system = primal_dual.newton_system(point, right, name)
+        dW, dP, db = primal_dual._direction(point, scaling, system, 1e-12, tau, E)
         image, part = point.products(right).product(dW, db)
         assert_allclose(db + part, -point.threshold_slope, atol=1e-8)
         for m, block in enumerate(scaling):
@@ -78,13 +78,13 @@ def test_a_direction_solves_the_linearised_equations():
 
 def test_the_corrector_makes_up_for_the_second_order_of_the_predictor(monkeypatch):
     case, calls = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0), []
-    direction = newton_module._direction
+    direction = primal_dual._direction
 
     def recorded(point, scaling, system, forcing, tau, E, check=True):
         calls.append((scaling, tau, E, direction(point, scaling, system, forcing, tau, E, check)))
         return calls[-1][-1]
 
-    monkeypatch.setattr(newton_module, "_direction", recorded)
+    monkeypatch.setattr(primal_dual, "_direction", recorded)
     _, _, step = primal_dual_step(case.at(*random_point(case)))
     (scaling, first_tau, zero, (dW, dP, _)), (_, tau, E, _) = calls
     assert (first_tau, zero, tau) == (1.0, [0.0, 0.0], step.tau)
@@ -116,17 +116,17 @@ def test_a_step_without_a_factorisation_or_an_objective_is_none(monkeypatch):
     def fails(*args):
         raise np.linalg.LinAlgError
 
-    for module in (newton_module, damped_newton):
+    for module in (primal_dual, damped_newton):
         with monkeypatch.context() as patch:
             patch.setattr(module, "newton_system", fails)
-            assert (primal_dual_step(point) is None) == (module is newton_module)
+            assert (primal_dual_step(point) is None) == (module is primal_dual)
             damped = newton_module._damped_step(point, "auto")
             assert (damped is None) == (module is damped_newton)
             accurate = damped_newton.accurate_direction(point)
             assert (accurate is None) == (module is damped_newton)
     far = SimpleNamespace(primal=inf, gap=inf, L=point.L, b0=point.b0)
-    monkeypatch.setattr(newton_module, "_advance", lambda *args: (far, []))
-    monkeypatch.setattr(newton_module, "_step_length", lambda *args: 1.0)
+    monkeypatch.setattr(primal_dual, "_advance", lambda *args: (far, []))
+    monkeypatch.setattr(primal_dual, "_step_length", lambda *args: 1.0)
     assert primal_dual_step(point) is None
 
 
@@ -186,7 +186,7 @@ def test_damped_steps_take_over_when_the_gap_stalls(monkeypatch):
         calls.append((linear_solver, rng is not None))
         return stay(point, Q)
 
-    monkeypatch.setattr(newton_module, "_primal_dual_step", recorded)
+    monkeypatch.setattr(newton_module, "primal_dual_step", recorded)
     result = case.learn(tol=1e-8, solver=Newton(random_state=0))
     assert result.status is Status.CONVERGED
     assert calls[:8] == [("auto", True)] * 2 + [("auto", False)] + [("dense", False)] * 5
@@ -202,7 +202,7 @@ def test_stale_steps_end_in_the_last_resort(monkeypatch):
         resorts.append(None)
         return last_resort(*args)
 
-    monkeypatch.setattr(newton_module, "_primal_dual_step", stay)
+    monkeypatch.setattr(newton_module, "primal_dual_step", stay)
     monkeypatch.setattr(newton_module, "_last_resort", counted)
     result = case.learn(tol=1e-9)
     assert result.status is Status.CONVERGED
@@ -221,7 +221,7 @@ def test_a_last_resort_that_fails_is_not_tried_again(monkeypatch):
         best = problem.at(monitor.found.L, monitor.found.b0)
         return Status.PRECISION, damped_step(best, "auto")[0]
 
-    monkeypatch.setattr(newton_module, "_primal_dual_step", stay)
+    monkeypatch.setattr(newton_module, "primal_dual_step", stay)
     monkeypatch.setattr(newton_module, "_last_resort", fails)
     result = Newton(max_iter=120).solve(case.problem(), tol=1e-9)
     assert result.history["kind"].tolist().count("damped") > 8  # it goes on by damped steps

@@ -135,7 +135,7 @@ def test_the_number_of_shards_does_not_matter():
 
 def test_damped_steps_work_in_shards(monkeypatch):
     """Without primal-dual steps, the exact line search finds the solution alone."""
-    monkeypatch.setattr(newton_module, "_primal_dual_step", lambda *args: None)
+    monkeypatch.setattr(newton_module, "primal_dual_step", lambda *args: None)
     case = random_case(SHAPES["two ragged"], C=5.0)
     expected, found = case.learn(tol=TIGHT), Newton().solve(sharded(case), tol=TIGHT)
     assert list(found.history["kind"][1:]) == ["damped"] * found.n_iter

@@ -57,7 +57,7 @@ class DenseSystem(NewtonSystem):
         if self._learns_threshold:
             parts.append(asarray([b], V[0], V[0].dtype))
         solution = self._solve(namespace(V[0]).concat(parts))
-        return _unsvec_all(solution, self.sizes), (
+        return unsvec_all(solution, self.sizes), (
             float(solution[-1]) if self._learns_threshold else 0.0
         )
 
@@ -82,7 +82,7 @@ class WoodburySystem(NewtonSystem):
         if rows is not None:
             given = namespace(rows).concat([svec(v) for v in V])
             q = self._solve(rows @ given + threshold * b)
-            return _unsvec_all(given - rows.T @ q, self.pairs.sums.sizes), b - inner(threshold, q)
+            return unsvec_all(given - rows.T @ q, self.pairs.sums.sizes), b - inner(threshold, q)
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
@@ -168,7 +168,7 @@ def _svec_rows(sums: Sums) -> Array | None:
     return chunks[0] if len(chunks) == 1 else sums.xp.concat(chunks)
 
 
-def _unsvec_all(vector: Array, sizes: Sequence[int]) -> list[Array]:
+def unsvec_all(vector: Array, sizes: Sequence[int]) -> list[Array]:
     """Return the matrices of concatenated svec vectors; further entries are ignored."""
     matrices, start = [], 0
     for n in sizes:

@@ -14,33 +14,27 @@ Newton's method on the primal alone takes short ones. Five safeguards:
   follow, and then Newton's method on the dual.
 - If no step improves the certificate, the status is PRECISION.
 
-A problem of very many pairs is first solved on a random sample of them (the rehearsal), and its
-Hessian is assembled from a sample too. Gradient and certificate are always those of all pairs, so
-that the solution does not depend on the sample.
+Where a pass over the pairs takes long, a step minimises a model of the losses together with the
+exact LogDet term (`loss_model.py`), which saves passes. A problem of very many pairs is first
+solved on a random sample of them (the rehearsal), and its Hessian is assembled from a sample too.
+Gradient and certificate are always those of all pairs, so that the solution does not depend on the
+sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from math import isfinite, prod, sqrt
+from math import sqrt
 from typing import Any
 
 from .._array import (
     Array,
-    eye,
-    inner,
-    largest,
     linalg_errors,
-    namespace,
     on_gpu,
     placed,
-    stacked,
-    unstacked,
 )
 from .damped_newton import (
-    BOUNDARY_SHARE,
     accurate_direction,
     descend_along,
     most_accurate,
@@ -49,11 +43,11 @@ from .damped_newton import (
 )
 from .dual_newton import can_finish_in_dual, finish_in_dual
 from .hessian import dimension
-from .linear_systems import MOST_MISSES, NewtonSystem, newton_system
+from .loss_model import is_worth_modelling, model_step
 from .monitor import Monitor
-from .nt_scaling import Scaling
 from .pace import Pace, Step
 from .point import Point
+from .primal_dual import DualFactors, Reached, backed_off, central, primal_dual_step
 from .problem import LogDetProblem
 from .result import Result, Status
 from .smoothing import first_smoothing, less_smoothing
@@ -61,10 +55,7 @@ from .smoothing import first_smoothing, less_smoothing
 __all__ = ["Start", "solve_newton"]
 
 START_DISTANCE = 1e4  # largest mean distance at the start, or else W0 is scaled down
-CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
-ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
-CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
 MOST_SMOOTHED = 40  # limit on the steps with smoothed hinges
 PATIENCE = 8  # steps without a smaller gap before a damped step is taken
 MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
@@ -75,12 +66,6 @@ REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
 REHEARSAL_GAIN = 3.0  # a rehearsal is worth it if products over all pairs cost so many times more
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
-# In a step, blocks of one size are one stack (M, n, n); there is one number or array per stack.
-DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹
-PrimalDual = tuple[list[Array], list[Array], float]  # ΔW, ΔP and the scaled Δb0
-
-
-Reached = tuple[Point, DualFactors, Step]
 
 
 def solve_newton(
@@ -110,7 +95,7 @@ def _minimise(
     start = start or _first_guess(problem, monitor, *options)
     point, step = problem.at(*start), Step("start")
     pace = Pace(single=lower_precision and point.L[0].dtype == problem.xp.float64)
-    Q: DualFactors = _central(point)
+    Q: DualFactors = central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
@@ -122,11 +107,11 @@ def _minimise(
             status, point = _follow_smoothing(problem, monitor, linear_solver)
             if status is not None:
                 return status
-            Q = _central(point)
+            Q = central(point)
         if pace.stale < PATIENCE:
             rng = None if pace.slow or pace.stale > 1 else random_state
             way = pace.system_for(point, linear_solver)
-            reached = _primal_dual_step(point, Q, way, rng, pace)
+            reached = _step(point, Q, way, rng, pace)
         else:
             pace.rescues += 1
         if pace.at_floor:
@@ -138,10 +123,20 @@ def _minimise(
             if reached is None or status is not Status.PRECISION:
                 return status
             pace.rescues += 1  # The last resort is tried once.
-            reached = polished, _central(polished), Step("polished")
+            reached = polished, central(polished), Step("polished")
         if reached is None:
             return Status.PRECISION
         point, Q, step = reached
+
+
+def _step(point: Point, Q: DualFactors, way: str, rng: Any, pace: Pace) -> Reached | None:
+    """Take a step on a model of the losses if that saves passes, or else a primal-dual step."""
+    if pace.models and is_worth_modelling(point, way, rng is not None, pace.products):
+        reached = model_step(point, rng)
+        if reached is not None:
+            return reached
+        pace.models = False
+    return primal_dual_step(point, Q, way, rng, pace)
 
 
 def _follow_smoothing(
@@ -154,10 +149,10 @@ def _follow_smoothing(
     point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
     smoothing = first_smoothing(problem, point.totals.loss)
     near = problem.smoothed(smoothing).at(point.L, point.b0)
-    Q: DualFactors = _central(near)
+    Q: DualFactors = central(near)
     for _ in range(MOST_SMOOTHED):
         way = most_accurate(near) if linear_solver == "auto" else linear_solver
-        reached = _primal_dual_step(near, Q, way, None, pace)
+        reached = primal_dual_step(near, Q, way, None, pace)
         if reached is None or reached[2].length == 0:
             break
         near, Q, step = reached
@@ -231,7 +226,7 @@ def _first_guess(
     # The solutions of sample and problem differ by an angle of about √(d/size): W is moved so far
     # from the boundary that it can turn by it.
     share = min(TURN, dimension(problem.sizes) / size)
-    return _backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
+    return backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 
 def _saves_time(problem: LogDetProblem, size: int) -> bool:
@@ -249,122 +244,10 @@ def _placed_like_prior(problem: LogDetProblem, L: Sequence[Array]) -> list[Array
     return [placed(factor, C) for factor, C in zip(L, problem.prior_factors, strict=True)]
 
 
-def _backed_off(L: Sequence[Array], share: float) -> list[Array]:
-    """Return factors of W + share · ‖W‖ I, farther from the boundary of the cone."""
-    grown = []
-    for factor in L:
-        xp, W = namespace(factor), factor @ factor.T
-        room = share * largest(xp.linalg.eigvalsh(W))
-        grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
-    return grown
-
-
 def _scaled_prior(problem: LogDetProblem) -> Start:
     """Return W = t I with its best threshold; t < 1 only where distances are very large."""
     t, b0 = problem.scaled_start(START_DISTANCE)
     return [sqrt(t) * eye for eye in problem.identity()], b0
-
-
-def _central(point: Point) -> list[float]:
-    """Return τ of P = τ W⁻¹ for each stack, τ ≥ 1 so large that P ⪰ I + S(s)."""
-    xp = point.problem.xp
-    tau = max(1.0, *(largest(xp.abs(1 + e)) for e in point.eigenvalues))
-    return [tau] * len(point.stacks)
-
-
-def _primal_dual_step(
-    point: Point, Q: DualFactors, linear_solver: str, rng: Any, pace: Pace
-) -> Reached | None:
-    """Take a predictor-corrector step; return None where a factorisation fails."""
-    try:
-        stacks = zip(point.stacks, Q, point.gradient_stacks, strict=True)
-        scaling = [Scaling.of(*stack) for stack in stacks]
-        right = unstacked([block.right for block in scaling])
-        system = newton_system(point, right, linear_solver, rng, pace.products, pace.single)
-        mu = _mean_product(scaling)
-        solve = partial(_direction, point, scaling, system, pace.forcing)
-        # Any predicted direction will do: only the step itself is checked.
-        predicted = solve(1.0, [0.0] * len(scaling), check=False)
-        after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
-        tau = max(1.0, (after / mu) ** 3 * mu)
-        corrected = solve(tau, _second_order(scaling, predicted))
-        pace.single = pace.single and system.misses < MOST_MISSES
-        name, n_products = system.name, system.n_products
-        del system, solve  # They may hold copies of the samples, and the next point needs one.
-        length = _step_length(scaling, corrected, BOUNDARY_SHARE)
-        reached, Q = _advance(point, scaling, corrected, length)
-        if length < CUT_SHORT:
-            reached = point.problem.at(_backed_off(reached.L, ROOM), reached.b0)
-            Q = _central(reached)
-        elif name == "cg" and reached.gap < CLOSE * reached.primal:
-            Q = [1.0] * len(scaling)
-    except linalg_errors():
-        return None
-    if not isfinite(reached.primal):
-        return None
-    return reached, Q, Step("primal-dual", length, tau, name, n_products)
-
-
-def _direction(
-    point: Point,
-    scaling: list[Scaling],
-    system: NewtonSystem,
-    forcing: float,
-    tau: float,
-    E: Sequence[Array],
-    check: bool = True,
-) -> PrimalDual:
-    """Compute ΔW, ΔP and the scaled Δb0 for the centre τ and the second-order term E."""
-    goals = [block.diag(tau / block.lam) - e for block, e in zip(scaling, E, strict=True)]
-    rhs = [goal - block.target for goal, block in zip(goals, scaling, strict=True)]
-    slope = point.threshold_slope  # theory (NT)
-    norm = sqrt(sum(inner(R, R) for R in rhs) + slope * slope)
-    solution, db = system.solve(unstacked(rhs), -slope, min(forcing, 0.1 * sqrt(norm)), check)
-    dW = stacked(solution)
-    blocks = zip(goals, scaling, dW, strict=True)
-    return dW, [goal - block.value - V for goal, block, V in blocks], db
-
-
-def _second_order(scaling: list[Scaling], direction: PrimalDual) -> list[Array]:
-    """Compute E_ij = (ΔW ΔP + ΔP ΔW)_ij / (λ_i + λ_j)."""
-    dW, dP, _ = direction
-    return [
-        (V @ R + R @ V) / (block.lam[..., None] + block.lam[..., None, :])
-        for block, V, R in zip(scaling, dW, dP, strict=True)
-    ]
-
-
-def _step_length(scaling: list[Scaling], direction: PrimalDual, share: float) -> float:
-    """Return the length, at most 1, that takes W or P `share` of the way to the boundary."""
-    dW, dP, _ = direction
-    return min(block.length(both, share) for block, *both in zip(scaling, dW, dP, strict=True))
-
-
-def _mean_product(
-    scaling: list[Scaling], direction: PrimalDual | None = None, length: float = 0.0
-) -> float:
-    """Compute ⟨W, P⟩/N, now or after a step."""
-    n = sum(prod(block.lam.shape) for block in scaling)
-    if direction is None:
-        return sum(inner(block.lam, block.lam) for block in scaling) / n
-    dW, dP, _ = direction
-    total = 0.0
-    for block, V, R in zip(scaling, dW, dP, strict=True):
-        total += inner(block.value + length * V, block.value + length * R)
-    return max(total, 0.0) / n
-
-
-def _advance(
-    point: Point, scaling: list[Scaling], direction: PrimalDual, length: float
-) -> tuple[Point, DualFactors]:
-    """Return the point after a step, and the factors Q of its P."""
-    xp, problem = point.problem.xp, point.problem
-    dW, dP, db = direction
-    L, Q = [], []
-    for block, V, R in zip(scaling, dW, dP, strict=True):
-        L.append(block.T @ xp.linalg.cholesky(block.value + length * V))
-        Q.append(block.T_inverse_transposed @ xp.linalg.cholesky(block.value + length * R))
-    return problem.at(unstacked(L), point.b0 + length * db / sqrt(problem.c0)), Q
 
 
 def _damped_step(point: Point, linear_solver: str) -> Reached | None:
@@ -375,7 +258,7 @@ def _damped_step(point: Point, linear_solver: str) -> Reached | None:
         if found is None:
             return None
         reached, length = found
-        Q = _central(reached)
+        Q = central(reached)
     except linalg_errors():
         return None
     return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)

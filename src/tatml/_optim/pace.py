@@ -43,6 +43,7 @@ class Pace:
     rescues: int = 0
     smoothed: bool = False
     products: int = FIRST_PRODUCTS
+    models: bool = True  # whether steps on a model of the losses have decreased F
     single: bool = False  # whether products of conjugate gradients may be in float32
 
     def update(self, point: Point, step: Step) -> None:
@@ -52,6 +53,7 @@ class Pace:
         if point.gap < self.best_gap:
             self.best_gap, self.best_primal = point.gap, point.primal
         self.products = max(self.products, step.products)
+        self.models = self.models and self.stale < 2
         self.at_floor = self.stale > 1 and is_converged(
             self.best_gap, self.best_primal, ROUNDING_GAP
         )
