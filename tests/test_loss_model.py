@@ -80,18 +80,21 @@ def test_a_model_whose_minimum_is_no_better_is_not_followed(monkeypatch):
 
 
 def test_the_model_is_used_where_passes_over_the_pairs_take_long(monkeypatch):
-    """From 100 active pairs per dimension on, of which there are eleven."""
+    """From 100 pairs per dimension on, of which there are eleven."""
     few, many = (
-        random_case(SHAPES["vectors"], n_pairs=n, n_samples=60, C=1e-3) for n in (1_000, 20_000)
+        random_case(SHAPES["vectors"], n_pairs=n, n_samples=60, C=1e-3) for n in (1_099, 20_000)
     )
     for case, expected in ((few, "primal-dual"), (many, "model")):
         result = case.learn(tol=1e-6)
         assert result.history["kind"][1] == expected
     point = many.problem().at(many.problem().identity(), 1.0)
-    assert point.n_active >= 1_100
     for way, expected in (("dense", True), ("auto", True), ("cg", False), ("woodbury", False)):
         assert loss_model.is_worth_modelling(point, way, False, 20) is expected
-    monkeypatch.setattr(loss_model, "PAIRS_PER_DIMENSION", 1 + point.n_active // 11)
+    satisfied = many.with_(similar=np.ones(20_000, dtype=bool)).problem()
+    satisfied = satisfied.at([1e-9 * eye for eye in satisfied.identity()], 1.0)
+    assert satisfied.n_active == 0
+    assert not loss_model.is_worth_modelling(satisfied, "dense", False, 20)
+    monkeypatch.setattr(loss_model, "PAIRS_PER_DIMENSION", 20_000 // 11 + 1)
     assert not loss_model.is_worth_modelling(point, "dense", False, 20)
 
 

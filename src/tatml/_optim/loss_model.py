@@ -32,15 +32,16 @@ from .terms import Totals
 
 __all__ = ["is_worth_modelling", "model_step"]
 
-PAIRS_PER_DIMENSION = 100  # with fewer active pairs, steps on the model cost more than passes
+PAIRS_PER_DIMENSION = 100  # with fewer pairs, steps on the model cost more than passes over them
 MOST_STEPS = 30  # limit on the steps on the model
 ACCURACY = 1e-4  # size of the residual of the model, relative to √F
 
 
 def is_worth_modelling(point: Point, linear_solver: str, sampled: bool, products: int) -> bool:
     """Return whether a pass over the pairs costs more than several steps on a model of them."""
-    few = PAIRS_PER_DIMENSION * dimension(point.problem.sizes)
-    if point.n_active < few or not point.problem.quadratic:
+    problem = point.problem
+    many = problem.n_pairs >= PAIRS_PER_DIMENSION * dimension(problem.sizes)
+    if not many or not problem.quadratic or point.n_active == 0:
         return False
     if linear_solver == "auto":
         costs = point.costs(sampled, products)
