@@ -44,6 +44,7 @@ __all__ = [
     "on_gpu",
     "place_of",
     "placed",
+    "put_at",
     "raising_linalg",
     "reshaped",
     "smallest",
@@ -277,6 +278,15 @@ def sum_at(indices: Array, values: Array, size: int) -> Array:
         return import_module("cupy").bincount(indices, weights=values, minlength=size)
     total = np.bincount(to_numpy(indices), weights=to_numpy(values), minlength=size)
     return placed(total, values)
+
+
+def put_at(places: Array, values: Array) -> Array:
+    """Return the values in another order: value k at places[k], where all places differ."""
+    if _package(type(values)) == "array_api_strict":  # the standard has no such assignment
+        return namespace(values).take(values, namespace(places).argsort(places), axis=0)
+    ordered = namespace(values).empty_like(values)
+    ordered[places] = values
+    return ordered
 
 
 def to_numpy(values: Any) -> np.ndarray:

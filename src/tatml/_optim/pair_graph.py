@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from .._array import Array, namespace, sum_at, zeros
+from .._array import Array, namespace, put_at, sum_at, zeros
 from .._csr import products_at, sparse_product
 from .layout import flat, row_products
 
@@ -48,11 +48,6 @@ class PairGraph:
         return PairGraph(*rows, self.n_samples)
 
     @cached_property
-    def _places(self) -> Array:
-        """The place of each pair among the sorted ones."""
-        return namespace(self.order).argsort(self.order)
-
-    @cached_property
     def _sorted(self) -> tuple[Array, Array]:
         """Rows of the two samples of each sorted pair."""
         take = namespace(self.order).take
@@ -71,7 +66,7 @@ class PairGraph:
 
     def unsort(self, values: Array) -> Array:
         """Return one value per sorted pair in the order of the pairs."""
-        return namespace(values).take(values, self._places, axis=0)
+        return put_at(self.order, values)
 
     def inner_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
         """Compute Σ_m ⟨z_i − z_j, y_i − y_j⟩ of the sorted pairs, in chunks of `room` bytes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from .._array import Array, draw_indices, placed
+from .._array import Array, draw_indices, inner, placed
 from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
@@ -155,9 +155,17 @@ class PairsAtPoint:
         return self.term.sums.transformed(self.L)
 
     @cached_property
-    def _pass(self) -> tuple[Array, list[Array]]:
-        """The distances and LᵀS(s)L, computed in one pass over the pairs."""
-        return self.sums.distances_and_scatter(_slope_at(self.loss, self.b0))
+    def _pass(self) -> tuple[Array, list[Array], Array]:
+        """The distances, LᵀS(s)L and s, computed in one pass over the pairs."""
+        slope, slopes = _slope_at(self.loss, self.b0), []
+
+        def kept(part: slice, distances: Array) -> Array:
+            slopes.append(slope(part, distances))
+            return slopes[-1]
+
+        distances, scatter = self.sums.distances_and_scatter(kept)
+        s = slopes[0] if len(slopes) == 1 else self.term.xp.concat(slopes)
+        return distances, scatter, s
 
     @property
     def distances(self) -> Array:
@@ -169,10 +177,10 @@ class PairsAtPoint:
         """ζ_k = D_k − γ_k b0 − o_k."""
         return zeta_at(self.loss, self.distances, self.b0)
 
-    @cached_property
+    @property
     def slope(self) -> Array:
         """s_k = φ'_k(ζ_k)."""
-        return self.loss.slope(self.zeta)
+        return self._pass[2]
 
     @cached_property
     def curvature(self) -> Array:
@@ -193,10 +201,15 @@ class PairsAtPoint:
     def totals(self) -> Totals:
         """The sums over the pairs."""
         xp, offset = self.term.xp, self.loss.offset
+        if self.loss.quadratic:  # φ(ζ) = φ*(s) = s ζ/2
+            value = conjugate = inner(self.slope, self.zeta) / 2
+        else:
+            value = float(xp.sum(self.loss.value(self.zeta)))
+            conjugate = float(xp.sum(self.loss.conjugate(self.slope)))
         return Totals(
-            loss=float(xp.sum(self.loss.value(self.zeta))),
-            force=float(xp.sum(self.loss.gamma * self.slope)),
-            conjugate=float(xp.sum(self.loss.conjugate(self.slope))),
+            loss=value,
+            force=inner(self.loss.gamma, self.slope),
+            conjugate=conjugate,
             shift=0.0 if offset is None else float(xp.sum(offset * self.slope)),
             n_active=self.n_active,
             scatter=self._pass[1],
