@@ -1,10 +1,11 @@
 """Sums over pairs equal explicit loops, however the pairs are stored and cut into chunks."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from helpers import SHAPES, limited, random_case, random_factors, random_matrices
+from helpers import SHAPES, limited, random_case, random_factors, random_matrices, random_point
 from memory_helpers import peak_memory
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -341,3 +342,44 @@ def test_no_array_of_all_differences_is_held():
     peak, result = peak_memory(case.learn, tol=1e-6)
     assert result.converged
     assert peak < 0.5 * (8 * n_pairs * n * width)
+
+
+# Distances from the kept svec(A_k)
+
+
+def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
+    """As from differences; where digits would cancel, they come from differences."""
+    case = random_case([(3, 2), (2, 1)], n_pairs=40, C=0.5)
+    term, (W, b0) = case.problem().pairs, random_point(case)
+    L = [np.linalg.cholesky(matrix) for matrix in W]
+    by_rows, plain = (
+        limited(case.problem(), **limits).pairs.at(L, b0) for limits in ({}, {"svec_bytes": 0})
+    )
+    assert by_rows._by_rows is not None
+    assert plain._by_rows is None
+    assert_allclose(by_rows.distances, plain.distances, rtol=1e-12)
+    assert_allclose(by_rows.slope, plain.slope, rtol=1e-11, atol=1e-13)
+    for found, expected in zip(by_rows.totals.scatter, plain.totals.scatter, strict=True):
+        assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
+    reach, terms = by_rows.reach()
+    assert np.all(reach**2 >= by_rows.distances * (1 - 1e-12))
+    assert terms == 2 * (6 + 3 + 1)
+    assert plain.reach() == (None, 0)
+    assert replace(term, keeps_rows=False).at(L, b0)._by_rows is None
+    along = case.with_(
+        arrays=[array * ([[0.0]] * (array.shape[1] - 1) + [[1.0]]) for array in case.arrays]
+    )
+    thin = [np.diag([*np.ones(len(factor) - 1), 1e-3]) for factor in L]
+    few = along.problem().pairs.at(thin, b0)
+    assert few._by_rows is None  # the differences are along the small eigenvalues of W
+    assert few.reach() == (None, 0)
+
+
+def test_the_reach_of_kept_rows_bounds_the_terms_of_a_distance():
+    """‖A_k‖ tr W/M ≥ Σ |A_ij W_ij|/M, for W with large and small eigenvalues."""
+    case = random_case([(3, 2), (2, 1)], n_pairs=40)
+    term = case.problem().pairs
+    L = [np.diag(np.geomspace(1, 30, n)) @ np.tril(np.ones((n, n))) for n in (3, 2)]
+    rows = term.sums.kept_svec_rows
+    W = np.concatenate([svec(factor @ factor.T) for factor in L])
+    assert np.all(term.at(L, 1.0)._row_reach >= np.abs(rows) @ np.abs(W) * (1 - 1e-12))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ._array import Array, namespace
 
-__all__ = ["svec", "svec_congruence", "svec_outer", "svec_size", "unsvec"]
+__all__ = ["svec", "svec_congruence", "svec_outer", "svec_size", "unsvec", "unsvec_all"]
 
 MOST_LAYOUTS = 64  # the cache of layouts is emptied when it holds this many
 
@@ -50,6 +51,15 @@ def unsvec(vectors: Array, n: int) -> Array:
     layout = _svec_layout(xp, n, vectors.dtype, vectors.device)
     entries = xp.take(vectors / layout.weight, layout.position, axis=-1)
     return xp.reshape(entries, (*vectors.shape[:-1], n, n))
+
+
+def unsvec_all(vector: Array, sizes: Sequence[int]) -> list[Array]:
+    """Return the matrices of concatenated svec vectors; further entries are ignored."""
+    matrices, start = [], 0
+    for n in sizes:
+        matrices.append(unsvec(vector[start : start + svec_size(n)], n))
+        start += svec_size(n)
+    return matrices
 
 
 def svec_congruence(G: Array) -> Array:

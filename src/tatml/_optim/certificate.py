@@ -186,15 +186,16 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     size = sqrt(sum(inner(factor, factor) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
+    reach, more_terms = pairs.reach()
     relative = turned + accumulated(3 * n + 8, u) * condition
     totals = pair_totals(
         pairs.loss,
         point.b0,
         pairs.distances,
         pairs.totals.scatter,
-        reach=pairs.sums.reach(pairs.distances),
+        reach=reach,
         moved=relative * size * pairs.term.sums.longest_difference(),
-        terms=pairs.term.sums.n_terms(problem.n_pairs),
+        terms=pairs.term.sums.n_terms(problem.n_pairs) + more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)

@@ -17,7 +17,7 @@ from math import isfinite, sqrt
 from typing import Any
 
 from .._array import Array, asarray, eye, factor_posdef, inner, namespace, zeros
-from .._svec import svec, svec_size, unsvec
+from .._svec import svec, svec_size, unsvec_all
 from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
 from .point import Point, Products
@@ -166,15 +166,6 @@ def _svec_rows(sums: Sums) -> Array | None:
         return None
     chunks = [rows for _, rows in sums.svec_chunks(0)]
     return chunks[0] if len(chunks) == 1 else sums.xp.concat(chunks)
-
-
-def unsvec_all(vector: Array, sizes: Sequence[int]) -> list[Array]:
-    """Return the matrices of concatenated svec vectors; further entries are ignored."""
-    matrices, start = [], 0
-    for n in sizes:
-        matrices.append(unsvec(vector[start : start + svec_size(n)], n))
-        start += svec_size(n)
-    return matrices
 
 
 def pair_gram(sums: Sums, threshold: Array) -> Array:

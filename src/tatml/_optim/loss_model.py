@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from .._array import Array, Doubles, eye, inner, linalg_errors, placed, to_numpy, total
-from .._svec import svec
+from .._svec import svec, unsvec_all
 from .hessian import congruent, dimension
-from .linear_systems import unsvec_all
 from .pace import Pace, Step
 from .point import Point
 from .primal_dual import Reached, central, primal_dual_step

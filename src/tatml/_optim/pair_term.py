@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from .._array import Array, draw_indices, inner, placed
+from .._svec import svec, unsvec_all
 from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
@@ -42,6 +43,9 @@ class PairTerm:
         φ before it was rounded to the precision of the computation; None where it is `loss`.
     pairs_per_dimension : int
         Pairs in a sampled Hessian, per dimension.
+    keeps_rows : bool
+        Whether few pairs keep their svec(A_k), from which distances are computed too. Those of a
+        shard would take memory that nobody has counted.
     """
 
     sums: Sums
@@ -49,6 +53,7 @@ class PairTerm:
     given: Sums | None = None
     given_loss: PairLoss | None = None
     pairs_per_dimension: int = PAIRS_PER_DIMENSION
+    keeps_rows: bool = False
 
     @property
     def xp(self) -> Any:
@@ -158,6 +163,10 @@ class PairsAtPoint:
     def _pass(self) -> tuple[Array, list[Array], Array]:
         """The distances, LᵀS(s)L and s, computed in one pass over the pairs."""
         slope, slopes = _slope_at(self.loss, self.b0), []
+        if self._by_rows is not None:
+            distances = self._by_rows
+            s = slope(slice(0, self.term.n_pairs), distances)
+            return distances, self._scatter_by_rows(s), s
 
         def kept(part: slice, distances: Array) -> Array:
             slopes.append(slope(part, distances))
@@ -166,6 +175,41 @@ class PairsAtPoint:
         distances, scatter = self.sums.distances_and_scatter(kept)
         s = slopes[0] if len(slopes) == 1 else self.term.xp.concat(slopes)
         return distances, scatter, s
+
+    @cached_property
+    def _by_rows(self) -> Array | None:
+        """D_k from the kept svec(A_k), one product for few pairs.
+
+        None where none are kept, and where too many digits would cancel: W has large and small
+        eigenvalues, and the difference of a pair is along the small ones.
+        """
+        sums = self.term.sums
+        if not self.term.keeps_rows or sums.links is not None or sums.kept_svec_rows is None:
+            return None
+        W = [svec(factor @ factor.T) for factor in self.L]
+        distances = sums.kept_svec_rows @ (W[0] if len(W) == 1 else self.term.xp.concat(W))
+        largest = sums.pairs.largest_norms
+        return distances if self.term.xp.all(self._row_reach <= largest * distances) else None
+
+    @cached_property
+    def _row_reach(self) -> Array:
+        """‖A_k‖ tr W/M, which bounds the sum of the absolute values of the terms of D_k."""
+        return self.term.sums.kept_row_norms * sum(inner(factor, factor) for factor in self.L)
+
+    def _scatter_by_rows(self, s: Array) -> list[Array]:
+        """Compute LᵀS(s)L from the kept svec(A_k)."""
+        rows: Array = self.term.sums.kept_svec_rows
+        S = unsvec_all(rows.T @ s, self.term.sizes)
+        return [factor.T @ block @ factor for factor, block in zip(self.L, S, strict=True)]
+
+    def reach(self) -> tuple[Array | None, int]:
+        """Return the magnitude of the numbers that distances and scatter were computed from.
+
+        The second number is that of the roundings in addition to those of sums over differences.
+        """
+        if self._by_rows is None:
+            return self.sums.reach(self.distances), 0
+        return self.term.xp.sqrt(self._row_reach), 2 * dimension(self.term.sizes)
 
     @property
     def distances(self) -> Array:
@@ -259,7 +303,7 @@ class PairsAtPoint:
         rows = self.term.sums.kept_svec_rows
         if rows is None:
             return self.active_pairs(factors, c0).gram()
-        every = ActivePairs(self.sums, self.curvature, self.loss.gamma, c0)
+        every = ActivePairs(self.term.sums, self.curvature, self.loss.gamma, c0)
         G = [L @ right for L, right in zip(self.L, factors, strict=True)]
         return congruent(kept_gram(every, rows), G)
 

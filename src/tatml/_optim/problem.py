@@ -98,7 +98,7 @@ class LogDetProblem:
         """Build the problem of pairs in memory; `prior=None` stands for the identity."""
         sums = build_pair_sums(blocks, pairs, dtype)
         factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
-        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
+        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss, keeps_rows=True)
         problem = cls((term,), c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 

@@ -65,7 +65,7 @@ class SampleForm:
         return self.xp.sqrt(squares / self.n_blocks)
 
     @property
-    def _largest_norms(self: Any) -> float:
+    def largest_norms(self: Any) -> float:
         """The largest ratio of norms and distances for sums whose errors nothing corrects."""
         precise = self.features[0].dtype == self.xp.float64
         return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
@@ -114,7 +114,7 @@ class SampleForm:
         xp, norms, room = self.xp, self._norms_of_pairs(), self.limits.chunk_at(self.features[0])
         squares = self.graph.expanded_products(self.features, self.features, room)
         squares = self.graph.unsort(squares) / self.n_blocks
-        cancels = self._largest_norms * squares <= norms * norms
+        cancels = self.largest_norms * squares <= norms * norms
         near = xp.nonzero(cancels)[0]
         if near.shape[0] > 0:
             exact = sum_at(near, self.take(near).distances(), self.n_pairs)
@@ -133,7 +133,7 @@ class SampleForm:
         """Compute S_m as exactly as from differences; `reach` tells how, for error bounds."""
         if self.by_samples:
             norms = self._norms_of_pairs()
-            if self._is_accurate(norms, distances, self.xp.abs(s), self._largest_norms):
+            if self._is_accurate(norms, distances, self.xp.abs(s), self.largest_norms):
                 self._reach, used = norms, self.xp.nonzero(s)[0]
                 if used.shape[0] < DENSE_SHARE * s.shape[0]:
                     return self.take(used)._scatter_by_samples(self.xp.take(s, used, axis=0))

@@ -106,6 +106,10 @@ class Sums(Protocol):
     def kept_svec_rows(self) -> Array | None:
         """svec(A_k)/M of all rows; None above the limits."""
 
+    @property
+    def kept_row_norms(self) -> Array:
+        """‖svec(A_k)‖/M of all rows that are kept."""
+
     def transformed(self, factors: Sequence[Array]) -> Sums:
         """Return the sums over the same rows for the features GᵀΦ."""
 
@@ -173,3 +177,8 @@ class KeptRows:
         if width > self.limits.svec_width or size > self.limits.svec_bytes:
             return None
         return self.xp.concat([rows for _, rows in self.svec_chunks(width)])
+
+    @cached_property
+    def kept_row_norms(self: Any) -> Array:
+        """‖svec(A_k)‖/M of all rows that are kept."""
+        return self.xp.sqrt(self.xp.linalg.vecdot(self.kept_svec_rows, self.kept_svec_rows))
