@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from tatml import (
     ITML,
     TATML,
+    TATMLCV,
     Blocks,
     Maz,
     Newton,
@@ -81,12 +82,21 @@ LEARNERS = {
     "within": (TATML(random_state=0, prior="within"), lambda place: (place(X), Y)),
     "covariance": (TATML(random_state=0, prior="covariance"), lambda place: (place(X), Y)),
     "clipped": (TATML(random_state=0), lambda place: (place(WITH_OUTLIERS), Y)),
+    "neighbours in units": (
+        TATML(random_state=0, pairs="neighbors", prior="auto"),
+        lambda place: (place(X), Y),
+    ),
+    "search": (
+        TATMLCV(random_state=0, Cs=[1.0, 100.0], cv=2, priors=["discriminant"]),
+        lambda place: (place(X), Y),
+    ),
     "ITML": (ITML(random_state=0), lambda place: (place(X), Y)),
     "Maz": (Maz(random_state=0, threshold=1.0), lambda place: (place(X), Y)),
 }
 
 
 PRIORS_ONLY = ("polynomial kernel", "within", "covariance", "clipped")
+ALL_ON_DEVICE = sorted(set(LEARNERS) - {"ITML", "Maz", "neighbours in units", "search"})
 
 
 def fitted(name, place):
@@ -126,7 +136,7 @@ def test_priors_are_computed_where_the_samples_are(monkeypatch):
 
     for module in ("priors", "label_mixins"):
         monkeypatch.setattr(f"tatml._estimators.{module}.mean_square", spy)
-    for name in sorted(set(LEARNERS) - {"ITML", "Maz"}):
+    for name in ALL_ON_DEVICE:
         found, expected = (
             fitted(name, place) for place in (lambda a: xp.asarray(a, device=device), np.asarray)
         )
@@ -164,6 +174,16 @@ def test_matrices_and_blocks(places, kind):
     assert STRICT in places
     assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
     assert_allclose(np.asarray(found.transform(placed)), expected.transform(samples), rtol=1e-7)
+
+
+def test_very_many_pairs_are_summed_on_the_host():
+    model = TATML(random_state=0, pairs="all", threshold="joint")
+    model._most_listed_pairs = 1_000
+    few = xp.asarray(X[::2], device=xp.Device("device1"))
+    found = pickle.loads(pickle.dumps(model)).fit(few, Y[::2])
+    expected = model.fit(X[::2], Y[::2])
+    assert found.pairs_ is expected.pairs_ is None
+    assert_allclose(found.components_, expected.components_, rtol=1e-8)
 
 
 def test_names_are_kept():

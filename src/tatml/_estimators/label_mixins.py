@@ -23,6 +23,7 @@ from .._validation import (
     check_random,
     check_threshold,
 )
+from .device_inputs import fetched
 from .embedding import Factor, embed_blocks
 from .folds import LabelledSamples
 from .given_labels import class_labels, group_labels
@@ -98,7 +99,7 @@ class LabelPairsMixin(LabelsMixin):
             n_pairs = check_count("n_pairs_per_class", n_pairs, least=2)
         return draw_pairs(
             strategy,
-            samples.blocks,
+            fetched(samples.blocks) if strategy == "neighbors" else samples.blocks,
             samples.labels,
             samples.groups,
             n_pairs_per_class=n_pairs,

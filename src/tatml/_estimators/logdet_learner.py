@@ -91,7 +91,7 @@ class SolvingMixin:
             _print_lines(describe_spans(prior))
         solver = seeded(as_solver(self.solver), check_random(self.random_state))
         init = prior.start(self._earlier_result())
-        place = self._place_to_solve()
+        place = self._place_to_solve() if problem.is_listed else None
         if place is not None:
             problem = place_problem(problem, place)
             init = None if init is None else place_result(init, place)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
 from .._data.sampling import balanced, thin_out
+from .._optim.placement import host_result
 from .._optim.solvers import as_solver, seeded
 from .._validation import check_margin, check_positive
 from .cross_fitting import area_under_roc, hold_out_samples
@@ -110,7 +111,7 @@ def score_path(
         weighted = model._reweight(problem, pairs, margin, float(C))
         result = solver.solve(weighted, tol=tol, init=result, sizes=sizes)
         model.block_shapes_ = known.blocks.block_shapes
-        model._set_components(result.L, prior, known.blocks)
+        model._set_components(host_result(result).L, prior, known.blocks)
         scores[C] = score()
     return [scores[C] for C in Cs]
 

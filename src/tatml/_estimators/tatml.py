@@ -294,7 +294,8 @@ class TATML(LabelPairsMixin, LogDetLearner):
         self._check_words()
         samples = self._labelled(blocks, y, groups)
         kernel = self._read_kernel(blocks)
-        blocks = self._samples_to_learn(blocks)
+        if not has_very_many_pairs(self, len(blocks)):  # those are summed on the host
+            blocks = self._samples_to_learn(blocks)
         samples = replace(samples, blocks=self._without_outliers(blocks, np.arange(len(blocks))))
         cross_fits = threshold is None and self._cross_fits()
         folds: list[Fold] = []
