@@ -120,7 +120,7 @@ class PairJudge(ProbabilityMixin, ABC):
             What is done if pairs share samples or groups. "proved" uses pairs of disjoint samples
             or groups only, drawn at random: the promise is a theorem, but takes about 600 groups
             for a rate of 0.01. "approximate" uses all pairs and estimates what they are worth; in
-            simulations the rate was exceeded in at most 6.8 % of all cases (confidence 0.95). It
+            simulations the rate was exceeded in at most 8.5 % of all cases (confidence 0.95). It
             fails where a kind of identities that match many others is missing from the groups by
             chance, which no pairs can tell: a kind that is one in ten is missing from 20 groups
             in 12 % of all cases. A warning says if there are so few groups. See

@@ -1,0 +1,305 @@
+"""The worlds of verification_coverage.py: populations of identities, and designs of pairs.
+
+The first 18 worlds were used to choose the method. Those marked *, and later those marked †, were
+written down before it was run on them; it has not been changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+N_AT_ONCE = 250_000
+
+
+# Identities: a row of features, and a scale of all their distances
+
+
+@dataclass(frozen=True)
+class People:
+    """A population of identities.
+
+    A sample is the identity's row of features plus noise. The distance of two samples is
+    Euclidean, times the scales of both identities.
+    """
+
+    n_features: int = 6
+    tail: float = np.inf  # degrees of freedom of Student's t; infinite: normal
+    lambs: float = 0.0  # share of identities with half the distance to all others
+    spread: float = 0.0  # standard deviation of the logarithm of the scale
+    crowd: float = 0.0  # share of identities that are close to each other
+    step: float = 0.0  # distances are rounded down to multiples of this, 0: not rounded
+    noise: float = 0.5
+
+    def draw(self, rng, n):
+        shape = n, self.n_features
+        x = rng.normal(size=shape) if self.tail == np.inf else rng.standard_t(self.tail, shape)
+        x = x * np.where(rng.random(n) < self.crowd, 0.5, 1.0)[:, None]
+        scale = np.where(rng.random(n) < self.lambs, 0.5, 1.0)
+        return x, scale * np.exp(self.spread * rng.normal(size=n))
+
+    def sample(self, rng, identities, who):
+        """Return one new sample for each entry of `who`."""
+        x, scale = identities
+        return x[who] + self.noise * rng.normal(size=(len(who), self.n_features)), scale[who]
+
+    def distance(self, first, second):
+        (x, scale_x), (z, scale_z) = first, second
+        difference = x - z
+        length = np.sqrt(np.einsum("ij,ij->i", difference, difference)) * scale_x * scale_z
+        return np.floor(length / self.step) * self.step if self.step else length
+
+
+def population(people, rng, n):
+    """Return the sorted distances of independent pairs of different identities."""
+    parts = []
+    for _ in range(n // N_AT_ONCE):
+        first, second = (
+            people.sample(rng, people.draw(rng, N_AT_ONCE), np.arange(N_AT_ONCE)) for _ in range(2)
+        )
+        parts.append(people.distance(first, second))
+    return np.sort(np.concatenate(parts))
+
+
+# Designs: which samples of which identities are compared
+
+
+def compare(people, rng, units, samples=None):
+    """Draw the distances of given pairs of identities; of given samples, if there are any."""
+    n_units = int(units.max()) + 1
+    if samples is None:  # one sample per identity
+        samples, owner = units, np.arange(n_units)
+    else:
+        owner = np.zeros(int(samples.max()) + 1, dtype=int)
+        owner[samples] = units
+    x, scale = people.sample(rng, people.draw(rng, n_units), owner)
+    first, second = ((x[s], scale[s]) for s in samples.T)
+    return people.distance(first, second), units
+
+
+def random_couples(rng, n, n_units, chance=None):
+    """Draw couples of two different units."""
+    units = rng.choice(n_units, size=(2 * n + 100, 2), p=chance)
+    return units[units[:, 0] != units[:, 1]][:n]
+
+
+def independent(people, rng, n):
+    return compare(people, rng, np.arange(2 * n).reshape(n, 2))
+
+
+def random_pairs(people, rng, n, n_samples, chance=None):
+    return compare(people, rng, random_couples(rng, n, n_samples, chance))
+
+
+def all_pairs(people, rng, n_samples):
+    return compare(people, rng, np.stack(np.triu_indices(n_samples, 1), axis=1))
+
+
+def identities(people, rng, n, n_units, n_each):
+    units = random_couples(rng, n, n_units)
+    return compare(people, rng, units, units * n_each + rng.integers(n_each, size=units.shape))
+
+
+def stars(people, rng, n_probes, n_each):
+    """Compare each probe with candidates of its own."""
+    n = n_probes * n_each
+    return compare(people, rng, np.stack([np.arange(n) // n_each, n_probes + np.arange(n)], axis=1))
+
+
+def gallery(people, rng, n_probes, n_gallery):
+    """Compare every probe with the whole gallery."""
+    first, second = np.indices((n_probes, n_gallery)).reshape(2, -1)
+    return compare(people, rng, np.stack([first, n_probes + second], axis=1))
+
+
+def chain(people, rng, n):
+    """Compare each sample with the next."""
+    return compare(people, rng, np.stack([np.arange(n), np.arange(1, n + 1)], axis=1))
+
+
+def families(people, rng, n, n_families, n_each):
+    """Identities of one family are similar; the families are the groups."""
+    units = random_couples(rng, n, n_families)
+    member = units * n_each + rng.integers(n_each, size=units.shape)
+    kin = 0.7 * rng.normal(size=(n_families * n_each, people.n_features))
+    x, scale = people.draw(rng, n_families)
+    owner = np.arange(n_families * n_each) // n_each
+    x, scale = people.sample(rng, (x[owner] + kin, scale[owner]), np.arange(len(owner)))
+    first, second = ((x[s], scale[s]) for s in member.T)
+    return people.distance(first, second), units
+
+
+def family_population(people, rng, n):
+    """Return the sorted distances of independent pairs of members of different families."""
+    wider = People(people.n_features, noise=np.hypot(people.noise, 0.7))
+    return population(wider, rng, n)
+
+
+def genuine(people, rng, n_units, n_each):
+    """All pairs of samples of each identity: large distances are the errors."""
+    first, second = np.triu_indices(n_each, 1)
+    who = np.repeat(np.arange(n_units), len(first))
+    samples = who[:, None] * n_each + np.tile(np.stack([first, second], axis=1), (n_units, 1))
+    distances, units = compare(people, rng, np.stack([who, who], axis=1), samples)
+    return -distances, units
+
+
+def genuine_population(people, rng, n):
+    parts = []
+    for _ in range(n // N_AT_ONCE):
+        drawn, who = people.draw(rng, N_AT_ONCE), np.arange(N_AT_ONCE)
+        first, second = (people.sample(rng, drawn, who) for _ in range(2))
+        parts.append(-people.distance(first, second))
+    return np.sort(np.concatenate(parts))
+
+
+def uneven_stars(people, rng, n_probes, most):
+    """Compare each probe with candidates of its own: most/n_probes, 2 most/n_probes, … or most."""
+    n_each = most * np.arange(1, n_probes + 1) // n_probes
+    first = np.repeat(np.arange(n_probes), n_each)
+    return compare(people, rng, np.stack([first, n_probes + np.arange(len(first))], axis=1))
+
+
+def all_samples(people, rng, n_units, n_each):
+    """Compare all samples of different identities."""
+    samples = np.stack(np.triu_indices(n_units * n_each, 1), axis=1)
+    samples = samples[samples[:, 0] // n_each != samples[:, 1] // n_each]
+    return compare(people, rng, samples // n_each, samples)
+
+
+def sites(people, rng, n, n_sites, n_each):
+    """Compare samples of one site at a time."""
+    site = rng.integers(n_sites, size=n)
+    return compare(people, rng, random_couples(rng, n, n_each) + n_each * site[:, None])
+
+
+def ring(people, rng, n_samples, n_next):
+    """Compare each sample with the next ones."""
+    first, step = np.indices((n_samples, n_next)).reshape(2, -1)
+    return compare(people, rng, np.stack([first, (first + 1 + step) % n_samples], axis=1))
+
+
+def uneven_genuine(people, rng, n_units, most):
+    """All pairs of samples of each identity, which has 2, 3, … or `most` samples."""
+    parts = [genuine(people, rng, n_units // (most - 1), n_each) for n_each in range(2, most + 1)]
+    units = [part[1] + number * n_units for number, part in enumerate(parts)]
+    return np.concatenate([part[0] for part in parts]), np.concatenate(units)
+
+
+@dataclass(frozen=True)
+class World:
+    """A population and a design. Errors are small values; `truth` draws independent pairs."""
+
+    name: str
+    people: People
+    design: Callable
+    truth: Callable = population
+
+
+PLAIN, LAMBS = People(), People(lambs=0.1)
+POPULAR, LESS_POPULAR = np.arange(1, 151) ** -0.7, np.arange(1, 201) ** -0.5
+WORLDS = (
+    World("independent, 4,000", PLAIN, partial(independent, n=4000)),
+    World("60 samples, 1,000 pairs", PLAIN, partial(random_pairs, n=1000, n_samples=60)),
+    World("50 × 20, 10,000 pairs", PLAIN, partial(identities, n=10_000, n_units=50, n_each=20)),
+    World("10 probes × 1,000", PLAIN, partial(stars, n_probes=10, n_each=1000)),
+    World("50 probes × 400", PLAIN, partial(stars, n_probes=50, n_each=400)),
+    World("lambs, 200 × 5", LAMBS, partial(identities, n=10_000, n_units=200, n_each=5)),
+    World("lambs, 50 × 20", LAMBS, partial(identities, n=10_000, n_units=50, n_each=20)),
+    World("lambs, 50 probes × 400", LAMBS, partial(stars, n_probes=50, n_each=400)),
+    World("heavy tails, 150 samples", People(4, tail=2.0), partial(all_pairs, n_samples=150)),
+    World("lambs, 8,000 × 2", LAMBS, partial(identities, n=20_000, n_units=8000, n_each=2)),
+    World("30 probes × gallery of 300", PLAIN, partial(gallery, n_probes=30, n_gallery=300)),
+    World(
+        "popular identities, 150",
+        PLAIN,
+        partial(random_pairs, n=10_000, n_samples=150, chance=POPULAR / POPULAR.sum()),
+    ),
+    World(
+        "wolves and goats, 100 × 10",
+        People(spread=0.3),
+        partial(identities, n=8000, n_units=100, n_each=10),
+    ),
+    World(
+        "40 families × 8",
+        PLAIN,
+        partial(families, n=6000, n_families=40, n_each=8),
+        family_population,
+    ),
+    World("ties, 80 samples", People(step=0.25), partial(all_pairs, n_samples=80)),
+    World("chain of 6,001 samples", PLAIN, partial(chain, n=6000)),
+    World("a crowd, 120 samples", People(crowd=0.3), partial(all_pairs, n_samples=120)),
+    World(
+        "false non-matches, 150 × 10",
+        People(spread=0.25),
+        partial(genuine, n_units=150, n_each=10),
+        genuine_population,
+    ),
+    World(
+        "* lambs, 20 probes × gallery of 200", LAMBS, partial(gallery, n_probes=20, n_gallery=200)
+    ),
+    World(
+        "* heavy tails, 25 probes × 300",
+        People(4, tail=3.0),
+        partial(stars, n_probes=25, n_each=300),
+    ),
+    World(
+        "* popular wolves, 200",
+        People(spread=0.2),
+        partial(random_pairs, n=12_000, n_samples=200, chance=LESS_POPULAR / LESS_POPULAR.sum()),
+    ),
+    World(
+        "* a crowd, 80 × 10",
+        People(crowd=0.2),
+        partial(identities, n=9000, n_units=80, n_each=10),
+    ),
+    World(
+        "* 300 families × 3",
+        PLAIN,
+        partial(families, n=9000, n_families=300, n_each=3),
+        family_population,
+    ),
+    World("* ties, 120 probes × 60", People(step=0.1), partial(stars, n_probes=120, n_each=60)),
+    World(
+        "* false non-matches, 60 × 8",
+        People(spread=0.15),
+        partial(genuine, n_units=60, n_each=8),
+        genuine_population,
+    ),
+    World("* two features, 100 samples", People(2), partial(all_pairs, n_samples=100)),
+    World(
+        "† lambs, 60 probes × gallery of 150", LAMBS, partial(gallery, n_probes=60, n_gallery=150)
+    ),
+    World(
+        "† few lambs, 100 probes × 120",
+        People(lambs=0.04),
+        partial(stars, n_probes=100, n_each=120),
+    ),
+    World(
+        "† heavy tails, 45 probes × 8 to 400",
+        People(5, tail=4.0),
+        partial(uneven_stars, n_probes=45, most=400),
+    ),
+    World("† all samples, 36 × 4", People(8), partial(all_samples, n_units=36, n_each=4)),
+    World(
+        "† goats, three sites of 40",
+        People(spread=0.15),
+        partial(sites, n=9000, n_sites=3, n_each=40),
+    ),
+    World("† a crowd, ring of 400", People(crowd=0.1), partial(ring, n_samples=400, n_next=20)),
+    World(
+        "† false non-matches, 2 to 12 each",
+        People(spread=0.2),
+        partial(uneven_genuine, n_units=165, most=12),
+        genuine_population,
+    ),
+    World(
+        "† false non-matches, noise, 120 × 6",
+        People(3, spread=0.1, noise=1.0),
+        partial(genuine, n_units=120, n_each=6),
+        genuine_population,
+    ),
+)
