@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from comparisons_helpers import compared_case, neighbour_triplets, without_pairs
-from helpers import SHAPES, SYSTEMS, random_matrices, random_point, symmetric
+from helpers import SHAPES, SYSTEMS, random_case, random_matrices, random_point, symmetric
 from numpy.testing import assert_allclose, assert_array_equal
 from sharding_helpers import Sliceable
 from sklearn import datasets
@@ -417,6 +417,11 @@ def test_the_smoothed_slope_solves_its_equation(smoothing):
     assert_allclose(
         some[1:].slope(zeta[5:6]) / 2, SmoothedHinge.of(hinge, smoothing / 2).slope(zeta)[5:6]
     )
+    problem = random_case(SHAPES["vectors"], C=2.0).problem()
+    smooth, plain = (p.at(p.identity(), 1.0) for p in (problem.smoothed(smoothing), problem))
+    assert_allclose(smooth.totals.loss, plain.totals.loss, rtol=1e-12)  # the value of the hinge
+    conjugate = smooth.problem.pairs.loss.conjugate(smooth.slope).sum()
+    assert_allclose(smooth.totals.conjugate, conjugate, rtol=1e-12)
 
 
 def test_the_active_set_cycles_without_smoothing():

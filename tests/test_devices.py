@@ -1,6 +1,7 @@
 """Estimators fit where their samples are: NumPy's results, on the device of the samples."""
 
 import pickle
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -107,23 +108,58 @@ def fitted(name, place):
     return model.fit(*arguments(place))
 
 
-@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in PRIORS_ONLY])
-def test_a_fit_is_numpys(places, name):
-    found = fitted(name, xp.asarray)
-    assert places
-    assert STRICT in set(places)
-    places.clear()
-    expected = fitted(name, np.asarray)
-    assert set(places) == {np.ndarray}
-    assert_allclose(
-        np.vstack([found.components_] if name != "kernel" else found.components_[:1]),
-        np.vstack([expected.components_] if name != "kernel" else expected.components_[:1]),
-        atol=1e-8 * np.abs(expected.components_[0]).max(),
-    )
+def assert_same(found, expected, name):
+    """Compare two fits; with a kernel, the map of the features themselves."""
+    several = isinstance(expected.components_, list)
+    A, B = (model.components_[0] if several else model.components_ for model in (found, expected))
+    assert_allclose(A, B, atol=1e-8 * np.abs(B).max(), err_msg=name)
     if hasattr(expected, "threshold_"):
-        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
-    assert "_place" not in vars(found)
-    assert all(type(value) is not STRICT for value in vars(found.result_).values())
+        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8, err_msg=name)
+
+
+def test_a_fit_is_numpys(places):
+    for name in LEARNERS:
+        if name in PRIORS_ONLY:
+            continue
+        places.clear()
+        found = fitted(name, xp.asarray)
+        assert STRICT in set(places), name
+        places.clear()
+        expected = fitted(name, np.asarray)
+        assert set(places) == {np.ndarray}, name
+        assert_same(found, expected, name)
+        assert "_place" not in vars(found)
+        assert all(type(value) is not STRICT for value in vars(found.result_).values())
+
+
+def test_large_samples_whose_prior_is_applied_chunk_by_chunk(monkeypatch):
+    """A problem that is copied to a device keeps the factors of its prior."""
+    monkeypatch.setattr("tatml._optim.pair_sums.DEFAULT_LIMITS", Limits(eager_bytes=1000))
+    init = PairSums.__init__
+    monkeypatch.setattr(
+        PairSums, "__init__", partialmethod(init, limits=Limits(eager_bytes=1000, svec_bytes=0))
+    )
+    for name in ("TATML", "ITML", "TATMLNeighbors", "TATMLTriplets"):
+        assert_same(fitted(name, xp.asarray), fitted(name, np.asarray), name)
+
+
+def test_samples_that_are_wide_without_their_copies():
+    """Of 30 rows of 8 features, 6 are distinct."""
+    few, device = X[:6, :8], xp.Device("device1")
+    first, second = np.triu_indices(6, 1)
+    pairs, y = np.stack([first, second], axis=1), np.where((first + second) % 2 == 0, 1, -1)
+    tuples = TUPLES[:, :4] % 6
+    tuples = tuples[[len(set(row)) == 4 for row in tuples.tolist()]]
+    for model, given in (
+        (TATMLPairs(), (few[pairs], y)),
+        (TATMLTriplets(), (few[tuples[:, :3]],)),
+        (TATMLQuadruplets(), (few[tuples],)),
+    ):
+        found, expected = (
+            pickle.loads(pickle.dumps(model)).fit(place(given[0]), *given[1:])
+            for place in (lambda array: xp.asarray(array, device=device), np.asarray)
+        )
+        assert_same(found, expected, type(model).__name__)
 
 
 def test_priors_are_computed_where_the_samples_are(monkeypatch):
@@ -165,15 +201,17 @@ def test_embeddings_and_distances_are_where_the_samples_are():
         assert type(model.transform(xp.asarray(X))) is np.ndarray
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_matrices_and_blocks(places, kind):
-    samples, y = labelled(kind)
-    arrays = samples.arrays if isinstance(samples, Blocks) else (samples,)
-    placed = Blocks(*(xp.asarray(array) for array in arrays))
-    found, expected = (TATML(random_state=0).fit(data, y) for data in (placed, samples))
-    assert STRICT in places
-    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
-    assert_allclose(np.asarray(found.transform(placed)), expected.transform(samples), rtol=1e-7)
+def test_matrices_and_blocks(places):
+    for kind in KINDS[1:]:
+        samples, y = labelled(kind)
+        arrays = samples.arrays if isinstance(samples, Blocks) else (samples,)
+        placed = Blocks(*(xp.asarray(array) for array in arrays))
+        places.clear()
+        found, expected = (TATML(random_state=0).fit(data, y) for data in (placed, samples))
+        assert STRICT in places
+        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
+        embedded = np.asarray(found.transform(placed))
+        assert_allclose(embedded, expected.transform(samples), rtol=1e-7)
 
 
 def test_very_many_pairs_are_summed_on_the_host():

@@ -20,10 +20,9 @@ def model_of(point):
 
 
 @pytest.mark.parametrize("c0", [2.0, inf])
-@pytest.mark.parametrize("shape", ["vectors", "two ragged"])
-def test_the_model_has_the_derivatives_of_the_objective(shape, c0):
+def test_the_model_has_the_derivatives_of_the_objective(c0):
     """F and the model agree to the third order in a small step from the point, theory (Model)."""
-    case = random_case(SHAPES[shape], n_pairs=200, C=0.5, c0=c0, prior=True)
+    case = random_case(SHAPES["two ragged"], n_pairs=200, C=0.5, c0=c0, prior=True)
     point = case.at(*random_point(case))
     model, rng = model_of(point), np.random.default_rng(0)
     start = model.at(model.identity(), model.mu0)
@@ -127,3 +126,13 @@ def test_a_failed_model_leaves_the_rest_to_primal_dual_steps(monkeypatch):
     pace = Pace(stale=1, best_gap=1.0)
     pace.update(case.problem().at(case.problem().identity(), 1.0), newton_module.Step("model"))
     assert (pace.stale, pace.models) == (2, False)
+
+
+def test_large_models_are_not_minimised_for_points_on_a_gpu(monkeypatch):
+    """The host would take longer than a pass over the pairs."""
+    problem = random_case(SHAPES["vectors"], C=1e-3, **MANY).problem()
+    point = problem.at(problem.identity(), 1.0)
+    monkeypatch.setattr(loss_model, "on_gpu", lambda array: True)
+    assert loss_model.is_worth_modelling(point, "dense", False, 20)
+    monkeypatch.setattr(loss_model, "LARGEST_ON_GPU", 10)
+    assert not loss_model.is_worth_modelling(point, "dense", False, 20)

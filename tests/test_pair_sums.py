@@ -376,7 +376,7 @@ def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
 
 
 def test_the_reach_of_kept_rows_bounds_the_terms_of_a_distance():
-    """‖A_k‖ tr W/M ≥ Σ |A_ij W_ij|/M, for W with large and small eigenvalues."""
+    """tr A_k tr W/M ≥ Σ |A_ij W_ij|/M, for W with large and small eigenvalues."""
     case = random_case([(3, 2), (2, 1)], n_pairs=40)
     term = case.problem().pairs
     L = [np.diag(np.geomspace(1, 30, n)) @ np.tril(np.ones((n, n))) for n in (3, 2)]

@@ -21,6 +21,7 @@ from .._optim.result import Result
 from .._optim.solvers import Newton, SolverLike, as_solver
 from .._validation import check_choice, check_flag, check_positive
 from .cross_fitting import merge_identical
+from .device_inputs import host_if_wide
 from .embedding import check_distances
 from .inputs import unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
@@ -148,7 +149,7 @@ class ComparisonLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         blocks = self._samples_to_learn(blocks)
         if self.clip_outliers:
             blocks = clip_outliers(blocks, rows[:n_counted], self._tuples_name)
-        distinct = blocks[rows]
+        (distinct,) = host_if_wide(blocks[rows])
         kernel = self._read_kernel_of_tuples(distinct[:n_counted])
         mapped = self._map_samples(kernel, distinct, n_counted)
         return PreparedComparisons(mapped, quadruplets, weights, n_counted)

@@ -22,6 +22,7 @@ LEAST_SAMPLES = 10  # with fewer samples, nothing is clipped; with fewer entries
 DOMINANT_SHARE = 0.5  # of the squared distances from the medians
 FEW = 0.01  # share of the samples that counts as few
 MOST_NAMED = 5  # samples that a warning names
+CHUNK_NUMBERS = 2**22  # numbers of the columns that are sorted at a time: 32 MB of float64
 
 
 def clip_outliers(blocks: Blocks, counted: Indices, name: str = "X") -> Blocks:
@@ -46,13 +47,24 @@ def _clip_block(array: Any, counted: Indices) -> tuple[Any, Doubles]:
     This is its squared distance in units of the bounds.
     """
     if not isinstance(array, SparseBlock):
-        xp = namespace(array)
-        columns = as_double(xp.reshape(array, (array.shape[0], -1)))
-        clipped, squares = _clip_columns(columns, counted)
-        return xp.astype(xp.reshape(clipped, array.shape), array.dtype, copy=False), squares
+        return _clip_dense(array, counted)
     parts = [_clip_columns(columns, counted) for _, columns in array.chunks()]
     table = hstack([csr_array(clipped) for clipped, _ in parts], format="csr")
     return SparseBlock(table), np.sum([squares for _, squares in parts], axis=0)
+
+
+def _clip_dense(array: Array, counted: Indices) -> tuple[Array, Doubles]:
+    """Clip a dense block, some columns at a time: their sorted copies need memory."""
+    xp, n_samples = namespace(array), array.shape[0]
+    table = xp.reshape(array, (n_samples, -1))
+    clipped, squares = xp.empty_like(table), np.zeros(len(counted))
+    step = max(1, CHUNK_NUMBERS // n_samples)
+    for start in range(0, table.shape[1], step):
+        part = slice(start, min(start + step, table.shape[1]))
+        columns, more = _clip_columns(as_double(table[:, part]), counted)
+        clipped[:, part] = xp.astype(columns, array.dtype, copy=False)
+        squares += more
+    return xp.reshape(clipped, array.shape), squares
 
 
 def _clip_columns(columns: Array, counted: Indices) -> tuple[Array, Doubles]:

@@ -120,11 +120,11 @@ class PairJudge(ProbabilityMixin, ABC):
             What is done if pairs share samples or groups. "proved" uses pairs of disjoint samples
             or groups only, drawn at random: the promise is a theorem, but takes about 600 groups
             for a rate of 0.01. "approximate" uses all pairs and estimates what they are worth; in
-            simulations the rate was exceeded in at most 8.5 % of all cases (confidence 0.95). It
-            fails where a kind of identities that match many others is missing from the groups by
-            chance, which no pairs can tell: a kind that is one in ten is missing from 20 groups
-            in 12 % of all cases. A warning says if there are so few groups. See
-            docs/verification.md.
+            simulations of 33 worlds the rate was exceeded in at most 8.5 % of all cases
+            (confidence 0.95). It fails where a kind of identities that match many others is
+            missing from the groups by chance, which no pairs can tell: a kind that is one in ten
+            is missing from 20 groups in 12 % of all cases. A warning says if there are so few
+            groups. See docs/verification.md.
         groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
             The unit of dependence, for example the identity: one label per sample for index pairs,
             or one per member of each pair. Without it the samples of index pairs are the units,

@@ -16,6 +16,7 @@ from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
 from .cross_fitting import HeldOutPairs, Space, hold_out_pairs, merge_identical
+from .device_inputs import host_if_wide
 from .inputs import pair_samples, unchanged_on_error
 from .kernel_space import KernelLike
 from .label_mixins import Prior, within_pairs
@@ -220,7 +221,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         """Learn from the pairs; a sample counts once for the prior, however many pairs it is in."""
         rows, merged, n_counted = merge_identical(blocks, pairs)
         blocks = self._samples_to_learn(blocks)
-        distinct = self._without_outliers(blocks, rows[:n_counted])[rows]
+        (distinct,) = host_if_wide(self._without_outliers(blocks, rows[:n_counted])[rows])
         kernel = self._read_kernel_of_tuples(distinct[:n_counted])
         cross_fits = threshold is None and self._cross_fits()
         needed = cross_fits or has_units(self.prior) or kernel is not None

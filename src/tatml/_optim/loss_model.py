@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Array, Doubles, eye, inner, linalg_errors, placed, to_numpy, total
+from .._array import Array, Doubles, eye, inner, linalg_errors, on_gpu, placed, to_numpy, total
 from .._svec import svec, unsvec_all
 from .hessian import congruent, dimension
 from .pace import Pace, Step
@@ -32,6 +32,7 @@ from .terms import Totals
 __all__ = ["is_worth_modelling", "model_step"]
 
 PAIRS_PER_DIMENSION = 100  # with fewer pairs, steps on the model cost more than passes over them
+LARGEST_ON_GPU = 500  # most dimensions; the host would take longer than a pass on the GPU
 MOST_STEPS = 30  # limit on the steps on the model
 ACCURACY = 1e-4  # size of the residual of the model, relative to √F
 
@@ -39,7 +40,10 @@ ACCURACY = 1e-4  # size of the residual of the model, relative to √F
 def is_worth_modelling(point: Point, linear_solver: str, sampled: bool, products: int) -> bool:
     """Return whether a pass over the pairs costs more than several steps on a model of them."""
     problem = point.problem
-    many = problem.n_pairs >= PAIRS_PER_DIMENSION * dimension(problem.sizes)
+    d = dimension(problem.sizes)
+    many = problem.n_pairs >= PAIRS_PER_DIMENSION * d
+    if on_gpu(point.L[0]) and d > LARGEST_ON_GPU:
+        return False
     if not many or not problem.quadratic or point.n_active == 0:
         return False
     if linear_solver == "auto":

@@ -346,8 +346,13 @@ class PairSums(SampleForm, KeptRows):
         """Copy the sums to the device of `like`; `features` are theirs if they are there."""
         if features is None:
             features = [placed(block, like) for block in self.features]
-        rows = [None if rows is None else asarray(rows, like) for rows in (self.first, self.second)]
-        return PairSums(features, *rows, limits=self.limits)
+        first, second = (
+            None if rows is None else asarray(rows, like) for rows in (self.first, self.second)
+        )
+        factors = self.factors
+        if factors is not None:
+            factors = [placed(factor, like) for factor in factors]
+        return PairSums(features, first, second, factors, limits=self.limits)
 
     def svec_rows(self, rows: Sequence[Array]) -> Array:
         """Compute svec(A_{m,k})/M of a chunk, shape (n_part, Σ n_m(n_m+1)/2)."""

@@ -193,8 +193,8 @@ class PairsAtPoint:
 
     @cached_property
     def _row_reach(self) -> Array:
-        """‖A_k‖ tr W/M, which bounds the sum of the absolute values of the terms of D_k."""
-        return self.term.sums.kept_row_norms * sum(inner(factor, factor) for factor in self.L)
+        """tr A_k tr W/M, which bounds the sum of the absolute values of the terms of D_k."""
+        return self.term.sums.kept_traces * sum(inner(factor, factor) for factor in self.L)
 
     def _scatter_by_rows(self, s: Array) -> list[Array]:
         """Compute LᵀS(s)L from the kept svec(A_k)."""
@@ -245,7 +245,7 @@ class PairsAtPoint:
     def totals(self) -> Totals:
         """The sums over the pairs."""
         xp, offset = self.term.xp, self.loss.offset
-        if self.loss.quadratic:  # φ(ζ) = φ*(s) = s ζ/2
+        if type(self.loss) is SquaredHinge:  # φ(ζ) = φ*(s) = s ζ/2
             value = conjugate = inner(self.slope, self.zeta) / 2
         else:
             value = float(xp.sum(self.loss.value(self.zeta)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .._array import Array, free_bytes, on_gpu
-from .._svec import svec_size
+from .._array import Array, eye, free_bytes, on_gpu
+from .._svec import svec, svec_size
 
 if TYPE_CHECKING:
     from .pair_sums import PairSums
@@ -107,8 +107,8 @@ class Sums(Protocol):
         """svec(A_k)/M of all rows; None above the limits."""
 
     @property
-    def kept_row_norms(self) -> Array:
-        """‖svec(A_k)‖/M of all rows that are kept."""
+    def kept_traces(self) -> Array:
+        """Σ_m tr A_{m,k}/M of all rows that are kept."""
 
     def transformed(self, factors: Sequence[Array]) -> Sums:
         """Return the sums over the same rows for the features GᵀΦ."""
@@ -179,6 +179,7 @@ class KeptRows:
         return self.xp.concat([rows for _, rows in self.svec_chunks(width)])
 
     @cached_property
-    def kept_row_norms(self: Any) -> Array:
-        """‖svec(A_k)‖/M of all rows that are kept."""
-        return self.xp.sqrt(self.xp.linalg.vecdot(self.kept_svec_rows, self.kept_svec_rows))
+    def kept_traces(self: Any) -> Array:
+        """Σ_m tr A_{m,k}/M of all rows that are kept, shape (n_pairs,)."""
+        units = [svec(eye(n, like=self.features[0])) for n in self.sizes]
+        return self.kept_svec_rows @ self.xp.concat(units)
