@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from tatml import PAPER, TATML, TATMLCV, Blocks, TATMLPairs, learn_metric
 from tatml._data.blocks import as_blocks
+from tatml._estimators import outliers
 from tatml._estimators.outliers import clip_outliers
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -290,3 +291,19 @@ def test_one_bad_row_costs_at_most_three_hundredths(row):
     assert before[1] - after[1] < 0.03
     lost = quality(TATML(clip_outliers=False, **options).fit(bad, labels), X[1::2], y[1::2])
     assert before[1] - lost[1] > 0.1
+
+
+def test_columns_are_clipped_some_at_a_time(monkeypatch):
+    """In float32 and in matrices too; the squares of all columns are added."""
+    rng = np.random.default_rng(0)
+    array = rng.normal(size=(40, 5, 3)).astype(np.float32)
+    array[3, 2, 1], array[7, 4, 2] = 90.0, -80.0
+    counted = np.arange(35)
+    expected, squares = outliers._clip_block(array, counted)
+    assert expected.dtype == np.float32
+    assert np.max(np.abs(expected)) < 10
+    for numbers in (1, 40, 41, 280):
+        monkeypatch.setattr(outliers, "CHUNK_NUMBERS", numbers)
+        found, more = outliers._clip_block(array, counted)
+        assert_array_equal(found, expected)
+        assert_allclose(more, squares, rtol=1e-12)
