@@ -134,11 +134,8 @@ def test_a_fit_is_numpys(places):
 
 def test_large_samples_whose_prior_is_applied_chunk_by_chunk(monkeypatch):
     """A problem that is copied to a device keeps the factors of its prior."""
-    monkeypatch.setattr("tatml._optim.pair_sums.DEFAULT_LIMITS", Limits(eager_bytes=1000))
-    init = PairSums.__init__
-    monkeypatch.setattr(
-        PairSums, "__init__", partialmethod(init, limits=Limits(eager_bytes=1000, svec_bytes=0))
-    )
+    limits = Limits(eager_bytes=1000, svec_bytes=0)
+    monkeypatch.setattr(PairSums, "__init__", partialmethod(PairSums.__init__, limits=limits))
     for name in ("TATML", "ITML", "TATMLNeighbors", "TATMLTriplets"):
         assert_same(fitted(name, xp.asarray), fitted(name, np.asarray), name)
 

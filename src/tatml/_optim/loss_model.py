@@ -1,13 +1,13 @@
 """Steps that model the losses only, and keep the LogDet term exact.
 
-The losses of pairs are quadratic in W as long as the active pairs stay the same; what bends is the
-LogDet term. So a step minimises
+As long as the active pairs stay the same, the losses are quadratic in W and b0, and only the LogDet
+term is not. So a step minimises this model of the change of F at W = L (I + V) Lᵀ, b0 + β/√c0:
 
-    F at W = L (I + V) Lᵀ  ≈  tr(V) − log det(I + V) + ⟨G, V⟩ + ½ uᵀ H u,   u = (V, Δb0),
+    tr(V) − log det(I + V) + ⟨G, V⟩ + g β + ½ β² + ½ uᵀ H u,   u = (svec V, β),
 
-with G the gradient and H the Hessian of the losses at the point (docs/theory.md, (Model)). That
-takes several primal-dual steps, but no further pass over the pairs. Where a pass takes long, this
-saves passes.
+with G and g the gradient of F and H the Hessian of the losses (docs/theory.md, (Model)). That takes
+several primal-dual steps, but no further pass over the pairs: where a pass takes long, it saves
+time.
 """
 
 from __future__ import annotations
@@ -32,19 +32,18 @@ from .terms import Totals
 __all__ = ["is_worth_modelling", "model_step"]
 
 PAIRS_PER_DIMENSION = 100  # with fewer pairs, steps on the model cost more than passes over them
-LARGEST_ON_GPU = 500  # most dimensions; the host would take longer than a pass on the GPU
+LARGEST_ON_GPU = 500  # most dimensions for points on a GPU: the model is minimised on the host
 MOST_STEPS = 30  # limit on the steps on the model
 ACCURACY = 1e-4  # size of the residual of the model, relative to √F
 
 
 def is_worth_modelling(point: Point, linear_solver: str, sampled: bool, products: int) -> bool:
     """Return whether a pass over the pairs costs more than several steps on a model of them."""
-    problem = point.problem
-    d = dimension(problem.sizes)
-    many = problem.n_pairs >= PAIRS_PER_DIMENSION * d
-    if on_gpu(point.L[0]) and d > LARGEST_ON_GPU:
+    problem, d = point.problem, dimension(point.problem.sizes)
+    too_large = on_gpu(point.L[0]) and d > LARGEST_ON_GPU
+    if problem.n_pairs < PAIRS_PER_DIMENSION * d or too_large:
         return False
-    if not many or not problem.quadratic or point.n_active == 0:
+    if not problem.quadratic or point.n_active == 0:
         return False
     if linear_solver == "auto":
         costs = point.costs(sampled, products)
@@ -77,6 +76,7 @@ def _model_at(point: Point, rng: Any) -> LogDetProblem:
 
 
 def _minimise_model(model: LogDetProblem, scale: float) -> Point:
+    """Return the minimum of the model, to `ACCURACY` times the scale √F of its problem."""
     point = model.at(model.identity(), model.mu0)
     Q, pace = central(point), Pace()
     for _ in range(MOST_STEPS):
@@ -141,12 +141,12 @@ class QuadraticAtPoint:
         root = sqrt(term.c0) if learns else 0.0
         change = root * (self.b0 - term.b0) if learns else 0.0
         u = np.concatenate([*(svec(block) for block in V), [change] if learns else []])
-        bent = term.curvature @ u
-        slopes = zip(term.gradient, unsvec_all(bent, term.sizes), strict=True)
+        curved = term.curvature @ u  # H u
+        slopes = zip(term.gradient, unsvec_all(curved, term.sizes), strict=True)
         value = sum(total(G * block) for G, block in zip(term.gradient, V, strict=True))
         return Totals(
-            loss=value + term.slope * change + inner(u, bent) / 2,
-            force=-root * (term.slope + bent[-1]) if learns else 0.0,
+            loss=value + term.slope * change + inner(u, curved) / 2,
+            force=-root * (term.slope + curved[-1]) if learns else 0.0,
             conjugate=0.0,
             shift=0.0,
             n_active=1,

@@ -44,8 +44,8 @@ class PairTerm:
     pairs_per_dimension : int
         Pairs in a sampled Hessian, per dimension.
     keeps_rows : bool
-        Whether few pairs keep their svec(A_k), from which distances are computed too. Those of a
-        shard would take memory that nobody has counted.
+        Whether distances are computed from the svec(A_k) that few pairs keep. Not so in shards,
+        because `max_memory` does not provide for them.
     """
 
     sums: Sums
