@@ -61,7 +61,11 @@ PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them firs
 # Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
 ENOUGH_HELD_OUT = 900
 MOST_FITTED = 3  # parts for which a metric is learnt
-FACTORS = np.geomspace(0.4, 2.5, 121)
+# Factors of a threshold are tried first between 0.4 and 2.5, and beyond if the best is at an end.
+N_STEPS = 60
+FACTORS = np.geomspace(0.4, 2.5, 2 * N_STEPS + 1)
+LOG_STEP = np.log(FACTORS[1] / FACTORS[0])
+MOST_EXTREME = (1e-6, 1e6)
 SMOOTHING = 0.2  # standard deviation of the smoothing of balanced accuracies, in log(factor)
 
 
@@ -300,11 +304,26 @@ def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) 
         return 1.0
     ratios = np.concatenate([_ratios(model, part) for model, part in judged])
     weights = np.concatenate([pair_weights(part.pairs) for _, part in judged])
-    below = _weight_below(ratios[similar], weights[similar])
-    correct = below - _weight_below(ratios[~similar], weights[~similar])  # up to a constant
-    step = np.log(FACTORS[1] / FACTORS[0])
-    smooth = gaussian_filter1d(correct, SMOOTHING / step, mode="nearest")
-    return float(FACTORS[int(np.argmax(smooth))])
+    best = _best_factor(ratios, weights, similar, FACTORS)
+    if best in (FACTORS[0], FACTORS[-1]):
+        best = _best_factor(ratios, weights, similar, _all_factors(ratios))
+    return best
+
+
+def _best_factor(
+    ratios: Doubles, weights: Doubles, similar: NDArray[np.bool_], factors: Doubles
+) -> float:
+    below = _weight_below(ratios[similar], weights[similar], factors)
+    correct = below - _weight_below(ratios[~similar], weights[~similar], factors)  # up to a constant
+    smooth = gaussian_filter1d(correct, SMOOTHING / LOG_STEP, mode="nearest")
+    return float(factors[int(np.argmax(smooth))])
+
+
+def _all_factors(ratios: Doubles) -> Doubles:
+    """Return factors with the same steps that cover all ratios, as far as they are of any use."""
+    known = np.clip(ratios, *MOST_EXTREME)
+    first, last = (int(np.round(np.log(end) / LOG_STEP)) for end in (known.min(), known.max()))
+    return np.exp(LOG_STEP * np.arange(min(first, -N_STEPS) - 1, max(last, N_STEPS) + 2))
 
 
 def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
@@ -313,8 +332,8 @@ def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
     return distances / model.threshold_
 
 
-def _weight_below(ratios: Doubles, weights: Doubles) -> Doubles:
+def _weight_below(ratios: Doubles, weights: Doubles, factors: Doubles) -> Doubles:
     """Return for each factor the total weight of the pairs whose ratio is smaller."""
     order = np.argsort(ratios)
     total = np.concatenate([[0.0], np.cumsum(weights[order])])
-    return total[np.searchsorted(ratios[order], FACTORS)]
+    return total[np.searchsorted(ratios[order], factors)]

@@ -18,14 +18,18 @@ from .._array import Array
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .scatters import (
+    LEAST_WITHIN,
+    PER_SAMPLE,
     around_mean,
     columns_of,
     eigh_relative,
     in_units,
     is_constant,
+    least_shares,
     mean_gram_square,
     mean_square,
     mean_squares,
+    with_least_within,
 )
 
 __all__ = [
@@ -56,7 +60,7 @@ LEAST_WEIGHT = 0.05  # weight in "discriminant" of directions that separate no c
 SHRUNK = ("within", "discriminant")  # priors whose scatter within classes is shrunk in some units
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
-LEAST_WITHIN = 1e-6  # least variance within classes, relative to the total
+RIDGE = 1e-6  # added to the scatter within classes, in its units, so that it has an inverse
 ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
 COVARIANCE = "prior='covariance': the covariance of block "
 WITHIN_SCATTER = "prior='within': the within-class scatter of block {}"
@@ -196,8 +200,10 @@ def _from_within(kind: str, array: Array, deviations: Array, units: Units, m: in
     scatter[np.ix_(varies, varies)] = (
         mean_square(some) if units == "affine" else _shrink(some, array.shape[2])[0]
     )
+    centred = in_units(centred, unit)
     if kind == "discriminant":
-        return _discriminant(scatter, scaled, in_units(centred, unit)) / unit / unit[:, None]
+        return _discriminant(scatter, scaled, centred, array.shape[2]) / unit / unit[:, None]
+    scatter = with_least_within(scatter, scaled, centred, array.shape[2])
     return _inverse(scatter, unit, WITHIN_SCATTER.format(m))
 
 
@@ -305,12 +311,14 @@ def span_prior(
     scatter = mean_square(scaled)
     if units != "affine":
         scatter, ridge = _shrink(scaled, array.shape[2], int(np.sum(varies)))
+    outside = max(ridge, LEAST_WITHIN * float(np.sum(mean_squares(centred))) / int(np.sum(varies)))
     if kind == "discriminant":
-        W0 = _discriminant(scatter, scaled, centred)
-        return W0, LEAST_WEIGHT / (ridge + LEAST_WITHIN), LEAST_WEIGHT / (1 + LEAST_WITHIN)
+        W0 = _discriminant(scatter, scaled, centred, array.shape[2])
+        return W0, LEAST_WEIGHT / (outside + RIDGE), LEAST_WEIGHT / (1 + RIDGE)
+    scatter = with_least_within(scatter, scaled, centred, array.shape[2])
     values, vectors = np.linalg.eigh(scatter)
-    _check_rank(_with_outside(values, ridge, varies), WITHIN_SCATTER.format(m))
-    return (vectors / values) @ vectors.T, 1 / ridge, 1.0
+    _check_rank(_with_outside(values, outside, varies), WITHIN_SCATTER.format(m))
+    return (vectors / values) @ vectors.T, 1 / outside, 1.0
 
 
 def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np.bool_]) -> Matrix:
@@ -337,16 +345,21 @@ def _shrink(deviations: Array, width: int, size: int | None = None) -> tuple[Mat
     return (1 - share) * S + ridge * np.eye(len(S)), ridge
 
 
-def _discriminant(within: Matrix, deviations: Array, centred: Array) -> Matrix:
+def _discriminant(within: Matrix, deviations: Array, centred: Array, width: int) -> Matrix:
     """Return S⁻¹ − T⁻¹ + 0.05 S⁻¹, with S the scatter within classes and T = S + B the total.
 
     Along an axis whose ratio of the scatter between and within classes is λ, S⁻¹ − T⁻¹ has the
-    weight λ/(1 + λ) in units of S⁻¹: zero where the class means are equal.
+    weight λ/(1 + λ) in units of S⁻¹: zero where the class means are equal. Where S is less than
+    `least_shares` of T, it is replaced by that. `width` rows are one sample.
     """
     between = mean_square(centred) - mean_square(deviations)  # theory (Disc)
-    ratio, axes = eigh_relative(between, within + LEAST_WITHIN * np.eye(len(within)), deviations)
+    ratio, axes = eigh_relative(between, within + RIDGE * np.eye(len(within)), deviations)
     ratio = np.maximum(ratio, 0.0)  # for TATMLPairs, `between` may be indefinite
-    half = axes * np.sqrt(ratio / (1 + ratio) + LEAST_WEIGHT)
+    least = np.ones(len(ratio))  # S is 1 along these axes
+    high = 1 / (1 + ratio) < PER_SAMPLE
+    shares = least_shares(axes[:, high], centred, width)
+    least[high] = np.maximum(shares * (1 + ratio[high]), 1.0)  # theory (Floor)
+    half = axes * np.sqrt((1 + LEAST_WEIGHT) / least - 1 / (1 + ratio))
     return half @ half.T
 
 

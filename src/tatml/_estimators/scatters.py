@@ -21,6 +21,7 @@ from .._array import (
     as_double,
     asarray,
     inverse_factor,
+    linalg_errors,
     namespace,
     symmetrised,
     to_numpy,
@@ -28,19 +29,27 @@ from .._array import (
 from .._csr import sparse_product
 
 __all__ = [
+    "LEAST_WITHIN",
+    "PER_SAMPLE",
     "around_mean",
     "columns_of",
     "eigh_relative",
     "in_units",
     "is_constant",
+    "least_shares",
     "mean_gram_square",
     "mean_square",
     "mean_squares",
     "minus_class_means",
     "rows_of",
+    "with_least_within",
 ]
 
 BATCH = 1000  # matrices whose squares are computed at a time
+# The least scatter within classes, relative to that of all samples, along every axis. Without it,
+# a column that no similar pair moves would outweigh all others.
+LEAST_WITHIN = 0.01
+PER_SAMPLE = 1 / 3  # this least share times the number of samples that the scatter comes from
 
 
 def rows_of(array: Array) -> Array:
@@ -125,3 +134,32 @@ def eigh_relative(matrix: Doubles, metric: Doubles, like: Array) -> tuple[Double
     C = inverse_factor(asarray(metric, like))  # C Cᵀ is the inverse of the metric
     values, vectors = namespace(C).linalg.eigh(symmetrised(C.T @ asarray(matrix, C) @ C))
     return to_numpy(values), to_numpy(C @ vectors)
+
+
+def with_least_within(within: Doubles, deviations: Array, centred: Array, width: int) -> Doubles:
+    """Return the scatter within classes, with at least `least_shares` of the total on every axis.
+
+    If the total has no inverse, the scatter within classes has none either, and stays as it is.
+    """
+    total = within + mean_square(centred) - mean_square(deviations)
+    try:
+        share, axes = eigh_relative(within, total, deviations)
+    except linalg_errors():
+        return within
+    low = share < PER_SAMPLE
+    missing = least_shares(axes[:, low], centred, width) - share[low]
+    directions = total @ axes[:, low][:, missing > 0]
+    return within + (directions * missing[missing > 0]) @ directions.T  # theory (Floor)
+
+
+def least_shares(axes: Doubles, centred: Array, width: int) -> Doubles:
+    """Return the least shares of the scatter within classes in the total, along given axes.
+
+    They are 0.01, or 1/(3 n) if that is more. Here n = (Σ q)²/Σ q², with the squares q of the
+    samples along the axis, is the number of samples that the scatter comes from: 1 if one sample
+    differs from all others.
+    """
+    squares = to_numpy(centred @ asarray(axes, centred)) ** 2
+    per_sample = squares.reshape(-1, width, axes.shape[1]).sum(axis=1)
+    total = np.maximum(per_sample.sum(axis=0), np.finfo(float).tiny)
+    return np.maximum(LEAST_WITHIN, PER_SAMPLE * np.sum((per_sample / total) ** 2, axis=0))
