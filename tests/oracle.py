@@ -731,6 +731,8 @@ def broken_promises(problem, result, value, lower, upper):
     excess = value - upper
     goal = problem.tol * max(1.0, abs(result.primal))
     slack = 1e-9 * max(1, abs(value)) + (0 if result.converged else result.gap)
+    lowest = min(result.history["primal"])
+    known = abs(result.primal - value) <= 1e-6 * max(1, abs(value))  # else rounding decides
     checks = {
         "L is not finite, lower triangular, with a positive diagonal": _is_factor(result.L),
         "W is not L Lᵀ": all(map(_is_product, result.W, result.L)),
@@ -744,6 +746,9 @@ def broken_promises(problem, result, value, lower, upper):
         f"dual − min F = {float(result.dual - upper):.3g} > 0": result.dual <= upper,
         f"F(L) − min F = {float(excess):.3g} > gap = {result.gap:.3g}": excess <= result.gap,
         f"primal − F(L) = {float(result.primal - value):.3g}": abs(result.primal - value) <= slack,
+        f"not converged, and F(L) = {float(value)!r} after {lowest!r} was seen": (
+            result.converged or not known or value <= lowest + 1e-4 * max(1, abs(lowest))
+        ),
     }
     return [words for words, holds in checks.items() if not holds]
 

@@ -53,7 +53,8 @@ def judged(ratios, similar, weights=None, threshold=1.0):
 
 
 def factor_of(*cases):
-    return find_threshold_factor(*zip(*(judged(*case) for case in cases), strict=True))
+    models, parts = zip(*(judged(*case) for case in cases), strict=True)
+    return find_threshold_factor(models, parts, 1.0)
 
 
 def test_the_best_factor_is_in_the_middle_of_the_gap():
@@ -90,8 +91,20 @@ def test_each_part_is_judged_in_units_of_its_own_threshold():
     halves = [(ratios[k::2], similar[k::2], None, 10.0**k) for k in (0, 1)]
     assert factor_of(*halves) == whole
     assert factor_of(*halves, ([9.0, 0.1], [True, False], None, 0.0)) == whole  # cannot be judged
-    assert factor_of(([9.0, 0.1], [True, False], None, 0.0)) == 1.0
-    assert find_threshold_factor([], []) == 1.0
+    assert factor_of(([9.0, 0.1], [True, False], None, 0.0)) is None
+    assert find_threshold_factor([], [], 1.0) is None
+
+
+def test_a_factor_beyond_the_grid_is_found():
+    """Distances of the parts are a hundredth of their thresholds, whose factors end at 0.4."""
+    rng = np.random.default_rng(0)
+    similar = np.arange(400) % 2 == 0
+    ratios = np.where(similar, 0.01, 0.02) * rng.uniform(0.9, 1.1, size=400)
+    for scale in (1.0, 1e4):
+        factor = factor_of((scale * ratios, similar))
+        assert 0.011 < factor / scale < 0.018
+    with pytest.warns(UserWarning, match="separates hardly any held-out pairs"):
+        assert factor_of((ratios, ~similar)) in (FACTORS[0], FACTORS[-1])  # the wrong way round
 
 
 def test_only_as_many_parts_are_fitted_as_are_needed():
@@ -438,6 +451,7 @@ def balanced_accuracy(model, X, y):
     return (np.mean(below[same]) + np.mean(~below[~same])) / 2
 
 
+@pytest.mark.filterwarnings("ignore:threshold_.*separates hardly any training pairs")
 def test_where_distances_concentrate_the_factor_mends_the_threshold():
     """Matrices of many entries: all distances are alike, and those of training pairs too small."""
     gains = []

@@ -1,5 +1,6 @@
 """TATMLPairs and PairThreshold: classifiers of pairs, fitted to pairs with labels ±1."""
 
+import re
 from math import sqrt
 
 import numpy as np
@@ -16,6 +17,7 @@ from estimators_helpers import (
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import balanced_accuracy_score, fbeta_score, roc_auc_score
 from sklearn.metrics.pairwise import cosine_similarity
@@ -26,6 +28,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
 )
+from sklearn.preprocessing import StandardScaler
 
 from tatml import TATML, PairThreshold, TATMLPairs, learn_metric
 
@@ -192,6 +195,7 @@ def test_active_pairs_are_numbered_in_the_given_order():
     assert_array_equal(model.similar_, labels > 0)
 
 
+@pytest.mark.filterwarnings("ignore:threshold_")  # the weights ask for "same" always
 @pytest.mark.parametrize("make", [TATMLPairs, PairThreshold])
 def test_class_weights_multiply_the_weights_of_the_pairs(make):
     pairs, labels, *_ = vector_pairs()
@@ -489,3 +493,56 @@ def test_distances_that_are_all_zero_have_the_threshold_zero():
     model = PairThreshold("precomputed").fit(np.zeros(4), [1, -1, 1, -1])
     assert model.threshold_ == 0
     assert_array_equal(model.predict([0.0, 1.0]), [-1, -1])
+
+
+# Thresholds that separate nothing
+
+
+def pairs_of_digits(seed):
+    """Return standardised digits in halves, and 2,000 pairs of each: (samples, index, labels)."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    halves = np.array_split(rng.permutation(len(X)), 2)
+    scaler = StandardScaler().fit(X[halves[0]])
+    for rows in halves:
+        index = rng.integers(len(rows), size=(40_000, 2))
+        same = y[rows][index[:, 0]] == y[rows][index[:, 1]]
+        index, same = index[index[:, 0] != index[:, 1]], same[index[:, 0] != index[:, 1]]
+        chosen = np.concatenate([np.flatnonzero(same == kind)[:1000] for kind in (True, False)])
+        yield scaler.transform(X[rows]), index[chosen], np.where(same[chosen], 1, -1)
+
+
+@pytest.mark.parametrize("prior", ["discriminant", "within"])
+def test_a_column_that_only_dissimilar_pairs_differ_in_does_not_hide_all_others(prior):
+    """The largest column moves in dissimilar pairs only, and in few of them."""
+    (X, index, labels), (Z, new, truth) = pairs_of_digits(0)
+    rare = np.zeros(len(X))
+    rare[np.setdiff1d(index[labels < 0], index[labels > 0])[0]] = 30.0
+    X, Z = np.column_stack([X, rare]), np.column_stack([Z, np.zeros(len(Z))])
+    moved = rare[index[:, 0]] != rare[index[:, 1]]
+    assert 0 < np.sum(moved) < 10
+    assert not np.any(moved & (labels > 0))
+    model = TATMLPairs(prior=prior, preprocessor=X).fit(index, labels)
+    model.preprocessor = Z
+    without = TATMLPairs(prior=prior, preprocessor=X[:, :-1]).fit(index, labels)
+    without.preprocessor = Z[:, :-1]
+    scores = [balanced_accuracy_score(truth, each.predict(new)) for each in (model, without)]
+    assert scores[0] > scores[1] - 0.02
+    assert np.median(model.pair_distance(new)) > 0.5
+
+
+def test_a_threshold_that_separates_nothing_is_reported():
+    """Four distances are a million, and the threshold is pulled to the root mean square."""
+    rng = np.random.default_rng(0)
+    labels = np.where(np.arange(400) % 2, 1, -1)
+    distances = np.where(labels > 0, 1.0, 3.0) + 0.2 * rng.random(400)
+    distances[:8:2] = 1e6
+    with pytest.warns(UserWarning, match="^threshold_: ") as caught:
+        model = PairThreshold("precomputed").fit(distances, labels)
+    (warning,) = caught
+    words = str(warning.message)
+    assert words.startswith(f"threshold_: {model.threshold_:.3g} separates hardly any training")
+    assert "100 % of the similar and 98 % of the dissimilar ones are closer" in words
+    better = float(re.search(r"The threshold ([\d.]+) has a balanced accuracy of 1.00", words)[1])
+    assert 1.2 < better < 3.0
+    assert np.all(model.set_threshold(better).predict(distances) == labels)

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from tatml import TATML, Blocks
+from tatml import ITML, TATML, Blocks, TATMLNeighbors
 from tatml.features import KernelMap
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-9)
@@ -216,3 +216,32 @@ def test_refused(given):
     with pytest.raises((TypeError, ValueError), match=message) as caught:
         KernelMap(**parameters).fit(X)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("constant", [-7.3, 0.1, 1e6 / 3])
+def test_a_constant_column_has_no_unit_however_it_is_rounded(constant):
+    """The mean of equal numbers differs from them by rounding, which is no spread."""
+    for n_samples in range(20, 60):
+        X = np.column_stack([table(n_samples), np.full(n_samples, constant)])
+        X[::3, -1] = np.nextafter(constant, np.inf)  # noise in the last place is no spread either
+        scale = KernelMap(units="columns").fit(X).maps_[0].scale
+        assert_allclose(scale[:-1], X[:, :-1].std(axis=0))
+        assert scale[-1] == 1.0, n_samples
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TATMLNeighbors(kernel="rbf", max_rounds=1, threshold="joint"),
+        ITML(kernel="rbf"),
+        TATML(kernel=KernelMap(units="columns"), threshold="joint"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_small_change_of_a_constant_column_moves_no_distance(model):
+    for n_samples in (30, 41, 52):
+        X = np.column_stack([table(n_samples), np.full(n_samples, -7.3)])
+        model.fit(X, np.arange(n_samples) % 2)
+        changed = np.stack([X, X + np.array([0, 0, 0, 1e-6])], axis=1)
+        distance = model.pair_distance(changed).max()
+        assert distance < 1e-4 * model.threshold_

@@ -199,6 +199,7 @@ def honest():
         converged=True,
         active=learnt.active,
         multipliers=learnt.multipliers,
+        history={"primal": [value]},
     )
 
 
@@ -232,7 +233,11 @@ def test_a_result_that_has_not_converged_may_be_far_from_the_optimum():
     value = float(exact_value(problem, L, result.b0))
     changes = {"L": L, "W": [1.1**2 * W for W in result.W], "converged": False}
     far = vars(result) | changes | {"primal": value, "gap": value, "dual": 0.0}
+    far |= {"history": {"primal": [value]}}
     assert judge(problem, SimpleNamespace(**far)) == []
+    far |= {"history": {"primal": [value, value - 1e-3 * max(1, abs(value))]}}
+    (broken,) = judge(problem, SimpleNamespace(**far))
+    assert broken.startswith("not converged, and F(L) =")
 
 
 # The command

@@ -108,6 +108,7 @@ def scatter_in_units(rows, unit, units, width=1):
 def unit_by_hand(array, units):
     """Return the spread of each row within classes, or their root mean square."""
     spread = np.sqrt(np.mean(deviations_of(array) ** 2, axis=0))
+    spread = np.maximum(spread, 0.1 * np.sqrt(np.diagonal(covariance(array))))
     return spread if units != "common" else np.full_like(spread, np.sqrt(np.mean(spread**2)))
 
 
@@ -124,11 +125,26 @@ def shape_by_hand(kind, array, units="columns"):
         return np.linalg.inv(covariance(array))
     unit, deviations = unit_by_hand(array, units), deviations_of(array)
     within = scatter_in_units(deviations, unit, units, array.shape[2])
-    if kind == "within":
-        return np.linalg.inv(within)
-    within += 1e-6 * np.diag(unit**2)
     between = covariance(array) - deviations.T @ deviations / len(deviations)
-    return 1.05 * np.linalg.inv(within) - np.linalg.inv(within + between)
+    if kind == "within":
+        return np.linalg.inv(raised(within, within + between, array))
+    within += 1e-6 * np.diag(unit**2)
+    total = within + between
+    return 1.05 * np.linalg.inv(raised(within, total, array)) - np.linalg.inv(total)
+
+
+def raised(within, total, array):
+    """Return the scatter within classes, with its least share of the total along every axis."""
+    values, vectors = np.linalg.eigh(total)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    inverse_root = (vectors / np.sqrt(values)) @ vectors.T
+    shares, axes = np.linalg.eigh(inverse_root @ within @ inverse_root)
+    centred = array - array.mean(axis=0)
+    least = []
+    for axis in (inverse_root @ axes).T:
+        q = [np.sum((axis @ matrix) ** 2) for matrix in centred]
+        least.append(max(0.01, sum(value**2 for value in q) / sum(q) ** 2 / 3))
+    return root @ (axes * np.maximum(shares, least)) @ axes.T @ root
 
 
 def test_each_prior_has_its_definition_and_a_mean_squared_distance_of_one(arrays):
@@ -143,6 +159,25 @@ def test_each_prior_has_its_definition_and_a_mean_squared_distance_of_one(arrays
                 assert_allclose(np.mean(squared), 1, rtol=1e-12, err_msg=kind)
             close(W0, expected, kind, atol=1e-12)
             assert_allclose(W0, W0.T, rtol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("kind", SHRUNK)
+def test_a_column_that_hardly_varies_within_classes_does_not_outweigh_all_others(kind, units):
+    """Of the first kind of column S/T is 0.01, of the second 1/3: one sample differs."""
+    array = random_arrays([(4, 1)])[0]
+    for column, share in ((7.0 * (LABELS == 1), 0.01), (7.0 * (np.arange(N_SAMPLES) == 4), 1 / 3)):
+        array[:, 3, 0] = column
+        rows = deviations_of(array)
+        if share > 0.1:  # as in pairs, of which no similar one moves the column
+            rows[:, 3] = 0.0
+        scatter = pair_scatter(array)
+        W0 = make_prior(kind, Blocks(array), [scatter], WithinClasses([rows], units))[0]
+        weight = W0[3, 3] * np.var(column) / np.trace(W0 @ covariance(array))
+        assert weight < (0.99 if share < 0.1 else 0.6), share
+        if share < 0.1:
+            expected = shape_by_hand(kind, array, units)
+            close(W0, expected / np.trace(expected @ scatter), kind, atol=1e-9)
 
 
 def test_the_priors_differ():
@@ -372,10 +407,11 @@ def test_a_constant_feature_leaves_the_within_prior_definite():
     assert_allclose(np.sum(W0 * pair_scatter(array)), 1, rtol=1e-12)
 
 
-def test_no_scatter_within_classes_is_refused_with_its_rank():
-    array = random_arrays([(3, 1)])[0][:N_CLASSES][LABELS]
-    with pytest.raises(ValueError, match="the within-class scatter of block 0 has rank 0"):
-        prior("within", [array])
+def test_a_scatter_without_an_inverse_is_refused_with_its_rank():
+    array = random_arrays([(3, 1)])[0]
+    array[:, 2] = array[:, 1]  # their difference varies neither within classes nor in total
+    with pytest.raises(ValueError, match="the within-class scatter of block 0 has rank 2"):
+        prior("within", [array], "affine")
 
 
 def test_only_the_identity_allows_a_constant_block():
@@ -497,5 +533,6 @@ def test_identical_samples_have_no_scale_even_under_a_given_prior():
             TATML(prior=prior).fit(X, y)
         with pytest.raises(ValueError, match=f"^pairs: {message}"):
             TATMLPairs(prior=prior).fit(pairs, [1, -1] * 3)
-    given = TATML(prior=np.diag([2.0, 3.0]), threshold_prior=0.5).fit(X, y)
+    with pytest.warns(UserWarning, match="^threshold_: .* No other has a balanced accuracy above"):
+        given = TATML(prior=np.diag([2.0, 3.0]), threshold_prior=0.5).fit(X, y)
     assert 0 < given.threshold_ <= 0.5

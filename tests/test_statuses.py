@@ -4,6 +4,7 @@ import dataclasses
 from math import inf, nan
 
 import numpy as np
+import oracle
 import pytest
 from helpers import SHAPES, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
@@ -31,7 +32,7 @@ def certified(case, gap, **changes):
     return FoundPoint(**point | {"gap": gap, "n_active": 1} | changes)
 
 
-def test_the_best_point_has_the_smallest_finite_gap():
+def test_of_equal_objectives_the_smallest_finite_gap_is_returned():
     case = random_case(SHAPES["vectors"])
     for gaps, best in (
         ([nan, 3.0, 4.0], 1),
@@ -44,6 +45,30 @@ def test_the_best_point_has_the_smallest_finite_gap():
         for n_iter, gap in enumerate(gaps):
             assert monitor.record(n_iter, certified(case, gap, b0=float(n_iter))) is None
         assert monitor.result(Status.MAX_ITER).b0 == best, gaps
+
+
+def test_the_lowest_objective_is_returned_whatever_its_gap():
+    case = random_case(SHAPES["vectors"])
+    lowest = case.problem().at(case.eyes, 1.0).primal
+    factors = [[scale * block for block in case.eyes] for scale in (2.0, 1.0, 3.0)]
+    for gaps in ([1.0, 50.0, 2.0], [1.0, inf, 2.0], [1.0, nan, 2.0]):
+        monitor = Monitor(case.problem(), tol=1e-6, max_iter=9)
+        for n_iter, (gap, L) in enumerate(zip(gaps, factors, strict=True)):
+            primal = case.problem().at(L, 1.0).primal
+            assert primal >= lowest
+            assert monitor.record(n_iter, certified(case, gap, L=L, primal=primal)) is None
+        result = monitor.result(Status.MAX_ITER)
+        assert result.primal == pytest.approx(lowest), gaps
+        assert result.dual == pytest.approx(result.primal - result.gap, abs=1e-6)
+        assert 0 <= result.gap <= lowest  # its own gap; the dual value 0 is always known
+
+
+def test_newton_returns_the_lowest_objective_where_it_fails():
+    """Seed 356 visits F = 10,092 and ends elsewhere."""
+    result = oracle.random_problem(356).learn()
+    assert not result.converged
+    assert result.primal == pytest.approx(result.history["primal"].min(), rel=1e-9)
+    assert result.primal < 0.2 * result.history["primal"][-1]
 
 
 def test_a_start_without_an_objective_overflows():

@@ -5,6 +5,7 @@ import pytest
 from comparisons_helpers import neighbour_triplets
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from tatml import Blocks, Comparisons, TATMLNeighbors, learn_metric
@@ -122,3 +123,55 @@ def test_the_best_prior_has_the_most_held_out_neighbours_of_the_class(load, best
             index = nearest.kneighbors(X[inside] @ A.T, return_distance=False)
             found[name] += np.sum(y[~inside][index] == y[inside][:, None])
     assert max(found, key=found.get) == choose_prior(Blocks(X), y, 3) == best
+
+
+# The threshold
+
+
+def test_the_threshold_is_cross_fitted_by_default():
+    """A multiple of the joint threshold of the same metric, and the better one for new pairs."""
+    Z, y = load_digits(return_X_y=True)
+    given = {"random_state": 0, "max_rounds": 1, "prior": "discriminant"}
+    auto, joint = (
+        TATMLNeighbors(threshold=kind, **given).fit(Z[:300], y[:300]) for kind in ("auto", "joint")
+    )
+    assert_array_equal(auto.components_, joint.components_)
+    assert auto.b0_ == joint.b0_
+    assert joint.threshold_factor_ == 1.0
+    assert joint.threshold_ == pytest.approx(np.sqrt(joint.b0_))
+    assert auto.threshold_ == auto.threshold_factor_ * joint.threshold_
+    index = np.random.default_rng(0).integers(300, len(Z), size=(20_000, 2))
+    same = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
+    scores = [balanced_accuracy_score(same, each.predict_pairs(index, Z)) for each in (auto, joint)]
+    assert scores[0] > scores[1] + 0.02
+
+
+def test_a_given_threshold_is_kept():
+    model = TATMLNeighbors(threshold=0.8, random_state=0, max_rounds=1).fit(X, Y)
+    assert model.threshold_ == pytest.approx(0.8)
+    assert model.threshold_factor_ == 1.0
+    fixed = {"pairs": model.pairs_, "similar": model.similar_, "weights": model.pair_weights_}
+    rows = model.comparisons_[:, [0, 1, 0, 2]]
+    comparisons = Comparisons(rows, None, model.margin, model.C / len(rows))
+    result = learn_metric(
+        X,
+        **fixed,
+        C=model.pair_C / model.pair_weights_.sum(),
+        c0=np.inf,
+        mu0=0.8**2,
+        prior=model.prior_,
+        comparisons=comparisons,
+        tol=1e-9,
+    )
+    assert_allclose(model.result_.primal, result.primal, rtol=1e-5)
+    reduced = TATMLNeighbors(threshold=0.8, random_state=0, n_components=2).fit(X, Y)
+    assert reduced.threshold_ == pytest.approx(0.8)
+
+
+def test_a_wide_table_has_a_cross_fitted_threshold_too():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    Z = rng.normal(size=(60, 200)) + 0.8 * rng.normal(size=(2, 200))[y]
+    model = TATMLNeighbors(random_state=0, max_rounds=1).fit(Z, y)
+    assert model.threshold_factor_ != 1.0
+    assert model.threshold_ == pytest.approx(model.threshold_factor_ * np.sqrt(model.b0_))

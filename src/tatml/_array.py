@@ -24,6 +24,7 @@ __all__ = [
     "Floats",
     "Indices",
     "LinAlgError",
+    "agree",
     "as_double",
     "as_single",
     "asarray",
@@ -297,6 +298,11 @@ def to_numpy(values: Any) -> np.ndarray:
     if kind == "array_api_strict":
         values = values.to_device(namespace(values).Device("CPU_DEVICE"))
     return values.get() if kind == "cupy" else np.asarray(values)
+
+
+def agree(low: Doubles, high: Doubles) -> NDArray[np.bool_]:
+    """Return where two NumPy arrays are equal up to rounding: by a few units in the last place."""
+    return high - low <= 4 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
 
 
 def contiguous(array: Array) -> Array:

@@ -107,7 +107,7 @@ class InputData:
 
 def read_data(
     path: str | Path,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: Columns = Columns(),
     pairs: str | Path | None = None,
 ) -> InputData:
     """Read a file of samples or pairs; `pairs` is a CSV file of index pairs into the samples."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from .._array import Doubles, Indices
+from .._array import Doubles, Indices, agree
 
 __all__ = ["SparseBlock"]
 
@@ -88,8 +88,8 @@ class SparseBlock:
         return np.stack([end.toarray().reshape(-1, 1) for end in ends])
 
     def differ(self) -> NDArray[np.bool_]:
-        """Return for each column whether two of its entries differ."""
-        return np.ptp(self.extremes(), axis=0).ravel() > 0
+        """Return for each column whether two of its entries differ by more than rounding."""
+        return ~agree(*self.extremes()).ravel()
 
     def means(self) -> Doubles:
         """Return the mean of each column."""

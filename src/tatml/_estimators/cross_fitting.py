@@ -34,6 +34,7 @@ from .label_mixins import (
     within_pairs,
 )
 from .priors import Units, WithinClasses, has_units
+from .thresholds import is_one_sided, warn_if_one_sided
 
 __all__ = [
     "FOLD_TOL",
@@ -291,30 +292,37 @@ def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:
     return enough[:MOST_FITTED]
 
 
-def find_threshold_factor(models: Sequence[Any], parts: Sequence[HeldOutPairs]) -> float:
+def find_threshold_factor(
+    models: Sequence[Any], parts: Sequence[HeldOutPairs], threshold: float
+) -> float | None:
     """Return the factor of the threshold that predicts held-out pairs best.
 
     Each model was fitted to the known samples of a part; its distances are divided by its own
     threshold. The weighted accuracy is smoothed over the factors, since few pairs make it rough.
-    With fewer than 20 pairs of a kind, the factor is 1.
+    With fewer than 20 pairs of a kind, there is none. Warns if the factor puts nearly all pairs on
+    one side; `threshold` is the threshold that it multiplies.
     """
     judged = [(m, part) for m, part in zip(models, parts, strict=True) if m.threshold_ > 0]
     similar = np.concatenate([np.zeros(0, bool), *(part.pairs.similar for _, part in judged)])
     if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
-        return 1.0
+        return None
     ratios = np.concatenate([_ratios(model, part) for model, part in judged])
     weights = np.concatenate([pair_weights(part.pairs) for _, part in judged])
-    best = _best_factor(ratios, weights, similar, FACTORS)
-    if best in (FACTORS[0], FACTORS[-1]):
-        best = _best_factor(ratios, weights, similar, _all_factors(ratios))
-    return best
+    factor = _best_factor(ratios, weights, similar, FACTORS)
+    if factor in (FACTORS[0], FACTORS[-1]):
+        other = _best_factor(ratios, weights, similar, _all_factors(ratios))
+        factor = factor if is_one_sided(ratios, similar, other) else other
+    warn_if_one_sided(threshold * ratios, similar, threshold * factor, "held-out")
+    return factor
 
 
 def _best_factor(
     ratios: Doubles, weights: Doubles, similar: NDArray[np.bool_], factors: Doubles
 ) -> float:
     below = _weight_below(ratios[similar], weights[similar], factors)
-    correct = below - _weight_below(ratios[~similar], weights[~similar], factors)  # up to a constant
+    correct = below - _weight_below(
+        ratios[~similar], weights[~similar], factors
+    )  # up to a constant
     smooth = gaussian_filter1d(correct, SMOOTHING / LOG_STEP, mode="nearest")
     return float(factors[int(np.argmax(smooth))])
 

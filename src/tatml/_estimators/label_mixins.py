@@ -32,7 +32,7 @@ from .priors import PRIORS, PriorName, Units, WithinClasses
 from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
 from .scatters import around_mean, mean_square, minus_class_means, rows_of
 from .span import is_wide
-from .thresholds import b0_of, learn_b0, threshold_of
+from .thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
 
 __all__ = [
     "LabelPairsMixin",
@@ -148,6 +148,8 @@ class ThresholdMixin:
         self.b0_ = learn_b0_from_distances(distances, pairs, margin, self.threshold_prior, strength)
         self.threshold_ = threshold_of(self.b0_, margin)
         self.pair_weights_ = pairs.weights
+        counts = pair_weights(pairs) > 0
+        warn_if_one_sided(distances[counts], pairs.similar[counts], self.threshold_)
 
 
 class LabelThresholdMixin(ThresholdMixin, LabelPairsMixin, MetricMixin):

@@ -202,14 +202,14 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         units: Units,
         pairs: Pairs,
         threshold_pairs: Pairs | None = None,
-    ) -> None:
-        """Multiply the threshold by the factor that is best for held-out pairs.
+    ) -> bool:
+        """Multiply the threshold by the factor that is best for held-out pairs, if there are some.
 
         The metric of each part is learnt from those of the pairs that lie in it, and its threshold
         from the `threshold_pairs`, if there are any. After an interrupt, the threshold stays.
         """
         if self.result_.status is Status.INTERRUPTED:
-            return
+            return False
         models, judged = [], []
         for part in enough_parts(parts):
             known = self._some_pairs(part.select_known(pairs))
@@ -222,8 +222,10 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
                 model._learn_threshold_of(part.select_known(threshold_pairs), part.known)
             models.append(model)
             judged.append(part)
-        self.threshold_factor_ = find_threshold_factor(models, judged)
-        self.threshold_ *= self.threshold_factor_
+        factor = find_threshold_factor(models, judged, self.threshold_)
+        if factor is not None:
+            self.threshold_factor_, self.threshold_ = factor, factor * self.threshold_
+        return factor is not None
 
     def _some_pairs(self, pairs: Pairs) -> Pairs:
         """Leave out pairs, to save time where many remain; with "sum", all of them count."""

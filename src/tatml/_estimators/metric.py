@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Array, asarray, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
+from .._data.pairs import Pairs
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap, name_images
@@ -25,6 +26,7 @@ from .pair_judge import PairJudge
 from .reduction import MetricPrior
 from .scatters import around_mean, mean_square
 from .span import SpanFactor, SpanResult, too_large
+from .thresholds import some_of_each_kind, warn_if_one_sided
 
 __all__ = ["LearntMetric", "MetricMixin"]
 
@@ -240,6 +242,13 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the distances of index pairs, as a NumPy array."""
         samples = self._samples_at(blocks, self._place)
         return to_numpy(distances_of(self._component_list(), samples, index))
+
+    def _warn_if_one_sided(self, blocks: Blocks, pairs: Pairs) -> None:
+        """Warn if nearly all training pairs of both kinds are on one side of the threshold."""
+        some = some_of_each_kind(pairs)
+        used, index = np.unique(some.index, return_inverse=True)
+        distances = self._distances(blocks[used], index.reshape(-1, 2))
+        warn_if_one_sided(distances, some.similar, self.threshold_)
 
     @property
     def _n_features_out(self) -> int:

@@ -195,12 +195,12 @@ def _from_within(kind: str, array: Array, deviations: Array, units: Units, m: in
     variance = np.where(is_constant(array), 0.0, mean_squares(centred))  # 0 but for rounding
     unit, varies = _within_units(variance, mean_squares(deviations), units)
     scaled = in_units(deviations, unit)
-    scatter = np.eye(len(unit))  # of constant features, so that they do not matter
-    some = columns_of(scaled, varies)
-    scatter[np.ix_(varies, varies)] = (
-        mean_square(some) if units == "affine" else _shrink(some, array.shape[2])[0]
-    )
     centred = in_units(centred, unit)
+    scatter = np.eye(len(unit))  # of constant features, so that they do not matter
+    some, others = columns_of(scaled, varies), columns_of(centred, varies)
+    scatter[np.ix_(varies, varies)] = (
+        mean_square(some) if units == "affine" else _shrink(some, others, array.shape[2])[0]
+    )
     if kind == "discriminant":
         return _discriminant(scatter, scaled, centred, array.shape[2]) / unit / unit[:, None]
     scatter = with_least_within(scatter, scaled, centred, array.shape[2])
@@ -310,15 +310,14 @@ def span_prior(
     scaled, ridge = deviations(), 0.0
     scatter = mean_square(scaled)
     if units != "affine":
-        scatter, ridge = _shrink(scaled, array.shape[2], int(np.sum(varies)))
-    outside = max(ridge, LEAST_WITHIN * float(np.sum(mean_squares(centred))) / int(np.sum(varies)))
+        scatter, ridge = _shrink(scaled, centred, array.shape[2], int(np.sum(varies)))
     if kind == "discriminant":
         W0 = _discriminant(scatter, scaled, centred, array.shape[2])
-        return W0, LEAST_WEIGHT / (outside + RIDGE), LEAST_WEIGHT / (1 + RIDGE)
+        return W0, LEAST_WEIGHT / (ridge + RIDGE), LEAST_WEIGHT / (1 + RIDGE)
     scatter = with_least_within(scatter, scaled, centred, array.shape[2])
     values, vectors = np.linalg.eigh(scatter)
-    _check_rank(_with_outside(values, outside, varies), WITHIN_SCATTER.format(m))
-    return (vectors / values) @ vectors.T, 1 / outside, 1.0
+    _check_rank(_with_outside(values, ridge, varies), WITHIN_SCATTER.format(m))
+    return (vectors / values) @ vectors.T, 1 / ridge, 1.0
 
 
 def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np.bool_]) -> Matrix:
@@ -328,12 +327,15 @@ def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np
     return np.sort(np.concatenate([values, outside]))
 
 
-def _shrink(deviations: Array, width: int, size: int | None = None) -> tuple[Matrix, float]:
+def _shrink(
+    deviations: Array, centred: Array, width: int, size: int | None = None
+) -> tuple[Matrix, float]:
     """Return the scatter with Ledoit-Wolf shrinkage, and what it adds to the diagonal.
 
     The columns of one matrix are not independent. So the number of samples, not that of columns,
     determines how reliable the scatter is: `width` rows are one observation. `size` is the number
-    of features; it is larger than that of columns for coordinates in the span of the samples.
+    of features; it is larger than that of columns for coordinates in the span of the samples. The
+    scatter is shrunk to its mean variance, which counts as at least 0.01 of that of all samples.
     """
     S, n_samples = mean_square(deviations), deviations.shape[0] // width
     size = deviations.shape[1] if size is None else size
@@ -341,7 +343,7 @@ def _shrink(deviations: Array, width: int, size: int | None = None) -> tuple[Mat
     noise = (mean_gram_square(deviations, width) / width**2 - np.sum(S**2)) / n_samples
     distance = np.sum(S**2) - size * mean_variance**2
     share = min(max(noise / distance, 0.0), 1.0) if distance > 0 else 1.0
-    ridge = share * mean_variance
+    ridge = share * max(mean_variance, LEAST_WITHIN * float(np.sum(mean_squares(centred))) / size)
     return (1 - share) * S + ridge * np.eye(len(S)), ridge
 
 

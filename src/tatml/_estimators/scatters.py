@@ -18,6 +18,7 @@ from .._array import (
     Array,
     Doubles,
     Indices,
+    agree,
     as_double,
     asarray,
     inverse_factor,
@@ -91,9 +92,9 @@ def in_units(rows: Array, unit: Doubles) -> Array:
 
 
 def is_constant(array: Array) -> NDArray[np.bool_]:
-    """Return for each row of a block whether all its entries are equal."""
+    """Return for each row of a block whether all its entries are equal up to rounding."""
     xp, rows = namespace(array), rows_of(array)
-    return to_numpy(xp.max(rows, axis=0) == xp.min(rows, axis=0))
+    return agree(to_numpy(xp.min(rows, axis=0)), to_numpy(xp.max(rows, axis=0)))
 
 
 def mean_squares(rows: Array) -> Doubles:
@@ -160,6 +161,6 @@ def least_shares(axes: Doubles, centred: Array, width: int) -> Doubles:
     differs from all others.
     """
     squares = to_numpy(centred @ asarray(axes, centred)) ** 2
-    per_sample = squares.reshape(-1, width, axes.shape[1]).sum(axis=1)
+    per_sample = squares.reshape(len(squares) // width, width, axes.shape[1]).sum(axis=1)
     total = np.maximum(per_sample.sum(axis=0), np.finfo(float).tiny)
     return np.maximum(LEAST_WITHIN, PER_SAMPLE * np.sum((per_sample / total) ** 2, axis=0))

@@ -304,10 +304,14 @@ class TATML(LabelPairsMixin, LogDetLearner):
         kernel, parts = self._choose_space(kernel, partial(hold_out_samples, samples, folds))
         samples = replace(samples, blocks=self._map_samples(kernel, samples.blocks))
         pairs, threshold_pairs = self._fit_once(samples, threshold)
-        if cross_fits and parts:
-            if pairs is None:  # a list of all pairs would be too long
-                pairs = self._draw_random_pairs(samples, "random")
-            self._cross_fit_threshold(parts, self.prior_units_, pairs, threshold_pairs)
+        if pairs is None:  # a list of all pairs would be too long
+            pairs = self._draw_random_pairs(samples, "random")
+        if not (
+            cross_fits
+            and self._cross_fit_threshold(parts, self.prior_units_, pairs, threshold_pairs)
+        ):
+            judged = pairs if threshold_pairs is None else threshold_pairs
+            self._warn_if_one_sided(samples.blocks, judged)
         return self.result_
 
     def _fit_once(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._array import asarray, to_numpy
+from .._array import Indices, asarray, to_numpy
 from .._data.blocks import Blocks
 from .._data.comparisons import check_comparison_margin, link_pairs
 from .._data.neighbor_triplets import count_violated, neighbor_triplets
@@ -24,9 +24,17 @@ from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import Newton, SolverLike, as_solver
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_count, check_flag, check_positive
+from .._validation import check_count, check_flag, check_number_or, check_positive
+from .cross_fitting import (
+    FOLD_TOL,
+    HeldOutPairs,
+    enough_parts,
+    find_threshold_factor,
+    hold_out_samples,
+)
 from .device_inputs import place_blocks
 from .embedding import embed_blocks
+from .folds import LabelledSamples, make_pair_folds
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelPairsMixin, Prior, factors_by, pair_weights, within_classes
@@ -34,6 +42,7 @@ from .logdet_learner import SolvingMixin, mean_scatter
 from .metric import MetricMixin, check_components
 from .neighbor_priors import choose_prior
 from .outliers import clip_outliers
+from .priors import WithinClasses
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 from .thresholds import b0_of, learn_b0, threshold_of
 
@@ -67,6 +76,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         Impostors per sample.
     max_rounds : int, default=3
         How often comparisons are drawn at most.
+    threshold : "auto", "joint" or float, default="auto"
+        "joint" learns the threshold (b0) with the metric. "auto" multiplies it by the factor that
+        suits held-out pairs best. A number fixes the threshold, in the units of `pair_distance`.
     prior : str, or list of M arrays of shape (n_m, n_m), default="best"
         The metric that the learnt one stays close to (W0), in which the first neighbours are
         found; see `TATML`. "best" is that of "discriminant", "auto" and "scaled" in which
@@ -99,7 +111,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         impostors were not drawn.
     pairs_, similar_, pair_weights_
         The drawn pairs.
-    components_, threshold_, b0_, result_, prior_, block_shapes_, n_iter_, n_features_in_
+    components_, threshold_, threshold_factor_, b0_, result_, prior_, block_shapes_, n_iter_
+        See `TATML`.
+    n_features_in_
         See `TATML`.
 
     See Also
@@ -132,6 +146,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         n_neighbors: int = 3,
         n_impostors: int = 3,
         max_rounds: int = 3,
+        threshold: Literal["auto", "joint"] | float = "auto",
         prior: Prior | Literal["best"] = "best",
         n_pairs_per_class: int | None = None,
         kernel: KernelLike = None,
@@ -149,6 +164,7 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         self.n_neighbors = n_neighbors
         self.n_impostors = n_impostors
         self.max_rounds = max_rounds
+        self.threshold = threshold
         self.prior = prior
         self.n_pairs_per_class = n_pairs_per_class
         self.kernel = kernel
@@ -184,12 +200,20 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
             blocks = self._samples_to_learn(blocks)
             if self.clip_outliers and not self._has_kernel_values():
                 blocks = clip_outliers(blocks, np.arange(len(blocks)), "X")
+            given = replace(samples, blocks=blocks)
             samples = replace(samples, blocks=self._map_samples(kernel, blocks))
             check_components(self.n_components, [n for n, _ in samples.blocks.block_shapes])
             pairs = balanced(self._draw_pairs(samples))
             with _threads_for(samples.blocks):
-                prior, mu0 = self._prior_and_mean(samples.blocks, samples.labels, pairs)
-                self._learn_in_rounds(samples.blocks, samples.labels, pairs, prior, mu0)
+                prior = self._choose_prior(samples)
+                within = within_classes(samples.blocks, samples.labels, n_images=self._n_images())
+                self._learn_from(samples.blocks, samples.labels, pairs, within, prior)
+                parts: list[HeldOutPairs] = []
+                if self.threshold == "auto":
+                    folds = make_pair_folds(samples.labels, samples.groups)
+                    parts = hold_out_samples(given, folds, kernel)
+                if not self._cross_fit_threshold(parts, samples.labels, pairs, prior):
+                    self._warn_if_one_sided(samples.blocks, pairs)
             self.pairs_, self.similar_ = pairs.index, pairs.similar
             self.pair_weights_ = pairs.weights
         warn_unless_converged(self.result_)
@@ -201,28 +225,64 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         check_comparison_margin("margin", self.margin)
         for name in ("n_neighbors", "n_impostors", "max_rounds"):
             check_count(name, getattr(self, name))
+        check_number_or("threshold", self.threshold, "auto", "joint")
         check_flag("clip_outliers", self.clip_outliers)
         if not isinstance(as_solver(self.solver), Newton):
             raise ValueError(
                 f"solver: expected 'newton' or Newton(…) with comparisons, got {shown(self.solver)}"
             )
 
-    def _prior_and_mean(
-        self, blocks: Blocks, labels: NDArray[np.intp], pairs: Pairs
-    ) -> tuple[MetricPrior, float]:
-        """Return W0 and μ0, the mean squared distance of the pairs under W0 as b0."""
-        given: Prior | str = self.prior
-        if isinstance(given, str) and given == "best":
-            given = choose_prior(blocks, labels, int(self.n_neighbors), self._n_images())
-        share = pair_weights(pairs) / np.sum(pair_weights(pairs))
-        within = within_classes(blocks, labels, n_images=self._n_images())
-        reduced = reduce_blocks(given, blocks, within, mean_squares_of(blocks, pairs, share))
-        loss = squared_hinge(pairs, 1.0, PAIR_MARGIN)
-        plain = LogDetProblem.build(reduced.blocks, pairs, loss)
-        scatter = mean_scatter(plain.pairs.sums, share)
-        prior = prior_of(given, reduced, scatter)
-        products = [np.sum(W0 * S) for W0, S in zip(prior.matrices, scatter, strict=True)]
-        return prior, b0_of(sqrt(float(np.mean(products))), PAIR_MARGIN)
+    def _choose_prior(self, samples: LabelledSamples) -> Prior:
+        """Return the prior, or the one that "best" stands for."""
+        if not (isinstance(self.prior, str) and self.prior == "best"):
+            return self.prior
+        count = int(self.n_neighbors)
+        return choose_prior(samples.blocks, samples.labels, count, self._n_images())
+
+    def _learn_from(
+        self, blocks: Blocks, labels: Indices, pairs: Pairs, within: WithinClasses, prior: Prior
+    ) -> None:
+        """Learn the metric and the joint threshold, and set the fitted attributes."""
+        metric_prior, mean_squared = _make_prior(blocks, pairs, within, prior)
+        given = check_number_or("threshold", self.threshold, "auto", "joint")
+        mu0 = b0_of(sqrt(mean_squared) if given is None else given, PAIR_MARGIN)
+        self._learn_in_rounds(blocks, labels, pairs, metric_prior, mu0)
+
+    def _cross_fit_threshold(
+        self, parts: Sequence[HeldOutPairs], labels: Indices, pairs: Pairs, prior: Prior
+    ) -> bool:
+        """Multiply the threshold by the factor that is best for held-out pairs, if any."""
+        if self.result_.status is Status.INTERRUPTED:
+            return False
+        models, judged = [], []
+        for part in enough_parts(parts):
+            known = part.select_known(pairs)
+            if known.similar.all() or not known.similar.any():
+                continue
+            model = self._model_of_parts()
+            model.block_shapes_ = part.known.block_shapes
+            model._learn_from(part.known, labels[part.rows], known, part.within, prior)
+            models.append(model)
+            judged.append(part)
+        factor = find_threshold_factor(models, judged, self.threshold_)
+        if factor is not None:
+            self.threshold_factor_, self.threshold_ = factor, factor * self.threshold_
+        return factor is not None
+
+    def _model_of_parts(self) -> Self:
+        """Return an estimator to fit to parts of the samples: with a large tolerance."""
+        given = self.get_params(deep=False) | {
+            "threshold": "joint",
+            "kernel": None,
+            "preprocessor": None,
+            "solver": "newton",
+            "tol": max(FOLD_TOL, check_positive("tol", self.tol)),
+            "random_state": 0,
+            "verbose": False,
+        }
+        model = type(self)(**given)
+        model._keeps_spans, model._place, model.kernel_map_ = True, self._place, None
+        return model
 
     def _learn_in_rounds(
         self,
@@ -277,18 +337,32 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
             comparison_hinge(np.ones(n_rows), float(self.C) / n_rows, float(self.margin)),
         ]
         linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
-        c0 = float(self.pair_C)  # theory (Rho), with ρ = 1
+        fixed = not isinstance(self.threshold, str)
+        c0 = inf if fixed else float(self.pair_C)  # theory (Rho), with ρ = 1
         samples = place_blocks(prior.samples, self._place)
         W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
         return LogDetProblem.build(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
 
     def _set_threshold(self, blocks: Blocks, pairs: Pairs, mu0: float) -> None:
         """Set the threshold; with `n_components`, that of the reduced distances."""
-        self.b0_ = learnt_b0(self.result_)
-        if self.n_components is not None:
+        self.b0_, self.threshold_factor_ = learnt_b0(self.result_), 1.0
+        if self.n_components is not None and isinstance(self.threshold, str):
             squared = self._distances(blocks, pairs.index) ** 2
             self.b0_ = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
         self.threshold_ = threshold_of(self.b0_, PAIR_MARGIN)
+
+
+def _make_prior(
+    blocks: Blocks, pairs: Pairs, within: WithinClasses, prior: Prior
+) -> tuple[MetricPrior, float]:
+    """Return W0, and the mean squared distance of the pairs under W0."""
+    share = pair_weights(pairs) / np.sum(pair_weights(pairs))
+    reduced = reduce_blocks(prior, blocks, within, mean_squares_of(blocks, pairs, share))
+    plain = LogDetProblem.build(reduced.blocks, pairs, squared_hinge(pairs, 1.0, PAIR_MARGIN))
+    scatter = mean_scatter(plain.pairs.sums, share)
+    made = prior_of(prior, reduced, scatter)
+    products = [np.sum(W0 * S) for W0, S in zip(made.matrices, scatter, strict=True)]
+    return made, float(np.mean(products))
 
 
 def _threads_for(blocks: Blocks) -> Any:

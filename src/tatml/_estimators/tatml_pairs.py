@@ -235,8 +235,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         within = replace(within, units=self.prior_units_)
         result = self._learn(blocks, merged, within, threshold, blocks[:n_counted])
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
-        if cross_fits and parts:
-            self._cross_fit_threshold(parts, self.prior_units_, merged)
+        if not (cross_fits and self._cross_fit_threshold(parts, self.prior_units_, merged)):
+            self._warn_if_one_sided(blocks, merged)
         return result
 
     def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:

@@ -5,12 +5,25 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._array import Doubles
 from .._data.pairs import Pairs
 from .._optim.problem import best_threshold, squared_hinge
+from .._warnings import warn_user
 
-__all__ = ["b0_of", "learn_b0", "threshold_of"]
+__all__ = [
+    "b0_of",
+    "is_one_sided",
+    "learn_b0",
+    "some_of_each_kind",
+    "threshold_of",
+    "warn_if_one_sided",
+]
+
+ONE_SIDED = 0.95  # share of both kinds of pairs on one side of a threshold that is of no use
+LEAST_CHECKED, MOST_CHECKED = 10, 1000  # pairs of each kind that a threshold is checked on
+LEAST_ACCURACY = 0.6  # balanced accuracy of a threshold that is worth naming
 
 
 def threshold_of(b0: float, margin: tuple[float, float]) -> float:
@@ -45,3 +58,56 @@ def learn_b0(
     centre = b0_of(1.0, margin) if mu0 is None else mu0 / unit
     loss = squared_hinge(share, 1.0, margin)
     return unit * best_threshold(squared / unit, loss, strength, centre)
+
+
+def some_of_each_kind(pairs: Pairs, most: int = MOST_CHECKED) -> Pairs:
+    """Return at most so many similar and dissimilar pairs, evenly spaced, of positive weight."""
+    counts = np.ones(len(pairs), dtype=bool) if pairs.weights is None else pairs.weights > 0
+    rows = [np.flatnonzero(counts & (pairs.similar == kind)) for kind in (True, False)]
+    return pairs.take(np.concatenate([some[:: -(-len(some) // most) or 1] for some in rows]))
+
+
+def is_one_sided(distances: Doubles, similar: NDArray[np.bool_], threshold: float) -> bool:
+    """Return whether nearly all pairs of both kinds are on one side of a threshold."""
+    below = _shares_below(distances, similar, threshold)
+    return min(below) >= ONE_SIDED or max(below) <= 1 - ONE_SIDED
+
+
+def warn_if_one_sided(
+    distances: Doubles, similar: NDArray[np.bool_], threshold: float, which: str = "training"
+) -> None:
+    """Warn if nearly all pairs of both kinds are on one side of a threshold."""
+    if min(np.sum(similar), np.sum(~similar)) < LEAST_CHECKED:
+        return
+    if not is_one_sided(distances, similar, threshold):
+        return
+    near, far = _shares_below(distances, similar, threshold)
+    better, accuracy = _most_accurate(distances, similar)
+    advice = (
+        f"The threshold {better:.3g} has a balanced accuracy of {accuracy:.2f} on these pairs: "
+        "call calibrate_threshold with held-out pairs, or set_threshold"
+    )
+    if accuracy < LEAST_ACCURACY:
+        advice = f"No other has a balanced accuracy above {accuracy:.2f} on these pairs"
+    warn_user(
+        f"threshold_: {threshold:.3g} separates hardly any {which} pairs: {100 * near:.0f} % "
+        f"of the similar and {100 * far:.0f} % of the dissimilar ones are closer. {advice}"
+    )
+
+
+def _shares_below(
+    distances: Doubles, similar: NDArray[np.bool_], threshold: float
+) -> tuple[float, float]:
+    """Return which shares of the similar and of the dissimilar pairs are closer."""
+    below = distances < threshold
+    return float(np.mean(below[similar])), float(np.mean(below[~similar]))
+
+
+def _most_accurate(distances: Doubles, similar: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the threshold with the largest balanced accuracy, and this accuracy."""
+    near, far = (np.sort(distances[kind]) for kind in (similar, ~similar))
+    ends = np.append(np.unique(distances), np.inf)
+    correct = np.searchsorted(near, ends) / len(near) + 1 - np.searchsorted(far, ends) / len(far)
+    best = int(np.argmax(correct))
+    middle = (ends[max(best - 1, 0)] + ends[best]) / 2
+    return float(middle if np.isfinite(middle) else ends[-2]), float(correct[best] / 2)

@@ -18,6 +18,8 @@ from .result import Iterate, Result, Status, is_converged
 
 __all__ = ["Found", "FoundPoint", "Monitor"]
 
+EQUAL = 1e-10  # values of F whose relative difference is at most this are equal up to rounding
+
 _HEADER = (
     f"{'iter':>5} {'primal':>15} {'dual':>15} {'gap':>9} {'b0':>11} {'active':>9} {'seconds':>8}"
 )
@@ -119,7 +121,8 @@ class Monitor:
         self.bar = SilentBar()
         self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
-        self._proven: ProvenPoint | None = None  # the one with the smallest proven gap
+        self._lowest: FoundPoint | None = None  # the one with the lowest objective
+        self._proven: ProvenPoint | None = None  # the point to return, of those with a certificate
         self._start = perf_counter()
 
     def record(self, n_iter: int, point: Found, **extra: object) -> Status | None:
@@ -138,6 +141,8 @@ class Monitor:
         self.records.append(row | extra)
         if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
             self.best = FoundPoint.copy_of(point)
+        if self._lowest is None or _is_better(point, self._lowest):
+            self._lowest = FoundPoint.copy_of(point)
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
         self.bar.update()
@@ -155,9 +160,10 @@ class Monitor:
         certificate = point.quick_certificate(triangular)
         if certificate is None or not self._accepts(certificate):
             certificate = full_certificate(self.problem, L, triangular, point.b0, point.slope)
-        if self._proven is None or certificate.gap < self._proven.certificate.gap:
+        accepted = self._accepts(certificate)
+        if accepted or self._proven is None or _is_better(certificate, self._proven.certificate):
             self._proven = ProvenPoint(L, point.b0, point.slope, certificate)
-        if self._accepts(certificate):
+        if accepted:
             return Status.CONVERGED
         hopeless = not is_converged(certificate.floor, certificate.primal, self.tol)
         return Status.PRECISION if hopeless else None
@@ -190,9 +196,11 @@ class Monitor:
         )
 
     def result(self, status: Status) -> Result:
-        """Return the best recorded point with its certificate and the history."""
+        """Return the converged point, or else the one with the lowest objective, with its gap."""
         if status is not Status.CONVERGED:
             proved = self._prove(self.found)
+            if proved is not Status.CONVERGED and self._lowest is not None:
+                proved = self._prove(self._lowest)
             if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:
                 status = proved
         proven, xp, active, multipliers = self._proven, self.problem.xp, None, None
@@ -215,6 +223,25 @@ class Monitor:
             active=active,
             multipliers=multipliers,
         )
+
+
+class _HasValues(Protocol):
+    @property
+    def primal(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+
+def _is_better(one: _HasValues, other: _HasValues) -> bool:
+    """Return whether F is lower at one point; where F is equal up to rounding, whether the gap is.
+
+    Values that are not numbers are never better.
+    """
+    rounding = EQUAL * max(1.0, abs(other.primal))
+    if isnan(other.primal) or one.primal < other.primal - rounding:
+        return not isnan(one.primal)
+    return one.primal <= other.primal + rounding and (one.gap < other.gap or isnan(other.gap))
 
 
 def _print_row(row: dict, header: bool) -> None:

@@ -10,7 +10,7 @@ import scipy.spatial
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
-from .._array import Array, Doubles, Floats, asarray, namespace
+from .._array import Array, Doubles, Floats, agree, asarray, namespace
 from .._data.blocks import Blocks
 
 __all__ = [
@@ -76,8 +76,9 @@ def product_kernel(
 def find_units(rows: Doubles, per_column: bool) -> tuple[Doubles, Doubles]:
     """Return the mean and the unit of each column."""
     center = rows.mean(axis=0)
-    variances = np.mean((rows - center) ** 2, axis=0)
-    varies = variances > np.finfo(float).eps ** 2 * np.maximum(center**2, variances.max())
+    constant = agree(rows.min(axis=0), rows.max(axis=0))  # their variance may be rounding errors
+    variances = np.where(constant, 0.0, np.mean((rows - center) ** 2, axis=0))
+    varies = variances > np.finfo(float).eps ** 2 * variances.max()
     if not per_column:
         total = float(np.mean(variances))
         return center, np.full_like(center, np.sqrt(total) if total > 0 else 1.0)
