@@ -130,3 +130,8 @@ def changed_attributes(model, before):
     """Return the names of the attributes that have changed."""
     now = vars(model)
     return {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
+
+
+def apart(pairs):
+    """Return pairs of samples of which no two rows are equal any more."""
+    return pairs * (1 + 1e-9 * np.random.default_rng(0).random(pairs.shape))

@@ -41,6 +41,8 @@ SKLEARN_MESSAGES = (
 OWN_WARNINGS = (
     r"X: block \d+ holds symmetric positive definite",
     r"cv: ",
+    r"y: \d+ samples have \d+ different numbers",
+    r"pairs: \d+ rows, of which \d+ are distinct",
     r"pairs: expected similar pairs to be nearer than dissimilar pairs, got the opposite",
     r"(X|pairs|triplets|quadruplets): samples [\d, ]+( and \d+ more)? are so far from all others",
     r"X (has feature names, but|does not have valid feature names, but) \w+ was fitted with",

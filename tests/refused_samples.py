@@ -138,6 +138,16 @@ SAMPLES = {
         {"X": PAIRS.tolist(), "y": SIGNS.tolist()},
         {"X": PAIRS, "y": SIGNS.astype(object)},
     ),
+    "index pairs as samples": together(
+        BY_LABELS,
+        Value,
+        r"X: expected samples, or their indices of shape \(n_samples,\), got two columns of whole "
+        r"numbers with labels -1 and \+1 and a preprocessor, .* fit TATMLPairs, .* Blocks\(X\)",
+        {"X": INDEX, "y": SIGNS, "preprocessor": X},
+        {"X": INDEX.tolist(), "y": SIGNS.tolist(), "preprocessor": Blocks(X)},
+        {"X": INDEX.astype(float), "y": SIGNS.astype(float), "preprocessor": X.take},
+        {"X": pd.DataFrame(INDEX, columns=["a", "b"]), "y": SIGNS, "preprocessor": X},
+    ),
     "samples that hardly differ": of(
         "X",
         BY_LABELS,

@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
-from estimators_helpers import changed_attributes
+from estimators_helpers import apart, changed_attributes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -187,8 +187,14 @@ def test_index_pairs_know_their_samples_and_groups_are_coarser():
     assert len(counts) == 1
     assert found["groups"].n_effective == pytest.approx(found["members"].n_effective, rel=1e-12)
     assert found["groups"].n_effective != found["samples"].n_effective
-    pairs = model.calibrate_threshold(X[index], y, strategy=MATCH, max_rate=0.05).calibration_
-    assert (pairs.method, pairs.n_effective) == ("exact", pairs.n_pairs)
+    with pytest.warns(UserWarning, match="equal rows are taken as one sample"):
+        model.calibrate_threshold(X[index], y, strategy=MATCH, max_rate=0.05)
+    by_row, by_sample = model.calibration_, found["samples"]
+    assert by_row.n_effective == pytest.approx(by_sample.n_effective, rel=1e-12)
+    assert replace(by_row, n_effective=None) == replace(by_sample, n_effective=None)
+    model.calibrate_threshold(apart(X[index]), y, strategy=MATCH, max_rate=0.05)
+    assert model.calibration_.method == "exact"
+    assert model.calibration_.n_effective == model.calibration_.n_pairs
     with_preprocessor = TATMLPairs(preprocessor=X).fit(index[::50], y[::50])
     with_preprocessor.calibrate_threshold(index, y, strategy=MATCH, max_rate=0.05, groups=identity)
     assert with_preprocessor.calibration_.method == "approximate"

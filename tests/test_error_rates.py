@@ -78,13 +78,17 @@ def test_groups_widen_limits_whatever_their_form():
     y = np.where(identity[index[:, 0]] == identity[index[:, 1]], 1, -1)
     metric = Euclidean().fit(X, identity)
     metric.set_threshold(float(np.median(metric.pair_distance(index, X)[y > 0])))
-    by_array = error_rates(metric, X[index], y)
+    by_array = error_rates(metric, X[index], y, groups=np.arange(24_000).reshape(-1, 2))
     by_sample = error_rates(metric, index, y, X)
+    with pytest.warns(UserWarning, match="24000 rows, of which 300 are distinct"):
+        by_row = error_rates(metric, X[index], y)
     by_group = error_rates(metric, index, y, X, groups=identity)
     same = error_rates(metric, X[index], y, groups=identity[index])
     for name in RATES:
         assert by_array[name].value == by_sample[name].value == by_group[name].value
         assert by_group[name] == same[name]
+        assert by_row[name].high == pytest.approx(by_sample[name].high, rel=1e-12)
+        assert by_row[name].n_effective == pytest.approx(by_sample[name].n_effective, rel=1e-12)
     found = [rates.false_match.n_effective for rates in (by_array, by_sample, by_group)]
     assert found[0] == np.sum(y < 0)
     assert found[2] < found[0]

@@ -3,6 +3,7 @@
 import re
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from helpers import SHAPES, assert_same_blocks, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import BLOCKS, INDEX, MATRICES, PAIRS, SIGNS, SIMILAR, K, N, X, Y
 from sklearn.base import BaseEstimator
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.model_selection import StratifiedKFold
 
@@ -248,6 +250,64 @@ def test_a_column_of_labels_is_taken_with_a_warning():
     with pytest.warns(DataConversionWarning, match="column-vector"):
         _, labels = class_labels(Shell(), [[0], [1], [0]], 3)
     assert labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("label_estimator", LABEL_ESTIMATORS)
+def test_two_whole_columns_are_samples_unless_they_look_like_index_pairs(label_estimator):
+    """With a preprocessor: indices of samples that have two such columns; other labels; Blocks."""
+    make = partial(label_estimator, **FEW | (QUICK_CV if label_estimator is TATMLCV else {}))
+    table = np.random.default_rng(0).integers(10, size=(N, 2))
+    signs = np.where(np.arange(N) % 2, 1, -1)
+    expected = make().fit(table, signs).transform(table)
+    assert_array_equal(make(preprocessor=table).fit(np.arange(N), signs).transform(table), expected)
+    assert_array_equal(make(preprocessor=X).fit(table, signs > 0).transform(table), expected)
+    assert_array_equal(make(preprocessor=X).fit(Blocks(table), signs).transform(table), expected)
+    make(preprocessor=X).fit(table + 0.5, signs)
+    with pytest.raises(ValueError, match="which are index pairs: fit TATMLPairs"):
+        make(preprocessor=X).fit(table, signs)
+
+
+def warnings_of(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(make(random_state=0) for make in LABEL_ESTIMATORS if make is not TATMLCV),
+        TATMLCV(Cs=[1.0], priors=["discriminant"]),
+        TATMLCV(Cs=[1.0], priors=["discriminant"], scoring="accuracy"),
+        Maz(threshold="search", thresholds=[1.0], cv=2),
+    ],
+)
+def test_the_target_of_a_regression_is_warned_of_once(model):
+    """The target of diabetes: 214 different numbers, of which 84 have a single sample."""
+    samples, target = load_diabetes(return_X_y=True)
+    (message,) = warnings_of(lambda: model.fit(samples, target))
+    assert message.startswith("y: 442 samples have 214 different numbers")
+    assert "84 of these classes have a single sample" in message
+
+
+def test_which_labels_are_taken_for_a_target():
+    """More than ten numbers; most have at most two samples, and a third of them a single one."""
+
+    def warns(y):
+        return len(warnings_of(lambda: class_labels(Shell(), y, len(y)))) > 0
+
+    once, twice, often = np.arange(100), np.repeat(np.arange(100), 2), np.repeat(np.arange(100), 3)
+    assert not warns(often)
+    assert not warns(twice)
+    assert not warns(np.r_[twice, often + 100, 300 + once[:90]])  # 100 of 290 have three
+    assert warns(np.r_[once, 100 + often[:180]])
+    assert warns(np.r_[once, 100 + np.repeat(once[:90], 1000)].astype(float))
+    assert not warns(np.r_[once[:50], 100 + twice[:202], 300 + twice])  # a quarter are single
+    assert not warns(once.astype(str))
+    assert not warns(once.astype(str).astype(object))
+    assert not warns(np.arange(10))
+    assert warns(np.arange(11))
 
 
 def test_few_samples_of_a_class_are_warned_of_once_by_name():

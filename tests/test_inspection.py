@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pandas as pd
 import pytest
-from estimators_helpers import all_pairs, labelled, labelled_pairs
+from estimators_helpers import all_pairs, apart, labelled, labelled_pairs
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
@@ -127,7 +127,7 @@ def test_pair_estimators_are_not_changed(make, way):
     X, y = labelled()
     pairs, labels = labelled_pairs(y, 600)
     preprocessor = {"arrays": None, "an array": X, "a function": lambda rows: X[rows]}[way]
-    given = X[pairs] if way == "arrays" else pairs
+    given = apart(X[pairs]) if way == "arrays" else pairs
     estimator = make(preprocessor=preprocessor).fit(given, labels)
     assert_repeated_and_unchanged(estimator, given, labels.tolist())
 
@@ -242,13 +242,15 @@ def test_the_interval_of_the_threshold_covers_the_best_one():
 def test_shared_samples_widen_the_interval_of_the_threshold():
     X, pairs, labels = draw_samples(np.random.default_rng(0))
     shared = PairThreshold(preprocessor=Blocks(X)).fit(pairs, labels)
-    apart = PairThreshold().fit(X[pairs], labels)
-    assert shared.threshold_ == apart.threshold_
-    wide, narrow = (
-        threshold_interval(estimator, given, labels, n_resamples=50, random_state=0)
-        for estimator, given in ((shared, pairs), (apart, X[pairs]))
-    )
+    separate = PairThreshold().fit(X[pairs], labels)
+    assert shared.threshold_ == separate.threshold_
+    options = {"n_resamples": 50, "random_state": 0}
+    wide = threshold_interval(shared, pairs, labels, **options)
+    narrow = threshold_interval(separate, apart(X[pairs]), labels, **options)
+    with pytest.warns(UserWarning, match="equal rows are taken as one sample"):
+        by_row = threshold_interval(separate, X[pairs], labels, **options)
     assert width(wide) > 2 * width(narrow)
+    assert width(by_row) > 2 * width(narrow)
 
 
 # Errors

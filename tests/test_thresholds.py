@@ -252,13 +252,13 @@ def test_the_rate_that_is_asked_for_is_reached(pairs, rate):
 
 EXTREMES = {
     "no false match": ("false_match_rate", {"max_rate": 0.0}, 0.5, 0.0),
-    "any false match": ("false_match_rate", {"max_rate": 1.0}, 1.0, 0.5),
+    "any false match": ("false_match_rate", {"max_rate": 1.0}, 1.0, 1.0),
     "every difference": ("max_tpr", {"min_rate": 1.0}, 0.5, 0.0),
     "any difference": ("max_tpr", {"min_rate": 0.0}, 1.0, 0.5),
     "every match": ("max_tnr", {"min_rate": 1.0}, 1.0, 0.5),
     "any match": ("max_tnr", {"min_rate": 0.0}, None, 0.0),
     "no false non-match": ("false_non_match_rate", {"max_rate": 0.0}, 1.0, 0.5),
-    "any false non-match": ("false_non_match_rate", {"max_rate": 1.0}, None, 0.0),
+    "any false non-match": ("false_non_match_rate", {"max_rate": 1.0}, 0.0, 0.0),
 }
 
 
@@ -270,6 +270,39 @@ def test_rates_of_zero_and_one():
         hits, misses, false, rejected = counts_at(threshold, distances, similar, np.ones(4))
         assert tpr is None or hits / (hits + misses) == tpr, kind
         assert false / (false + rejected) == fpr, kind
+
+
+@settings(max_examples=40)
+@given(pairs=calibration_pairs(), rate=st.floats(0, 1))
+@example((np.array([0.5, 0.7, 2.0, 2.5]), np.array([True, True, False, False]), None), 0.5)
+def test_a_rate_has_the_largest_threshold_and_the_other_rate_the_smallest(pairs, rate):
+    """The next float beyond it has a larger rate, unless all pairs are on the right side."""
+    distances, similar, weights = pairs
+    counted = np.ones(len(distances)) if weights is None else weights
+    for strategy, wrong, beyond in (
+        ("false_match_rate", ~similar, np.inf),
+        ("false_non_match_rate", similar, -np.inf),
+    ):
+        threshold = calibrated_threshold(
+            distances, similar, strategy, sample_weight=weights, max_rate=rate
+        )
+        next_one = np.nextafter(threshold, beyond)
+        if distances.min() < next_one <= distances.max():
+            errors = (distances < next_one) == (beyond > 0)
+            assert counted[wrong & errors].sum() > (rate - 1e-11) * counted[wrong].sum(), strategy
+
+
+@pytest.mark.parametrize("weights", [None, np.full(40, 2.0)])
+def test_the_plain_quantile_of_separated_kinds_is_that_of_one_kind(weights):
+    """Similar pairs have distances 0.1 to 2.0, the others 3.1 to 5.0: two errors in 20 are 0.1."""
+    distances = np.r_[0.1 * np.arange(1, 21), 3 + 0.1 * np.arange(1, 21)]
+    similar = np.arange(40) < 20
+    given = {"sample_weight": weights, "max_rate": 0.1}
+    match = calibrated_threshold(distances, similar, "false_match_rate", **given)
+    non_match = calibrated_threshold(distances, similar, "false_non_match_rate", **given)
+    assert (match, non_match) == (distances[22], np.nextafter(distances[17], np.inf))
+    counts = [counts_at(t, distances, similar, np.ones(40)) for t in (match, non_match)]
+    assert counts == [(20, 0, 2, 18), (18, 2, 0, 20)]
 
 
 def test_the_threshold_is_half_way_between_two_distances():

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from estimators_helpers import apart
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
@@ -118,6 +119,7 @@ def test_rates_reach_as_far_as_the_pairs():
         target = {"strategy": "false_match_rate", "max_rate": rate}
         calibrated = judge().calibrate_threshold(distances, y, **target)
         assert promised.threshold == calibrated.threshold_ <= point.threshold
+        assert point.threshold == np.sort(distances[y < 0])[round(4000 * rate)]
     few = report(judge(), *scored(20, 25))
     assert [p.name for p in few.points if p.name.startswith("FMR")] == ["FMR 0.1"]
 
@@ -165,10 +167,14 @@ def test_pairs_and_units_are_counted(identities):
     metric, X, pairs, y, owner = identities
     by_group = report(metric, pairs, y, X, groups=owner)
     by_sample = report(metric, pairs, y, X)
-    alone = report(metric, X[pairs], y)
+    alone = report(metric, apart(X[pairs]), y)
+    with pytest.warns(UserWarning, match="equal rows are taken as one sample"):
+        by_row = report(metric, X[pairs], y)
     assert (by_group.n_similar, by_group.n_dissimilar) == (np.sum(y > 0), np.sum(y < 0))
     assert (by_group.n_units, by_group.unit) == (N_IDENTITIES, "groups")
     assert (by_sample.n_units, by_sample.unit) == (4 * N_IDENTITIES, "samples")
+    assert (by_row.n_units, by_row.unit) == (by_sample.n_units, "samples")
+    assert str(by_row) == str(by_sample)
     assert (alone.n_units, alone.unit) == (None, "pairs")
     widths = [
         found["estimator"].false_match.high - found["estimator"].false_match.low

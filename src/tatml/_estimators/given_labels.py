@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -13,11 +14,22 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._data.arrays import check_not_masked
+from .._data.blocks import Blocks
 from .._data.labels import check_length, check_not_missing, group_labels, kind_of
 from .._data.storage import check_files
 from .._messages import named_error, shown
+from .._warnings import warn_user
 
-__all__ = ["are_pair_labels", "check_not_missing", "class_labels", "group_labels", "pair_labels"]
+__all__ = [
+    "check_no_index_pairs",
+    "check_no_pairs",
+    "check_not_missing",
+    "class_labels",
+    "group_labels",
+    "pair_labels",
+]
+
+FEW_CLASSES = 10  # so few are classes, however many samples they have
 
 
 def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:
@@ -33,7 +45,9 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
     if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
         raise ValueError(wrong)
     try:
-        with np.errstate(invalid="ignore"):  # numbers that no integer can hold
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            # Many classes: `_warn_of_numbers` says more, and lets identities pass.
+            warnings.filterwarnings("ignore", message="The number of unique classes")
             check_classification_targets(y)
         classes, labels = np.unique(y, return_inverse=True)
     except Exception as error:  # continuous values, or objects that cannot be compared
@@ -41,7 +55,27 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
         raise ValueError(f"{wrong} ({reason})") from error
     if len(classes) < 2:
         raise ValueError(f"y: expected two classes or more, got 1 class only, {shown(classes[0])}")
+    _warn_of_numbers(classes, labels)
     return classes, labels
+
+
+def _warn_of_numbers(classes: NDArray, labels: NDArray[np.intp]) -> None:
+    """Warn if the classes are numbers that look like the target of a regression.
+
+    These are more than ten, of which more than half have at most two samples, and at least a third
+    have a single one. Identities with two or more samples each pass.
+    """
+    n_classes, sizes = len(classes), np.bincount(labels)
+    n_single, n_rare = int(np.sum(sizes == 1)), int(np.sum(sizes <= 2))
+    if n_classes <= FEW_CLASSES or 3 * n_single < n_classes or 2 * n_rare <= n_classes:
+        return
+    if classes.dtype.kind in "iuf":
+        warn_user(
+            f"y: {len(labels)} samples have {n_classes} different numbers, each of which is taken "
+            f"as a class; {n_single} of these classes have a single sample. If y is the target of "
+            "a regression, divide it into a few classes, for example with np.digitize; if the "
+            "numbers are identities, y.astype(str) avoids this warning"
+        )
 
 
 def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
@@ -70,7 +104,33 @@ def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]
     return similar
 
 
-def are_pair_labels(y: Any) -> bool:
+def check_no_pairs(blocks: Blocks, y: Any) -> None:
+    """Refuse an array (n, 2, d) with labels −1 and +1: pairs in the format of metric-learn."""
+    if y is None or blocks.block_shapes[0][0] != 2:
+        return
+    if _are_pair_labels(y):
+        n_samples, n, width = blocks.arrays[0].shape
+        raise ValueError(
+            f"X: expected samples, got shape ({n_samples}, {n}, {width}) with labels -1 and +1, "
+            "which are pairs: fit TATMLPairs, or PairThreshold, on them; if they are matrices of "
+            "two rows, give Blocks(X)"
+        )
+
+
+def check_no_index_pairs(table: Blocks, y: Any) -> None:
+    """Refuse two columns of whole numbers with labels −1 and +1: index pairs of a preprocessor."""
+    if y is None or table.block_shapes[0][0] != 2:
+        return
+    columns = table.arrays[0]
+    if np.array_equal(columns, np.rint(columns)) and _are_pair_labels(y):
+        raise ValueError(
+            "X: expected samples, or their indices of shape (n_samples,), got two columns of whole "
+            "numbers with labels -1 and +1 and a preprocessor, which are index pairs: fit "
+            "TATMLPairs, or PairThreshold, on them; if they are samples, give Blocks(X)"
+        )
+
+
+def _are_pair_labels(y: Any) -> bool:
     """Return whether the labels of a fit are −1 and +1, and both occur."""
     labels = _as_labels(y)
     return bool(len(labels) and np.all(_are_signs(labels)) and len(np.unique(labels)) == 2)

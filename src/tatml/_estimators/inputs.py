@@ -25,7 +25,7 @@ from .._data.storage import warn_of_missing_chunks
 from .._messages import named_error, shown
 from .._warnings import warn_user
 from .device_inputs import fetched, remember_place
-from .given_labels import are_pair_labels
+from .given_labels import check_no_index_pairs, check_no_pairs
 from .sparse_inputs import (
     accepts_sparse,
     dense_extremes,
@@ -41,7 +41,6 @@ __all__ = [
     "pair_samples",
     "read_pairs",
     "samples_of",
-    "shared_samples",
     "unchanged_on_error",
 ]
 
@@ -76,7 +75,7 @@ def samples_of(
 
     With `reset` the estimator stores the shape of the samples (n_features_in_, feature_names_in_,
     block_shapes_); without it X must have the stored shape. With the labels `y` of a fit, pairs
-    that belong to `TATMLPairs` are refused.
+    and index pairs that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
     if reset:
@@ -84,7 +83,8 @@ def samples_of(
     X = fetched(X)
     check_not_masked(X, "X")
     warn_of_missing_chunks(X=X)
-    if preprocessor is not None and _n_dims(X) == 1:
+    has_indicators = preprocessor is not None and _n_dims(X) == 1
+    if has_indicators:
         X = _looked_up(preprocessor, read_array(X, "X"), estimator)
         check_not_masked(X, "preprocessor")
     if reset:
@@ -92,9 +92,12 @@ def samples_of(
     if isinstance(X, Blocks) or _n_dims(X) > 2:
         blocks = as_blocks(X)
         if not isinstance(X, Blocks):
-            _check_no_pairs(blocks, y)
+            check_no_pairs(blocks, y)
     else:
-        return _with_checked_shapes(estimator, _table(estimator, X, reset, min_samples), reset, "X")
+        blocks = _table(estimator, X, reset, min_samples)
+        if preprocessor is not None and not has_indicators and not scipy.sparse.issparse(X):
+            check_no_index_pairs(blocks, y)
+        return _with_checked_shapes(estimator, blocks, reset, "X")
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = blocks.shape[1]
@@ -158,19 +161,6 @@ def _shape_of(X: Any) -> str:
         return type(X).__name__
 
 
-def _check_no_pairs(blocks: Blocks, y: Any) -> None:
-    """Refuse an array (n, 2, d) with labels −1 and +1: pairs in the format of metric-learn."""
-    if y is None or blocks.block_shapes[0][0] != 2:
-        return
-    if are_pair_labels(y):
-        n_samples, n, width = blocks.arrays[0].shape
-        raise ValueError(
-            f"X: expected samples, got shape ({n_samples}, {n}, {width}) with labels -1 and +1, "
-            "which are pairs: fit TATMLPairs, or PairThreshold, on them; if they are matrices of "
-            "two rows, give Blocks(X)"
-        )
-
-
 def pair_samples(
     estimator: BaseEstimator, pairs: Any, *, reset: bool
 ) -> tuple[Blocks, NDArray[np.intp]]:
@@ -197,16 +187,6 @@ def pair_samples(
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
     """Return checked index pairs into X; both members may be the same sample."""
     return as_index(pairs, n_samples, allow_self=True)
-
-
-def shared_samples(estimator: BaseEstimator, pairs: Any, X: Any) -> NDArray[np.intp] | None:
-    """Return the sample numbers of index pairs, (n_pairs, 2); None for pairs given as arrays."""
-    if X is not None:
-        return index_pairs(pairs, _num_samples(X))
-    array = read_pairs(pairs)
-    if estimator.preprocessor is None or array.ndim != 2:
-        return None
-    return _number_indicators(array)[1].reshape(-1, 2)
 
 
 def _number_indicators(indicators: NDArray) -> tuple[NDArray, NDArray]:

@@ -156,16 +156,15 @@ class Maz(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
             threshold = check_number_or("threshold", self.threshold, "search")
             blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
             _, labels = class_labels(self, y, len(blocks))
-            group_numbers = group_labels(groups, len(blocks))
+            samples = LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
             if threshold is None:
-                samples = LabelledSamples(blocks, labels, group_numbers)
                 threshold, self.search_scores_ = self._search(samples)
             model = make_inner_model(
                 self, SCALE_PARAMETERS, threshold=threshold, clip_outliers=False
             )
             if hasattr(self, "result_"):
                 model.result_ = self.result_  # the starting point of a warm start
-            model._fit_blocks(blocks, labels, group_numbers, threshold)
+            model._fit_samples(samples, threshold)
             copy_fitted(self, model)
         warn_unless_converged(self.result_)
         return self
@@ -208,7 +207,7 @@ def _score_fold(model: TATML, k: int, samples: LabelledSamples, fold: Fold) -> f
     with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
         model.fit(known.blocks, known.labels, known.groups)
-    classifier = KNeighborsClassifier(k).fit(model.transform(known.blocks), known.labels)
+        classifier = KNeighborsClassifier(k).fit(model.transform(known.blocks), known.labels)
     return float(classifier.score(model.transform(held_out.blocks), held_out.labels))
 
 

@@ -105,17 +105,18 @@ class PairJudge(ProbabilityMixin, ABC):
             - "f_beta": the F-score for `beta`;
             - "max_tpr": the true positive rate, with a true negative rate of at least `min_rate`;
             - "max_tnr": the true negative rate, with a true positive rate of at least `min_rate`;
-            - "false_match_rate": the true positive rate, with a false match rate of at most
-              `max_rate`;
-            - "false_non_match_rate": the true negative rate, with a false non-match rate of at
-              most `max_rate`.
+            - "false_match_rate": the threshold, and with it the true positive rate, with a false
+              match rate of at most `max_rate`;
+            - "false_non_match_rate": the true negative rate, by the smallest threshold with a false
+              non-match rate of at most `max_rate`.
         min_rate, beta, max_rate : float
             See `strategy`.
         confidence : float, None or "auto", default="auto"
             For strategies with `max_rate`: the confidence with which the *true* rate, that of
             pairs never seen, is at most `max_rate`. "auto" stands for 0.95. None sets the plain
-            quantile: the rate holds on the given pairs, and is exceeded on others in about half
-            of all cases. "auto" and None are the same for other strategies.
+            quantile: the largest threshold (for false non-matches the smallest) with which the
+            rate holds on the given pairs. It is exceeded on others in about half of all cases.
+            "auto" and None are the same for other strategies.
         guarantee : {"approximate", "proved"}, default="approximate"
             What is done if pairs share samples or groups. "proved" uses pairs of disjoint samples
             or groups only, drawn at random: the promise is a theorem, but takes about 600 groups
@@ -127,8 +128,9 @@ class PairJudge(ProbabilityMixin, ABC):
             groups. See docs/verification.md.
         groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
             The unit of dependence, for example the identity: one label per sample for index pairs,
-            or one per member of each pair. Without it the samples of index pairs are the units,
-            and pairs given as arrays are taken to be independent.
+            or one per member of each pair. Without it the units are the samples of index pairs. In
+            pairs given as arrays equal rows are one sample, with a warning; if no row is in two
+            pairs, or rows may repeat by chance, the pairs are taken to be independent.
         sample_weight : array-like of shape (n_pairs,), optional
             Weights of the pairs; they exclude a confidence.
 
@@ -152,9 +154,9 @@ class PairJudge(ProbabilityMixin, ABC):
             guarantee=guarantee,
             sample_weight=sample_weight,
         )
-        units, similar = None, None
+        units, similar, warning = None, None, None
         if target.promise is not None or groups is not None:
-            units = pair_units(self, pairs, X, groups)
+            units, warning = pair_units(self, pairs, X, groups)
         if count_rows(pairs) > 0 and (
             target.promise is not None or count_rows(y) == count_rows(pairs)
         ):
@@ -168,8 +170,10 @@ class PairJudge(ProbabilityMixin, ABC):
         self.threshold_, self.calibration_ = calibrate(
             distances, similar, target, units, sample_weight
         )
+        if warning:
+            warn_user(warning)
         if target.promise is not None and units is not None:
-            warning = find_few_units(similar, target.promise, units)
-            if warning:
-                warn_user(warning)
+            few_units = find_few_units(similar, target.promise, units)
+            if few_units:
+                warn_user(few_units)
         return self

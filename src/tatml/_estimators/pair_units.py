@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
-from .._data.arrays import read_array
+from .._data.arrays import as_real_array, read_array
 from .._messages import shown
+from .._verification.dependence import are_independent
 from .given_labels import check_not_missing
 from .inputs import read_pairs
 
@@ -27,6 +28,9 @@ __all__ = [
     "read_split_units",
 ]
 
+# Equal rows are one sample if fewer than this number of equal couples is expected by chance.
+FEW_BY_CHANCE = 0.05
+
 
 def count_rows(pairs: Any) -> int:
     """Return the number of given pairs, or of other rows, of any form; 0 if they are no array."""
@@ -38,21 +42,72 @@ def count_rows(pairs: Any) -> int:
 
 def pair_units(
     estimator: BaseEstimator, pairs: Any, X: Any, groups: Any
-) -> NDArray[np.intp] | None:
-    """Return the units of pairs that are given to an estimator, numbered from 0, (n_pairs, 2).
+) -> tuple[NDArray[np.intp] | None, str | None]:
+    """Return the units of pairs that are given to an estimator, and a warning or None.
 
-    They are the groups if these are given, or else the samples of index pairs. None without
-    groups for pairs given as arrays: it is unknown which samples they share.
+    The units are numbered from 0, (n_pairs, 2). They are the groups if these are given, or else the
+    samples: those of index pairs, or the distinct rows of pairs given as arrays. None if the pairs
+    are taken to be independent. The warning says what is assumed of rows that repeat; it is for
+    callers to give, once the pairs are accepted.
     """
     array = read_pairs(pairs)
     if array.ndim == 0:
-        return None  # no pairs: `pair_distance` has the better message
+        return None, None  # no pairs: `pair_distance` has the better message
     is_index = array.ndim == 2 and (X is not None or estimator.preprocessor is not None)
     if not is_index:
-        return number_units(None, groups, len(array))
+        if groups is None:
+            return _number_rows(array)
+        return number_units(None, groups, len(array)), None
     samples = estimator.preprocessor if X is None else X
     n_samples = None if callable(samples) else count_rows(samples)
-    return number_units(array, groups, len(array), n_samples)
+    return number_units(array, groups, len(array), n_samples), None
+
+
+def _number_rows(array: NDArray) -> tuple[NDArray[np.intp] | None, str | None]:
+    """Return the numbers of the distinct rows of pairs given as arrays, and a warning.
+
+    There are no numbers if no row is in two pairs, or if rows may repeat by chance, as those of
+    few binary columns do; and no warning if no row is in two pairs.
+    """
+    if array.ndim < 3 or array.shape[1] != 2 or array.size == 0:
+        return None, None  # distances, or no pairs: `pair_distance` has the better message
+    rows = as_real_array(array, "pairs").reshape(2 * len(array), -1)
+    numbers: dict[int, int] = {}
+    keys = (hash((row + 0.0).tobytes()) for row in rows)  # + 0.0: −0.0 is 0.0
+    units = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.intp, len(rows))
+    first = np.unique(units, return_index=True)[1]
+    units = units.reshape(-1, 2)
+    if are_independent(units):
+        return None, None
+    found = f"pairs: {len(rows)} rows, of which {len(first)} are distinct"
+    advice = "give index pairs, and the samples as X or preprocessor, or give groups"
+    expected = _count_by_chance(rows[first], len(rows))
+    if expected >= FEW_BY_CHANCE:
+        return None, (
+            f"{found}; about {expected:.2g} couples of rows would be equal by chance, so that the "
+            "pairs are taken to be independent. If equal rows are one sample, the limits and "
+            f"promises are wrong: {advice}"
+        )
+    return units, (
+        f"{found}; equal rows are taken as one sample, and pairs that share one as dependent. To "
+        f"say which samples the pairs share, {advice}"
+    )
+
+
+def _count_by_chance(distinct: NDArray, n_rows: int) -> float:
+    """Return how many couples of rows are expected to be equal if the columns are independent.
+
+    The chance that two rows agree in a column is that of the distinct rows. Columns are read until
+    the number is below `FEW_BY_CHANCE`.
+    """
+    expected = n_rows * (n_rows - 1) / 2
+    n_couples = max(1, len(distinct) * (len(distinct) - 1))
+    for column in distinct.T:
+        if expected < FEW_BY_CHANCE:
+            break
+        counts = np.unique(column, return_counts=True)[1]
+        expected *= float(counts @ (counts - 1)) / n_couples
+    return expected
 
 
 def read_split_units(pairs: Any, groups: Any) -> NDArray[np.intp]:

@@ -287,12 +287,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
 
     def _fit(self, X: Any, y: Any, groups: Any, threshold: float | None) -> Result:
         blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-        return self._fit_blocks(blocks, y, groups, threshold)
+        return self._fit_samples(self._labelled(blocks, y, groups), threshold)
 
-    def _fit_blocks(self, blocks: Blocks, y: Any, groups: Any, threshold: float | None) -> Result:
+    def _fit_samples(self, samples: LabelledSamples, threshold: float | None) -> Result:
+        blocks = samples.blocks
         self.block_shapes_ = blocks.block_shapes
         self._check_words()
-        samples = self._labelled(blocks, y, groups)
         kernel = self._read_kernel(blocks)
         if not has_very_many_pairs(self, len(blocks)):  # those are summed on the host
             blocks = self._samples_to_learn(blocks)

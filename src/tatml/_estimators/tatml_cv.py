@@ -223,9 +223,10 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
             if None in self._kernels():  # else their images may have more dimensions
                 check_components(self.n_components, [n for n, _ in blocks.block_shapes])
             clipped = self._model()._without_outliers(blocks, np.arange(len(blocks)))
-            self._search(LabelledSamples(clipped, labels, group_numbers))
+            samples = LabelledSamples(clipped, labels, group_numbers)
+            self._search(samples)
             model = self._model(**self.best_params_)
-            result = model._fit_blocks(clipped, labels, group_numbers, model._given_threshold())
+            result = model._fit_samples(samples, model._given_threshold())
             copy_fitted(self, model)
         warn_unless_converged(result)
         return self

@@ -201,8 +201,9 @@ def find_best_threshold(
     Returns
     -------
     float
-        A number half-way between two neighbouring distances; 0 if no pair should be the same, and
-        the next float above the largest distance if all pairs should be.
+        For a false match rate the largest threshold with at most this rate, for a false non-match
+        rate the smallest. Else a number half-way between two neighbouring distances; 0 if no pair
+        should be the same, and the next float above the largest distance if all pairs should be.
     """
     check_both_count(similar, sample_weight)
     fpr, tpr, scores = roc_curve(
@@ -211,22 +212,36 @@ def find_best_threshold(
     weights = np.ones(len(similar)) if sample_weight is None else sample_weight
     positive, negative = weights[similar].sum(), weights[~similar].sum()
     tnr = 1 - fpr
+    if target.strategy in RATE_STRATEGIES:
+        return _cut_at_rate(-scores, fpr, tpr, target)
     if target.strategy == "accuracy":
         quality = tpr * positive + tnr * negative
     elif target.strategy == "f_beta":  # F = (1 + β²) TP / ((1 + β²) TP + β² FN + FP)
         hits = (1 + target.beta**2) * tpr * positive
         errors = target.beta**2 * (1 - tpr) * positive + fpr * negative
         quality = np.divide(hits, hits + errors, out=np.zeros_like(hits), where=hits > 0)
-    elif target.strategy in ("max_tnr", "false_non_match_rate"):
-        least = 1 - target.rate if target.max_rate is not None else target.rate
-        quality = np.where(tpr >= least - _ROUNDING, tnr, -1.0)
+    elif target.strategy == "max_tnr":
+        quality = np.where(tpr >= target.rate - _ROUNDING, tnr, -1.0)
     else:
-        most = 1 - target.rate if target.strategy == "max_tpr" else target.rate
-        quality = np.where(fpr <= most + _ROUNDING, tpr, -1.0)
+        quality = np.where(fpr <= 1 - target.rate + _ROUNDING, tpr, -1.0)
     best = np.flatnonzero(quality == quality.max())
     # Ties: a limit on missed pairs takes the largest of the best thresholds, others the smallest.
-    last = target.strategy in ("max_tnr", "false_non_match_rate")
-    return cut_between(-scores, int(best[-1] if last else best[0]))
+    return cut_between(-scores, int(best[-1 if target.strategy == "max_tnr" else 0]))
+
+
+def _cut_at_rate(distances: Doubles, fpr: Doubles, tpr: Doubles, target: Target) -> float:
+    """Return the largest threshold with a false match rate, the smallest with the other rate.
+
+    Like a promised threshold it is the first dissimilar distance that must not match, or the next
+    float above the last similar distance that must. `distances` start with −∞: no pair is below.
+    """
+    if target.strategy == "false_match_rate":
+        last = int(np.flatnonzero(fpr <= target.rate + _ROUNDING)[-1])
+        if last < len(distances) - 1:
+            return float(distances[last + 1])
+    else:
+        last = int(np.argmax(tpr >= 1 - target.rate - _ROUNDING))
+    return 0.0 if last == 0 else nextafter(float(distances[last]), inf)
 
 
 def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:

@@ -3,12 +3,13 @@
 Pairs that share a sample are not independent, so intervals from resampled pairs would be too
 narrow. The intervals resample the *samples* (n of n with replacement); the weight of a pair is
 the product of the counts of its two samples. This is conservative: for pairs that share no samples
-the intervals are up to √3 times too wide. For pairs given as arrays it is unknown which samples
-they share; then the pairs are resampled.
+the intervals are up to √3 times too wide. In pairs given as arrays, equal rows are one sample; if
+no row repeats, or rows may repeat by chance, the pairs are resampled.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,10 +24,12 @@ from .._array import Doubles
 from .._data.pairs import as_weights
 from .._estimators.folds import gives_pairs
 from .._estimators.given_labels import group_labels, pair_labels
-from .._estimators.inputs import check_has, shared_samples
+from .._estimators.inputs import check_has
+from .._estimators.pair_units import pair_units
 from .._estimators.thresholds import threshold_of
 from .._progress import with_progress
 from .._validation import check_count, check_jobs, check_random, check_share
+from .._warnings import warn_user
 
 __all__ = ["threshold_interval"]
 
@@ -115,7 +118,9 @@ def _fit_threshold(model: Any, start: Any, data: tuple) -> float:
     """Fit a model to a resample, from the solution of all data, and return its threshold."""
     if start is not None:
         model.result_ = start
-    return model.fit(*data).threshold_
+    with warnings.catch_warnings():  # the fit to all data warned of labels that are numbers
+        warnings.filterwarnings("ignore", message="y: .* different numbers")
+        return model.fit(*data).threshold_
 
 
 def _resample_weights(
@@ -182,7 +187,9 @@ def _resample_pairs(
     base = np.ones(len(similar))
     if sample_weight is not None:
         base = as_weights(sample_weight, len(similar), "sample_weight")
-    index = shared_samples(estimator, pairs, None)
+    index, warning = pair_units(estimator, pairs, None, None)
+    if warning:
+        warn_user(warning)
     while True:
         (weights,) = _resample_weights(index, len(similar), similar, 1, rng)
         weights = weights * base

@@ -49,8 +49,9 @@ def error_rates(
         +1 for the same, −1 for different; both must occur.
     groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
         The unit of dependence, for example the identity: one label per sample for index pairs, or
-        one per member of each pair. Without it the samples of index pairs are the units, and pairs
-        given as arrays are taken to be independent.
+        one per member of each pair. Without it the units are the samples of index pairs. In pairs
+        given as arrays equal rows are one sample, with a warning; if no row is in two pairs, or
+        rows may repeat by chance, the pairs are taken to be independent.
     by : array-like of shape (n_pairs,), optional
         A subgroup for each pair, for which rates are wanted.
     confidence_level : float, default=0.95
@@ -80,7 +81,7 @@ def error_rates(
     """
     check_has(estimator, "pair_distance", "threshold_")
     level = check_between("confidence_level", confidence_level)
-    units = pair_units(estimator, pairs, X, groups)
+    units, warning = pair_units(estimator, pairs, X, groups)
     if count_rows(pairs) > 0:
         pair_labels(y, count_rows(pairs))
     subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
@@ -95,6 +96,8 @@ def error_rates(
             name: _name_rates(judged.select(rows).measure_rates(threshold))
             for name, rows in subgroups.items()
         }
+    if warning:
+        warn_user(warning)
     _warn_of_few_errors(rates)
     return rates
 

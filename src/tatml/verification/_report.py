@@ -17,6 +17,7 @@ from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
 from .._verification.operating import USUAL_SAME_RATE, Costs, JudgedPairs, OperatingPoint
 from .._verification.rates import ErrorRate
+from .._warnings import warn_user
 from ._report_text import format_html, format_text, point_rows
 
 __all__ = ["Report", "report"]
@@ -174,8 +175,9 @@ def report(
         +1 for the same, −1 for different; both must occur.
     groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
         The unit of dependence, for example the identity: one label per sample for index pairs, or
-        one per member of each pair. Without it the samples of index pairs are the units, and pairs
-        given as arrays are taken to be independent.
+        one per member of each pair. Without it the units are the samples of index pairs. In pairs
+        given as arrays equal rows are one sample, with a warning; if no row is in two pairs, or
+        rows may repeat by chance, the pairs are taken to be independent.
     by : array-like of shape (n_pairs,), optional
         A subgroup for each pair, for which the rates at `threshold_` are wanted.
     same_rate : float, optional
@@ -209,7 +211,7 @@ def report(
     check_has(estimator, "pair_distance")
     level = check_between("confidence_level", confidence_level)
     prices = _checked_costs(estimator, same_rate, costs)
-    units = pair_units(estimator, pairs, X, groups)
+    units, warning = pair_units(estimator, pairs, X, groups)
     n_pairs = count_rows(pairs)
     if n_pairs > 0:
         pair_labels(y, n_pairs)
@@ -218,6 +220,8 @@ def report(
         check_has(estimator, "threshold_")
     distances = estimator.pair_distance(pairs, X)
     judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level, prices)
+    if warning:
+        warn_user(warning)
     unit = "pairs" if units is None else "samples" if groups is None else "groups"
     return _measure(estimator, judged, subgroups, unit)
 
