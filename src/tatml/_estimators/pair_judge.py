@@ -61,8 +61,8 @@ class PairJudge(ProbabilityMixin, ABC):
         check_is_fitted(self)
         if not hasattr(self, "threshold_"):
             raise AttributeError(
-                f"{type(self).__name__} has no threshold_: fit it with labels, or call "
-                "set_threshold or calibrate_threshold"
+                f"{type(self).__name__} has no threshold_, because it was fitted without labels: "
+                "call calibrate_threshold with labelled pairs, or set_threshold with a number"
             )
         return self.threshold_ - self.pair_distance(pairs, X)
 
