@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tatml import TATML
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FOLDERS = "benchmarks|docs|examples|results|src|tests"
@@ -90,3 +92,45 @@ def test_what_does_not_exist_is_found():
         "test" + "_nothing_of_this_name"
     ]
     assert [*missing_names("tatml.io, tatml.TATML, tatml.saving")] == ["tatml.saving"]
+
+
+# Sentences that two places share
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def shares_exceeded():
+    """How often the approximate promise was exceeded, at each rate, for each world of the page."""
+    table = read("docs/verification.md").partition("## Does it hold?")[2].partition("\n| world")[2]
+    worlds = []
+    for line in table.splitlines()[2:]:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if cells[0]:
+            worlds.append([])
+        worlds[-1].append(float(cells[6]))
+    return worlds
+
+
+def test_the_docstring_of_the_promise_names_the_worst_worlds_of_the_page():
+    worst = sorted(max(shares) for shares in shares_exceeded())
+    text = " ".join(TATML.calibrate_threshold.__doc__.split())
+    most = (
+        f"at most {100 * worst[-3]:.1f} % of all cases in {len(worst) - 2} of {len(worst)} worlds"
+    )
+    assert most in text
+    assert f"in {100 * worst[-2]:.1f} % with 100 groups" in text
+    assert f"in {100 * worst[-1]:.1f} % with 20 groups" in text
+    assert "cannot promise" in text
+
+
+def test_all_places_give_one_duration_for_the_small_reproduction():
+    pages = [read("README.md"), read("docs/reproduction.md"), read("src/tatml/_cli/main.py")]
+    found = [
+        re.search(r'(?:quick|--quick",).*?: about ([\w ]+?)( on .*)?["\n]', text, re.DOTALL)
+        for text in pages
+    ]
+    assert [match[1] for match in found] == ["45 s"] * 3
