@@ -4,9 +4,10 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tatml import TATML
+from tatml import TATML, TATMLPairs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -134,3 +135,21 @@ def test_all_places_give_one_duration_for_the_small_reproduction():
         for text in pages
     ]
     assert [match[1] for match in found] == ["45 s"] * 3
+
+
+def test_an_old_model_as_prior_needs_new_pairs_of_both_kinds():
+    assert "new pairs of both kinds, similar and dissimilar" in read("docs/guide.md")
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(40, 3)), np.arange(40) % 2
+    X[:, 0] += 3 * labels
+    pairs = np.column_stack(np.triu_indices(40, 1))
+    y = np.where(labels[pairs[:, 0]] == labels[pairs[:, 1]], 1, -1)
+    old = TATMLPairs(preprocessor=X).fit(pairs, y)
+    update = TATMLPairs(
+        preprocessor=X, prior=old.get_mahalanobis_matrix(), threshold_prior=old.threshold_
+    )
+    for kind in (1, -1):
+        with pytest.raises(ValueError, match=r"similar .* and dissimilar .* pairs, got 1 class"):
+            update.fit(pairs[y == kind], y[y == kind])
+    new = slice(None, None, 20)
+    assert update.fit(pairs[new], y[new]).score(pairs, y) > 0.9

@@ -15,6 +15,7 @@ import pytest
 from docs_helpers import DOCS, ROOT, code_of, read
 
 import tatml
+from tatml import TATML
 
 SAVE = """
 import matplotlib.pyplot as _plt
@@ -73,7 +74,19 @@ def test_with_a_table(tmp_path):
     )
     assert plain + 0.1 < scaled < learnt
     assert "CONVERGED" in printed
+    assert number_after("categories and missing values: accuracy", printed) > scaled
     assert pictures_in(tmp_path) == 3
+
+
+def test_tables_of_words_dates_and_missing_values_are_refused_as_the_tutorial_says():
+    pd = pytest.importorskip("pandas")
+    assert "strings, dates and NaN are refused" in read(DOCS / "tutorials" / "tables.md")
+    numbers = pd.DataFrame({"a": [0.0, 1.0, 0.1, 1.1], "b": [True, False, True, False]})
+    labels = [0, 1, 0, 1]
+    assert TATML().fit(numbers, labels).n_features_in_ == 2
+    for wrong in (["x", "y", "x", "y"], pd.Timestamp("2026-01-01"), [1.0, None, 2.0, 3.0]):
+        with pytest.raises((TypeError, ValueError), match="X: expected a table of finite real"):
+            TATML().fit(numbers.assign(b=wrong), labels)
 
 
 def test_with_covariance_matrices(tmp_path):
