@@ -4,7 +4,7 @@ Learning on a cluster with dask
 
 Pairs may be spread over the machines of a cluster. In each step the metric goes to the workers,
 and sums come back; no pair moves. Any ``distributed.Client`` will do. Here it is a cluster inside
-this process, so that the example runs everywhere: ``pip install "tatml[dask]"``.
+this process, so that the example runs everywhere. It needs the extra ``dask``.
 """
 
 # %%

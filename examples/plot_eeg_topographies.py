@@ -7,7 +7,7 @@ metric has one matrix per band, so it can tell which bands and which electrodes 
 classes. The signals are simulated, so the right answer is known: imagined movements of the left
 and of the right hand change the rhythm at 8–13 Hz over the opposite side of the head. Strong
 activity of the eyes and slow waves at the back of the head vary from trial to trial and mean
-nothing.
+nothing. To classify recordings, start with one broad band (the tutorial on covariance matrices).
 """
 
 # %%

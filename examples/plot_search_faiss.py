@@ -4,7 +4,7 @@ Search with FAISS
 
 After ``transform``, the learnt distance is the Euclidean distance. So a learnt metric works with
 any index for nearest neighbours, and the learnt threshold becomes the radius of a search: "find
-everything that is the same". This example uses FAISS (``pip install "tatml[search]"``), and
+everything that is the same". This example uses FAISS (the extra ``search``), and
 scikit-learn if FAISS is not installed.
 """
 

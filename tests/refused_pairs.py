@@ -111,7 +111,13 @@ PAIRED = {
     + of(
         "pairs", CALLS, Type, "expected .*got Blocks; for pairs of Blocks give index pairs", BLOCKS
     )
-    + of("pairs", CALLS, Value, ARRAY + r".*\(20, 2\); index pairs need a preprocessor", INDEX)
+    + of(
+        "pairs",
+        CALLS,
+        Value,
+        ARRAY + r".*\(20, 2\); index pairs need a preprocessor, or X in a method",
+        INDEX,
+    )
     + of("pairs", CALLS, Value, ARRAY + r".*got shape \((12,)?\)", X[:, 0], None)
     + of("pairs", CALLS, Value, ARRAY + r".*got shape \(20, 2, 1, 1, 1\)", np.ones((K, 2, 1, 1, 1)))
     + of("pairs", CALLS, Value, r"expected two samples per pair.*\(20, 3, 3\)", np.ones((K, 3, 3)))

@@ -330,7 +330,7 @@ def test_without_skops_the_extra_is_named(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     line = failure(capsys, "fit", "small.csv", *FIT)
-    assert 'pip install "tatml[skops]"' in line
+    assert 'pip install ".[skops]"' in line
 
 
 def test_data_that_do_not_fit_the_model(folder, capsys):

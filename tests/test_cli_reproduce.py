@@ -161,5 +161,5 @@ def test_without_what_the_report_needs_it_is_said_first(called, capsys, monkeypa
         "tatml._cli.reproduce.find_spec", lambda name: None if name == missing.lower() else name
     )
     assert run("reproduce", "table1", "--quick") == 1
-    assert f'the report needs {missing}: pip install "tatml[report]"' in capsys.readouterr().err
+    assert f'the report needs {missing}: pip install ".[report]"' in capsys.readouterr().err
     assert "run" not in called

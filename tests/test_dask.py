@@ -88,7 +88,7 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     case = vectors()
     pairs, similar, _ = dask_arrays(case)
-    with pytest.raises(ImportError, match=r'pip install "tatml\[dask\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[dask\]"'):
         learn_metric(case.blocks, pairs, similar)
 
 

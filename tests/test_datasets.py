@@ -68,7 +68,7 @@ def test_compact_files_do_not_need_pillow(mini, tmp_path, monkeypatch):
 def test_images_need_pillow_and_the_error_names_the_extra(mini, tmp_path, monkeypatch):
     mini.write_tree(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"Pillow is needed.*pip install 'tatml\[images\]'"):
+    with pytest.raises(ImportError, match=r'need Pillow .*: pip install "\.\[images\]"'):
         read(mini, tmp_path)
 
 

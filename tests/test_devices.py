@@ -221,6 +221,17 @@ def test_very_many_pairs_are_summed_on_the_host():
     assert_allclose(found.components_, expected.components_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_prior_on_the_device_of_the_samples_is_that_of_the_host(listed):
+    prior = np.diag(1.0 / np.arange(1, X.shape[1] + 1))
+    placed = xp.asarray(prior, device=xp.Device("device1"))
+    samples = xp.asarray(X, device=xp.Device("device1"))
+    found = TATML(random_state=0, prior=[placed] if listed else placed).fit(samples, Y)
+    expected = TATML(random_state=0, prior=prior).fit(samples, Y)
+    assert_allclose(found.prior_, prior)
+    assert_allclose(found.components_, expected.components_, rtol=1e-8)
+
+
 def test_names_are_kept():
     names = {"names": ["wines"], "row_names": [[f"column {k}" for k in range(X.shape[1])]]}
     found, expected = (

@@ -4,7 +4,10 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from tatml import TATML, TATMLPairs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -90,3 +93,64 @@ def test_what_does_not_exist_is_found():
         "test" + "_nothing_of_this_name"
     ]
     assert [*missing_names("tatml.io, tatml.TATML, tatml.saving")] == ["tatml.saving"]
+
+
+# Sentences that two places share
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def shares_exceeded():
+    """How often the approximate promise was exceeded, at each rate, for each world of the page."""
+    table = read("docs/verification.md").partition("## Does it hold?")[2].partition("\n| world")[2]
+    worlds = []
+    for line in table.splitlines()[2:]:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if cells[0]:
+            worlds.append([])
+        worlds[-1].append(float(cells[6]))
+    return worlds
+
+
+def test_the_docstring_of_the_promise_names_the_worst_worlds_of_the_page():
+    worst = sorted(max(shares) for shares in shares_exceeded())
+    text = " ".join(TATML.calibrate_threshold.__doc__.split())
+    most = (
+        f"at most {100 * worst[-3]:.1f} % of all cases in {len(worst) - 2} of {len(worst)} worlds"
+    )
+    assert most in text
+    assert f"in {100 * worst[-2]:.1f} % with 100 groups" in text
+    assert f"in {100 * worst[-1]:.1f} % with 20 groups" in text
+    assert "cannot promise" in text
+
+
+def test_all_places_give_one_duration_for_the_small_reproduction():
+    pages = [read("README.md"), read("docs/reproduction.md"), read("src/tatml/_cli/main.py")]
+    found = [
+        re.search(r'(?:quick|--quick",).*?: about ([\w ]+?)( on .*)?["\n]', text, re.DOTALL)
+        for text in pages
+    ]
+    assert [match[1] for match in found] == ["45 s"] * 3
+
+
+def test_an_old_model_as_prior_needs_new_pairs_of_both_kinds():
+    assert "new pairs of both kinds, similar and dissimilar" in read("docs/guide.md")
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(40, 3)), np.arange(40) % 2
+    X[:, 0] += 3 * labels
+    pairs = np.column_stack(np.triu_indices(40, 1))
+    y = np.where(labels[pairs[:, 0]] == labels[pairs[:, 1]], 1, -1)
+    old = TATMLPairs(preprocessor=X).fit(pairs, y)
+    update = TATMLPairs(
+        preprocessor=X, prior=old.get_mahalanobis_matrix(), threshold_prior=old.threshold_
+    )
+    for kind in (1, -1):
+        with pytest.raises(ValueError, match=r"similar .* and dissimilar .* pairs, got 1 class"):
+            update.fit(pairs[y == kind], y[y == kind])
+    few = slice(None, None, 20)
+    alone = TATMLPairs(preprocessor=X).fit(pairs[few], y[few])
+    assert update.fit(pairs[few], y[few]).score(pairs, y) > alone.score(pairs, y) + 0.02

@@ -1,5 +1,6 @@
 """The page for users of metric-learn: its code is the code that the benchmark runs."""
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -23,6 +24,16 @@ def test_the_page_shows_the_code_of_the_benchmark():
         for code in [ours]
     ]
     assert missing == []
+
+
+def test_fit_takes_the_arguments_that_the_page_names():
+    page = (ROOT / "docs" / "metric_learn.md").read_text(encoding="utf-8")
+    assert "`fit` of triplets and quadruplets, which have no labels, also `y=None`" in page
+    for name in ("TATMLPairs", "PairThreshold", "TATMLTriplets", "TATMLQuadruplets"):
+        parameters = inspect.signature(getattr(tatml, name).fit).parameters
+        assert parameters["sample_weight"].default is None
+        labels = inspect.Parameter.empty if "Pair" in name else None
+        assert parameters["y"].default is labels
 
 
 @pytest.mark.parametrize("name", CODE)

@@ -511,7 +511,7 @@ def test_mapped_files_travel_by_name(tmp_path):
 def test_a_device_without_pytorch_is_a_missing_extra(monkeypatch):
     case = random_case([(3, 1)], n_pairs=20)
     monkeypatch.setitem(sys.modules, "torch", None)
-    message = re.escape('device needs PyTorch: pip install "tatml[torch]"')
+    message = re.escape('device needs PyTorch: pip install ".[torch]"')
     with pytest.raises(ImportError, match=message):
         learn_metric(case.blocks, case.pairs, case.similar, compute=Compute(device="cuda"))
 

@@ -549,7 +549,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
         lambda: BlockShareDisplay.from_estimator(metric, pairs, y, X),
     ]
     for draw in draws:
-        with pytest.raises(ImportError, match=r"tatml\[plot\]"):
+        with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
             draw()
 
 

@@ -32,7 +32,18 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from tatml import ITML, TATML, Compute, Dykstra, Euclidean, Maz, Newton, PairThreshold, TATMLPairs
+from tatml import (
+    ITML,
+    TATML,
+    Compute,
+    Dykstra,
+    Euclidean,
+    Maz,
+    Newton,
+    PairThreshold,
+    TATMLPairs,
+    TATMLTriplets,
+)
 from tatml import learn_metric as learn
 from tatml._estimators.inputs import check_has, unchanged_on_error
 from tatml.inspection import threshold_interval
@@ -332,10 +343,14 @@ def test_an_interrupted_fit_restores_the_estimator(name):
     assert all(value is before[name] for name, value in vars(case.estimator).items())
 
 
-def test_without_labels_there_is_no_threshold():
-    metric = Euclidean().fit(X)
-    with pytest.raises(AttributeError, match="Euclidean has no threshold_: fit it with labels, or"):
+@pytest.mark.parametrize("make", [Euclidean, TATMLTriplets])
+def test_without_labels_there_is_no_threshold_and_the_advice_gives_one(make):
+    metric = make().fit(X if make is Euclidean else X[index_tuples(3)])
+    with pytest.raises(AttributeError, match="no threshold_, because it was fitted") as refused:
         metric.predict_pairs(PAIRS)
+    assert "call calibrate_threshold with labelled pairs" in str(refused.value)
+    assert "fit it with labels" not in str(refused.value)  # triplets have none
+    assert len(metric.calibrate_threshold(PAIRS, SIGNS).predict_pairs(PAIRS)) == len(PAIRS)
 
 
 def test_pairs_have_no_fit_transform():

@@ -50,6 +50,34 @@ def test_the_declared_pythons_are_those_of_the_classifiers():
     assert PROJECT["requires-python"] == ">=3.11"
 
 
+# Installing
+
+
+def texts_with_commands():
+    """The pages, the examples and the modules, by their path."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]
+    for path in sorted([*pages, *PACKAGE.rglob("*.py")]):
+        yield path, path.read_text(encoding="utf-8")
+
+
+def test_nothing_installs_a_package_that_is_not_published():
+    """Only docs/releasing.md has such a command: it says what changes when it is published."""
+    wrong = re.compile(r"pip install ['\"]?tatml\b")
+    found = [path.name for path, text in texts_with_commands() if wrong.search(text)]
+    assert found == ["releasing.md"]
+
+
+def test_the_extras_that_commands_and_messages_name_exist():
+    named = set()
+    for _, text in texts_with_commands():
+        for found in re.findall(r"pip install ['\"]\.\[([a-z,]+)\]", text):
+            named.update(found.split(","))
+        named.update(re.findall(r'missing_extra\([^)]*"(\w+)"\)', text))
+        named.update(re.findall(r"the extra `+(\w+)`", text))
+    assert {"plot", "eeg", "report", "skops", "dask", "torch", "images"} <= named
+    assert named <= set(PROJECT["optional-dependencies"])
+
+
 # Licences of embedded files
 
 

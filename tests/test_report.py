@@ -428,7 +428,7 @@ def test_two_repeats_are_not_tested_and_nothing_is_marked(tmp_path):
 def test_without_jinja2_the_remedy_is_named(monkeypatch):
     make_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r'Jinja2: pip install "tatml\[report\]"'):
+    with pytest.raises(ImportError, match=r'Jinja2: pip install "\.\[report\]"'):
         make_environment()
     make_environment.cache_clear()
 

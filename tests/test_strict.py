@@ -11,12 +11,13 @@ from helpers import SHAPES, limited, random_case, strict_problem
 from numpy.testing import assert_allclose, assert_array_equal
 from placed_helpers import CASES, assert_same_solution, learn_placed, learnt
 
-from tatml import TATML, Blocks, Compute, Newton, TATMLPairs, learn_metric
-from tatml._array import on_gpu
+from tatml import TATML, AllPairs, Blocks, Compute, Newton, PairChunks, TATMLPairs, learn_metric
+from tatml._array import on_gpu, to_numpy
 from tatml._optim.checkpoint import Checkpoint
 from tatml._optim.losses import SquaredHinge
 from tatml._optim.monitor import Monitor
 from tatml._optim.newton import solve_newton
+from tatml.features import LogEuclidean
 
 xp = pytest.importorskip("array_api_strict")
 
@@ -182,3 +183,61 @@ def test_estimators_read_arrays_of_the_host():
     assert_array_equal(fitted.transform(Blocks(xp.asarray(X))), expected.transform(X))
     of_pairs = [TATMLPairs().fit(place(X[pairs]), labels) for place in (xp.asarray, np.asarray)]
     assert_array_equal(of_pairs[0].components_, of_pairs[1].components_)
+
+
+# Samples on a device that have to be on the host: the advice works for the caller
+
+
+def elsewhere(values):
+    return xp.asarray(values, device=xp.Device("device1"))
+
+
+@pytest.mark.parametrize("place", [None, Compute(max_memory="50MB")])
+def test_samples_of_pairs_in_parts_are_copied_or_their_pairs_are_listed(place):
+    X, y = labelled("vectors")
+    index = np.column_stack(np.triu_indices(len(y), 1))
+    similar = y[index[:, 0]] == y[index[:, 1]]
+    given = (AllPairs(y),) if place is None else (index, similar)
+    options = {"C": 1e-3, "tol": 1e-13}
+    with pytest.raises(TypeError, match=r"^X: expected values in the memory of") as refused:
+        learn_metric(elsewhere(X), *given, compute=place, **options)
+    assert "copy them to the host, with .cpu() in PyTorch" in str(refused.value)
+    assert "or give pairs and similar as arrays in memory, without max_memory" in str(refused.value)
+    assert "learn_metric" not in str(refused.value)
+    copied = learn_metric(to_numpy(elsewhere(X)), *given, compute=place, **options)
+    listed = learn_metric(elsewhere(X), index, similar, **options)
+    assert listed.W[0].device == xp.Device("device1")
+    assert_same_solution(listed, copied, 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        (
+            "chunk 0: X",
+            lambda X, pairs, y: learn_metric(PairChunks([(elsewhere(X), pairs, y > 0)])),
+        ),
+        (
+            "prior",
+            lambda X, pairs, y: learn_metric(
+                X,
+                pairs,
+                y > 0,
+                prior=elsewhere(np.eye(X.shape[1])),
+                compute=Compute(max_memory="50MB"),
+            ),
+        ),
+        (
+            "preprocessor",
+            lambda X, pairs, y: TATMLPairs(preprocessor=lambda found: elsewhere(X[found])).fit(
+                pairs, y
+            ),
+        ),
+        ("X", lambda X, pairs, y: LogEuclidean().transform(elsewhere(np.ones((2, 3, 3))))),
+    ],
+)
+def test_whoever_cannot_compute_on_a_device_is_told_to_copy(name, call):
+    X, y = labelled("vectors")
+    with pytest.raises(TypeError, match=f"^{name}: expected values in the memory") as refused:
+        call(X, *labelled_pairs(y))
+    assert str(refused.value).endswith("with .cpu() in PyTorch or .get() in CuPy")

@@ -223,7 +223,7 @@ def test_a_missing_package_is_named(monkeypatch):
 
     monkeypatch.setattr(_array, "COMPAT", ("no_such_package",))
     _array._compatible.cache_clear()
-    with pytest.raises(ImportError, match=r'pip install "tatml\[torch\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[torch\]"'):
         Blocks(torch.zeros((3, 2)))
     monkeypatch.undo()
     _array._compatible.cache_clear()

@@ -18,6 +18,8 @@ from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from ._messages import missing_extra
+
 __all__ = [
     "Array",
     "Doubles",
@@ -94,9 +96,7 @@ def _compatible(package: str) -> Any:
             return import_module(f"{module}.{package}")
         except ImportError:
             continue
-    raise ImportError(
-        f'{package} arrays need the package array-api-compat: pip install "tatml[{package}]"'
-    )
+    raise missing_extra(f"{package} arrays need the package array-api-compat", package)
 
 
 def foreign_kind(values: Any) -> str | None:

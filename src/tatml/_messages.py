@@ -9,7 +9,15 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["named_error", "quoted", "shown", "shown_settings", "suggestion", "tell_user"]
+__all__ = [
+    "missing_extra",
+    "named_error",
+    "quoted",
+    "shown",
+    "shown_settings",
+    "suggestion",
+    "tell_user",
+]
 
 MOST_CHARACTERS = 200  # most characters of a value in a message
 MOST_NAMES = 8  # most names in a list of a message
@@ -28,6 +36,17 @@ def shown(value: Any) -> str:
     except Exception:  # The repr of an object may raise anything.
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+
+
+def missing_extra(needed: str, extra: str) -> ImportError:
+    """Return the error for a package that is not installed, with the command that installs it.
+
+    Examples
+    --------
+    >>> print(missing_extra("Drawing needs Matplotlib", "plot"))
+    Drawing needs Matplotlib: pip install ".[plot]" in the directory of the source code
+    """
+    return ImportError(f'{needed}: pip install ".[{extra}]" in the directory of the source code')
 
 
 def shown_settings(settings: Any) -> str:

@@ -27,7 +27,7 @@ from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
 from ._estimators.fitted_state import HELD, check_fitted_state
 from ._export import export
-from ._messages import shown
+from ._messages import missing_extra, shown
 from ._model_metadata import check_metadata
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
@@ -346,9 +346,7 @@ def _import_skops() -> ModuleType:
     try:
         import skops.io
     except ImportError as error:
-        raise ImportError(
-            'saving and loading models needs skops: pip install "tatml[skops]"'
-        ) from error
+        raise missing_extra("saving and loading models needs skops", "skops") from error
     return skops.io
 
 

@@ -287,7 +287,7 @@ def _add_reproduce(commands: Commands) -> None:
         "--jobs", type=_count, default=1, metavar="N", help="number of processes (default: 1)"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="small version on embedded data: about one minute"
+        "--quick", action="store_true", help="small version on embedded data: about 45 s"
     )
     parser.add_argument(
         "--no-pictures",

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._messages import suggestion
+from .._messages import missing_extra, suggestion
 from ..datasets._folder import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def reproduce(options: Namespace) -> None:
 
     for module, name in (("matplotlib", "Matplotlib"), ("jinja2", "Jinja2")):
         if find_spec(module) is None:  # before the runs, which can take hours
-            raise ImportError(f'the report needs {name}: pip install "tatml[report]"')
+            raise missing_extra(f"the report needs {name}", "report")
     declared = QUICK_DATASETS if options.quick else DATASETS
     data = _given_folder(options.data)
     chosen = _checked_datasets(options.datasets, declared, data, options.quick)

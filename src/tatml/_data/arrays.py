@@ -106,14 +106,17 @@ def _object_columns(frame: Any) -> list[Any]:
     return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
 
 
-def as_host_array(values: Any, name: str) -> np.ndarray:
-    """Convert to a NumPy array; raise for values on a GPU, which are not fetched implicitly."""
+def as_host_array(values: Any, name: str, alternative: str = "") -> np.ndarray:
+    """Convert to a NumPy array; raise for values on a GPU, which are not copied implicitly.
+
+    The message says how to copy them, and adds the `alternative` that the caller offers.
+    """
     try:
         return np.asarray(values)
     except (TypeError, RuntimeError) as error:
         raise TypeError(
-            f"{name}: expected values in the memory of the host, got {place_of(values)}; fetch "
-            "them first, or call learn_metric, which computes where they are"
+            f"{name}: expected values in the memory of the host, got {place_of(values)}; copy "
+            f"them to the host, with .cpu() in PyTorch or .get() in CuPy{alternative}"
         ) from error
 
 

@@ -169,7 +169,9 @@ class Blocks:
         return f"Blocks(n_samples={len(self)}, blocks=[{shapes}], dtype={self.dtype})"
 
 
-def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) -> Blocks:
+def as_blocks(
+    X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False, alternative: str = ""
+) -> Blocks:
     """Convert samples to Blocks, and check that they are finite and not empty.
 
     Parameters
@@ -181,6 +183,8 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
         The name of `X` in error messages.
     any_kind : bool, default=False
         Whether to keep PyTorch and CuPy arrays; they are converted to NumPy arrays otherwise.
+    alternative : str, default=""
+        What the caller offers for samples on a GPU in place of a copy, for the error message.
 
     Returns
     -------
@@ -202,7 +206,9 @@ def as_blocks(X: Blocks | ArrayLike, name: str = "X", any_kind: bool = False) ->
     """
     blocks = X if isinstance(X, Blocks) else Blocks(_as_block(X, name))
     if not any_kind and foreign_kind(blocks.arrays[0]) is not None:
-        blocks = blocks._with_arrays(as_host_array(array, name) for array in blocks.arrays)
+        blocks = blocks._with_arrays(
+            as_host_array(array, name, alternative) for array in blocks.arrays
+        )
     _check_not_empty(blocks, name)
     check_finite_entries(blocks, name)
     return blocks

@@ -43,7 +43,9 @@ def remember_place(estimator: Any, *values: Any) -> None:
 
 
 def fetched(values: Any) -> Any:
-    """Return arrays of other packages, and Blocks of them, as NumPy arrays."""
+    """Return arrays of other packages, and Blocks or lists of them, as NumPy arrays."""
+    if isinstance(values, list | tuple) and any(foreign_kind(part) for part in values):
+        return [fetched(part) for part in values]
     if isinstance(values, Blocks):
         if foreign_kind(values.arrays[0]) is None:
             return values

@@ -346,7 +346,7 @@ def _wrong_pairs(array: NDArray, preprocessor: Any) -> str:
         expected = "(n_pairs, 2) of indicators for the preprocessor, or " + expected
     hint = ""
     if array.ndim == 2 and preprocessor is None:
-        hint = "; index pairs need a preprocessor, or the samples as second argument"
+        hint = "; index pairs need a preprocessor, or X in a method that has it (pair_distance)"
     return f"pairs: expected an array of shape {expected}, got shape {array.shape}{hint}"
 
 

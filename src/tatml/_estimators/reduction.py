@@ -198,7 +198,7 @@ def reduce_blocks(
     if isinstance(prior, str):
         check_choice("prior", prior, PRIORS)
     counted = blocks if counted is None else counted
-    given = None if isinstance(prior, str) else check_prior(prior, fetched(blocks[:1]))
+    given = None if isinstance(prior, str) else check_prior(fetched(prior), fetched(blocks[:1]))
     arrays, deviations = list(blocks.arrays), list(within.deviations)
     spans: list[Span | None] = [None] * len(arrays)
     varying = [np.ones(n, dtype=bool) for n, _ in blocks.block_shapes]

@@ -194,6 +194,8 @@ class AllPairs:
 
     Give it to `learn_metric` as `pairs`, with ``similar=None``. The ℓ(ℓ − 1)/2 pairs are never
     listed: memory does not grow with their number, and they cost less than a list of as many pairs.
+    The sums are computed on the host or on a dask cluster: X has to be in the memory of the host
+    or on disk.
 
     Parameters
     ----------

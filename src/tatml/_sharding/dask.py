@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._messages import shown
+from .._messages import missing_extra, shown
 from .._optim.terms import added
 from .base import LoadedPiece, LossSetting, Shard, term_of
 from .gpu import OnWorkerDevice
@@ -238,9 +238,7 @@ def _current_client() -> Any:
     try:
         from distributed import get_client
     except ImportError as error:
-        raise ImportError(
-            'dask arrays and clusters need an extra: pip install "tatml[dask]"'
-        ) from error
+        raise missing_extra("dask arrays and clusters need distributed", "dask") from error
     try:
         return get_client()
     except ValueError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array import Array, placed, to_numpy
-from .._messages import shown
+from .._messages import missing_extra, shown
 from .._optim.pair_term import PairTerm
 from .base import LossSetting, SerialExecutor, on_device
 
@@ -22,7 +22,7 @@ def array_on(name: str) -> Array:
     try:
         import torch
     except ImportError as error:
-        raise ImportError('device needs PyTorch: pip install "tatml[torch]"') from error
+        raise missing_extra("device needs PyTorch", "torch") from error
     try:
         return torch.zeros(1, dtype=torch.float64, device=name)
     except (RuntimeError, AssertionError, TypeError) as error:  # no driver, GPU or such name

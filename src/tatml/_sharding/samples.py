@@ -21,6 +21,11 @@ from .._optim.pair_sums import PairSums
 
 __all__ = ["SharedSamples", "as_shared_samples"]
 
+# The other choice for samples on a GPU, in the words of an error message.
+IN_MEMORY = (
+    ", or give pairs and similar as arrays in memory, without max_memory, client and device: "
+    "these are computed where X is"
+)
 SMALL_SHARE = 0.2  # Samples on disk are read once if they need at most this share of the memory.
 
 
@@ -94,7 +99,7 @@ def as_shared_samples(X: Any, *, read_in_parts: bool, memory: int) -> SharedSamp
     arrays = X.arrays if isinstance(X, Blocks) else (X,)
     on_disk = is_stored(X) or (read_in_parts and all(map(is_mapped, arrays)))
     if not on_disk:
-        blocks = as_blocks(X)
+        blocks = as_blocks(X, alternative=IN_MEMORY)
         check_magnitude(blocks, "X")
         features = lay_out(blocks.arrays, centre=True)
         return SharedSamples(tuple(features), blocks.block_shapes, len(blocks), in_memory=True)

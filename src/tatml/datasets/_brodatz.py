@@ -58,7 +58,7 @@ def load_brodatz(
     folder : path, default=None
         The folder; None means the environment variable TATML_DATA. The first of these that
         exists is read: `brodatz_640.npz`, `brodatz/brodatz_640.npz`, `brodatz/D<number>.gif`,
-        `D<number>.gif` (the gif files need Pillow, `pip install 'tatml[images]'`).
+        `D<number>.gif` (the gif files need Pillow, the extra `images`).
     tile : int or None, default=80
         The side of a tile in pixels, a divisor of 640: 80 gives 64 tiles per class. None
         means whole images.

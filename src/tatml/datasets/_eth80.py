@@ -111,7 +111,7 @@ def load_eth80(
         The folder; None means the environment variable TATML_DATA. The first of these that
         exists is read: `eth80_close128.npz`, `eth80/eth80_close128.npz`,
         `eth80/<class>/<object>/<view>.png` with `maps/<view>-map.png` beside, the same without
-        `eth80/` (the png files need Pillow, `pip install 'tatml[images]'`).
+        `eth80/` (the png files need Pillow, the extra `images`).
     size : int, default=128
         The side of the images. The compact file holds images of side 128 only.
     masks : bool, default=False

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._messages import missing_extra
 from ._archive import ExpectedArray, read_archive
 from ._folder import DatasetLayout, FoundDataset, check_complete, find_dataset, naming_file
 
@@ -46,10 +47,8 @@ def pillow_image() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError(
-            "Pillow is needed to read images as they are distributed: "
-            "pip install 'tatml[images]'; the compact files do not need it"
-        ) from error
+        needed = "images as they are distributed need Pillow (the compact files do not)"
+        raise missing_extra(needed, "images") from error
     return Image
 
 

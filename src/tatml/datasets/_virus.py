@@ -60,7 +60,7 @@ def load_virus(
     folder : path, default=None
         The folder; None means the environment variable TATML_DATA. The first of these that
         exists is read: `virus.npz`, `virus/virus.npz`, `virus/<class>/<set>/<image>.png`,
-        `<class>/<set>/<image>.png` (the png files need Pillow, `pip install 'tatml[images]'`).
+        `<class>/<set>/<image>.png` (the png files need Pillow, the extra `images`).
     allow_incomplete : bool, default=False
         Load the images that are there, instead of raising an error if some are missing.
     return_X_y : bool, default=False

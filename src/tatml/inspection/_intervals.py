@@ -73,7 +73,7 @@ def threshold_interval(
         Seeds the resamples, and the fits if the estimator has ``random_state=None``.
     n_jobs : int or None, default=None
         Number of fits at the same time, by joblib; -1 for one per core. The interval does not
-        depend on it. With tqdm (``pip install "tatml[progress]"``), a terminal shows the progress.
+        depend on it. With tqdm (the extra ``progress``), a terminal shows the progress.
 
     Returns
     -------

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .._messages import missing_extra
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -20,9 +22,7 @@ def pyplot() -> ModuleType:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(
-            "Drawing needs matplotlib: install it with pip install 'tatml[plot]'"
-        ) from error
+        raise missing_extra("Drawing needs Matplotlib", "plot") from error
     return plt
 
 

@@ -11,6 +11,8 @@ from importlib import resources
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..._messages import missing_extra
+
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
@@ -33,7 +35,6 @@ __all__ = [
 ]
 
 Tone = Literal["", "up", "down"]
-NEEDED = 'the report needs Jinja2: pip install "tatml[report]"'
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def make_environment() -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError(NEEDED) from error
+        raise missing_extra("the report needs Jinja2", "report") from error
     return Environment(
         loader=FunctionLoader(read_asset),
         autoescape=True,
