@@ -42,6 +42,7 @@ OWN_WARNINGS = (
     r"X: block \d+ holds symmetric positive definite",
     r"cv: ",
     r"y: \d+ samples have \d+ different numbers",
+    r"threshold_: [-+.\w]+ separates hardly any (training|held-out) pairs: ",
     r"pairs: \d+ rows, of which \d+ are distinct",
     r"pairs: expected similar pairs to be nearer than dissimilar pairs, got the opposite",
     r"(X|pairs|triplets|quadruplets): samples [\d, ]+( and \d+ more)? are so far from all others",

@@ -75,6 +75,7 @@ DEFAULTS = {
     "TATMLTriplets": COMPARED,
     "TATMLQuadruplets": COMPARED,
     "TATMLNeighbors": {"C": 100.0, "pair_C": 10.0, "margin": 1.0, "prior": "best"}
+    | {"threshold": "auto"}
     | {"n_neighbors": 3, "n_impostors": 3, "max_rounds": 3, "n_pairs_per_class": None}
     | ({"clip_outliers": True, "kernel": None} | SHARED | SOLVED),
     "TATML": LEARNT | DRAWN | WARM,

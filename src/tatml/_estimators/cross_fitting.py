@@ -299,8 +299,9 @@ def find_threshold_factor(
 
     Each model was fitted to the known samples of a part; its distances are divided by its own
     threshold. The weighted accuracy is smoothed over the factors, since few pairs make it rough.
-    With fewer than 20 pairs of a kind, there is none. Warns if the factor puts nearly all pairs on
-    one side; `threshold` is the threshold that it multiplies.
+    With fewer than 20 pairs of a kind, there is none. If the best factor puts nearly all pairs on
+    one side, these pairs cannot choose, and the factor is 1. Warns if that does so too;
+    `threshold` is the threshold that it multiplies.
     """
     judged = [(m, part) for m, part in zip(models, parts, strict=True) if m.threshold_ > 0]
     similar = np.concatenate([np.zeros(0, bool), *(part.pairs.similar for _, part in judged)])
@@ -310,8 +311,9 @@ def find_threshold_factor(
     weights = np.concatenate([pair_weights(part.pairs) for _, part in judged])
     factor = _best_factor(ratios, weights, similar, FACTORS)
     if factor in (FACTORS[0], FACTORS[-1]):
-        other = _best_factor(ratios, weights, similar, _all_factors(ratios))
-        factor = factor if is_one_sided(ratios, similar, other) else other
+        factor = _best_factor(ratios, weights, similar, _all_factors(ratios))
+    if is_one_sided(ratios, similar, factor):
+        factor = 1.0
     warn_if_one_sided(threshold * ratios, similar, threshold * factor, "held-out")
     return factor
 

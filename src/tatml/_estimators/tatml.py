@@ -306,12 +306,12 @@ class TATML(LabelPairsMixin, LogDetLearner):
         pairs, threshold_pairs = self._fit_once(samples, threshold)
         if pairs is None:  # a list of all pairs would be too long
             pairs = self._draw_random_pairs(samples, "random")
-        if not (
-            cross_fits
-            and self._cross_fit_threshold(parts, self.prior_units_, pairs, threshold_pairs)
-        ):
-            judged = pairs if threshold_pairs is None else threshold_pairs
-            self._warn_if_one_sided(samples.blocks, judged)
+        learns = threshold is None and self._c0() < inf
+        units = self.prior_units_
+        judged = cross_fits and self._cross_fit_threshold(parts, units, pairs, threshold_pairs)
+        if learns and not judged:
+            checked = pairs if threshold_pairs is None else threshold_pairs
+            self._warn_if_one_sided(samples.blocks, checked)
         return self.result_
 
     def _fit_once(

@@ -24,7 +24,13 @@ from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, Status, learnt_b0
 from .._optim.solvers import Newton, SolverLike, as_solver
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_count, check_flag, check_number_or, check_positive
+from .._validation import (
+    check_count,
+    check_flag,
+    check_number_or,
+    check_positive,
+    check_threshold,
+)
 from .cross_fitting import (
     FOLD_TOL,
     HeldOutPairs,
@@ -212,7 +218,8 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
                 if self.threshold == "auto":
                     folds = make_pair_folds(samples.labels, samples.groups)
                     parts = hold_out_samples(given, folds, kernel)
-                if not self._cross_fit_threshold(parts, samples.labels, pairs, prior):
+                judged = self._cross_fit_threshold(parts, samples.labels, pairs, prior)
+                if isinstance(self.threshold, str) and not judged:
                     self._warn_if_one_sided(samples.blocks, pairs)
             self.pairs_, self.similar_ = pairs.index, pairs.similar
             self.pair_weights_ = pairs.weights
@@ -225,7 +232,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
         check_comparison_margin("margin", self.margin)
         for name in ("n_neighbors", "n_impostors", "max_rounds"):
             check_count(name, getattr(self, name))
-        check_number_or("threshold", self.threshold, "auto", "joint")
+        given = check_number_or("threshold", self.threshold, "auto", "joint")
+        if given is not None:
+            check_threshold("threshold", given)
         check_flag("clip_outliers", self.clip_outliers)
         if not isinstance(as_solver(self.solver), Newton):
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Literal, NoReturn, Self
 
 from numpy.typing import ArrayLike
@@ -235,7 +236,8 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         within = replace(within, units=self.prior_units_)
         result = self._learn(blocks, merged, within, threshold, blocks[:n_counted])
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
-        if not (cross_fits and self._cross_fit_threshold(parts, self.prior_units_, merged)):
+        judged = cross_fits and self._cross_fit_threshold(parts, self.prior_units_, merged)
+        if threshold is None and self._c0() < inf and not judged:
             self._warn_if_one_sided(blocks, merged)
         return result
 

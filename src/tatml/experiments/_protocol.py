@@ -91,7 +91,8 @@ def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: i
 def choose_and_fit(method: Method, training: DatasetSamples, seed: int) -> Any:
     """Fit a method to the training half, with parameters that are chosen there."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` is in the record
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` is in the record,
+        warnings.filterwarnings("ignore", message="threshold_: ")  # and so are the error rates
         return fit_in_training_half(
             method.build(seed), training.X, training.y, training.groups, PROTOCOL.folds
         )
