@@ -423,6 +423,21 @@ def _step_to_boundary(L, step):
     return inf if lowest >= 0 else -1 / lowest
 
 
+def _step_within_bounds(hessian, slope, alpha):
+    """Newton's step for the multipliers that may move; those that it would make negative go to 0."""
+    step, moving = alpha * 0, (alpha > 0) | (slope > 0)
+    stopped = np.zeros(len(alpha), dtype=bool)
+    while True:
+        free, ended = np.flatnonzero(moving & ~stopped), np.flatnonzero(stopped)
+        step[ended] = -alpha[ended]
+        right = slope[free] - hessian[np.ix_(free, ended)].dot(step[ended])
+        step[free] = _solve(_cholesky(hessian[np.ix_(free, free)]), right)
+        negative = moving & ~stopped & (alpha + step < 0)
+        if not negative.any():
+            return step
+        stopped |= negative
+
+
 class _Dual:
     """The dual problem over α ≥ 0, in coordinates in which the prior is the identity.
 
@@ -550,13 +565,10 @@ class _Dual:
             if upper - lower <= ACCURACY * max(1, abs(upper)):
                 return lower, upper
             slope = self.y * (self.distances(W) - self.xi(alpha))
-            free = np.flatnonzero((alpha > 0) | (slope > 0))
             try:
-                L = _cholesky(self.hessian(W, W)[np.ix_(free, free)])
+                step = _step_within_bounds(self.hessian(W, W), slope, alpha)
             except _NotPositiveDefiniteError:
                 return None
-            step = alpha * 0
-            step[free] = _solve(L, slope[free])
             moved = self.climb(alpha, step, lower)
             if moved is None:
                 return None
