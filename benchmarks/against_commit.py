@@ -1,4 +1,4 @@
-"""Compare the seconds of a benchmark with those of an earlier commit, run alternately.
+"""Compare the processor time of a benchmark with that of an earlier commit, run alternately.
 
     python benchmarks/against_commit.py REV benchmarks/newton_steps.py [options of the benchmark]
 
@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,14 +28,20 @@ def seconds(script: list[str], root: Path, figures: bool) -> dict[str, float]:
     """Run the script of a checkout with its own code; return the seconds, or those it prints."""
     environment = os.environ | {"PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1"}
     path = root / script[0] if (root / script[0]).exists() else ROOT / script[0]
-    start = perf_counter()
+    start = processor_seconds()
     done = subprocess.run(
         [sys.executable, str(path), *script[1:]], env=environment, check=True, capture_output=True
     )
     if not figures:
-        return {" ".join(script): perf_counter() - start}
+        return {" ".join(script): processor_seconds() - start}
     printed = re.findall(r"^(.+): ([\d.]+) ms$", done.stdout.decode(), re.MULTILINE)
     return {name: float(value) / 1e3 for name, value in printed}
+
+
+def processor_seconds() -> float:
+    """Return the processor time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

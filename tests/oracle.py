@@ -424,7 +424,7 @@ def _step_to_boundary(L, step):
 
 
 def _step_within_bounds(hessian, slope, alpha):
-    """Newton's step for the multipliers that may move; those that it would make negative go to 0."""
+    """Newton's step for multipliers that may move; those that it would make negative go to 0."""
     step, moving = alpha * 0, (alpha > 0) | (slope > 0)
     stopped = np.zeros(len(alpha), dtype=bool)
     while True:
