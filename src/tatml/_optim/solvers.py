@@ -101,7 +101,8 @@ class Solver(ABC):
         Returns
         -------
         Result
-            The best point with its certificate.
+            The converged point, or else the visited point with the lowest objective, with its
+            certificate.
         """
         monitor = Monitor(
             problem, tol=tol, max_iter=int(self.max_iter), verbose=verbose, callback=callback
