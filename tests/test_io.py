@@ -514,6 +514,26 @@ def test_a_replaced_file_keeps_its_permissions(folder):
     assert os.stat("model.skops").st_mode & 0o777 == 0o600
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_the_temporary_file_is_never_more_readable_than_the_file_that_it_replaces(folder):
+    """Whoever opens the temporary file while it is written could read the model."""
+    for target, mode in ((0o600, 0o600), (0o640, 0o600), (0o400, 0o600), (None, 0o644)):
+        Path("model.skops").unlink(missing_ok=True)
+        if target is not None:
+            Path("model.skops").touch()
+            os.chmod("model.skops", target)
+        before = os.umask(0o022)
+        try:
+            with written_atomically("model.skops") as file:
+                (temporary,) = folder.glob(".tatml-*.part")
+                assert temporary.stat().st_mode & 0o777 == mode
+                file.write(b"new")
+        finally:
+            os.umask(before)
+        assert os.stat("model.skops").st_mode & 0o777 == (mode if target is None else target)
+        assert Path("model.skops").read_bytes() == b"new"
+
+
 def fails_with(number):
     def broken(*_, **__):
         raise OSError(number, os.strerror(number))
