@@ -32,7 +32,18 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from tatml import ITML, TATML, Compute, Dykstra, Euclidean, Maz, Newton, PairThreshold, TATMLPairs
+from tatml import (
+    ITML,
+    TATML,
+    Blocks,
+    Compute,
+    Dykstra,
+    Euclidean,
+    Maz,
+    Newton,
+    PairThreshold,
+    TATMLPairs,
+)
 from tatml import learn_metric as learn
 from tatml._estimators.inputs import check_has, unchanged_on_error
 from tatml.inspection import threshold_interval
@@ -289,6 +300,34 @@ def test_what_is_shown_must_be_fitted_and_have_what_is_shown():
         refused(call, f"estimator: expected one with {words}", AttributeError)
     refused(lambda: check_has(TATML(), "components_"), "This TATML", NotFittedError)
     refused(lambda: check_has(3.0, "components_"), ".*estimator", TypeError)
+
+
+def identical_samples():
+    """Yield samples that are all equal; the mean of 60 times 0.1 is not 0.1."""
+    for value in (0.0, 0.1, 1.0, -7.3e10):
+        for n_samples in (12, 60):
+            yield np.full((n_samples, 3), value)
+            yield np.full((n_samples, 3, 2), value)
+            yield np.full((n_samples, 100), value)
+            yield Blocks(np.full((n_samples, 3, 2), value), np.full((n_samples, 2), value))
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"Euclidean", "PairThreshold"}))
+def test_identical_samples_are_refused_without_a_warning(name):
+    """Euclidean and PairThreshold learn from identical samples that all distances are zero."""
+    make = ESTIMATORS[name]
+    kernels = [None, "rbf"] if "kernel" in make._get_param_names() else [None]
+    for X in identical_samples():
+        y = np.arange(len(X)) % 3
+        given = {"X": X, "y": y}
+        if make not in LABEL_ESTIMATORS:
+            given = {"pairs": INDEX, "y": SIGNS, "preprocessor": X}
+        if make in TUPLE_ESTIMATORS:
+            index = index_tuples(make._tuple_size)
+            given = {make._tuples_name: index, "preprocessor": X}
+        for kernel in kernels:
+            chosen = given if kernel is None else given | {"kernel": kernel}
+            refused(changed_call(f"{name}.fit", chosen).call, r"(X|pairs|\w+ts): expected ")
 
 
 # Errors of another kind
