@@ -183,12 +183,12 @@ def test_a_failed_export_keeps_the_file(tmp_path):
         (lambda: TATML(), NotFittedError, "This TATML instance is not fitted yet"),
         (
             lambda: PairThreshold("precomputed").fit([0.1, 0.9], [1, -1]),
-            AttributeError,
+            TypeError,
             "estimator: expected one with components_, block_shapes_, got PairThreshold without",
         ),
         (
             lambda: PCA().fit(samples("vectors")),
-            AttributeError,
+            TypeError,
             "estimator: expected one with components_, .*got PCA without block_shapes_",
         ),
         (lambda: 3.0, TypeError, "estimator"),

@@ -216,3 +216,14 @@ def test_refused(given):
     with pytest.raises((TypeError, ValueError), match=message) as caught:
         KernelMap(**parameters).fit(X)
     assert "\n" not in str(caught.value)
+
+
+def test_dates_are_refused():
+    """scikit-learn would convert them to numbers in the unit of their dtype."""
+    days = np.datetime64("2020-01-01") + np.arange(120).reshape(40, 3)
+    model = KernelMap().fit(table())
+    for call in (KernelMap().fit, model.transform):
+        with pytest.raises(TypeError, match=r"^X: expected real numbers, got an array of dtype dat"):
+            call(days)
+        with pytest.raises(TypeError, match=r"timedelta64\[D\]; convert durations to numbers"):
+            call(days - days[0])

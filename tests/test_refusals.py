@@ -297,7 +297,7 @@ def test_what_is_shown_must_be_fitted_and_have_what_is_shown():
             r"components_, got Pipeline without components_; of a pipeline, give pipeline\[-1\], ",
         ),
     ):
-        refused(call, f"estimator: expected one with {words}", AttributeError)
+        refused(call, f"estimator: expected one with {words}", TypeError)
     refused(lambda: check_has(TATML(), "components_"), "This TATML", NotFittedError)
     refused(lambda: check_has(3.0, "components_"), ".*estimator", TypeError)
 
@@ -317,14 +317,13 @@ def test_identical_samples_are_refused_without_a_warning(name):
     """Euclidean and PairThreshold learn from identical samples that all distances are zero."""
     make = ESTIMATORS[name]
     kernels = [None, "rbf"] if "kernel" in make._get_param_names() else [None]
-    for X in identical_samples():
-        y = np.arange(len(X)) % 3
-        given = {"X": X, "y": y}
+    for same in identical_samples():
+        given = {"X": same, "y": np.arange(len(same)) % 3}
         if make not in LABEL_ESTIMATORS:
-            given = {"pairs": INDEX, "y": SIGNS, "preprocessor": X}
+            given = {"pairs": INDEX, "y": SIGNS, "preprocessor": same}
         if make in TUPLE_ESTIMATORS:
             index = index_tuples(make._tuple_size)
-            given = {make._tuples_name: index, "preprocessor": X}
+            given = {make._tuples_name: index, "preprocessor": same}
         for kernel in kernels:
             chosen = given if kernel is None else given | {"kernel": kernel}
             refused(changed_call(f"{name}.fit", chosen).call, r"(X|pairs|\w+ts): expected ")
@@ -373,7 +372,7 @@ def test_an_interrupted_fit_restores_the_estimator(name):
 
 def test_without_labels_there_is_no_threshold():
     metric = Euclidean().fit(X)
-    with pytest.raises(AttributeError, match="Euclidean has no threshold_: fit it with labels, or"):
+    with pytest.raises(NotFittedError, match="Euclidean has no threshold_: fit it with labels, or"):
         metric.predict_pairs(PAIRS)
 
 

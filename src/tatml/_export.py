@@ -49,8 +49,11 @@ def export(model: Any, path: str | os.PathLike) -> Path:
 
     Raises
     ------
-    AttributeError
-        If the estimator has no components, as `PairThreshold`, or is not fitted.
+    TypeError
+        If the estimator has no components, as `PairThreshold`.
+    ValueError
+        If the estimator is not fitted, or has a block with more than 1,000 rows and fewer samples,
+        whose matrix is not formed.
 
     Examples
     --------
@@ -73,7 +76,8 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     """
     estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
     if hasattr(estimator, "factors_"):
-        raise too_large("model", max(factor.shape[1] for factor in estimator.factors_))
+        n_rows = max(factor.shape[1] for factor in estimator.factors_)
+        raise ValueError(too_large("model", n_rows))
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
     for name in ("components_", "block_shapes_", "kernel_map_", *SCALARS):

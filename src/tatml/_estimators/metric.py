@@ -103,7 +103,7 @@ class _NotFormed:
     def __get__(self, instance: Any, owner: type) -> NoReturn:
         result = None if instance is None else vars(instance).get("result_")
         if isinstance(result, SpanResult):
-            raise too_large(self.name, max(n for n, _ in instance.block_shapes_))
+            raise AttributeError(too_large(self.name, max(n for n, _ in instance.block_shapes_)))
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
 
 
@@ -188,7 +188,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         matrices = []
         for A in self._component_list():
             if isinstance(A, SpanFactor) or isinstance(vars(self).get("result_"), SpanResult):
-                raise too_large("get_mahalanobis_matrix", A.shape[1])
+                raise ValueError(too_large("get_mahalanobis_matrix", A.shape[1]))
             matrices.append(A.T @ A)
         return one_or_list(matrices)
 
