@@ -152,6 +152,17 @@ def test_a_model_holds_no_training_data(folder):
     assert_array_equal(model.estimator.pair_distance(pairs), estimator.pair_distance(pairs))
 
 
+def test_a_model_without_a_centre_is_loaded(folder):
+    """As those of versions before the mean of the samples was kept."""
+    metric = fitted()
+    skops.dump(with_state(metric, _center=MISSING), "model.skops")
+    loaded = io.load_model("model.skops").estimator
+    pairs = np.stack(np.triu_indices(20, 1), axis=1)
+    np.testing.assert_allclose(
+        loaded.pair_distance(pairs, X), metric.pair_distance(pairs, X), rtol=1e-9
+    )
+
+
 def test_a_loaded_model_can_be_fitted_again(folder):
     for solver in ("newton", Dykstra(max_iter=2000)):
         metric = fitted(warm_start=True, solver=solver, tol=1e-3)
@@ -367,6 +378,12 @@ def wrong_states():
         ({"feature_names_in_": 13 * ["a"]}, "feature_names_in_"),
         ({"feature_names_in_": np.array(["a"], dtype=object)}, "feature_names_in_"),
         ({"feature_names_in_": np.array(13 * [1], dtype=object)}, "feature_names_in_"),
+        ({"_center": np.zeros((13, 1))}, "_center"),
+        ({"_center": [np.zeros((12, 1))]}, "_center"),
+        ({"_center": [np.zeros(13)]}, "_center"),
+        ({"_center": [np.full((13, 1), np.nan)]}, "_center"),
+        ({"_center": [np.zeros((13, 1), dtype=int)]}, "_center"),
+        ({"_center": 2 * [np.zeros((13, 1))]}, "_center"),
         ({"n_iter_": 0}, "n_iter_"),
         ({"n_iter_": result.n_iter + 1}, "n_iter_"),
         ({"pairs_": eye}, "pairs_"),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data.atomic_files import write_arrays
+from ._estimators.centers import CENTER, center_of
 from ._estimators.fitted_state import ATTRIBUTES
 from ._estimators.inputs import check_has
 from ._estimators.span import too_large
@@ -69,7 +70,7 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     ...     with np.load(export(metric, Path(folder, "iris.npz"))) as file:
     ...         arrays = dict(file)
     >>> sorted(arrays)
-    ['block_shapes', 'components_0', 'format', 'threshold']
+    ['block_shapes', 'center_0', 'components_0', 'format', 'threshold']
     >>> distance = np.linalg.norm(arrays["components_0"] @ (X[0] - X[100]))
     >>> bool(np.isclose(distance, metric.pair_distance([[0, 100]], X)[0], rtol=1e-12))
     True
@@ -80,7 +81,7 @@ def export(model: Any, path: str | os.PathLike) -> Path:
         raise ValueError(too_large("model", n_rows))
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
-    for name in ("components_", "block_shapes_", "kernel_map_", *SCALARS):
+    for name in ("components_", "block_shapes_", "kernel_map_", CENTER, *SCALARS):
         if name in state:
             ATTRIBUTES[name](name, state[name])
     path = Path(path)
@@ -95,6 +96,9 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray]:
     }
     if estimator.kernel_map_ is not None:
         arrays |= _arrays_of_kernel(estimator.kernel_map_)
+    else:
+        for m, mean in enumerate(center_of(estimator)):
+            arrays[f"center_{m}"] = np.ascontiguousarray(mean, dtype=np.float64)
     for m, component in enumerate(estimator._component_list()):
         arrays[f"components_{m}"] = np.ascontiguousarray(component, dtype=np.float64)
     for name in SCALARS:
