@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._data.atomic_files import write_arrays
-from ._estimators.centers import CENTER, center_of
 from ._estimators.fitted_state import ATTRIBUTES
 from ._estimators.inputs import check_has
+from ._estimators.seen_samples import CENTER, center_of
 from ._estimators.span import too_large
 from .features._kernel_map import KernelMap
 
@@ -31,10 +31,12 @@ SCALARS = (
 def export(model: Any, path: str | os.PathLike) -> Path:
     """Write the components, the threshold and the calibration of a metric to an npz file.
 
-    The file contains nothing else: no samples, no pairs, no parameters. Only with a kernel, it
-    contains the kernel and its landmarks, which are training samples. It needs only NumPy, and
-    ``numpy.load(path, allow_pickle=False)`` reads it. docs/deployment.md describes the format and
-    has a scorer of 20 lines. An existing file is replaced in one step.
+    The file also contains the mean of the training samples, which a scorer subtracts first, and
+    nothing else: no labels, no pairs, no parameters. With a kernel, it contains the kernel and its
+    landmarks, which are training samples. The matrix of a block with more rows than samples reveals
+    their span, which tells training samples from others; SECURITY.md says more. Reading the file
+    needs only NumPy: ``numpy.load(path, allow_pickle=False)``. docs/deployment.md describes the
+    format and has a short scorer. An existing file is replaced in one step.
 
     Parameters
     ----------

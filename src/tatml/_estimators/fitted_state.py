@@ -30,11 +30,11 @@ from .._validation import (
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import KernelMap
 from ..features._nystrom import BlockMap
-from .centers import CENTER, center_of, check_center
 from .fitted_parameters import StateCheck, check_equal, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS
 from .probabilities import check_likelihood_ratio
+from .seen_samples import CENTER, N_SAMPLES, center_of, check_center
 from .span import Span, SpanFactor, SpanResult, SparseRows
 
 __all__ = ["HELD", "check_fitted_state"]
@@ -320,6 +320,7 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "threshold_": check_not_negative,
     "threshold_factor_": check_positive,
     CENTER: check_center,
+    N_SAMPLES: check_count,
 }
 
 

@@ -26,8 +26,8 @@ from .._messages import named_error
 from .._warnings import warn_user
 from .device_inputs import fetched, remember_place
 from .given_labels import are_pair_labels
-from .centers import keep_center
 from .preprocessors import look_up
+from .seen_samples import keep_facts
 from .sparse_inputs import accepts_sparse, dense_extremes, read_sparse_table
 
 __all__ = [
@@ -255,7 +255,7 @@ def _with_checked_shapes(
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
         _keep_names(estimator, blocks)
-        keep_center(estimator, blocks)
+        keep_facts(estimator, blocks)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)

@@ -18,7 +18,6 @@ from .._data.blocks import Blocks
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .centers import center_of
 from .device_inputs import place_blocks, place_of_samples
 from .embedding import (
     Center,
@@ -32,6 +31,7 @@ from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .reduction import MetricPrior
 from .scatters import around_mean, mean_square
+from .seen_samples import center_of
 from .span import SpanFactor, SpanResult, too_large
 
 __all__ = ["LearntMetric", "MetricMixin"]

@@ -1,7 +1,8 @@
-"""The mean of the samples of a fit, which is subtracted before distances are computed.
+"""What a fit keeps of its samples besides the metric: their mean, and their number.
 
-Samples far from the origin, compared to their differences, would lose digits otherwise. `transform`
-returns the product of `components_` and the samples themselves.
+The mean is subtracted before distances are computed; samples far from the origin, compared to their
+differences, would lose digits otherwise. `transform` returns the product of `components_` and the
+samples themselves. The number says what a saved model reveals (see `revealed`).
 """
 
 from __future__ import annotations
@@ -15,18 +16,25 @@ from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._messages import shown
 
-__all__ = ["CENTER", "center_of", "check_center", "keep_center"]
+__all__ = ["CENTER", "N_SAMPLES", "center_of", "check_center", "keep_facts"]
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
+N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
 
 
-def keep_center(estimator: Any, blocks: Blocks) -> None:
-    """Store the mean of samples, for metrics of dense samples; forget that of an earlier fit."""
+def keep_facts(estimator: Any, blocks: Blocks) -> None:
+    """Store the mean and the number of samples, for metrics; forget those of an earlier fit.
+
+    Sparse samples, and rows of a kernel matrix, have no mean here.
+    """
     state = vars(estimator)
     state.pop(CENTER, None)
+    if not hasattr(type(estimator), "transform"):
+        return
+    state[N_SAMPLES] = len(blocks)
     of_kernel = getattr(estimator, "_has_kernel_values", bool)()
     sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
-    if hasattr(type(estimator), "transform") and not of_kernel and not sparse:
+    if not of_kernel and not sparse:
         state[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
 
 
