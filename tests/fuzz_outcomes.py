@@ -192,10 +192,6 @@ def wrong_error(error: BaseException, names: Iterable[str]) -> list[str]:
     if isinstance(error, NotFittedError):
         return []
     message = str(error)
-    if isinstance(error, AttributeError) and "has no threshold_" in message:
-        return []  # scikit-learn's way to say that something was not fitted
-    if isinstance(error, IndexError) and message.startswith("preprocessor: "):
-        return []  # as metric-learn has it
     if isinstance(error, ImportError) and message.startswith("device needs PyTorch"):
         return []  # an extra that is not installed
     if not isinstance(error, ValueError | TypeError):

@@ -57,12 +57,20 @@ X, MATRICES, BLOCKS, Y = samples("vectors"), samples("matrices"), samples("block
 INDEX, SIGNS = index_pairs()
 PAIRS, SIMILAR = X[INDEX], SIGNS > 0
 N, K = len(X), len(INDEX)
+DATES = r"expected real numbers, got .*(datetime|date|Timestamp).*; convert dates to numbers, "
+DURATIONS = "expected real numbers, got .*timedelta.*; convert durations to numbers, such as days"
 
 
 def masked(values: Any) -> np.ma.MaskedArray:
     """Return a masked array in which every fifth entry is hidden."""
     values = np.asarray(values)
     return np.ma.array(values, mask=np.arange(values.size).reshape(values.shape) % 5 == 0)
+
+
+def dates_like(values: Any) -> np.ndarray:
+    """Return days of 2020 in the shape of an array."""
+    days = np.arange(np.size(values)) % 300
+    return (np.datetime64("2020-01-01") + days).reshape(np.shape(values))
 
 
 def with_entry(values: np.ndarray, row: Any, value: Any) -> np.ndarray:

@@ -14,6 +14,8 @@ from refusals import (
     BY_LABELS,
     BY_PAIRS,
     CALIBRATE,
+    DATES,
+    DURATIONS,
     INDEX,
     PAIRS,
     SIGNS,
@@ -26,6 +28,7 @@ from refusals import (
     Value,
     X,
     as_objects,
+    dates_like,
     masked,
     of,
     together,
@@ -132,6 +135,8 @@ PAIRED = {
     )
     + of("pairs", CALLS, Value, "expected", [[[1.0], [1.0, 2.0]]] * K)
     + of("pairs", CALLS, Type, "expected real numbers", PAIRS.astype(str))
+    + of("pairs", CALLS, Type, DATES, dates_like(PAIRS), list(dates_like(PAIRS)))
+    + of("pairs", CALLS, Type, DURATIONS, dates_like(PAIRS) - dates_like(PAIRS).min())
     + of("pairs", CALLS, Type, MASKED, masked(PAIRS))
     + of(
         "pairs",
@@ -165,14 +170,15 @@ PAIRED = {
         pairs=INDEX,
     ),
     "preprocessor": looked_up(
-        IndexError, "preprocessor: expected indices from 0 to 11, got 1", X, INDEX + N
+        Value, "preprocessor: expected indices from 0 to 11, got 1", X, INDEX + N
     )
-    + looked_up(IndexError, "preprocessor: expected indices from 0 to 11, got -", X, -1 - INDEX)
-    + looked_up(IndexError, "preprocessor: expected indices from 0 to 11, got 1", BLOCKS, INDEX + N)
+    + looked_up(Value, "preprocessor: expected indices from 0 to 11, got -", X, -1 - INDEX)
+    + looked_up(Value, "preprocessor: expected indices from 0 to 11, got 1", BLOCKS, INDEX + N)
     + looked_up(Type, "preprocessor: expected integer indicators.*float64", X, INDEX.astype(float))
     + looked_up(Type, "preprocessor: expected integer .*give a function", X, INDEX.astype(str))
     + looked_up(Type, "preprocessor: expected an array of samples.*got 5", 5)
     + looked_up(Type, "preprocessor: expected an array of samples.*got 'samples'", "samples")
+    + looked_up(Type, f"preprocessor: {DATES}", dates_like(X))
     + looked_up(Value, "preprocessor: expected finite", with_entry(X, (7, 1), nan))
     + looked_up(Type, "pairs: expected indicators of one type", X, as_objects(INDEX, (0, 0), "a"))
     + looked_up(Value, ".*of indicators for the preprocessor, or", X, INDEX[0])
@@ -185,6 +191,10 @@ PAIRED = {
     + looked_up(Value, "preprocessor: expected 12 samples.*got <object", lambda _: object())
     + looked_up(Value, "preprocessor: expected 12 samples.*got <", lambda _: HostileIterator())
     + looked_up(Value, "preprocessor: expected 12 samples.*got 1", lambda _: [[1.0]])
+    + looked_up(Value, "preprocessor: expected a function .*got IndexError", lambda n: X[n + 9])
+    + looked_up(Value, "preprocessor: expected a function .*got KeyError: 'a'", lambda _: {}["a"])
+    + looked_up(Value, "preprocessor: .*got AttributeError: 'int", lambda _: (5).samples)
+    + looked_up(Type, "preprocessor: .*one for each indicator, got TypeError: ", lambda: X)
     + looked_up(Type, "preprocessor: .*dense", lambda _: scipy.sparse.eye_array(12)),
     "distances": [
         refusal
@@ -195,6 +205,7 @@ PAIRED = {
             (np.ones(0), Value, r"precomputed distances of shape \(n_pairs,\), got shape \(0,\)"),
             (PAIRS, Value, r"precomputed distances of shape \(n_pairs,\), got shape \(20, 2, 3\)"),
             (["a"] * K, Type, "expected real numbers"),
+            (dates_like(SIGNS), Type, DATES),
         )
         for refusal in of("pairs", BY_PAIRS, error, f".*{words}", value, metric="precomputed")
     ]
@@ -215,16 +226,20 @@ PAIRED = {
         lambda u, v: "far",
         lambda u, v: np.ones(2),
     )
+    + of("metric", BY_PAIRS, Value, "index 9 is out", lambda u, v: u[9])
+    + of("metric", BY_PAIRS, Value, "'numpy.ndarray' object has no", lambda u, v: u.distance)
+    + of("metric", BY_PAIRS, Value, "division by zero", lambda u, v: 1 / 0)
     + of("metric", BY_PAIRS, Value, "int too large", lambda u, v: HUGE)
     + of("metric", BY_PAIRS, Type, "", lambda u, v: 1j),
 }
 
 SIGN = r"expected \+1 for similar and -1 for dissimilar pairs, got labels "
 LABELLED = {
-    "preprocessor of samples": indicated(IndexError, "indices from 0 to 11, got 12", X, NUMBERS + 1)
+    "preprocessor of samples": indicated(Value, "indices from 0 to 11, got 12", X, NUMBERS + 1)
     + indicated(Type, "integer indicators.*float64", X, NUMBERS * 1.0)
     + indicated(Type, "an array of samples, Blocks or a function, got 5", 5)
     + indicated(Value, "12 samples, one for each indicator, got 3", lambda _: X[:3])
+    + indicated(Value, "a function .*got IndexError: index", lambda n: X[n + 9])
     + indicated(Type, "an array without masked entries", lambda _: masked(X)),
     "similar": of(
         "similar",

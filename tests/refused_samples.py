@@ -12,10 +12,13 @@ from refusals import (
     AFTER_FIT,
     BLOCKS,
     BY_LABELS,
+    DATES,
+    DURATIONS,
     INDEX,
     MATRICES,
     PAIRS,
     SIGNS,
+    WITH_X,
     N,
     Type,
     Value,
@@ -23,6 +26,7 @@ from refusals import (
     Y,
     as_objects,
     changed_block,
+    dates_like,
     masked,
     of,
     together,
@@ -31,6 +35,7 @@ from refusals import (
 
 from tatml import Blocks
 
+DAYS = dates_like(X)
 READ = f"{BY_LABELS} *.transform"
 ALL = f"{READ} learn_metric"
 TABULAR = "expected a table of finite real numbers, one row per sample, got "
@@ -127,6 +132,39 @@ SAMPLES = {
         WITH_MASKED,
         WITH_MASKED.tolist(),
         pd.DataFrame(WITH_MASKED),
+    ),
+    "dates and durations": of(
+        "X",
+        ALL,
+        Type,
+        DATES,
+        DAYS,
+        DAYS.astype("datetime64[ns]"),
+        DAYS.astype(object),
+        list(DAYS),
+        dates_like(MATRICES),
+        pd.DataFrame(DAYS),
+        pd.DataFrame(X, columns=list("abc")).assign(b=DAYS[:, 0]),
+        pd.DataFrame(DAYS.astype("datetime64[ns]")).apply(lambda column: column.dt.tz_localize(0)),
+        as_objects(X, (2, 1), DAYS[0, 0]),
+    )
+    + of(
+        "X",
+        ALL,
+        Type,
+        DURATIONS,
+        DAYS - DAYS[0],
+        dates_like(MATRICES) - DAYS[0, 0],
+        pd.DataFrame(DAYS - DAYS[0]),
+        as_objects(X, (2, 1), DAYS[1, 1] - DAYS[0, 0]),
+    )
+    + of("X", WITH_X, Type, DATES, DAYS, pairs=INDEX)
+    + together(
+        "*.get_metric()",
+        Type,
+        f"u, v: {DATES}",
+        {"u": DAYS[0]},
+        {"v": list(DAYS[0])},
     ),
     "pairs as samples": together(
         BY_LABELS,

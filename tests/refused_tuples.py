@@ -12,10 +12,13 @@ from refusals import (
     BLOCKS,
     BY_TUPLES,
     COMPARING,
+    DATES,
+    DURATIONS,
     Refusal,
     Type,
     Value,
     X,
+    dates_like,
     masked,
     of,
     together,
@@ -45,6 +48,8 @@ def tuples(name: str, size: int, calls: str) -> list[Refusal]:
         *bad(Value, shape, rows[:0], rows[:, :2], rows[..., :0]),
         *bad(Value, "expected .*in row 7, member 1", with_entry(rows, (7, 1, 0), nan)),
         *bad(Type, "expected real numbers", rows.astype(str)),
+        *bad(Type, DATES, dates_like(rows)),
+        *bad(Type, DURATIONS, dates_like(rows) - dates_like(rows).min()),
         *bad(Type, MASKED, masked(rows)),
         *bad(Value, r"expected entries of at most 1e\+60", 1e61 * rows),
     ]
@@ -87,9 +92,15 @@ TABLE = {
     + of("solver", COMPARING, Value, "expected 'newton' .* with .*got 'dykstra'", "dykstra"),
     "preprocessor of tuples": together(
         "TATMLTriplets.fit",
-        IndexError,
+        Value,
         "preprocessor: expected indices from 0 to 11, got 1",
         {"preprocessor": X, "triplets": TRIPLETS + 12},
+    )
+    + together(
+        "TATMLTriplets.fit",
+        Value,
+        "preprocessor: expected a function .*got IndexError: index",
+        {"preprocessor": lambda rows: X[rows + 9], "triplets": TRIPLETS},
     )
     + together(
         "TATMLQuadruplets.fit",

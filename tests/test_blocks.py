@@ -133,7 +133,7 @@ BAD_ARRAYS = [
     (
         (np.array([["2026-01-01"]], dtype="datetime64[D]"),),
         TypeError,
-        r"block 0: expected real numbers, got an array of dtype datetime64\[D\]",
+        r"block 0: expected real numbers, got an array of dtype datetime64\[D\]; convert dates to ",
     ),
     (
         (scipy.sparse.eye_array(3, format="csr"),),

@@ -294,7 +294,7 @@ def test_tables_are_aligned(train, test, model, capsys):
     out = capsys.readouterr().out
     assert "3 classes (column 'cultivar')" in out
     assert f"Saved to {model}: n_features_in_, " in out
-    assert "No samples and no pairs are saved." in out
+    assert "No samples and no pairs are saved, only the mean of the training samples. Next:" in out
     assert run("evaluate", model, test, "--train", train) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
     assert len(lines) == 8
@@ -304,6 +304,27 @@ def test_tables_are_aligned(train, test, model, capsys):
     assert {len(number) for number in numbers} == {places[0] - 2}  # flush right
     print_rows([("a", "1", "a longer note"), ("long", "22", "")])
     assert capsys.readouterr().out == "  a      1  a longer note\n  long  22\n"
+
+
+def test_fit_says_what_the_file_holds_of_the_samples(train, tmp_path, capsys):
+    def printed(*options):
+        assert run("fit", train, "--out", tmp_path / "m.skops", "--force", *options) == 0
+        return capsys.readouterr().out
+
+    kept = "No samples and no pairs are saved"
+    assert f"{kept}, only the mean of the training samples. Next: " in printed()
+    out = printed("--set", "kernel=rbf")
+    assert (
+        "The file holds 89 of 89 training samples (landmarks of the kernel); the mean of the "
+        "training samples; no pairs are saved. Next: "
+    ) in out
+    assert kept not in out
+    wide = np.random.default_rng(0).normal(size=(20, 40))
+    np.savez(tmp_path / "wide.npz", X=wide, y=np.arange(20) % 2)
+    assert run("fit", tmp_path / "wide.npz", "--out", tmp_path / "w.skops", "--json") == 0
+    (span, _) = printed_json(capsys)["reveals"]
+    assert span.startswith("a matrix from which the span of the training samples in block 0 can ")
+    assert span == load_model(tmp_path / "w.skops").metadata["reveals"][0]
 
 
 def test_fit_prints_json(train, model, capsys):

@@ -5,13 +5,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from good_calls import ESTIMATORS, SHAPES, classes, fitted, index_pairs, samples
+from good_calls import (
+    ESTIMATORS,
+    FEW,
+    LABEL_ESTIMATORS,
+    SHAPES,
+    classes,
+    fitted,
+    index_pairs,
+    samples,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
-from tatml import TATML, Blocks, Euclidean, PairThreshold
+from tatml import GMML, TATML, Blocks, Euclidean, PairThreshold, TATMLNeighbors, TATMLPairs
 from tatml.features import KernelMap
 from tatml.io import export, load_model, save_model
 
@@ -38,6 +47,15 @@ def kernel_scorer_of(path):
 
 def blocks_of(X):
     return X.arrays if isinstance(X, Blocks) else [X]
+
+
+def assert_same_rows(rows, expected, **options):
+    """Assert that rows are equal up to that of the centre, which is subtracted from all."""
+    assert_allclose(rows - rows[0], expected - expected[0], **options)
+
+
+def moved(X, offset):
+    return Blocks(*(array + offset for array in X.arrays)) if isinstance(X, Blocks) else X + offset
 
 
 def read(path):
@@ -75,7 +93,7 @@ def test_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, tmp_path):
         model = TATML(kernel=kernel, n_pairs_per_class=10, random_state=0).fit(X, classes())
         path = export(model, tmp_path / f"{kind}.npz")
         rows = kernel_scorer_of(path).embed(*blocks_of(X))
-        assert_allclose(rows, model.transform(X), rtol=1e-10, atol=1e-11, err_msg=kind)
+        assert_same_rows(rows, model.transform(X), rtol=1e-10, atol=1e-11, err_msg=kind)
         with pytest.raises(ValueError, match="the format 'tatml metric 1', got tatml kernel"):
             scorer_of(path)
 
@@ -86,12 +104,56 @@ def test_the_scorer_scores_as_the_estimator_does(name, tmp_path):
         model, X = fitted(ESTIMATORS[name], kind), samples(kind)
         scorer = scorer_of(export(model, tmp_path / f"{kind}.npz"))
         rows = scorer.embed(*blocks_of(X))
-        assert_allclose(rows, model.transform(X), rtol=1e-12, atol=1e-13, err_msg=kind)
+        assert_same_rows(rows, model.transform(X), rtol=1e-12, atol=1e-13, err_msg=kind)
         distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
         assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
         assert_array_equal(distances < scorer.threshold, model.predict_pairs(INDEX, X) > 0)
         probability = scorer.probability(distances)
         assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("make", [TATML, GMML, Euclidean, TATMLNeighbors, TATMLPairs])
+def test_far_from_the_origin_the_scorer_scores_as_the_estimator_does(make, tmp_path):
+    """The differences of samples are exact, and so are distances that are computed from them."""
+    for kind in SHAPES:
+        X = moved(samples(kind), 1e8)
+        model = make(**FEW) if make in LABEL_ESTIMATORS else make(preprocessor=X)
+        model.fit(*(X, classes()) if make in LABEL_ESTIMATORS else (INDEX, SIGNS))
+        model.calibrate_probability(INDEX, SIGNS, X=X)
+        scorer = scorer_of(export(model, tmp_path / "metric.npz"))
+        rows = scorer.embed(*blocks_of(X))
+        distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+        exact = 0.0
+        for A, array in zip(scorer.components, blocks_of(X), strict=True):
+            difference = (array[INDEX[:, 0]] - array[INDEX[:, 1]]).reshape(
+                len(INDEX), A.shape[1], -1
+            )
+            exact = exact + np.sum((A @ difference) ** 2, axis=(1, 2))
+        assert_allclose(distances, np.sqrt(exact), rtol=1e-12, err_msg=kind)
+        assert_allclose(model.pair_distance(INDEX, X), np.sqrt(exact), rtol=1e-12, err_msg=kind)
+        probability = scorer.probability(distances)
+        assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_far_from_the_origin_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, tmp_path):
+    for kind in SHAPES:
+        X = moved(samples(kind), 1e8)
+        model = TATML(kernel=kernel, **FEW).fit(X, classes())
+        rows = kernel_scorer_of(export(model, tmp_path / "metric.npz")).embed(*blocks_of(X))
+        distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+        assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
+
+
+def test_files_without_a_centre_are_read(tmp_path):
+    """Those of versions that wrote none; a scorer that knows no centre reads the new files."""
+    X = samples("blocks")
+    arrays = read(export(fitted(TATML, "blocks"), tmp_path / "metric.npz"))
+    without = {name: array for name, array in arrays.items() if "center" not in name}
+    assert len(without) == len(arrays) - 2
+    np.savez(tmp_path / "old.npz", **without)
+    rows = scorer_of(tmp_path / "old.npz").embed(*X.arrays)
+    assert_allclose(rows, fitted(TATML, "blocks").transform(X), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("n_components", [1, [2, 1]])
@@ -103,7 +165,7 @@ def test_reduced_metrics_are_exported(n_components, tmp_path):
     widths = [1] if n_components == 1 else n_components
     assert [len(arrays[f"components_{m}"]) for m in range(len(widths))] == widths
     rows = scorer_of(tmp_path / "metric.npz").embed(*blocks_of(X))
-    assert_allclose(rows, model.transform(X), rtol=1e-12, atol=1e-13)
+    assert_same_rows(rows, model.transform(X), rtol=1e-12, atol=1e-13)
 
 
 def test_images_agree(tmp_path):
@@ -128,19 +190,21 @@ def test_the_file_contains_what_the_page_says_and_nothing_else(tmp_path):
         "block_shapes": ((2, 2), "i"),
         "components_0": ((3, 3), "f"),
         "components_1": ((2, 2), "f"),
+        "center_0": ((3, 2), "f"),
+        "center_1": ((2, 1), "f"),
         "threshold": ((), "f"),
         "likelihood_ratio": ((2,), "f"),
         "same_rate": ((), "f"),
     }
     table = PAGE[PAGE.index("## The file") : PAGE.index("## A scorer")]
     for name in types:
-        assert f"`{name.replace('components_1', 'components_0')}`" in table
+        assert f"`{name.replace('_1', '_0')}`" in table
     assert f'"{arrays["format"]}"' in table
 
 
 def test_without_threshold_and_calibration_there_is_no_entry(tmp_path):
     path = export(Euclidean().fit(samples("vectors")), tmp_path / "metric.npz")
-    assert sorted(read(path)) == ["block_shapes", "components_0", "format"]
+    assert sorted(read(path)) == ["block_shapes", "center_0", "components_0", "format"]
     assert scorer_of(path).threshold is None
     model = Euclidean().fit(samples("vectors")).set_threshold(1.5)
     assert scorer_of(export(model, path)).threshold == 1.5
@@ -183,12 +247,12 @@ def test_a_failed_export_keeps_the_file(tmp_path):
         (lambda: TATML(), NotFittedError, "This TATML instance is not fitted yet"),
         (
             lambda: PairThreshold("precomputed").fit([0.1, 0.9], [1, -1]),
-            AttributeError,
+            TypeError,
             "estimator: expected one with components_, block_shapes_, got PairThreshold without",
         ),
         (
             lambda: PCA().fit(samples("vectors")),
-            AttributeError,
+            TypeError,
             "estimator: expected one with components_, .*got PCA without block_shapes_",
         ),
         (lambda: 3.0, TypeError, "estimator"),

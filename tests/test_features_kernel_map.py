@@ -245,3 +245,14 @@ def test_a_small_change_of_a_constant_column_moves_no_distance(model):
         changed = np.stack([X, X + np.array([0, 0, 0, 1e-6])], axis=1)
         distance = model.pair_distance(changed).max()
         assert distance < 1e-4 * model.threshold_
+
+
+def test_dates_are_refused():
+    """scikit-learn would convert them to numbers in the unit of their dtype."""
+    days = np.datetime64("2020-01-01") + np.arange(120).reshape(40, 3)
+    model = KernelMap().fit(table())
+    for call in (KernelMap().fit, model.transform):
+        with pytest.raises(TypeError, match=r"^X: expected real numbers, got an array of dtype da"):
+            call(days)
+        with pytest.raises(TypeError, match=r"timedelta64\[D\]; convert durations to numbers"):
+            call(days - days[0])

@@ -319,7 +319,7 @@ def test_wrong_arguments_are_refused(function):
     with pytest.raises(NotFittedError):
         function(TATML(), pairs, y, X)
     classifier = LogisticRegression().fit(X, labelled()[1])
-    with pytest.raises(AttributeError, match=r"estimator: .*got LogisticRegression without"):
+    with pytest.raises(TypeError, match=r"estimator: .*got LogisticRegression without"):
         function(classifier, pairs, y, X)
 
 

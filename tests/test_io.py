@@ -152,6 +152,17 @@ def test_a_model_holds_no_training_data(folder):
     assert_array_equal(model.estimator.pair_distance(pairs), estimator.pair_distance(pairs))
 
 
+def test_a_model_without_a_centre_is_loaded(folder):
+    """As those of versions before the mean of the samples was kept."""
+    metric = fitted()
+    skops.dump(with_state(metric, _center=MISSING), "model.skops")
+    loaded = io.load_model("model.skops").estimator
+    pairs = np.stack(np.triu_indices(20, 1), axis=1)
+    np.testing.assert_allclose(
+        loaded.pair_distance(pairs, X), metric.pair_distance(pairs, X), rtol=1e-9
+    )
+
+
 def test_a_loaded_model_can_be_fitted_again(folder):
     for solver in ("newton", Dykstra(max_iter=2000)):
         metric = fitted(warm_start=True, solver=solver, tol=1e-3)
@@ -367,6 +378,12 @@ def wrong_states():
         ({"feature_names_in_": 13 * ["a"]}, "feature_names_in_"),
         ({"feature_names_in_": np.array(["a"], dtype=object)}, "feature_names_in_"),
         ({"feature_names_in_": np.array(13 * [1], dtype=object)}, "feature_names_in_"),
+        ({"_center": np.zeros((13, 1))}, "_center"),
+        ({"_center": [np.zeros((12, 1))]}, "_center"),
+        ({"_center": [np.zeros(13)]}, "_center"),
+        ({"_center": [np.full((13, 1), np.nan)]}, "_center"),
+        ({"_center": [np.zeros((13, 1), dtype=int)]}, "_center"),
+        ({"_center": 2 * [np.zeros((13, 1))]}, "_center"),
         ({"n_iter_": 0}, "n_iter_"),
         ({"n_iter_": result.n_iter + 1}, "n_iter_"),
         ({"pairs_": eye}, "pairs_"),
@@ -512,6 +529,26 @@ def test_a_replaced_file_keeps_its_permissions(folder):
     Path("model.skops").touch(0o600)
     io.save_model(Euclidean().fit(X), "model.skops")
     assert os.stat("model.skops").st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_the_temporary_file_is_never_more_readable_than_the_file_that_it_replaces(folder):
+    """Whoever opens the temporary file while it is written could read the model."""
+    for target, mode in ((0o600, 0o600), (0o640, 0o600), (0o400, 0o600), (None, 0o644)):
+        Path("model.skops").unlink(missing_ok=True)
+        if target is not None:
+            Path("model.skops").touch()
+            os.chmod("model.skops", target)
+        before = os.umask(0o022)
+        try:
+            with written_atomically("model.skops") as file:
+                (temporary,) = folder.glob(".tatml-*.part")
+                assert temporary.stat().st_mode & 0o777 == mode
+                file.write(b"new")
+        finally:
+            os.umask(before)
+        assert os.stat("model.skops").st_mode & 0o777 == (mode if target is None else target)
+        assert Path("model.skops").read_bytes() == b"new"
 
 
 def fails_with(number):

@@ -22,9 +22,16 @@ from sharding_helpers import (
     mapped,
     zarr_array,
 )
+from sklearn.exceptions import ConvergenceWarning
 
 from tatml import TATML, AllPairs, Blocks, Compute, Newton, TATMLPairs, learn_metric
-from tatml._data.storage import parse_bytes, read_rows, sendable, warn_of_missing_chunks
+from tatml._data.storage import (
+    READ_BYTES,
+    parse_bytes,
+    read_rows,
+    sendable,
+    warn_of_missing_chunks,
+)
 from tatml._sharding.base import LossSetting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
 from tatml._sharding.memory import (
@@ -34,6 +41,7 @@ from tatml._sharding.memory import (
     SAMPLE_COPIES,
     VECTORS,
     WORKSPACE,
+    extra_workspace,
     memory_for_shards,
     pairs_per_chunk,
     pairs_per_sample,
@@ -171,6 +179,61 @@ def test_the_peak_is_set_by_the_argument(tmp_path, n_samples):
     peak = peak_of_fit(tmp_path, n_samples, 85_000, limit)
     assert 0.3 * limit < peak < limit
     assert peak_of_fit(tmp_path, n_samples, 250_000, limit) < 1.1 * peak
+
+
+def stored_problem(folder, n_samples, n, store):
+    rng = np.random.default_rng(0)
+    X = store(folder / f"X{n}", rng.normal(size=(n_samples, n)))
+    index = rng.integers(n_samples, size=(2000, 2))
+    index[:, 1] = (index[:, 0] + 1 + index[:, 1] % (n_samples - 1)) % n_samples
+    return X, index, rng.random(2000) < 0.5
+
+
+def test_the_matrices_of_the_solver_are_part_of_the_limit(tmp_path):
+    """A metric of n = 400 needs 28 matrices of 1.3 MB, more than the workspace of 16 MiB."""
+    data = stored_problem(tmp_path, 2000, 400, mapped)
+    options = {"C": 1.0, "solver": Newton(max_iter=2, random_state=0)}
+    limit = extra_workspace([(400, 1)], 0) + least_memory(400)
+    assert extra_workspace([(400, 1)], 0) == 28 * 8 * 400**2 - WORKSPACE
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        peak, _ = peak_memory(learn_metric, *data, compute=Compute(max_memory=limit), **options)
+    assert 0.5 * limit < peak < limit
+    message = rf"^max_memory: expected at least {limit:,} bytes, got {limit - 1:,}$"
+    with pytest.raises(ValueError, match=message):
+        learn_metric(*data, compute=Compute(max_memory=limit - 1), **options)
+    tiles = AllPairs(np.arange(2000) % 2)
+    with pytest.raises(ValueError, match=r"^max_memory: expected at least 35,"):
+        learn_metric(data[0], tiles, compute=Compute(max_memory=WORKSPACE + 10**6))
+
+
+def test_the_default_memory_is_not_a_limit_of_the_metric():
+    """Arrays on disk without max_memory: a metric of n = 1100 needs 28 matrices of 9.7 MB."""
+    stored = Sliceable(np.zeros((5, 1100)))
+    setting = LossSetting(1.0, (0.5, 2.0))
+    term = sharded_term(stored, [[0, 1], [1, 2]], np.array([True, False]), None, setting)
+    assert extra_workspace([(1100, 1)], 0) > DEFAULT_MEMORY - WORKSPACE
+    assert term.n_pairs == 2
+
+
+def test_stored_chunks_are_decoded_a_few_at_a_time(tmp_path):
+    """A store decodes all chunks of one request, here the whole array of 24 MB, at once.
+
+    What one request leaves behind may live until Python collects its cycles.
+    """
+    n_samples = 30_000
+    store = partial(zarr_array, chunk=n_samples // 10)
+    X, index, similar = stored_problem(tmp_path, n_samples, 100, store)
+    chunk = 8 * 100 * n_samples // 10
+    limit = extra_workspace([(100, 1)], chunk) + least_memory(100) + 2**22
+    assert extra_workspace([(100, 1)], chunk) == 3 * chunk - READ_BYTES
+    options = {"C": 1e-5, "compute": Compute(max_memory=limit)}
+    peak, _ = peak_memory(learn_metric, X, index, similar, **options)
+    assert peak < limit
+    rows = np.arange(0, n_samples, 7)
+    peak, found = peak_memory(read_rows, X, rows)
+    np.testing.assert_array_equal(found, X[:][rows])
+    assert peak < found.nbytes + 8 * chunk  # one request for all needs 20
 
 
 def test_the_workspace_is_taken_from_the_memory():

@@ -127,7 +127,7 @@ def test_distances_without_a_threshold_are_refused():
     pairs, labels = labelled_pairs(y)
     with pytest.raises(NotFittedError):
         PairDistanceDisplay.from_estimator(TATML(), pairs, labels, X)
-    with pytest.raises(AttributeError, match="got Euclidean without threshold_, b0_"):
+    with pytest.raises(TypeError, match="got Euclidean without threshold_, b0_"):
         PairDistanceDisplay.from_estimator(Euclidean().fit(X), pairs, labels, X)
     with pytest.raises(ValueError, match="distances: expected"):
         PairDistanceDisplay.from_predictions([-1.0, 2.0], [1, -1], threshold=1.0)
@@ -216,7 +216,7 @@ def test_results_of_the_function_are_drawn_too():
     assert display.axes_[0].get_title() == "three samples"
     assert_array_equal(display.axes_[0].lines[0].get_ydata(), result.history["primal"])
     for make in (GMML, Euclidean):  # they have no iterations
-        with pytest.raises(AttributeError, match=f"got {make.__name__} without result_"):
+        with pytest.raises(TypeError, match=f"got {make.__name__} without result_"):
             ConvergenceDisplay.from_estimator(fitted(make)[0])
     with pytest.raises(NotFittedError):
         ConvergenceDisplay.from_estimator(TATML())
@@ -517,9 +517,9 @@ def test_estimators_that_are_no_metrics_are_named():
         (BlockShareDisplay, "components_"),
     ):
         message = f"estimator: .*LogisticRegression without.*{missing}"
-        with pytest.raises(AttributeError, match=message):
+        with pytest.raises(TypeError, match=message):
             make.from_estimator(LogisticRegression().fit(X, y), pairs, labels, X)
-    with pytest.raises(AttributeError, match="Pipeline without components_, block_shapes_"):
+    with pytest.raises(TypeError, match="Pipeline without components_, block_shapes_"):
         MetricDisplay.from_estimator(make_pipeline(TATML(**FEW)).fit(X, y))
 
 

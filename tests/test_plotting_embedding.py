@@ -147,5 +147,5 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(NotFittedError):
         EmbeddingDisplay.from_estimator(TATML(), X, y)
     classifier = LogisticRegression().fit(X, y)
-    with pytest.raises(AttributeError, match="got LogisticRegression without transform"):
+    with pytest.raises(TypeError, match="got LogisticRegression without transform"):
         EmbeddingDisplay.from_estimator(classifier, X, y)

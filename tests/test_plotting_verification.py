@@ -134,7 +134,7 @@ def test_wrong_probabilities_are_refused(given, error, message):
 
 def test_other_estimators_are_refused():
     fitted = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(AttributeError, match="pair_probability, got LogisticRegression"):
+    with pytest.raises(TypeError, match="pair_probability, got LogisticRegression"):
         ReliabilityDisplay.from_estimator(fitted, [0.1], [1])
 
 

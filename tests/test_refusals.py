@@ -35,6 +35,7 @@ from sklearn.pipeline import make_pipeline
 from tatml import (
     ITML,
     TATML,
+    Blocks,
     Compute,
     Dykstra,
     Euclidean,
@@ -297,9 +298,36 @@ def test_what_is_shown_must_be_fitted_and_have_what_is_shown():
             r"components_, got Pipeline without components_; of a pipeline, give pipeline\[-1\], ",
         ),
     ):
-        refused(call, f"estimator: expected one with {words}", AttributeError)
+        refused(call, f"estimator: expected one with {words}", TypeError)
     refused(lambda: check_has(TATML(), "components_"), "This TATML", NotFittedError)
     refused(lambda: check_has(3.0, "components_"), ".*estimator", TypeError)
+
+
+def identical_samples():
+    """Yield samples that are all equal; the mean of 60 times 0.1 is not 0.1."""
+    for value in (0.0, 0.1, 1.0, -7.3e10):
+        for n_samples in (12, 60):
+            yield np.full((n_samples, 3), value)
+            yield np.full((n_samples, 3, 2), value)
+            yield np.full((n_samples, 100), value)
+            yield Blocks(np.full((n_samples, 3, 2), value), np.full((n_samples, 2), value))
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"Euclidean", "PairThreshold"}))
+def test_identical_samples_are_refused_without_a_warning(name):
+    """Euclidean and PairThreshold learn from identical samples that all distances are zero."""
+    make = ESTIMATORS[name]
+    kernels = [None, "rbf"] if "kernel" in make._get_param_names() else [None]
+    for same in identical_samples():
+        given = {"X": same, "y": np.arange(len(same)) % 3}
+        if make not in LABEL_ESTIMATORS:
+            given = {"pairs": INDEX, "y": SIGNS, "preprocessor": same}
+        if make in TUPLE_ESTIMATORS:
+            index = index_tuples(make._tuple_size)
+            given = {make._tuples_name: index, "preprocessor": same}
+        for kernel in kernels:
+            chosen = given if kernel is None else given | {"kernel": kernel}
+            refused(changed_call(f"{name}.fit", chosen).call, r"(X|pairs|\w+ts): expected ")
 
 
 # Errors of another kind
@@ -346,7 +374,7 @@ def test_an_interrupted_fit_restores_the_estimator(name):
 @pytest.mark.parametrize("make", [Euclidean, TATMLTriplets])
 def test_without_labels_there_is_no_threshold_and_the_advice_gives_one(make):
     metric = make().fit(X if make is Euclidean else X[index_tuples(3)])
-    with pytest.raises(AttributeError, match="no threshold_, because it was fitted") as refused:
+    with pytest.raises(NotFittedError, match="no threshold_, because it was fitted") as refused:
         metric.predict_pairs(PAIRS)
     assert "call calibrate_threshold with labelled pairs" in str(refused.value)
     assert "fit it with labels" not in str(refused.value)  # triplets have none

@@ -118,19 +118,34 @@ def test_memory_for_shards_is_what_the_workspace_leaves():
 
 def test_pairs_per_chunk():
     """9 copies of a difference, 300 bytes per pair; samples in memory need two copies or three."""
-    stored = SimpleNamespace(in_memory=False, numbers=10)
+    stored = SimpleNamespace(in_memory=False, numbers=10, extra_workspace=0)
     assert pairs_per_chunk(stored, 256 * (720 + 300)) == 256
     assert pairs_per_chunk(stored, 1000 * (720 + 300) + 1019) == 1000
     with pytest.raises(ValueError, match="at least 17,038,336 bytes, got 17,038,335"):
         pairs_per_chunk(stored, 256 * (720 + 300) - 1)
     for counted, copies in ((False, 2), (True, 3)):
         held = SimpleNamespace(
-            in_memory=True, counted=counted, n_bytes=5000, n_samples=50, numbers=10
+            in_memory=True,
+            counted=counted,
+            n_bytes=5000,
+            n_samples=50,
+            numbers=10,
+            extra_workspace=0,
         )
         assert pairs_per_chunk(held, 300 * 51 + copies * 5000) == 51
         few = 300 * 51 + copies * 5000 - 1  # no more pairs than samples: differences
         with pytest.raises(ValueError, match="max_memory: expected at least"):
             pairs_per_chunk(held, few)
+
+
+def test_what_is_needed_for_something_else_is_not_for_pairs():
+    stored = SimpleNamespace(in_memory=False, numbers=10, extra_workspace=5000)
+    assert pairs_per_chunk(stored, 5000 + 256 * (720 + 300)) == 256
+    with pytest.raises(ValueError, match="at least 17,043,336 bytes, got 17,043,335"):
+        pairs_per_chunk(stored, 5000 + 256 * (720 + 300) - 1)
+    assert samples_per_tile(1, 5000 + 400 * 100**2, extra=5000) == 100
+    with pytest.raises(ValueError, match="at least 16,783,816 bytes, got 16,783,815"):
+        samples_per_tile(1, 5000 + 1599, extra=5000)
 
 
 def test_pairs_per_sample_and_samples_per_tile():

@@ -368,9 +368,9 @@ def test_attributes_that_are_too_large_say_so(large, tmp_path):
         assert not hasattr(metric, name)
         with pytest.raises(AttributeError, match=f"{name}: {message}"):
             getattr(metric, name)
-    with pytest.raises(AttributeError, match=f"get_mahalanobis_matrix: {message}"):
+    with pytest.raises(ValueError, match=f"get_mahalanobis_matrix: {message}"):
         metric.get_mahalanobis_matrix()
-    with pytest.raises(AttributeError, match=f"model: {message}"):
+    with pytest.raises(ValueError, match=f"model: {message}"):
         export(metric, tmp_path / "metric.npz")
     with pytest.raises(AttributeError, match="W: expected at most 1000 rows"):
         _ = metric.result_.W

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._data.atomic_files import write_arrays
 from ._estimators.fitted_state import ATTRIBUTES
 from ._estimators.inputs import check_has
+from ._estimators.seen_samples import CENTER, center_of
 from ._estimators.span import too_large
 from .features._kernel_map import KernelMap
 
@@ -30,10 +31,12 @@ SCALARS = (
 def export(model: Any, path: str | os.PathLike) -> Path:
     """Write the components, the threshold and the calibration of a metric to an npz file.
 
-    The file contains nothing else: no samples, no pairs, no parameters. Only with a kernel, it
-    contains the kernel and its landmarks, which are training samples. It needs only NumPy, and
-    ``numpy.load(path, allow_pickle=False)`` reads it. docs/deployment.md describes the format and
-    has a scorer of 20 lines. An existing file is replaced in one step.
+    The file also contains the mean of the training samples, which a scorer subtracts first, and
+    nothing else: no labels, no pairs, no parameters. With a kernel, it contains the kernel and its
+    landmarks, which are training samples. The matrix of a block with more rows than samples reveals
+    their span, which tells training samples from others; SECURITY.md says more. Reading the file
+    needs only NumPy: ``numpy.load(path, allow_pickle=False)``. docs/deployment.md describes the
+    format and has a short scorer. An existing file is replaced in one step.
 
     Parameters
     ----------
@@ -49,8 +52,11 @@ def export(model: Any, path: str | os.PathLike) -> Path:
 
     Raises
     ------
-    AttributeError
-        If the estimator has no components, as `PairThreshold`, or is not fitted.
+    TypeError
+        If the estimator has no components, as `PairThreshold`.
+    ValueError
+        If the estimator is not fitted, or has a block with more than 1,000 rows and fewer samples,
+        whose matrix is not formed.
 
     Examples
     --------
@@ -66,17 +72,18 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     ...     with np.load(export(metric, Path(folder, "iris.npz"))) as file:
     ...         arrays = dict(file)
     >>> sorted(arrays)
-    ['block_shapes', 'components_0', 'format', 'threshold']
+    ['block_shapes', 'center_0', 'components_0', 'format', 'threshold']
     >>> distance = np.linalg.norm(arrays["components_0"] @ (X[0] - X[100]))
     >>> bool(np.isclose(distance, metric.pair_distance([[0, 100]], X)[0], rtol=1e-12))
     True
     """
     estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
     if hasattr(estimator, "factors_"):
-        raise too_large("model", max(factor.shape[1] for factor in estimator.factors_))
+        n_rows = max(factor.shape[1] for factor in estimator.factors_)
+        raise ValueError(too_large("model", n_rows))
     check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
-    for name in ("components_", "block_shapes_", "kernel_map_", *SCALARS):
+    for name in ("components_", "block_shapes_", "kernel_map_", CENTER, *SCALARS):
         if name in state:
             ATTRIBUTES[name](name, state[name])
     path = Path(path)
@@ -91,6 +98,9 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray]:
     }
     if estimator.kernel_map_ is not None:
         arrays |= _arrays_of_kernel(estimator.kernel_map_)
+    else:
+        for m, mean in enumerate(center_of(estimator)):
+            arrays[f"center_{m}"] = np.ascontiguousarray(mean, dtype=np.float64)
     for m, component in enumerate(estimator._component_list()):
         arrays[f"components_{m}"] = np.ascontiguousarray(component, dtype=np.float64)
     for name in SCALARS:

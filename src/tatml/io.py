@@ -20,18 +20,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import sklearn.model_selection
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, _estimators
 from ._data.atomic_files import written_atomically
 from ._data.blocks import Blocks
 from ._estimators.fitted_state import HELD, check_fitted_state
+from ._estimators.revealed import revealed_samples
 from ._export import export
 from ._messages import missing_extra, shown
 from ._model_metadata import check_metadata
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
 from ._warnings import warn_user
+from .features._kernel_map import KernelMap
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 
@@ -47,6 +50,8 @@ LEFT_OUT = (
     *("preprocessor", "pairs_", "similar_", "pair_weights_", "comparisons_"),
     "_metadata_request",
 )
+# Parameters and attributes that name kernels, or settings with kernels.
+WITH_KERNELS = ("kernel", "kernels", "best_params_", "cv_results_")
 
 SPLITTERS = [
     getattr(sklearn.model_selection, name)
@@ -84,7 +89,8 @@ class Model:
         Any estimator of `tatml`.
     metadata : dict
         Words, numbers and lists. `save_model` adds ``version``, the version of this package;
-        ``holds``, the fitted attributes in the file; and ``left_out``, what was not saved.
+        ``holds``, the fitted attributes in the file; ``left_out``, what was not saved; and
+        ``reveals``, what the file holds of the training samples.
 
     Examples
     --------
@@ -102,22 +108,27 @@ class Model:
         for name, text in (("n_features_in_", "n_features={}"), ("threshold_", "threshold={:.3g}")):
             if hasattr(self.estimator, name):
                 parts.append(text.format(getattr(self.estimator, name)))
-        for name in ("version", "holds", "left_out"):
+        for name in ("version", "holds", "left_out", "reveals"):
             if name in self.metadata:
                 parts.append(f"{name}={shown(self.metadata[name])}")
         return f"Model({', '.join(parts)})"
 
 
 def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = None) -> Path:
-    """Save a fitted estimator without its training data.
+    """Save a fitted estimator, without the training data that it does not need.
 
-    The file holds the parameters and what was learnt: matrices, the threshold, the history of the
-    solver. It does not hold samples or pairs: `preprocessor`, `pairs_`, `similar_`,
-    `pair_weights_` and the multipliers in `result_` are None in the loaded model. There are two
-    exceptions. With a kernel, the file holds the landmarks, which are training samples. If a block
-    has more than 1,000 rows, and more than its samples span, it holds a basis of their span, or the
-    samples themselves if they are sparse. The estimator itself does not change. An existing
-    file is replaced in one step.
+    The file holds the parameters and what was learnt: matrices, the threshold, the mean of the
+    samples, the history of the solver. It does not hold labels or pairs: `preprocessor`, `pairs_`,
+    `similar_`, `pair_weights_`, `comparisons_` and the multipliers in `result_` are None in the
+    loaded model. It holds samples, or reveals them, in these cases:
+
+    - With a kernel, the landmarks are training samples: by default all of them, up to 300.
+    - A block with more rows than its samples span reveals their span, which tells training samples
+      from others: above 1,000 rows the file holds a basis of it, or the samples themselves if they
+      are sparse; otherwise it can be computed from the matrices.
+
+    ``metadata["reveals"]`` says what the file of this model reveals, and SECURITY.md what that
+    means. The estimator itself does not change. An existing file is replaced in one step.
 
     Parameters
     ----------
@@ -126,8 +137,8 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
     path : str or path
         The file, usually ``*.skops``. A link to a file stands for that file.
     metadata : dict, optional
-        What to save with the estimator: words, numbers and lists. ``version``, ``holds`` and
-        ``left_out`` are added, see `Model`.
+        What to save with the estimator: words, numbers and lists. ``version``, ``holds``,
+        ``left_out`` and ``reveals`` are added, see `Model`.
 
     Returns
     -------
@@ -156,6 +167,8 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
     (True, 'iris')
     >>> model.metadata["left_out"]
     ['pairs_', 'similar_', 'pair_weights_', 'result_.active', 'result_.multipliers']
+    >>> model.metadata["reveals"]
+    ['the mean of the training samples']
     """
     path = Path(path)
     write_model(estimator, path, metadata)
@@ -177,6 +190,7 @@ def write_model(
     saved, left_out = _without_data(estimator)
     check_fitted_state(saved)
     facts = {"version": __version__, "holds": _fitted_names(saved), "left_out": left_out}
+    facts["reveals"] = revealed_samples(saved)
     model = Model(saved, {**(metadata or {}), **facts})
     check_metadata(model.metadata, model.estimator)
     content = {"format": FORMAT, "metadata": model.metadata, "estimator": saved}
@@ -201,11 +215,25 @@ def _without_data(estimator: Any) -> tuple[Any, list[str]]:
             state[name] = None
             left_out.append(name)
     state.pop("_metadata_request", None)
+    for name in WITH_KERNELS:  # kernels that were given fitted hold the samples of another fit
+        if name in state:
+            state[name] = _without_fits(state[name])
     result = state.get("result_")
     if result is not None and result.active is not None:
         state["result_"] = replace(result, active=None, multipliers=None)
         left_out += ["result_.active", "result_.multipliers"]
     return saved, left_out
+
+
+def _without_fits(value: Any) -> Any:
+    """Return a parameter with copies of its kernel maps that are not fitted."""
+    if type(value) is KernelMap:
+        return clone(value)
+    if type(value) in (list, tuple):
+        return type(value)(_without_fits(part) for part in value)
+    if type(value) is dict:
+        return {name: _without_fits(part) for name, part in value.items()}
+    return value
 
 
 def _fitted_names(estimator: Any) -> list[str]:

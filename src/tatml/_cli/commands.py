@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._data.atomic_files import write_arrays
+from .._estimators.revealed import revealed_samples, reveals_samples
 from .._messages import suggestion
 from .._optim.solvers import as_solver
 from ..io import ESTIMATORS, EXTENSION, Model, load_model, write_model
@@ -65,7 +66,7 @@ def fit(options: Namespace) -> None:
     }
     model = write_model(estimator, out, metadata, overwrite=options.force)
     facts = _fit_facts(estimator, data) | {"seconds": round(seconds, 3), "model": str(out)}
-    facts |= {name: model.metadata[name] for name in ("holds", "left_out")}
+    facts |= {name: model.metadata[name] for name in ("holds", "left_out", "reveals")}
     if options.json:
         print_json(facts)
         return
@@ -254,10 +255,13 @@ def _learn_from_labels(estimator: Any, data: InputData) -> None:
 
 
 def _kept_text(estimator: Any) -> str:
-    """Return what a saved model contains of the data."""
-    if getattr(estimator, "kernel_map_", None) is None:
-        return "No samples and no pairs are saved."
-    return "The landmarks of the kernel, which are training samples, are saved."
+    """Return what a saved model contains of the data, as a sentence."""
+    parts = revealed_samples(estimator)
+    if reveals_samples(estimator):
+        return f"The file holds {'; '.join(parts)}; no pairs are saved."
+    if parts:
+        return f"No samples and no pairs are saved, only {'; '.join(parts)}."
+    return "No samples and no pairs are saved."
 
 
 def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:

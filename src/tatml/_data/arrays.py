@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import numbers
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "as_floating_array",
     "as_host_array",
     "as_real_array",
+    "check_no_dates",
     "check_not_masked",
     "check_same_place",
     "read_array",
@@ -26,6 +28,13 @@ __all__ = [
 ]
 
 BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
+DATES = (datetime.date, np.datetime64)
+DURATIONS = (datetime.timedelta, np.timedelta64)
+DATE_HINT = (
+    "convert dates to numbers, such as days since a date: "
+    "(dates - np.datetime64('2000-01-01')) / np.timedelta64(1, 'D')"
+)
+DURATION_HINT = "convert durations to numbers, such as days: durations / np.timedelta64(1, 'D')"
 
 
 def as_floating_array(values: Any, name: str) -> Array:
@@ -106,6 +115,45 @@ def _object_columns(frame: Any) -> list[Any]:
     return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
 
 
+def check_no_dates(values: Any, name: str) -> None:
+    """Raise where an entry is a date or a duration, which NumPy would convert to a number."""
+    found = _find_dates(values)
+    if found is not None:
+        text, hint = found
+        raise TypeError(f"{name}: expected real numbers, got {text}; {hint}")
+
+
+def _find_dates(values: Any) -> tuple[str, str] | None:
+    """Return what was found for a message, and how to convert it; None if there are no dates."""
+    dtypes: Any = getattr(values, "dtypes", None)
+    if hasattr(values, "columns") and hasattr(dtypes, "items"):  # a data frame of pandas
+        for column, dtype in dtypes.items():
+            hint = _hint_for(getattr(dtype, "kind", None))
+            if hint is not None:
+                return f"{dtype} in column {shown(column)}", hint
+        parts = [values[column].to_numpy() for column in _object_columns(values)]
+        return next((found for part in parts if (found := _find_dates(part))), None)
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if not isinstance(kind, str) and foreign_kind(values) is None:
+        try:  # a list, or a data frame of another package
+            values = np.asarray(values)
+        except Exception:  # whoever reads the values has the better message
+            return None
+        kind = values.dtype.kind
+    if kind == "O" and isinstance(values, np.ndarray):
+        for value in values.flat:
+            if isinstance(value, DATES + DURATIONS):
+                hint = DATE_HINT if isinstance(value, DATES) else DURATION_HINT
+                return f"{shown(value)} of type {type(value).__name__}", hint
+    hint = _hint_for(kind)
+    return None if hint is None else (f"an array of dtype {values.dtype}", hint)
+
+
+def _hint_for(kind: Any) -> str | None:
+    """Return how to convert values of a kind of dtype to numbers; None for other kinds."""
+    return {"M": DATE_HINT, "m": DURATION_HINT}.get(kind) if isinstance(kind, str) else None
+
+
 def as_host_array(values: Any, name: str, alternative: str = "") -> np.ndarray:
     """Convert to a NumPy array; raise for values on a GPU, which are not copied implicitly.
 
@@ -151,6 +199,7 @@ def check_same_place(name: str, array: Any, owner: str, like: Array) -> None:
 
 
 def _check_real(array: np.ndarray, name: str) -> None:
+    check_no_dates(array, name)
     if array.dtype.kind == "O":
         for index, value in np.ndenumerate(array):
             if not isinstance(value, numbers.Real | np.bool_):

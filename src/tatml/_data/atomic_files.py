@@ -9,6 +9,7 @@ import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["checked_output", "write_arrays", "written_atomically"]
+
+NEW_FILE = 0o666  # Permissions of new files, from which the system takes those of the umask.
+OWNER_ONLY = 0o600  # Permissions of a temporary file that will replace another file.
 
 
 def checked_output(path: str | os.PathLike, name: str | None = None) -> Path:
@@ -64,8 +68,9 @@ def written_atomically(path: str | os.PathLike, overwrite: bool = True) -> Itera
     path : str or path
         Where to write; see `checked_output`.
     overwrite : bool, default=True
-        Whether to replace an existing file, and keep its permissions. Otherwise a file that
-        another process has created meanwhile is kept, and FileExistsError is raised.
+        Whether to replace an existing file, and keep its permissions; until then, only the owner
+        can read the temporary file. Otherwise a file that another process has created meanwhile is
+        kept, and FileExistsError is raised.
 
     Examples
     --------
@@ -80,7 +85,8 @@ def written_atomically(path: str | os.PathLike, overwrite: bool = True) -> Itera
     target = checked_output(path)
     temporary = target.with_name(f".tatml-{secrets.token_hex(8)}.part")
     try:
-        with open(temporary, "xb") as file:  # the system applies the umask
+        mode = OWNER_ONLY if target.exists() else NEW_FILE
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -31,10 +31,12 @@ __all__ = [
     "parse_bytes",
     "read_rows",
     "sendable",
+    "stored_bytes",
     "warn_of_missing_chunks",
 ]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+READ_BYTES = 2**20  # Rows that are read at a time from arrays in stored chunks, at least one chunk.
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -179,7 +181,26 @@ def _root_map(array: Any) -> np.memmap | None:
 
 
 def read_rows(array: Any, rows: NDArray[np.intp]) -> NDArray:
-    """Return some rows, given in ascending order, of an array that may support slices only."""
+    """Return some rows, given in ascending order, of an array that may support slices only.
+
+    Arrays in stored chunks are read a few chunks at a time: a store decodes all chunks of one
+    request in memory.
+    """
+    chunk = _chunk_rows(array)
+    if chunk is None:
+        return _read_at_once(array, rows)
+    step = chunk * max(1, READ_BYTES // (chunk * _row_bytes(array)))
+    parts = np.split(rows, np.flatnonzero(np.diff(rows // step)) + 1)
+    if len(parts) == 1:
+        return _read_at_once(array, rows)
+    found, start = np.empty((len(rows), *array.shape[1:]), array.dtype), 0
+    for part in parts:
+        found[start : start + len(part)] = _read_at_once(array, part)
+        start += len(part)
+    return found
+
+
+def _read_at_once(array: Any, rows: NDArray[np.intp]) -> NDArray:
     if rows[-1] - rows[0] + 1 == len(rows):
         return np.asarray(array[int(rows[0]) : int(rows[-1]) + 1])
     try:
@@ -187,3 +208,21 @@ def read_rows(array: Any, rows: NDArray[np.intp]) -> NDArray:
     except (TypeError, IndexError, NotImplementedError):
         runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
         return np.concatenate([np.asarray(array[int(run[0]) : int(run[-1]) + 1]) for run in runs])
+
+
+def stored_bytes(array: Any) -> int:
+    """Return the bytes of the rows of one stored chunk of a zarr array or HDF5 dataset, else 0."""
+    chunk = _chunk_rows(array)
+    return 0 if chunk is None else chunk * _row_bytes(array)
+
+
+def _chunk_rows(array: Any) -> int | None:
+    """Return the number of rows of a stored chunk; None for arrays without stored chunks."""
+    chunks = getattr(array, "chunks", None)
+    if not isinstance(chunks, tuple) or not chunks or not isinstance(chunks[0], int):
+        return None  # the chunks of dask arrays are tuples
+    return min(chunks[0], int(array.shape[0]))
+
+
+def _row_bytes(array: Any) -> int:
+    return int(np.dtype(array.dtype).itemsize * np.prod(array.shape[1:], dtype=np.int64))

@@ -139,6 +139,7 @@ class ComparisonLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         counts = np.ones(len(index)) if weights is None else weights
         given = Pairs(sides, np.ones(len(sides), dtype=bool), np.repeat(counts, 2))
         rows, merged, n_counted = merge_identical(blocks, given)
+        self._n_samples = len(rows)
         quadruplets = np.ascontiguousarray(merged.index).reshape(-1, 4)
         weights = weights_of(weights, quadruplets)
         if not weights.any():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from .._array import asarray, namespace, to_numpy
 from .._data.blocks import Blocks
@@ -16,6 +17,7 @@ from .._data.sparse import SparseBlock
 from .span import SpanFactor
 
 __all__ = [
+    "Center",
     "Factor",
     "apply_factor",
     "check_distances",
@@ -27,25 +29,37 @@ __all__ = [
 ]
 
 Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
+Center = Sequence[NDArray[np.float64] | None]  # a mean per block, or nothing
+CACHED_NUMBERS = 2**17  # numbers of samples that are centred at a time: 1 MB of float64
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
-def embed_blocks(components: Sequence[Factor], blocks: Blocks) -> NDArray[np.float64]:
-    """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample."""
-    parts = zip(components, blocks.arrays, strict=True)
-    rows = [apply_factor(A, array) for A, array in parts]
+def embed_blocks(
+    components: Sequence[Factor], blocks: Blocks, center: Center = ()
+) -> NDArray[np.float64]:
+    """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample.
+
+    The means in `center`, one per block or None, are subtracted from the samples first.
+    """
+    parts = zip(components, blocks.arrays, center or [None] * len(components), strict=True)
+    rows = [apply_factor(A, array, mean) for A, array, mean in parts]
     return namespace(rows[0]).concat(rows, axis=1)
 
 
 def distances_of(
-    components: Sequence[Factor], blocks: Blocks, index: NDArray[np.intp], many: bool = False
+    components: Sequence[Factor],
+    blocks: Blocks,
+    index: NDArray[np.intp],
+    many: bool = False,
+    center: Center = (),
 ) -> NDArray[np.float64]:
     """Return the distances of index pairs; sparse samples stay sparse.
 
-    With `many` pairs, wide embeddings are turned first.
+    With `many` pairs, wide embeddings are turned first. Distances do not depend on the means in
+    `center`; samples far from the origin keep their digits if these are subtracted.
     """
     if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        rows = embed_blocks(components, blocks)
+        rows = embed_blocks(components, blocks, center)
         return row_distances(fewer_columns(rows) if many else rows, index)
     parts = zip(components, blocks.arrays, strict=True)
     return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
@@ -91,8 +105,12 @@ def check_distances(
     return distances
 
 
-def apply_factor(A: Factor, array: NDArray) -> NDArray:
-    """Return A times every matrix of a block, flattened to one row per sample."""
+def apply_factor(
+    A: Factor, array: NDArray, mean: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return A times every matrix of a block, minus a mean, flattened to one row per sample."""
+    if mean is not None and not isinstance(array, SparseBlock):
+        return _apply_around(A, array, asarray(mean, array))
     if isinstance(A, SpanFactor):
         return A.embed(array)
     if isinstance(array, SparseBlock):
@@ -103,8 +121,21 @@ def apply_factor(A: Factor, array: NDArray) -> NDArray:
     return xp.reshape(xp.matmul(A, array), (n_samples, prod((A.shape[0], width))))
 
 
-def squared_distances(A: Factor, array: Any, index: NDArray[np.intp]) -> NDArray[np.float64]:
+def _apply_around(A: Factor, array: NDArray, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return A times every matrix minus the mean, on the host in chunks that fit into the cache."""
+    step = max(1, CACHED_NUMBERS // max(1, mean.size))
+    if type(array) is not np.ndarray or len(array) <= step:
+        return apply_factor(A, array - mean)
+    rows = np.empty((len(array), len(A) * array.shape[2]))
+    for part in gen_batches(len(array), step):
+        rows[part] = apply_factor(A, array[part] - mean)
+    return rows
+
+
+def squared_distances(
+    A: Factor, array: Any, index: NDArray[np.intp], mean: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Return the part of one block in the squared distances of pairs."""
     if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
         return A.squared_distances(array, index)
-    return row_distances(apply_factor(A, array), index) ** 2
+    return row_distances(apply_factor(A, array, mean), index) ** 2

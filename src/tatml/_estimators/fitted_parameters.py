@@ -35,7 +35,7 @@ from .kernel_space import as_kernel_map
 from .priors import PRIORS
 from .tatml_cv import SCORINGS
 
-__all__ = ["StateCheck", "check_parameter", "ignore_name"]
+__all__ = ["StateCheck", "check_equal", "check_parameter", "ignore_name"]
 
 StateCheck = Callable[[str, Any], Any]
 
@@ -178,3 +178,11 @@ OPTIONAL = {
         "threshold_strengths",
     ),
 }
+
+
+def check_equal(name: str, found: Any, expected: Any) -> None:
+    """Raise an error unless a part of a fitted estimator is what the other parts imply."""
+    if found != expected:
+        raise ValueError(
+            f"{name}: expected {shown(expected)} as in the other attributes, got {shown(found)}"
+        )

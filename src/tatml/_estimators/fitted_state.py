@@ -30,10 +30,11 @@ from .._validation import (
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import KernelMap
 from ..features._nystrom import BlockMap
-from .fitted_parameters import StateCheck, check_parameter, ignore_name
+from .fitted_parameters import StateCheck, check_equal, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS
 from .probabilities import check_likelihood_ratio
+from .seen_samples import CENTER, N_SAMPLES, center_of, check_center
 from .span import Span, SpanFactor, SpanResult, SparseRows
 
 __all__ = ["HELD", "check_fitted_state"]
@@ -136,14 +137,14 @@ def _check_factors(name: str, value: Any) -> None:
         _check_array(f"{name}.inner", factor.inner, "f", 2)
         _check_rows(f"{name}.span.rows", span.rows)
         _check_array(f"{name}.span.unit", span.unit, "f", 1)
-        _check_equal(f"{name}.span.unit", len(span.unit), span.size)
+        check_equal(f"{name}.span.unit", len(span.unit), span.size)
         check_positive(f"{name}.outside", factor.outside)
         check_positive(f"{name}.span.outside", span.outside)
         size = _mixed_size(name, span)
-        _check_equal(f"{name}.inner", factor.inner.shape, (size, size))
+        check_equal(f"{name}.inner", factor.inner.shape, (size, size))
         if span.whitening is not None:
             _check_array(f"{name}.span.whitening", span.whitening, "f", 2)
-            _check_equal(f"{name}.span.whitening", span.whitening.shape, factor.shape)
+            check_equal(f"{name}.span.whitening", span.whitening.shape, factor.shape)
 
 
 def _check_rows(name: str, rows: Any) -> None:
@@ -164,7 +165,7 @@ def _mixed_size(name: str, span: Span) -> int:
     if span.mix is None:
         return len(span.rows)
     _check_array(f"{name}.span.mix", span.mix, "f", 2)
-    _check_equal(f"{name}.span.mix", len(span.mix), len(span.rows))
+    check_equal(f"{name}.span.mix", len(span.mix), len(span.rows))
     return span.mix.shape[1]
 
 
@@ -281,9 +282,9 @@ def _check_block_map(name: str, value: Any, precomputed: bool) -> None:
     _check_array(f"{name}.projection", value.projection, "f", 2)
     check_positive(f"{name}.gamma", value.gamma)
     sizes = [len(value.landmarks), len(value.means), len(value.projection)]
-    _check_equal(f"{name}.means", sizes, sizes[:1] * 3)
+    check_equal(f"{name}.means", sizes, sizes[:1] * 3)
     if not precomputed:
-        _check_equal(f"{name}.scale", len(value.scale), value.landmarks.shape[1])
+        check_equal(f"{name}.scale", len(value.scale), value.landmarks.shape[1])
 
 
 ATTRIBUTES: dict[str, StateCheck] = {
@@ -318,6 +319,8 @@ ATTRIBUTES: dict[str, StateCheck] = {
     "similar_": partial(_check_pair_array, kinds="b"),
     "threshold_": check_not_negative,
     "threshold_factor_": check_positive,
+    CENTER: check_center,
+    N_SAMPLES: check_count,
 }
 
 
@@ -329,9 +332,11 @@ def _check_shapes(estimator: Any) -> None:
     shapes = [tuple(shape) for shape in estimator.block_shapes_]
     _check_kernel_shapes(estimator, shapes)
     n_features = sum(prod(shape) for shape in shapes)
-    _check_equal("n_features_in_", estimator.n_features_in_, n_features)
+    check_equal("n_features_in_", estimator.n_features_in_, n_features)
+    if CENTER in vars(estimator):
+        check_equal(CENTER, _shapes_of(center_of(estimator)), shapes)
     if hasattr(estimator, "feature_names_in_"):
-        _check_equal("feature_names_in_", len(estimator.feature_names_in_), n_features)
+        check_equal("feature_names_in_", len(estimator.feature_names_in_), n_features)
     check_block_names(getattr(estimator, "block_names_in_", None), len(shapes), "block_names_in_")
     check_row_names(getattr(estimator, "row_names_in_", None), shapes, "row_names_in_")
     inner = shapes
@@ -342,20 +347,20 @@ def _check_shapes(estimator: Any) -> None:
     if hasattr(estimator, "components_"):
         counts = check_components(estimator.n_components, sizes)
         rows = [(n if k is None else k, n) for n, k in zip(sizes, counts, strict=True)]
-        _check_equal("components_", _shapes_of(estimator.components_), rows)
+        check_equal("components_", _shapes_of(estimator.components_), rows)
     if hasattr(estimator, "factors_"):
         found = [factor.shape[1] for factor in estimator.factors_]
-        _check_equal("factors_", found, sizes)
+        check_equal("factors_", found, sizes)
     if hasattr(estimator, "prior_"):
-        _check_equal("prior_", _shapes_of(estimator.prior_), square)
+        check_equal("prior_", _shapes_of(estimator.prior_), square)
     if hasattr(estimator, "result_"):
         found = _shapes_of(list(estimator.result_.L))
         if type(estimator.result_) is SpanResult:  # the factors of wide blocks are smaller
             square = [
                 (min(n, len(L)),) * 2 for n, L in zip(sizes, estimator.result_.L, strict=False)
             ]
-        _check_equal("result_.L", found, square)
-        _check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
+        check_equal("result_.L", found, square)
+        check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
     prior = getattr(estimator, "prior", None)
     if prior is not None and not isinstance(prior, str):
         check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
@@ -369,10 +374,10 @@ def _check_kernel_shapes(estimator: Any, shapes: list[tuple[int, int]]) -> None:
     maps, kept = kernel_map.maps_, []
     if kernel_map.kernel != "precomputed":
         expected = [prod(shape) for shape in shapes]
-        _check_equal("kernel_map_.maps_", [len(m.center) for m in maps], expected)
+        check_equal("kernel_map_.maps_", [len(m.center) for m in maps], expected)
         kept = shapes if kernel_map.keep_features else []
     images = [(m.projection.shape[1], 1) for m in maps]
-    _check_equal("kernel_map_", list(map(tuple, kernel_map.block_shapes_out_)), [*kept, *images])
+    check_equal("kernel_map_", list(map(tuple, kernel_map.block_shapes_out_)), [*kept, *images])
 
 
 def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:
@@ -385,15 +390,8 @@ def _check_search(estimator: Any) -> None:
     tried = as_list("cv_results_", results.get("params"), "the parameters of the search")
     for name in ("mean_test_score", "std_test_score", "split_test_score"):
         _check_array(f"cv_results_[{name!r}]", results.get(name), "f", 2 if "split" in name else 1)
-        _check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
-    _check_equal("C_", estimator.C_, estimator.best_params_.get("C"))
+        check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
+    check_equal("C_", estimator.C_, estimator.best_params_.get("C"))
     best = int(np.argmax(results["mean_test_score"]))
-    _check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
-    _check_equal("best_params_", repr(estimator.best_params_), repr(tried[best]))
-
-
-def _check_equal(name: str, found: Any, expected: Any) -> None:
-    if found != expected:
-        raise ValueError(
-            f"{name}: expected {shown(expected)} as in the other attributes, got {shown(found)}"
-        )
+    check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
+    check_equal("best_params_", repr(estimator.best_params_), repr(tried[best]))

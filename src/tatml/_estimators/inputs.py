@@ -15,23 +15,20 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._data.arrays import as_real_array, check_not_masked, read_array
+from .._data.arrays import as_real_array, check_no_dates, check_not_masked, read_array
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.storage import warn_of_missing_chunks
-from .._messages import named_error, shown
+from .._messages import named_error
 from .._warnings import warn_user
 from .device_inputs import fetched, remember_place
 from .given_labels import check_no_index_pairs, check_no_pairs
-from .sparse_inputs import (
-    accepts_sparse,
-    dense_extremes,
-    read_sparse_samples,
-    read_sparse_table,
-)
+from .preprocessors import look_up
+from .seen_samples import keep_facts
+from .sparse_inputs import accepts_sparse, dense_extremes, read_sparse_table
 
 __all__ = [
     "check_has",
@@ -85,7 +82,7 @@ def samples_of(
     warn_of_missing_chunks(X=X)
     has_indicators = preprocessor is not None and _n_dims(X) == 1
     if has_indicators:
-        X = _looked_up(preprocessor, read_array(X, "X"), estimator)
+        X = look_up(preprocessor, read_array(X, "X"), estimator)
         check_not_masked(X, "preprocessor")
     if reset:
         vars(estimator).pop("_fitted_to_sparse", None)
@@ -106,6 +103,7 @@ def samples_of(
 
 def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
     """Return a table of one sample per row, read and checked by scikit-learn."""
+    check_no_dates(X, "X")  # which scikit-learn would convert
     try:
         if accepts_sparse(estimator, X, reset):
             return read_sparse_table(estimator, X, reset, min_samples)
@@ -171,7 +169,7 @@ def pair_samples(
     if estimator.preprocessor is not None and array.ndim == 2:
         _check_pair_shape(array)
         found, index = _number_indicators(array)
-        blocks = as_blocks(_looked_up(estimator.preprocessor, found, estimator), "preprocessor")
+        blocks = as_blocks(look_up(estimator.preprocessor, found, estimator), "preprocessor")
         index = index.reshape(-1, 2)
     else:
         if array.ndim not in (3, 4):
@@ -237,6 +235,7 @@ def _with_checked_shapes(
             warn_user(hint)
         estimator.block_shapes_ = blocks.block_shapes
         _keep_names(estimator, blocks)
+        keep_facts(estimator, blocks)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)
@@ -261,50 +260,6 @@ def _keep_names(estimator: BaseEstimator, blocks: Blocks) -> None:
 
 def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
     return ", ".join(f"{n_rows}×{n_columns}" for n_rows, n_columns in shapes)
-
-
-def _looked_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator) -> Any:
-    """Return the samples that the preprocessor gives for the indicators."""
-    if callable(preprocessor):
-        samples = preprocessor(indicators)
-        found = _count_of(samples)
-        if found != len(indicators):
-            raise ValueError(
-                f"preprocessor: expected {len(indicators)} samples, one for each indicator, got "
-                f"{found}"
-            )
-        return samples
-    samples = fetched(preprocessor)
-    if accepts_sparse(estimator, preprocessor, reset=True):
-        samples = read_sparse_samples(preprocessor)
-    elif not isinstance(preprocessor, Blocks):
-        warn_of_missing_chunks(preprocessor=preprocessor)
-        samples = read_array(fetched(preprocessor), "preprocessor")
-    if samples.ndim not in (2, 3):
-        raise TypeError(
-            "preprocessor: expected an array of samples, Blocks or a function, got "
-            f"{shown(preprocessor)}"
-        )
-    if indicators.dtype.kind not in "iu":
-        raise TypeError(
-            "preprocessor: expected integer indicators, as an array is indexed, got dtype "
-            f"{indicators.dtype}; give a function that finds the samples instead"
-        )
-    wrong = (indicators < 0) | (indicators >= len(samples))
-    if wrong.any():
-        raise IndexError(
-            f"preprocessor: expected indices from 0 to {len(samples) - 1}, got "
-            f"{indicators[wrong][0]}"
-        )
-    return samples[indicators]
-
-
-def _count_of(samples: Any) -> int | str:
-    """Return the number of samples; for an object without a length, its repr for a message."""
-    try:
-        return _num_samples(samples)
-    except Exception:  # a preprocessor may return any object
-        return shown(samples)
 
 
 def _n_dims(X: Any) -> int:
@@ -369,7 +324,7 @@ def check_has(estimator: Any, *names: str) -> None:
         hint = ""
         if hasattr(estimator, "steps"):
             hint = "; of a pipeline, give pipeline[-1], and samples after pipeline[:-1].transform"
-        raise AttributeError(
+        raise TypeError(
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "
             f"without {', '.join(missing)}{hint}"
         )

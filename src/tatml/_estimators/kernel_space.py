@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -22,6 +23,7 @@ __all__ = [
     "KernelSettings",
     "as_kernel_map",
     "choose_space",
+    "named_samples",
     "read_kernel",
 ]
 
@@ -88,6 +90,17 @@ def read_kernel(kernel: Any, blocks: Blocks) -> KernelSettings | None:
         raise type(error)(f"kernel: {error}") from error
 
 
+@contextmanager
+def named_samples(name: str) -> Iterator[None]:
+    """Replace the name X of samples in errors of a kernel map by their name in fit."""
+    try:
+        yield
+    except ValueError as error:
+        if name == "X" or not str(error).startswith("X: "):
+            raise
+        raise ValueError(f"{name}{str(error).removeprefix('X')}") from error
+
+
 HoldOut = Callable[[KernelSettings | None], list[HeldOutPairs]]
 
 
@@ -133,7 +146,12 @@ class KernelMixin:
                 "kernel: expected a kernel of the samples, as pairs come without a kernel matrix, "
                 "got 'precomputed'"
             )
-        return self._read_kernel(blocks)
+        with named_samples(self._name_in_fit()):
+            return self._read_kernel(blocks)
+
+    def _name_in_fit(self) -> str:
+        """Return the name of the samples in the signature of fit."""
+        return getattr(self, "_tuples_name", getattr(self, "_samples_name", "X"))
 
     def _choose_space(
         self, settings: KernelSettings | None, hold_out: HoldOut
@@ -152,7 +170,8 @@ class KernelMixin:
         self.kernel_map_ = None
         if settings is None:
             return blocks
-        self.kernel_map_ = settings.fit(blocks[:counted], seed=check_random(self.random_state))
+        with named_samples(self._name_in_fit()):
+            self.kernel_map_ = settings.fit(blocks[:counted], seed=check_random(self.random_state))
         return self.kernel_map_.map_blocks(blocks)
 
     def _has_kernel_values(self) -> bool:

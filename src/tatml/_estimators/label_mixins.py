@@ -30,7 +30,7 @@ from .given_labels import class_labels, group_labels
 from .metric import MetricMixin
 from .priors import PRIORS, PriorName, Units, WithinClasses
 from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
-from .scatters import around_mean, mean_square, minus_class_means, rows_of
+from .scatters import around_mean, is_constant, mean_square, minus_class_means, rows_of
 from .span import is_wide
 from .thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
 
@@ -231,8 +231,17 @@ def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> M
 
 
 def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
-    """Return the scatter of the samples around their mean in each block."""
-    return [array.shape[2] * mean_square(around_mean(array)) for array in blocks.arrays]
+    """Return the scatter of the samples around their mean in each block.
+
+    The scatter of a constant row is zero, although its mean is rounded.
+    """
+    scatter = []
+    for array in blocks.arrays:
+        S, constant = array.shape[2] * mean_square(around_mean(array)), is_constant(array)
+        S[constant] = 0.0
+        S[:, constant] = 0.0
+        scatter.append(S)
+    return scatter
 
 
 def factors_by(prior: MetricPrior) -> list[Factor]:

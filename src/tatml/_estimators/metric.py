@@ -20,11 +20,19 @@ from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap, name_images
 from .device_inputs import place_blocks, place_of_samples
-from .embedding import Factor, check_distances, distances_of, embed_blocks, squared_distances
+from .embedding import (
+    Center,
+    Factor,
+    check_distances,
+    distances_of,
+    embed_blocks,
+    squared_distances,
+)
 from .inputs import index_pairs, pair_samples, samples_of
 from .pair_judge import PairJudge
 from .reduction import MetricPrior
 from .scatters import around_mean, mean_square
+from .seen_samples import center_of
 from .span import SpanFactor, SpanResult, too_large
 from .thresholds import some_of_each_kind, warn_if_one_sided
 
@@ -105,7 +113,7 @@ class _NotFormed:
     def __get__(self, instance: Any, owner: type) -> NoReturn:
         result = None if instance is None else vars(instance).get("result_")
         if isinstance(result, SpanResult):
-            raise too_large(self.name, max(n for n, _ in instance.block_shapes_))
+            raise AttributeError(too_large(self.name, max(n for n, _ in instance.block_shapes_)))
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
 
 
@@ -159,7 +167,9 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         place = place_of_samples(self.preprocessor, pairs if X is None else X)
         with np.errstate(over="ignore"):
             samples = self._samples_at(self._mapped(blocks), place)
-            distances = distances_of(self._component_list(), samples, index)
+            distances = distances_of(
+                self._component_list(), samples, index, center=self._inner_center()
+            )
         distances = check_distances(distances, blocks, "pairs" if X is None else "X")
         return distances if place is None else asarray(distances, place)
 
@@ -172,8 +182,10 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
-        parts = zip(self._component_list(), self._mapped(blocks).arrays, strict=True)
-        return np.stack([squared_distances(A, array, index) for A, array in parts])
+        arrays = self._mapped(blocks).arrays
+        center = self._inner_center() or [None] * len(arrays)
+        parts = zip(self._component_list(), arrays, center, strict=True)
+        return np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -190,7 +202,7 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         matrices = []
         for A in self._component_list():
             if isinstance(A, SpanFactor) or isinstance(vars(self).get("result_"), SpanResult):
-                raise too_large("get_mahalanobis_matrix", A.shape[1])
+                raise ValueError(too_large("get_mahalanobis_matrix", A.shape[1]))
             matrices.append(A.T @ A)
         return one_or_list(matrices)
 
@@ -235,13 +247,20 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Copy samples to a device; those of wide blocks, whose spans are NumPy's, stay."""
         return blocks if "factors_" in vars(self) else place_blocks(blocks, place)
 
+    def _inner_center(self) -> Center:
+        """Return the mean of each inner block, None for images; nothing if they are not known."""
+        center = center_of(self)
+        n_kept = len(self._inner_shapes()) - self._n_images()
+        return [*center[:n_kept], *[None] * self._n_images()] if center else []
+
     def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
         return embed_blocks(self._component_list(), blocks)
 
     def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the distances of index pairs, as a NumPy array."""
         samples = self._samples_at(blocks, self._place)
-        return to_numpy(distances_of(self._component_list(), samples, index))
+        center = self._inner_center()
+        return to_numpy(distances_of(self._component_list(), samples, index, center=center))
 
     def _warn_if_one_sided(self, blocks: Blocks, pairs: Pairs) -> None:
         """Warn if nearly all training pairs of both kinds are on one side of the threshold."""

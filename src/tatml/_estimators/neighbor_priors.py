@@ -46,7 +46,10 @@ def choose_prior(
         classes = np.unique(labels[known], return_inverse=True)[1]
         within = within_classes(samples, classes, n_images=n_images)
         for name in CANDIDATES:
-            factors = factors_by(prior_from_samples(name, samples, within))
+            try:
+                factors = factors_by(prior_from_samples(name, samples, within))
+            except ValueError:  # a block is constant in this part
+                continue
             rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
             nearest = nearest_rows(rows, queries, n_neighbors)
             right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))

@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
@@ -60,7 +61,7 @@ class PairJudge(ProbabilityMixin, ABC):
     def _margin_of(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         check_is_fitted(self)
         if not hasattr(self, "threshold_"):
-            raise AttributeError(
+            raise NotFittedError(
                 f"{type(self).__name__} has no threshold_, because it was fitted without labels: "
                 "call calibrate_threshold with labelled pairs, or set_threshold with a number"
             )

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
@@ -216,7 +217,7 @@ def check_calibrated(estimator: Any) -> bool:
     """Return True if the estimator has calibrated probabilities, and raise an error otherwise."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "likelihood_ratio_"):
-        raise AttributeError(
+        raise NotFittedError(
             f"{type(estimator).__name__} has no probabilities: call calibrate_probability with "
             "held-out pairs"
         )

@@ -37,9 +37,9 @@ def is_wide(array: NDArray[np.floating]) -> bool:
     return n > ROWS_PER_SPAN * n_samples * width
 
 
-def too_large(name: str, n: int) -> AttributeError:
-    """Return the error for a square matrix that is not formed."""
-    return AttributeError(
+def too_large(name: str, n: int) -> str:
+    """Return the message of errors about a square matrix that is not formed."""
+    return (
         f"{name}: expected at most {MOST_ROWS} rows in a block with fewer samples than rows, got "
         f"{n}, whose {n} × {n} matrix is not formed; use transform, pair_distance or get_metric, "
         "or fit with n_components"
@@ -202,7 +202,7 @@ class SpanFactor:
     @property
     def T(self) -> NoReturn:  # noqa: N802
         """Raises AttributeError: there is no matrix to transpose."""
-        raise too_large("components_", self.span.size)
+        raise AttributeError(too_large("components_", self.span.size))
 
     def __matmul__(self, matrix: Doubles) -> Doubles:
         return self.of_rows(matrix.T).T

@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator
 from .._data.arrays import as_real_array, read_array
 from .._data.blocks import Blocks, as_blocks
 from .device_inputs import fetched, remember_place
-from .inputs import _looked_up, _with_checked_shapes
+from .inputs import _with_checked_shapes
+from .preprocessors import look_up
 
 __all__ = ["tuple_samples"]
 
@@ -34,7 +35,7 @@ def tuple_samples(
     if preprocessor is not None and array.ndim == 2:
         _check_shape(array, name, size)
         found, index = _numbered(array, name)
-        blocks = as_blocks(_looked_up(preprocessor, found, estimator), "preprocessor")
+        blocks = as_blocks(look_up(preprocessor, found, estimator), "preprocessor")
         index = index.reshape(-1, size)
     else:
         if array.ndim not in (3, 4):

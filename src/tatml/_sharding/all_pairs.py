@@ -220,8 +220,8 @@ class AllPairs:
     groups: ArrayLike | None = None
     weights: tuple[float, float] = (1.0, 1.0)
 
-    def shards(self, n_samples: int, numbers: int, memory: int) -> list[TileShard]:
-        """Return tiles that cover all pairs, each of which fits into the memory."""
+    def shards(self, n_samples: int, numbers: int, memory: int, extra: int = 0) -> list[TileShard]:
+        """Return tiles that cover all pairs, each of which fits into the memory without `extra`."""
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None
         if self.groups is not None:
@@ -229,7 +229,7 @@ class AllPairs:
             if not groups.any():
                 raise ValueError("AllPairs: groups: expected at least two groups, got one")
         similar, dissimilar = as_weights(self.weights, 2, "AllPairs: weights").tolist()
-        side = samples_per_tile(numbers, memory)
+        side = samples_per_tile(numbers, memory, extra)
         parts = [slice(i, min(i + side, n_samples)) for i in range(0, n_samples, side)]
         return [
             TileShard(

@@ -192,6 +192,8 @@ def sharded_term(
             check_not_masked(values, name)
         warn_of_missing_chunks(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
+        if max_memory is None:  # the default is not a limit that metrics of any size have to keep
+            memory += shared.extra_workspace
         on_cluster, shards = client is not None, []
         if comparisons is None or any(values is not None for values in given.values()):
             shards += _shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
@@ -201,6 +203,8 @@ def sharded_term(
     shapes = _check_shards(executor, setting)
     numbers = sum(n * width for n, width in shapes.block_shapes)
     numbers *= 1 if comparisons is None else 2
+    if shared is not None:
+        memory -= shared.extra_workspace
     executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
     return ShardedTerm(executor, shapes, setting, compares=comparisons is not None)
 
@@ -226,7 +230,8 @@ def _shards(
     """Divide pairs of shared samples into shards that fit into the memory."""
     if isinstance(pairs, AllPairs):
         _check_none("similar, weights", "AllPairs", similar, weights)
-        return pairs.shards(shared.n_samples, shared.numbers, memory)
+        extra = shared.extra_workspace
+        return pairs.shards(shared.n_samples, shared.numbers, memory, extra)
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     arrays = {"pairs": pairs, "similar": similar, "weights": weights}

@@ -26,8 +26,10 @@ class Compute:
         The precision of the whole computation, whatever the dtype of X. In float32, a `tol` below
         1e-5 cannot be certified and is raised to 1e-5, which ``result.tol`` then shows.
     max_memory : int, str or None, default=None
-        Bytes, or words like "500MB". The pairs are read in parts that fit, once per step; the peak
-        does not depend on their number. X is part of it only if X is on disk.
+        Bytes, or words like "500MB", that a fit may allocate. The pairs are read in parts that fit,
+        once per step; the peak does not depend on their number. The matrices of the solver are part
+        of it, 224 n² bytes for samples of n rows, and X if X is on disk. Less than a fit needs is
+        refused.
     client : distributed.Client or None, default=None
         A dask cluster that computes the sums over pairs.
     device : str or None, default=None

@@ -1,18 +1,32 @@
 """Division of `max_memory`: pairs per chunk, pairs per sample, samples per tile.
 
-The solver gets a fixed workspace. The rest is for one chunk of pairs, or one tile of all pairs,
-with the copies that a pass over it makes.
+The solver gets a workspace: a fixed number of bytes, or more for metrics whose matrices need more.
+A stored chunk of samples that is read and decoded as a whole gets memory of its own. The rest is
+for one chunk of pairs, or one tile of all pairs, with the copies that a pass over it makes.
 """
 
 from __future__ import annotations
 
-from .._data.storage import parse_bytes
-from .samples import SharedSamples
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-__all__ = ["memory_for_shards", "pairs_per_chunk", "pairs_per_sample", "samples_per_tile"]
+from .._data.storage import READ_BYTES, parse_bytes
+
+if TYPE_CHECKING:
+    from .samples import SharedSamples
+
+__all__ = [
+    "extra_workspace",
+    "memory_for_shards",
+    "pairs_per_chunk",
+    "pairs_per_sample",
+    "samples_per_tile",
+]
 
 DEFAULT_MEMORY = 2**28  # Bytes, if max_memory is not given.
 WORKSPACE = 2**24  # Bytes of max_memory that are kept for the solver.
+SOLVER_COPIES = 28  # Matrices of the size of the metric in the solver; 26 were measured.
+STORED_COPIES = 3  # Copies of a stored chunk while it is decoded, as measured.
 LEAST_PAIRS = 256  # Pairs of the smallest chunk; less memory than it needs is refused.
 VECTORS = 300  # Bytes per pair for the indices, flags and vectors of a pass.
 COPIES = 9  # Copies of a difference while a chunk is read and summed, as measured.
@@ -28,8 +42,18 @@ def memory_for_shards(max_memory: int | str | None) -> int:
     return total - WORKSPACE
 
 
+def extra_workspace(block_shapes: Iterable[tuple[int, int]], stored: int) -> int:
+    """Return the bytes that are needed beyond WORKSPACE, and not for shards.
+
+    `stored` is the size of a stored chunk of the samples, if they are read from such chunks.
+    """
+    matrices = 8 * SOLVER_COPIES * sum(n**2 for n, _ in block_shapes)
+    return max(0, matrices - WORKSPACE) + max(0, STORED_COPIES * stored - READ_BYTES)
+
+
 def pairs_per_chunk(samples: SharedSamples, memory: int) -> int:
     """Return how many index pairs a chunk may have; raise ValueError if they are too few."""
+    memory -= samples.extra_workspace
     if samples.in_memory:
         # A chunk of many pairs needs no differences, but a pass makes a copy of all samples, and
         # their images where sums are products over samples. Those that were read from disk need
@@ -39,7 +63,7 @@ def pairs_per_chunk(samples: SharedSamples, memory: int) -> int:
         if n_pairs > samples.n_samples:
             return n_pairs
     per_pair = 8 * COPIES * samples.numbers + VECTORS
-    _check_enough(memory, LEAST_PAIRS * per_pair)
+    _check_enough(memory, LEAST_PAIRS * per_pair, samples.extra_workspace)
     return memory // per_pair
 
 
@@ -48,15 +72,20 @@ def pairs_per_sample(numbers: int, memory: int) -> int:
     return max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
 
 
-def samples_per_tile(numbers: int, memory: int) -> int:
-    """Return the largest side of a tile; raise ValueError if it has not even two samples."""
+def samples_per_tile(numbers: int, memory: int, extra: int = 0) -> int:
+    """Return the largest side of a tile; raise ValueError if it has not even two samples.
+
+    `extra` are the bytes of the memory that are needed for something else.
+    """
     per_sample = 8 * TILE_COPIES * numbers
-    _check_enough(memory, max(2**2 * TILE_BYTES, 2 * per_sample))
+    memory -= extra
+    _check_enough(memory, max(2**2 * TILE_BYTES, 2 * per_sample), extra)
     return min(LARGEST_SIDE, int((memory / TILE_BYTES) ** 0.5), memory // per_sample)
 
 
-def _check_enough(memory: int, least: int) -> None:
+def _check_enough(memory: int, least: int, extra: int) -> None:
     if memory < least:
+        needed = WORKSPACE + extra
         raise ValueError(
-            f"max_memory: expected at least {WORKSPACE + least:,} bytes, got {WORKSPACE + memory:,}"
+            f"max_memory: expected at least {needed + least:,} bytes, got {needed + memory:,}"
         )

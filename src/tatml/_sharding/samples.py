@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from .._array import Array
 from .._data.blocks import Blocks, as_blocks, check_finite_entries
 from .._data.checks import check_magnitude
-from .._data.storage import is_mapped, is_stored, read_rows, sendable
+from .._data.storage import is_mapped, is_stored, read_rows, sendable, stored_bytes
 from .._optim.layout import lay_out
 from .._optim.pair_sums import PairSums
+from .memory import extra_workspace
 
 __all__ = ["SharedSamples", "as_shared_samples"]
 
@@ -46,6 +47,8 @@ class SharedSamples:
         Whether `arrays` are in memory.
     counted : bool
         Whether they were read from disk, so that they are part of `max_memory`.
+    stored : int
+        The bytes of a stored chunk of them, which is read and decoded as a whole.
     """
 
     arrays: tuple[Any, ...]
@@ -53,6 +56,12 @@ class SharedSamples:
     n_samples: int
     in_memory: bool
     counted: bool = False
+    stored: int = 0
+
+    @property
+    def extra_workspace(self) -> int:
+        """The bytes of `max_memory` that the solver and the reading of samples need besides."""
+        return extra_workspace(self.block_shapes, self.stored)
 
     @property
     def n_bytes(self) -> int:
@@ -112,7 +121,12 @@ def as_shared_samples(X: Any, *, read_in_parts: bool, memory: int) -> SharedSamp
             )
     block_shapes = tuple((*array.shape[1:], 1)[:2] for array in arrays)
     n_samples = int(arrays[0].shape[0])
-    stored = SharedSamples(tuple(map(sendable, arrays)), block_shapes, n_samples, in_memory=False)
+    chunk = sum(map(stored_bytes, arrays))
+    stored = SharedSamples(
+        tuple(map(sendable, arrays)), block_shapes, n_samples, in_memory=False, stored=chunk
+    )
+    if read_in_parts:  # a limit that the user has set
+        memory -= extra_workspace(block_shapes, 0)
     if stored.n_bytes > SMALL_SHARE * memory:
         return stored
     features = stored.runs(slice(0, n_samples))

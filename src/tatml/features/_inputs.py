@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from .._data.arrays import as_real_array
+from .._data.arrays import as_real_array, check_no_dates
 from .._data.blocks import Blocks, as_blocks
 from .._data.names import check_row_names
 from .._validation import as_list
@@ -47,6 +47,7 @@ def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Sample
         X = _as_array(X)
         form = "vectors" if X.ndim < 3 else "matrices"
     if form == "vectors":  # scikit-learn checks column names and the number of features
+        check_no_dates(X, "X")  # which it would convert
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
     blocks = as_blocks(X)
     if reset:

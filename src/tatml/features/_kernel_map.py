@@ -340,7 +340,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
             usual = float(np.mean(np.sum(landmarks**2, axis=1)))
             return 1.0 / usual if usual > 0 else 1.0
         # The logarithm of the kernel with γ = 1 is minus the distance, squared for "rbf".
-        usual = float(np.median(landmark_distances(self.kernel, landmarks)))
+        distances = landmark_distances(self.kernel, landmarks)
+        usual = float(np.median(distances)) if len(distances) else 0.0
         return self.gamma_factor / usual if usual > 0 else 1.0
 
     def _check_signs(self, blocks: Blocks) -> None:

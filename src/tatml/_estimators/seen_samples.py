@@ -1,0 +1,54 @@
+"""What a fit keeps of its samples besides the metric: their mean, and their number.
+
+The mean is subtracted before distances are computed; samples far from the origin, compared to their
+differences, would lose digits otherwise. `transform` returns the product of `components_` and the
+samples themselves. The number says what a saved model reveals (see `revealed`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._data.blocks import Blocks
+from .._data.sparse import SparseBlock
+from .._messages import shown
+
+__all__ = ["CENTER", "N_SAMPLES", "center_of", "check_center", "keep_facts"]
+
+CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
+N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
+
+
+def keep_facts(estimator: Any, blocks: Blocks) -> None:
+    """Store the mean and the number of samples, for metrics; forget those of an earlier fit.
+
+    Sparse samples, and rows of a kernel matrix, have no mean here.
+    """
+    state = vars(estimator)
+    state.pop(CENTER, None)
+    if not hasattr(type(estimator), "transform"):
+        return
+    state[N_SAMPLES] = len(blocks)
+    of_kernel = getattr(estimator, "_has_kernel_values", bool)()
+    sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
+    if not of_kernel and not sparse:
+        state[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+
+
+def center_of(estimator: Any) -> list[NDArray[np.float64]]:
+    """Return the mean of the samples of fit, one array per block; an empty list if unknown."""
+    return vars(estimator).get(CENTER, [])
+
+
+def check_center(name: str, value: Any) -> None:
+    """Raise an error unless the value is a list of finite matrices."""
+    if type(value) is not list:
+        raise TypeError(f"{name}: expected a list of means, got {shown(value)}")
+    for mean in value:
+        if type(mean) is not np.ndarray or mean.dtype != np.float64 or len(mean.shape) != 2:
+            raise TypeError(f"{name}: expected matrices of float64, got {shown(mean)}")
+        if not np.isfinite(mean).all():
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
