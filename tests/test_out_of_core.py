@@ -203,7 +203,7 @@ def test_the_matrices_of_the_solver_are_part_of_the_limit(tmp_path):
     with pytest.raises(ValueError, match=message):
         learn_metric(*data, compute=Compute(max_memory=limit - 1), **options)
     tiles = AllPairs(np.arange(2000) % 2)
-    with pytest.raises(ValueError, match="^max_memory: expected at least 35,"):
+    with pytest.raises(ValueError, match=r"^max_memory: expected at least 35,"):
         learn_metric(data[0], tiles, compute=Compute(max_memory=WORKSPACE + 10**6))
 
 
