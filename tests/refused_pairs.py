@@ -191,7 +191,7 @@ PAIRED = {
     + looked_up(Value, "preprocessor: expected 12 samples.*got <object", lambda _: object())
     + looked_up(Value, "preprocessor: expected 12 samples.*got <", lambda _: HostileIterator())
     + looked_up(Value, "preprocessor: expected 12 samples.*got 1", lambda _: [[1.0]])
-    + looked_up(Value, "preprocessor: expected a function .*got IndexError", lambda n: X[n + 9])
+    + looked_up(Value, "preprocessor: expected a function .*got IndexError: i", lambda n: X[n + 9])
     + looked_up(Value, "preprocessor: expected a function .*got KeyError: 'a'", lambda _: {}["a"])
     + looked_up(Value, "preprocessor: .*got AttributeError: 'int", lambda _: (5).samples)
     + looked_up(Type, "preprocessor: .*one for each indicator, got TypeError: ", lambda: X)

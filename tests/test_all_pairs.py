@@ -152,7 +152,7 @@ def test_tiles_have_every_pair_once():
     """For all sides, also where the last tile on the diagonal has one sample and no pair."""
     samples = as_shared_samples(np.zeros((9, 2)), read_in_parts=False, memory=0)
     for side in (2, 3, 4, 9):
-        shards = AllPairs(np.arange(9)).shards(9, 2, side**2 * TILE_BYTES)
+        shards = AllPairs(np.arange(9)).shards(9, 2, side**2 * TILE_BYTES, 0)
         tiles = [shard.load(samples) for shard in shards]
         assert min(map(len, tiles)) > 0, side
         pairs = [
@@ -236,7 +236,7 @@ def test_samples_of_one_tile_are_centred_together():
     rows = samples.runs(slice(0, 2), slice(4, 6))[0][:, 0, :]
     assert_allclose(rows[0] - rows[2], X[0] - X[4])
     for shared in (as_shared_samples(X, read_in_parts=False, memory=0), samples):
-        tile = AllPairs(np.arange(6)).shards(6, 2, 4 * TILE_BYTES)[0].load(shared)
+        tile = AllPairs(np.arange(6)).shards(6, 2, 4 * TILE_BYTES, 0)[0].load(shared)
         assert_allclose(tile.sums.features[0].mean(axis=0), 0, atol=1e-15)  # around its own mean
 
 

@@ -50,7 +50,7 @@ def blocks_of(X):
 
 
 def assert_same_rows(rows, expected, **options):
-    """Assert that rows are equal up to that of the centre, which is subtracted from all."""
+    """Assert that rows are equal up to one row, that of the centre, subtracted from all."""
     assert_allclose(rows - rows[0], expected - expected[0], **options)
 
 

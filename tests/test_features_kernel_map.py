@@ -252,7 +252,7 @@ def test_dates_are_refused():
     days = np.datetime64("2020-01-01") + np.arange(120).reshape(40, 3)
     model = KernelMap().fit(table())
     for call in (KernelMap().fit, model.transform):
-        with pytest.raises(TypeError, match=r"^X: expected real numbers, got an array of dtype da"):
+        with pytest.raises(TypeError, match=r"^X: expected real numbers, got an array of dtype d"):
             call(days)
         with pytest.raises(TypeError, match=r"timedelta64\[D\]; convert durations to numbers"):
             call(days - days[0])

@@ -509,6 +509,19 @@ def test_the_title_can_be_given():
     assert {axes_of(display)[0].get_title() for display in draw_all(name="A")} == {"A"}
 
 
+def test_wrong_names_of_rows_are_refused():
+    metric = Euclidean().fit(labelled()[0])
+    for names, error, found in (
+        ("", TypeError, "got ''"),
+        ({}, ValueError, "got 0"),
+        ([["a"], ["b"]], ValueError, "got 2"),
+        (3, TypeError, "got 3"),
+    ):
+        message = f"^names: expected one list of names, or None, for each of 1 blocks, {found}$"
+        with pytest.raises(error, match=message):
+            MetricDisplay.from_estimator(metric, names)
+
+
 def test_estimators_that_are_no_metrics_are_named():
     X, y = labelled()
     pairs, labels = labelled_pairs(y)

@@ -30,6 +30,7 @@ from .logdet_learner import SolvingMixin, mean_scatter
 from .metric import MetricMixin, check_components
 from .outliers import clip_outliers
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
+from .seen_samples import keep_facts
 from .tuple_inputs import tuple_samples
 
 __all__ = ["ComparisonLearner"]
@@ -139,7 +140,7 @@ class ComparisonLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         counts = np.ones(len(index)) if weights is None else weights
         given = Pairs(sides, np.ones(len(sides), dtype=bool), np.repeat(counts, 2))
         rows, merged, n_counted = merge_identical(blocks, given)
-        self._n_samples = len(rows)
+        keep_facts(self, blocks[rows])  # a sample counts once
         quadruplets = np.ascontiguousarray(merged.index).reshape(-1, 4)
         weights = weights_of(weights, quadruplets)
         if not weights.any():

@@ -135,6 +135,7 @@ class KernelMixin:
     random_state: Any
     kernel_map_: KernelMap | None
     prior_units_: Units
+    _samples_name = "X"  # the name of the samples in the signature of fit, for error messages
 
     def _read_kernel(self, blocks: Blocks) -> KernelSettings | None:
         return read_kernel(self.kernel, blocks)
@@ -146,12 +147,8 @@ class KernelMixin:
                 "kernel: expected a kernel of the samples, as pairs come without a kernel matrix, "
                 "got 'precomputed'"
             )
-        with named_samples(self._name_in_fit()):
+        with named_samples(self._samples_name):
             return self._read_kernel(blocks)
-
-    def _name_in_fit(self) -> str:
-        """Return the name of the samples in the signature of fit."""
-        return getattr(self, "_tuples_name", getattr(self, "_samples_name", "X"))
 
     def _choose_space(
         self, settings: KernelSettings | None, hold_out: HoldOut
@@ -170,7 +167,7 @@ class KernelMixin:
         self.kernel_map_ = None
         if settings is None:
             return blocks
-        with named_samples(self._name_in_fit()):
+        with named_samples(self._samples_name):
             self.kernel_map_ = settings.fit(blocks[:counted], seed=check_random(self.random_state))
         return self.kernel_map_.map_blocks(blocks)
 

@@ -28,6 +28,7 @@ from .pair_classifier import (
     make_labelled_pairs,
 )
 from .priors import has_units
+from .seen_samples import keep_facts
 
 __all__ = ["TATMLPairs"]
 
@@ -221,7 +222,7 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
     def _fit_pairs(self, blocks: Blocks, pairs: Pairs, threshold: float | None) -> Result:
         """Learn from the pairs; a sample counts once for the prior, however many pairs it is in."""
         rows, merged, n_counted = merge_identical(blocks, pairs)
-        self._n_samples = len(rows)
+        keep_facts(self, blocks[rows])
         blocks = self._samples_to_learn(blocks)
         (distinct,) = host_if_wide(self._without_outliers(blocks, rows[:n_counted])[rows])
         kernel = self._read_kernel_of_tuples(distinct[:n_counted])

@@ -87,7 +87,7 @@ class TATMLQuadruplets(ComparisonLearner):
     True
     """
 
-    _tuples_name = "quadruplets"
+    _tuples_name = _samples_name = "quadruplets"
     _tuple_size = 4
     _members = (0, 1, 2, 3)
 

@@ -87,7 +87,7 @@ class TATMLTriplets(ComparisonLearner):
     True
     """
 
-    _tuples_name = "triplets"
+    _tuples_name = _samples_name = "triplets"
     _tuple_size = 3
     _members = (0, 1, 0, 2)
 

@@ -220,7 +220,7 @@ class AllPairs:
     groups: ArrayLike | None = None
     weights: tuple[float, float] = (1.0, 1.0)
 
-    def shards(self, n_samples: int, numbers: int, memory: int, extra: int = 0) -> list[TileShard]:
+    def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[TileShard]:
         """Return tiles that cover all pairs, each of which fits into the memory without `extra`."""
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._optim.result import Result
+from .._validation import as_list
 from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot, set_ticks
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class MetricDisplay:
             unit = [np.sqrt(np.diagonal(W0) / len(prior)) for W0 in prior]
             matrices = [A / u / u[:, None] for A, u in zip(matrices, unit, strict=True)]
             entry = "entry (the prior's diagonal is 1)"
-        names = estimator._row_names() if names is None else names
+        names = estimator._row_names() if names is None else _names_of(names, len(matrices))
         return cls(matrices, names, entry, estimator._block_names()).plot(**options)
 
     def plot(self, *, name: str | None = None) -> Self:
@@ -205,6 +206,15 @@ class MetricDisplay:
         else:
             for axis in (ax.xaxis, ax.yaxis):
                 set_ticks(axis, integer=True)
+
+
+def _names_of(names: Any, n_blocks: int) -> list[Any]:
+    """Return the names of the rows of each block."""
+    what = f"one list of names, or None, for each of {n_blocks} blocks"
+    members = as_list("names", names, what)
+    if len(members) != n_blocks:
+        raise ValueError(f"names: expected {what}, got {len(members)}")
+    return members
 
 
 class BlockShareDisplay:
