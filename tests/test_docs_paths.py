@@ -85,7 +85,7 @@ def test_tables_of_words_dates_and_missing_values_are_refused_as_the_tutorial_sa
     labels = [0, 1, 0, 1]
     assert TATML().fit(numbers, labels).n_features_in_ == 2
     for wrong in (["x", "y", "x", "y"], pd.Timestamp("2026-01-01"), [1.0, None, 2.0, 3.0]):
-        with pytest.raises((TypeError, ValueError), match="X: expected (a table of finite )?real"):
+        with pytest.raises((TypeError, ValueError), match=r"X: expected (a table of finite )?real"):
             TATML().fit(numbers.assign(b=wrong), labels)
 
 
