@@ -357,11 +357,12 @@ def _discriminant(within: Matrix, deviations: Array, centred: Array, width: int)
     between = mean_square(centred) - mean_square(deviations)  # theory (Disc)
     ratio, axes = eigh_relative(between, within + RIDGE * np.eye(len(within)), deviations)
     ratio = np.maximum(ratio, 0.0)  # for TATMLPairs, `between` may be indefinite
-    least = np.ones(len(ratio))  # S is 1 along these axes
-    high = 1 / (1 + ratio) < PER_SAMPLE
-    shares = least_shares(axes[:, high], centred, width)
-    least[high] = np.maximum(shares * (1 + ratio[high]), 1.0)  # theory (Floor)
-    half = axes * np.sqrt((1 + LEAST_WEIGHT) / least - 1 / (1 + ratio))
+    high = np.flatnonzero(1 / (1 + ratio) < PER_SAMPLE)
+    least = least_shares(axes[:, high], centred, width) * (1 + ratio[high])  # S is 1 on each axis
+    high, least = high[least > 1], least[least > 1]
+    ratio[high] = (1 + ratio[high]) / least - 1  # theory (Floor)
+    axes[:, high] /= np.sqrt(least)
+    half = axes * np.sqrt(ratio / (1 + ratio) + LEAST_WEIGHT)
     return half @ half.T
 
 
