@@ -216,7 +216,7 @@ def method_case(rng: np.random.Generator) -> Case:
     model = copy.copy(fitted(make, kind))
     if rng.random() < 0.03:
         model = make()
-    name = choose(rng, [name for name in METHODS if hasattr(type(model), name)])
+    name = choose(rng, [name for name in METHODS if hasattr(model, name)])
     target, function = f"{make.__name__}.{name}", getattr(model, name)
     if name == "get_metric" and hasattr(model, "components_"):
         target, function = f"{make.__name__}.get_metric()", model.get_metric()

@@ -9,13 +9,15 @@ from estimators_helpers import JOINT, all_pairs, as_list, labelled, labelled_pai
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
 from sklearn.metrics import roc_auc_score
 
-from tatml import TATML, TATMLCV, Blocks, Newton, TATMLPairs
+from tatml import TATML, TATMLCV, Blocks, Newton, TATMLNeighbors, TATMLPairs
 from tatml._data.blocks import as_blocks
 from tatml._data.pairs import Pairs
 from tatml._estimators.cross_fitting import (
     FACTORS,
+    FittedPart,
     HeldOutPairs,
     area_under_roc,
     choose_units,
@@ -48,13 +50,13 @@ def judged(ratios, similar, weights=None, threshold=1.0):
     ends = Blocks(threshold * np.append(0.0, ratios)[:, None])
     index = np.stack([np.zeros(len(ratios), int), np.arange(1, len(ratios) + 1)], axis=1)
     pairs = Pairs(np.asfortranarray(index), np.asarray(similar), weights)
-    part = HeldOutPairs(np.arange(1), None, None, ends, pairs)
-    return SimpleNamespace(threshold_=threshold, _component_list=lambda: [np.eye(1)]), part
+    part = HeldOutPairs(np.arange(1), ends, None, ends, pairs)
+    model = SimpleNamespace(threshold_=threshold, _component_list=lambda: [np.eye(1)])
+    return FittedPart(model, part, pairs)
 
 
 def factor_of(*cases):
-    models, parts = zip(*(judged(*case) for case in cases), strict=True)
-    return find_threshold_factor(models, parts, 1.0)
+    return find_threshold_factor([judged(*case) for case in cases])
 
 
 def test_the_best_factor_is_in_the_middle_of_the_gap():
@@ -90,9 +92,8 @@ def test_each_part_is_judged_in_units_of_its_own_threshold():
     whole = factor_of((ratios, similar))
     halves = [(ratios[k::2], similar[k::2], None, 10.0**k) for k in (0, 1)]
     assert factor_of(*halves) == whole
-    assert factor_of(*halves, ([9.0, 0.1], [True, False], None, 0.0)) == whole  # cannot be judged
-    assert factor_of(([9.0, 0.1], [True, False], None, 0.0)) is None
-    assert find_threshold_factor([], [], 1.0) is None
+    assert factor_of(([9.0, 0.1], [True, False])) is None
+    assert find_threshold_factor([]) is None
 
 
 def test_a_factor_beyond_the_grid_is_found():
@@ -103,14 +104,13 @@ def test_a_factor_beyond_the_grid_is_found():
     for scale in (1.0, 1e4):
         factor = factor_of((scale * ratios, similar))
         assert 0.011 < factor / scale < 0.018
-    with pytest.warns(UserWarning, match="separates hardly any held-out pairs"):
-        assert factor_of((ratios, ~similar)) == 1.0  # the wrong way round: no factor is of any use
+    assert factor_of((ratios, ~similar)) == 1.0  # the wrong way round: no factor is of any use
 
 
 def test_only_as_many_parts_are_fitted_as_are_needed():
-    parts = [judged(np.ones(900), np.ones(900, bool))[1] for _ in range(5)]
+    parts = [judged(np.ones(900), np.ones(900, bool)).part for _ in range(5)]
     assert len(enough_parts(parts)) == 1
-    small = [judged(np.ones(9), np.ones(9, bool))[1] for _ in range(5)]
+    small = [judged(np.ones(9), np.ones(9, bool)).part for _ in range(5)]
     assert enough_parts(small) == small[:3]
     assert enough_parts([]) == []
 
@@ -464,3 +464,57 @@ def test_where_distances_concentrate_the_factor_mends_the_threshold():
         scores = [balanced_accuracy(model, X[60:], y[60:]) for model in (auto, joint)]
         gains.append(scores[0] - scores[1])
     assert min(gains) > 0.25, gains
+
+
+# The check of the training pairs
+
+
+def with_a_lonely_sample():
+    """Return iris with a column in which one sample differs from all others by very much."""
+    X, y = load_iris(return_X_y=True)
+    lonely = np.where(np.arange(len(X)) == 0, 1e3, 0.0)
+    return np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), lonely]), y
+
+
+@pytest.mark.parametrize("make", [TATML, TATMLNeighbors])
+def test_a_metric_that_collapses_is_reported_though_parts_of_the_samples_are_fine(make):
+    """Held-out pairs are separated in the parts without that sample."""
+    X, y = with_a_lonely_sample()
+    with pytest.warns(UserWarning, match="^threshold_: .* separates hardly any training pairs"):
+        model = make(prior="scaled", random_state=0).fit(X, y)
+    below = model.pair_distance(model.pairs_, X) < model.threshold_
+    assert min(np.mean(below[model.similar_]), np.mean(below[~model.similar_])) > 0.95
+
+
+def test_training_pairs_below_a_threshold_that_suits_new_pairs_are_no_fault():
+    """There are many more columns than samples. A warning would be an error."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = rng.normal(size=(120, 2000)) + rng.normal(size=(3, 2000))[y]
+    index = rng.permutation(all_pairs(60))[:600]
+    labels = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
+    model = TATMLPairs(preprocessor=X[:60]).fit(index, labels)
+    below = model.pair_distance(index) < model.threshold_
+    assert np.mean(below[labels < 0]) > 0.95
+    model.preprocessor = None
+    new = all_pairs(60) + 60
+    same = y[new[:, 0]] == y[new[:, 1]]
+    below = model.pair_distance(new, X) < model.threshold_
+    assert (np.mean(below[same]) + np.mean(~below[~same])) / 2 > 0.9
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kernel": "rbf", "prior": [np.eye(4), np.eye(148)]},
+        {"kernel": "rbf", "n_components": [2, 110]},
+    ],
+    ids=["given prior", "components"],
+)
+@pytest.mark.parametrize("make", [TATML, TATMLNeighbors])
+def test_parts_that_do_not_allow_the_fit_are_left_out(make, changes):
+    """The kernel image of fewer samples has fewer rows."""
+    X, y = load_iris(return_X_y=True)
+    model = make(random_state=0, **changes).fit(X, y)
+    assert model.threshold_factor_ == 1.0
+    assert balanced_accuracy(model, X, y) > 0.6

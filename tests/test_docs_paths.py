@@ -111,7 +111,7 @@ def test_the_recommended_form_for_recordings_is_the_better_one():
     assert "one_band, TangentSpace(), Vectorize(), TATML(random_state=0), knn" in first
     for text in (page, read(DOCS / "features_spd.md")):
         text = " ".join(text.split())
-        assert re.search(r"ten motor-imagery recordings, .*?\.889.*?\.818", text)
+        assert re.search(r"ten motor-imagery recordings.*?\.889.*?\.818", text)
     for recommends in (page, read(DOCS / "features_spd.md"), read(ROOT / "README.md")):
         assert "bands=[(8, 30)]" in recommends
         assert "bank, LogEuclidean" not in recommends

@@ -56,6 +56,7 @@ def failed_checks(estimator, expected=()):
     }
 
 
+@pytest.mark.filterwarnings("ignore:threshold_: ")  # some of the labels are noise
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # Maz with few samples
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
 @pytest.mark.parametrize("estimator", CHECKED, ids=str)

@@ -223,10 +223,12 @@ def test_a_constant_column_has_no_unit_however_it_is_rounded(constant):
     """The mean of equal numbers differs from them by rounding, which is no spread."""
     for n_samples in range(20, 60):
         X = np.column_stack([table(n_samples), np.full(n_samples, constant)])
-        X[::3, -1] = np.nextafter(constant, np.inf)  # noise in the last place is no spread either
-        scale = KernelMap(units="columns").fit(X).maps_[0].scale
-        assert_allclose(scale[:-1], X[:, :-1].std(axis=0))
-        assert scale[-1] == 1.0, n_samples
+        noise = np.random.default_rng(n_samples).normal(size=n_samples)
+        for relative in (0.0, 1e-15, 1e-14):  # noise in the last places is no spread either
+            X[:, -1] = constant * (1 + relative * noise)
+            scale = KernelMap(units="columns").fit(X).maps_[0].scale
+            assert_allclose(scale[:-1], X[:, :-1].std(axis=0))
+            assert scale[-1] == 1.0, (n_samples, relative)
 
 
 @pytest.mark.parametrize(

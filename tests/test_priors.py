@@ -533,6 +533,6 @@ def test_identical_samples_have_no_scale_even_under_a_given_prior():
             TATML(prior=prior).fit(X, y)
         with pytest.raises(ValueError, match=f"^pairs: {message}"):
             TATMLPairs(prior=prior).fit(pairs, [1, -1] * 3)
-    with pytest.warns(UserWarning, match="^threshold_: .* No other has a balanced accuracy above"):
+    with pytest.warns(UserWarning, match="^threshold_: .* No threshold has a balanced"):
         given = TATML(prior=np.diag([2.0, 3.0]), threshold_prior=0.5).fit(X, y)
     assert 0 < given.threshold_ <= 0.5

@@ -229,3 +229,24 @@ def test_components_of_wide_blocks_are_directions_in_the_span(tmp_path):
 def test_the_identity_reveals_no_span(tmp_path):
     model, _ = saved(Euclidean(**FEW).fit(table(100), Y), tmp_path)
     assert model.metadata["reveals"] == [MEAN]
+
+
+@pytest.mark.filterwarnings("ignore:threshold_: ")  # distances in many columns are alike
+def test_components_of_smaller_blocks_come_with_matrices_that_reveal_the_span(tmp_path):
+    """The file holds the prior and the solution in full size, besides the components."""
+    X, others = table(100), table(100, seed=1)
+    model, _ = saved(TATML(n_components=3, prior="identity", **FEW).fit(X, Y), tmp_path)
+    assert model.metadata["reveals"][0].startswith("a matrix from which the span of the training")
+    L = model.estimator.result_.L[0]
+    values, vectors = np.linalg.eigh(L @ L.T)
+    inside = np.abs(values / np.median(values) - 1) > 1e-6
+    center = model.estimator._center[0][:, 0]
+    assert residuals(vectors[:, inside].T, X, center).max() < 1e-6
+    assert residuals(vectors[:, inside].T, others, center).min() > 0.5
+
+
+@pytest.mark.filterwarnings("ignore:threshold_: ")
+def test_samples_that_repeat_count_once(tmp_path):
+    X = np.repeat(table(100), 3, axis=0)
+    model, _ = saved(TATML(**FEW).fit(X, np.repeat(Y, 3)), tmp_path)
+    assert f"(at most {N} of 100 dimensions), {TELLS}" in model.metadata["reveals"][0]

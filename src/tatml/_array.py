@@ -71,6 +71,7 @@ COMPAT = ("array_api_compat", "sklearn.externals.array_api_compat")
 FOREIGN = ("torch", "cupy", "array_api_strict")
 SHORT = 4096  # most numbers of a BLAS dot product; NumPy's sum is more accurate for more
 KEPT_EYE = 128  # most rows of an identity matrix that is kept
+ROUNDING = 1e-13  # relative difference of numbers that are equal up to rounding
 
 
 def namespace(array: Array) -> Any:
@@ -301,8 +302,8 @@ def to_numpy(values: Any) -> np.ndarray:
 
 
 def agree(low: Doubles, high: Doubles) -> NDArray[np.bool_]:
-    """Return where two NumPy arrays are equal up to rounding: by a few units in the last place."""
-    return high - low <= 4 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
+    """Return where two NumPy arrays are equal up to the rounding errors of a computed number."""
+    return high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
 
 
 def contiguous(array: Array) -> Array:

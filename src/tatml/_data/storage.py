@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-READ_BYTES = 2**20  # Rows that are read at a time from arrays in stored chunks, at least one chunk.
+READ_BYTES = 2**20  # bytes read at a time from arrays in stored chunks; at least one chunk is read
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 

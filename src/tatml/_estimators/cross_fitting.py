@@ -8,7 +8,7 @@ other samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -34,10 +34,11 @@ from .label_mixins import (
     within_pairs,
 )
 from .priors import Units, WithinClasses, has_units
-from .thresholds import is_one_sided, warn_if_one_sided
+from .thresholds import is_one_sided, some_of_each_kind
 
 __all__ = [
     "FOLD_TOL",
+    "FittedPart",
     "HeldOutPairs",
     "Space",
     "area_under_roc",
@@ -45,22 +46,20 @@ __all__ = [
     "enough_parts",
     "find_threshold_factor",
     "find_units",
+    "fit_parts",
     "hold_out_pairs",
     "hold_out_samples",
     "merge_identical",
+    "suits_new_pairs_alone",
 ]
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
-# Unshrunk scatters need at least this many samples per column.
-SAMPLES_PER_COLUMN = 5
-# Pairs are drawn from the samples of one fold, at most this many in total.
-MOST_HELD_OUT = 1000
-# The fewest similar, and dissimilar, pairs inside all folds that can judge a threshold.
-LEAST_HELD_OUT = 20
+SAMPLES_PER_COLUMN = 5  # that unshrunk scatters need
+MOST_HELD_OUT = 1000  # pairs that are drawn from the samples of one fold, in total
+LEAST_HELD_OUT = 20  # pairs of each kind inside all folds that can judge a threshold
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
-# Held-out pairs that are enough for a threshold: no metric is learnt for the parts that remain.
-ENOUGH_HELD_OUT = 900
+ENOUGH_HELD_OUT = 900  # held-out pairs that are enough: no metric is learnt for further parts
 MOST_FITTED = 3  # parts for which a metric is learnt
 # Factors of a threshold are tried first between 0.4 and 2.5, and beyond if the best is at an end.
 N_STEPS = 60
@@ -292,30 +291,88 @@ def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:
     return enough[:MOST_FITTED]
 
 
-def find_threshold_factor(
-    models: Sequence[Any], parts: Sequence[HeldOutPairs], threshold: float
-) -> float | None:
+@dataclass(frozen=True)
+class FittedPart:
+    """A model that was fitted to the known samples of a part, and the pairs it was learnt from."""
+
+    model: Any
+    part: HeldOutPairs
+    known_pairs: Pairs
+
+    def held_out_ratios(self) -> Doubles:
+        """Return the distances of the held-out pairs, divided by the threshold of the model."""
+        return self._ratios(self.part.others, self.part.pairs)
+
+    def known_ratios(self) -> tuple[Doubles, NDArray[np.bool_]]:
+        """Return those of pairs that the model was learnt from, and which of these are similar."""
+        some = some_of_each_kind(self.known_pairs)
+        return self._ratios(self.part.known, some), some.similar
+
+    def _ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+        factors = self.model._component_list()
+        distances = to_numpy(distances_of(factors, blocks, pairs.index, many=True))
+        return distances / self.model.threshold_
+
+
+def fit_parts(
+    parts: Sequence[HeldOutPairs],
+    pairs: Pairs,
+    fit: Callable[[HeldOutPairs, Pairs], Any],
+    some_of: Callable[[Pairs], Pairs] = lambda pairs: pairs,
+) -> list[FittedPart]:
+    """Fit a model to each of as many parts as a threshold needs.
+
+    `fit` gets a part and its pairs: `some_of` the pairs that lie in it. A part with pairs of one
+    kind only is left out, and one that does not allow the fit: a block may be constant in it.
+    """
+    fitted = []
+    for part in enough_parts(parts):
+        known = some_of(part.select_known(pairs))
+        if known.similar.all() or not known.similar.any():
+            continue
+        try:
+            model = fit(part, known)
+        except ValueError:
+            continue
+        if model.threshold_ > 0:
+            fitted.append(FittedPart(model, part, known))
+    return fitted
+
+
+def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
     """Return the factor of the threshold that predicts held-out pairs best.
 
-    Each model was fitted to the known samples of a part; its distances are divided by its own
-    threshold. The weighted accuracy is smoothed over the factors, since few pairs make it rough.
-    With fewer than 20 pairs of a kind, there is none. If the best factor puts nearly all pairs on
-    one side, these pairs cannot choose, and the factor is 1. Warns if that does so too;
-    `threshold` is the threshold that it multiplies.
+    The distances of each model are divided by its own threshold. The weighted accuracy is smoothed
+    over the factors, since few pairs make it rough. Return None with fewer than 20 pairs of a kind.
+    Return 1 if the best factor has nearly all pairs on one side: they then favour no threshold.
     """
-    judged = [(m, part) for m, part in zip(models, parts, strict=True) if m.threshold_ > 0]
-    similar = np.concatenate([np.zeros(0, bool), *(part.pairs.similar for _, part in judged)])
+    similar = np.concatenate([np.zeros(0, bool), *(one.part.pairs.similar for one in fitted)])
     if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
         return None
-    ratios = np.concatenate([_ratios(model, part) for model, part in judged])
-    weights = np.concatenate([pair_weights(part.pairs) for _, part in judged])
+    ratios = np.concatenate([one.held_out_ratios() for one in fitted])
+    weights = np.concatenate([pair_weights(one.part.pairs) for one in fitted])
     factor = _best_factor(ratios, weights, similar, FACTORS)
     if factor in (FACTORS[0], FACTORS[-1]):
         factor = _best_factor(ratios, weights, similar, _all_factors(ratios))
-    if is_one_sided(ratios, similar, factor):
-        factor = 1.0
-    warn_if_one_sided(threshold * ratios, similar, threshold * factor, "held-out")
-    return factor
+    return 1.0 if is_one_sided(ratios, similar, factor) else factor
+
+
+def suits_new_pairs_alone(fitted: Sequence[FittedPart]) -> bool:
+    """Return whether the factor separates held-out pairs, but not those that models learn from.
+
+    With many features, training pairs may all be closer than a threshold that suits new pairs.
+    """
+    factor = find_threshold_factor(fitted)
+    if factor is None:
+        return False
+    new = _pooled((one.held_out_ratios(), one.part.pairs.similar) for one in fitted)
+    old = _pooled(one.known_ratios() for one in fitted)
+    return is_one_sided(*old, factor) and not is_one_sided(*new, factor)
+
+
+def _pooled(pairs: Iterable[tuple[Doubles, NDArray[np.bool_]]]) -> tuple[NDArray, NDArray]:
+    ratios, similar = zip(*pairs, strict=True)
+    return np.concatenate(ratios), np.concatenate(similar)
 
 
 def _best_factor(
@@ -334,12 +391,6 @@ def _all_factors(ratios: Doubles) -> Doubles:
     known = np.clip(ratios, *MOST_EXTREME)
     first, last = (int(np.round(np.log(end) / LOG_STEP)) for end in (known.min(), known.max()))
     return np.exp(LOG_STEP * np.arange(min(first, -N_STEPS) - 1, max(last, N_STEPS) + 2))
-
-
-def _ratios(model: Any, part: HeldOutPairs) -> Doubles:
-    factors, pairs = model._component_list(), part.pairs
-    distances = to_numpy(distances_of(factors, part.others, pairs.index, many=True))
-    return distances / model.threshold_
 
 
 def _weight_below(ratios: Doubles, weights: Doubles, factors: Doubles) -> Doubles:

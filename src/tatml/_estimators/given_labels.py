@@ -29,7 +29,7 @@ __all__ = [
     "pair_labels",
 ]
 
-FEW_CLASSES = 10  # so few are classes, however many samples they have
+FEW_CLASSES = 10  # with at most this many classes, labels are never taken for a numeric target
 
 
 def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:

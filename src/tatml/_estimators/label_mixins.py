@@ -49,6 +49,8 @@ __all__ = [
     "within_pairs",
 ]
 
+ROUNDING = 1e-28  # relative to the squares of a constant block, its scatter is below this
+
 Deviations = Callable[[Array], Array]
 Matrices = Sequence[NDArray[np.float64]]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
@@ -233,14 +235,13 @@ def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> M
 def sample_scatter(blocks: Blocks) -> list[NDArray[np.float64]]:
     """Return the scatter of the samples around their mean in each block.
 
-    The scatter of a constant row is zero, although its mean is rounded.
+    The scatter of a constant block is zero, although its mean is rounded.
     """
-    scatter = []
-    for array in blocks.arrays:
-        S, constant = array.shape[2] * mean_square(around_mean(array)), is_constant(array)
-        S[constant] = 0.0
-        S[:, constant] = 0.0
-        scatter.append(S)
+    scatter = [array.shape[2] * mean_square(around_mean(array)) for array in blocks.arrays]
+    for array, S in zip(blocks.arrays, scatter, strict=True):
+        size = float(np.sum(to_numpy(array[:1, ...]) ** 2))
+        if np.trace(S) <= ROUNDING * size and np.all(is_constant(array)):
+            S[:] = 0.0
     return scatter
 
 

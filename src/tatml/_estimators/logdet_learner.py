@@ -5,7 +5,7 @@ The functions at the end, which prepare the problem, also serve GMML and fits to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, sqrt
 from typing import Any, Self
@@ -32,7 +32,14 @@ from .._validation import (
     check_random,
     check_threshold,
 )
-from .cross_fitting import FOLD_TOL, HeldOutPairs, enough_parts, find_threshold_factor
+from .cross_fitting import (
+    FOLD_TOL,
+    FittedPart,
+    HeldOutPairs,
+    find_threshold_factor,
+    fit_parts,
+    suits_new_pairs_alone,
+)
 from .device_inputs import host_if_wide, place_blocks
 from .kernel_space import KernelMixin
 from .label_mixins import Matrices, learn_b0_from_distances, pair_weights
@@ -48,7 +55,14 @@ from .reduction import (
     reduce_blocks,
 )
 from .span import SpanFactor
-from .thresholds import b0_of, learn_b0, threshold_of
+from .thresholds import (
+    b0_of,
+    is_one_sided,
+    learn_b0,
+    some_of_each_kind,
+    threshold_of,
+    warn_if_one_sided,
+)
 
 __all__ = [
     "LogDetLearner",
@@ -70,6 +84,9 @@ class SolvingMixin:
     warm_start: bool
     random_state: Any
     verbose: bool
+    threshold_: float
+    threshold_factor_: float
+    _distances: Callable[[Blocks, Indices], NDArray[np.float64]]  # of MetricMixin
     _keeps_spans = False  # whether wide blocks keep the form of their span, which is faster
     _place: Any
 
@@ -143,6 +160,29 @@ class SolvingMixin:
         else:
             self.components_ = one_or_list(factors)
 
+    def _multiply_threshold(self, fitted: list[FittedPart]) -> list[FittedPart]:
+        """Multiply the threshold by the factor that is best for the held-out pairs of the parts."""
+        factor = find_threshold_factor(fitted)
+        if factor is not None:
+            self.threshold_factor_, self.threshold_ = factor, factor * self.threshold_
+        return fitted
+
+    def _warn_if_one_sided(
+        self, blocks: Blocks, pairs: Pairs, fitted: Sequence[FittedPart] = ()
+    ) -> None:
+        """Warn if nearly all training pairs of both kinds are on one side of the threshold.
+
+        That is no fault of a threshold which is right for new pairs, as what was `fitted` to parts
+        of the samples may show.
+        """
+        some = some_of_each_kind(pairs)
+        used, index = np.unique(some.index, return_inverse=True)
+        distances = self._distances(blocks[used], index.reshape(-1, 2))
+        if not is_one_sided(distances, some.similar, self.threshold_):
+            return
+        if not suits_new_pairs_alone(fitted):
+            warn_if_one_sided(distances, some.similar, self.threshold_)
+
 
 class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
     """Base class that learns a metric and its threshold from index pairs: TATML's problem."""
@@ -202,30 +242,26 @@ class LogDetLearner(KernelMixin, SolvingMixin, MetricMixin, BaseEstimator):
         units: Units,
         pairs: Pairs,
         threshold_pairs: Pairs | None = None,
-    ) -> bool:
+    ) -> list[FittedPart]:
         """Multiply the threshold by the factor that is best for held-out pairs, if there are some.
 
         The metric of each part is learnt from those of the pairs that lie in it, and its threshold
         from the `threshold_pairs`, if there are any. After an interrupt, the threshold stays.
+        Returns what was learnt from the parts.
         """
         if self.result_.status is Status.INTERRUPTED:
-            return False
-        models, judged = [], []
-        for part in enough_parts(parts):
-            known = self._some_pairs(part.select_known(pairs))
-            if known.similar.all() or not known.similar.any():
-                continue
+            return []
+
+        def fit(part: HeldOutPairs, known: Pairs) -> LogDetLearner:
             model = self._model_of_parts()
             model.block_shapes_ = part.known.block_shapes
-            model._learn(part.known, known, replace(part.within, units=units), None)
+            within = replace(part.within, units=units)
+            model._learn(part.known, known, within, None)
             if threshold_pairs is not None:
                 model._learn_threshold_of(part.select_known(threshold_pairs), part.known)
-            models.append(model)
-            judged.append(part)
-        factor = find_threshold_factor(models, judged, self.threshold_)
-        if factor is not None:
-            self.threshold_factor_, self.threshold_ = factor, factor * self.threshold_
-        return factor is not None
+            return model
+
+        return self._multiply_threshold(fit_parts(parts, pairs, fit, self._some_pairs))
 
     def _some_pairs(self, pairs: Pairs) -> Pairs:
         """Leave out pairs, to save time where many remain; with "sum", all of them count."""

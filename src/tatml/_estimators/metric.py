@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Array, asarray, to_numpy
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
 from .._messages import shown
 from .._validation import as_list, check_count, check_flag
 from ..features._kernel_map import KernelMap, name_images
@@ -34,7 +33,6 @@ from .reduction import MetricPrior
 from .scatters import around_mean, mean_square
 from .seen_samples import center_of
 from .span import SpanFactor, SpanResult, too_large
-from .thresholds import some_of_each_kind, warn_if_one_sided
 
 __all__ = ["LearntMetric", "MetricMixin"]
 
@@ -261,13 +259,6 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         samples = self._samples_at(blocks, self._place)
         center = self._inner_center()
         return to_numpy(distances_of(self._component_list(), samples, index, center=center))
-
-    def _warn_if_one_sided(self, blocks: Blocks, pairs: Pairs) -> None:
-        """Warn if nearly all training pairs of both kinds are on one side of the threshold."""
-        some = some_of_each_kind(pairs)
-        used, index = np.unique(some.index, return_inverse=True)
-        distances = self._distances(blocks[used], index.reshape(-1, 2))
-        warn_if_one_sided(distances, some.similar, self.threshold_)
 
     @property
     def _n_features_out(self) -> int:

@@ -45,11 +45,12 @@ def choose_prior(
         samples, others = host_if_wide(blocks[known], blocks[other])
         classes = np.unique(labels[known], return_inverse=True)[1]
         within = within_classes(samples, classes, n_images=n_images)
-        for name in CANDIDATES:
-            try:
-                factors = factors_by(prior_from_samples(name, samples, within))
-            except ValueError:  # a block is constant in this part
-                continue
+        try:
+            priors = [prior_from_samples(name, samples, within) for name in CANDIDATES]
+        except ValueError:  # a block is constant in this part
+            continue
+        for name, prior in zip(CANDIDATES, priors, strict=True):
+            factors = factors_by(prior)
             rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
             nearest = nearest_rows(rows, queries, n_neighbors)
             right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))

@@ -100,16 +100,18 @@ class PairJudge(ProbabilityMixin, ABC):
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different; both must occur.
         strategy : str, default="accuracy"
-            What is maximised:
+            How the threshold is chosen:
 
-            - "accuracy": the accuracy;
-            - "f_beta": the F-score for `beta`;
-            - "max_tpr": the true positive rate, with a true negative rate of at least `min_rate`;
-            - "max_tnr": the true negative rate, with a true positive rate of at least `min_rate`;
-            - "false_match_rate": the threshold, and with it the true positive rate, with a false
-              match rate of at most `max_rate`;
-            - "false_non_match_rate": the true negative rate, by the smallest threshold with a false
-              non-match rate of at most `max_rate`.
+            - "accuracy": it has the highest accuracy;
+            - "f_beta": it has the highest F-score for `beta`;
+            - "max_tpr": it has the highest true positive rate, with a true negative rate of at
+              least `min_rate`;
+            - "max_tnr": it has the highest true negative rate, with a true positive rate of at
+              least `min_rate`;
+            - "false_match_rate": it is the largest threshold with a false match rate of at most
+              `max_rate`;
+            - "false_non_match_rate": it is the smallest threshold with a false non-match rate of at
+              most `max_rate`.
         min_rate, beta, max_rate : float
             See `strategy`.
         confidence : float, None or "auto", default="auto"

@@ -335,7 +335,7 @@ def _shrink(
     The columns of one matrix are not independent. So the number of samples, not that of columns,
     determines how reliable the scatter is: `width` rows are one observation. `size` is the number
     of features; it is larger than that of columns for coordinates in the span of the samples. The
-    scatter is shrunk to its mean variance, which counts as at least 0.01 of that of all samples.
+    target of the shrinkage is the mean variance, or 0.01 of that of all samples if that is more.
     """
     S, n_samples = mean_square(deviations), deviations.shape[0] // width
     size = deviations.shape[1] if size is None else size

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..features._kernel_map import KernelMap
 from .seen_samples import N_SAMPLES, center_of
-from .span import Span, SpanFactor, SparseRows
+from .span import Span, SpanFactor, SpanResult, SparseRows
 
 __all__ = ["revealed_samples", "reveals_samples"]
 
@@ -83,7 +83,7 @@ def _wide_matrices(estimator: Any, n_samples: int | None) -> list[str]:
         most = n_samples * width
         if n <= most or np.count_nonzero(A) <= len(A):  # a diagonal matrix has no span
             continue
-        if len(A) < n:
+        if len(A) < n and not _holds_square_matrices(estimator):
             found.append(
                 f"{len(A)} directions in the span of the training samples in block {m}, which has "
                 f"at most {most} of {n} dimensions"
@@ -94,3 +94,9 @@ def _wide_matrices(estimator: Any, n_samples: int | None) -> list[str]:
                 f"computed (at most {most} of {n} dimensions), {TELLS}"
             )
     return found
+
+
+def _holds_square_matrices(estimator: Any) -> bool:
+    """Return whether a model holds its prior or its solution, besides some components."""
+    result = vars(estimator).get("result_")
+    return "prior_" in vars(estimator) or (result is not None and type(result) is not SpanResult)

@@ -161,6 +161,8 @@ def least_shares(axes: Doubles, centred: Array, width: int) -> Doubles:
     differs from all others.
     """
     squares = to_numpy(centred @ asarray(axes, centred)) ** 2
-    per_sample = squares.reshape(len(squares) // width, width, axes.shape[1]).sum(axis=1)
-    total = np.maximum(per_sample.sum(axis=0), np.finfo(float).tiny)
-    return np.maximum(LEAST_WITHIN, PER_SAMPLE * np.sum((per_sample / total) ** 2, axis=0))
+    if width > 1:
+        squares = squares.reshape(len(squares) // width, width, axes.shape[1]).sum(axis=1)
+    total = np.maximum(squares.sum(axis=0), np.finfo(float).tiny)
+    squares /= total
+    return np.maximum(LEAST_WITHIN, PER_SAMPLE * np.einsum("ij,ij->j", squares, squares))

@@ -20,6 +20,7 @@ __all__ = ["CENTER", "N_SAMPLES", "center_of", "check_center", "keep_facts"]
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
 N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
+MANY = 10  # samples per row of a block that span all rows, even if most samples are repeated
 
 
 def keep_facts(estimator: Any, blocks: Blocks) -> None:
@@ -31,11 +32,21 @@ def keep_facts(estimator: Any, blocks: Blocks) -> None:
     state.pop(CENTER, None)
     if not hasattr(type(estimator), "transform"):
         return
-    state[N_SAMPLES] = len(blocks)
-    of_kernel = getattr(estimator, "_has_kernel_values", bool)()
+    state[N_SAMPLES] = _count_distinct(blocks)
+    of_kernel = hasattr(estimator, "_has_kernel_values") and estimator._has_kernel_values()
     sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
     if not of_kernel and not sparse:
         state[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+
+
+def _count_distinct(blocks: Blocks) -> int:
+    """Return the number of different samples, or of all if they are many compared to the rows."""
+    sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
+    few = any(len(blocks) * width < MANY * n for n, width in blocks.block_shapes)
+    if sparse or not few:
+        return len(blocks)
+    rows = range(len(blocks))
+    return len({b"".join((array[row] + 0.0).tobytes() for array in blocks.arrays) for row in rows})
 
 
 def center_of(estimator: Any) -> list[NDArray[np.float64]]:

@@ -304,14 +304,15 @@ class TATML(LabelPairsMixin, LogDetLearner):
         kernel, parts = self._choose_space(kernel, partial(hold_out_samples, samples, folds))
         samples = replace(samples, blocks=self._map_samples(kernel, samples.blocks))
         pairs, threshold_pairs = self._fit_once(samples, threshold)
+        if threshold is not None or self._c0() == inf:
+            return self.result_
         if pairs is None:  # a list of all pairs would be too long
             pairs = self._draw_random_pairs(samples, "random")
-        learns = threshold is None and self._c0() < inf
-        units = self.prior_units_
-        judged = cross_fits and self._cross_fit_threshold(parts, units, pairs, threshold_pairs)
-        if learns and not judged:
-            checked = pairs if threshold_pairs is None else threshold_pairs
-            self._warn_if_one_sided(samples.blocks, checked)
+        fitted, units = [], self.prior_units_
+        if cross_fits:
+            fitted = self._cross_fit_threshold(parts, units, pairs, threshold_pairs)
+        checked = pairs if threshold_pairs is None else threshold_pairs
+        self._warn_if_one_sided(samples.blocks, checked, fitted)
         return self.result_
 
     def _fit_once(

@@ -33,9 +33,9 @@ from .._validation import (
 )
 from .cross_fitting import (
     FOLD_TOL,
+    FittedPart,
     HeldOutPairs,
-    enough_parts,
-    find_threshold_factor,
+    fit_parts,
     hold_out_samples,
 )
 from .device_inputs import place_blocks
@@ -218,9 +218,9 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
                 if self.threshold == "auto":
                     folds = make_pair_folds(samples.labels, samples.groups)
                     parts = hold_out_samples(given, folds, kernel)
-                judged = self._cross_fit_threshold(parts, samples.labels, pairs, prior)
-                if isinstance(self.threshold, str) and not judged:
-                    self._warn_if_one_sided(samples.blocks, pairs)
+                fitted = self._cross_fit_threshold(parts, samples.labels, pairs, prior)
+                if isinstance(self.threshold, str):
+                    self._warn_if_one_sided(samples.blocks, pairs, fitted)
             self.pairs_, self.similar_ = pairs.index, pairs.similar
             self.pair_weights_ = pairs.weights
         warn_unless_converged(self.result_)
@@ -259,24 +259,21 @@ class TATMLNeighbors(KernelMixin, SolvingMixin, LabelPairsMixin, MetricMixin, Ba
 
     def _cross_fit_threshold(
         self, parts: Sequence[HeldOutPairs], labels: Indices, pairs: Pairs, prior: Prior
-    ) -> bool:
-        """Multiply the threshold by the factor that is best for held-out pairs, if any."""
+    ) -> list[FittedPart]:
+        """Multiply the threshold by the factor that is best for held-out pairs, if any.
+
+        After an interrupt, the threshold stays. Returns what was learnt from the parts.
+        """
         if self.result_.status is Status.INTERRUPTED:
-            return False
-        models, judged = [], []
-        for part in enough_parts(parts):
-            known = part.select_known(pairs)
-            if known.similar.all() or not known.similar.any():
-                continue
+            return []
+
+        def fit(part: HeldOutPairs, known: Pairs) -> TATMLNeighbors:
             model = self._model_of_parts()
             model.block_shapes_ = part.known.block_shapes
             model._learn_from(part.known, labels[part.rows], known, part.within, prior)
-            models.append(model)
-            judged.append(part)
-        factor = find_threshold_factor(models, judged, self.threshold_)
-        if factor is not None:
-            self.threshold_factor_, self.threshold_ = factor, factor * self.threshold_
-        return factor is not None
+            return model
+
+        return self._multiply_threshold(fit_parts(parts, pairs, fit))
 
     def _model_of_parts(self) -> Self:
         """Return an estimator to fit to parts of the samples: with a large tolerance."""

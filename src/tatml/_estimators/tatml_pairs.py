@@ -238,9 +238,11 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         within = replace(within, units=self.prior_units_)
         result = self._learn(blocks, merged, within, threshold, blocks[:n_counted])
         self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
-        judged = cross_fits and self._cross_fit_threshold(parts, self.prior_units_, merged)
-        if threshold is None and self._c0() < inf and not judged:
-            self._warn_if_one_sided(blocks, merged)
+        fitted = []
+        if cross_fits:
+            fitted = self._cross_fit_threshold(parts, self.prior_units_, merged)
+        if threshold is None and self._c0() < inf:
+            self._warn_if_one_sided(blocks, merged, fitted)
         return result
 
     def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:

@@ -61,24 +61,25 @@ def learn_b0(
 
 
 def some_of_each_kind(pairs: Pairs, most: int = MOST_CHECKED) -> Pairs:
-    """Return at most so many similar and dissimilar pairs, evenly spaced, of positive weight."""
+    """Return at most `most` pairs of each kind, evenly spaced among those of positive weight."""
     counts = np.ones(len(pairs), dtype=bool) if pairs.weights is None else pairs.weights > 0
     rows = [np.flatnonzero(counts & (pairs.similar == kind)) for kind in (True, False)]
     return pairs.take(np.concatenate([some[:: -(-len(some) // most) or 1] for some in rows]))
 
 
 def is_one_sided(distances: Doubles, similar: NDArray[np.bool_], threshold: float) -> bool:
-    """Return whether nearly all pairs of both kinds are on one side of a threshold."""
+    """Return whether nearly all pairs of both kinds are on one side of a threshold.
+
+    Fewer than ten pairs of a kind do not count.
+    """
+    if min(np.sum(similar), np.sum(~similar)) < LEAST_CHECKED:
+        return False
     below = _shares_below(distances, similar, threshold)
     return min(below) >= ONE_SIDED or max(below) <= 1 - ONE_SIDED
 
 
-def warn_if_one_sided(
-    distances: Doubles, similar: NDArray[np.bool_], threshold: float, which: str = "training"
-) -> None:
-    """Warn if nearly all pairs of both kinds are on one side of a threshold."""
-    if min(np.sum(similar), np.sum(~similar)) < LEAST_CHECKED:
-        return
+def warn_if_one_sided(distances: Doubles, similar: NDArray[np.bool_], threshold: float) -> None:
+    """Warn if nearly all training pairs of both kinds are on one side of a threshold."""
     if not is_one_sided(distances, similar, threshold):
         return
     near, far = _shares_below(distances, similar, threshold)
@@ -88,10 +89,10 @@ def warn_if_one_sided(
         "call calibrate_threshold with held-out pairs, or set_threshold"
     )
     if accuracy < LEAST_ACCURACY:
-        advice = f"No other has a balanced accuracy above {accuracy:.2f} on these pairs"
+        advice = f"No threshold has a balanced accuracy above {accuracy:.2f} on these pairs"
     warn_user(
-        f"threshold_: {threshold:.3g} separates hardly any {which} pairs: {100 * near:.0f} % "
-        f"of the similar and {100 * far:.0f} % of the dissimilar ones are closer. {advice}"
+        f"threshold_: {threshold:.3g} separates hardly any training pairs: {100 * near:.0f} % of "
+        f"the similar and {100 * far:.0f} % of the dissimilar ones are closer. {advice}"
     )
 
 

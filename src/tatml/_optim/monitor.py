@@ -139,10 +139,7 @@ class Monitor:
             "seconds": perf_counter() - self._start,
         }
         self.records.append(row | extra)
-        if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
-            self.best = FoundPoint.copy_of(point)
-        if self._lowest is None or _is_better(point, self._lowest):
-            self._lowest = FoundPoint.copy_of(point)
+        self._keep(FoundPoint.copy_of(point))
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
         self.bar.update()
@@ -153,6 +150,12 @@ class Monitor:
         if not is_converged(point.gap, point.primal, self.tol):
             return status
         return (self._prove(point) if self.proves else Status.CONVERGED) or status
+
+    def _keep(self, point: FoundPoint) -> None:
+        if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
+            self.best = point
+        if self._lowest is None or _is_better(point, self._lowest):
+            self._lowest = point
 
     def _prove(self, point: Found) -> Status | None:
         """Certify a point that seems to be a solution; return None if a later one may succeed."""

@@ -118,8 +118,9 @@ def _fit_threshold(model: Any, start: Any, data: tuple) -> float:
     """Fit a model to a resample, from the solution of all data, and return its threshold."""
     if start is not None:
         model.result_ = start
-    with warnings.catch_warnings():  # the fit to all data warned of labels that are numbers
+    with warnings.catch_warnings():  # the fit to all data gave these warnings, if they hold for it
         warnings.filterwarnings("ignore", message="y: .* different numbers")
+        warnings.filterwarnings("ignore", message="threshold_: ")
         return model.fit(*data).threshold_
 
 
