@@ -21,6 +21,7 @@ from scipy.linalg import lapack
 from ._messages import missing_extra
 
 __all__ = [
+    "ROUNDING",
     "Array",
     "Doubles",
     "Floats",

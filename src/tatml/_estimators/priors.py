@@ -24,12 +24,12 @@ from .scatters import (
     columns_of,
     eigh_relative,
     in_units,
-    is_constant,
     least_shares,
     mean_gram_square,
     mean_square,
     mean_squares,
     with_least_within,
+    with_variances,
 )
 
 __all__ = [
@@ -191,8 +191,7 @@ def _without_auto(kind: str, width: int) -> str:
 
 def _from_within(kind: str, array: Array, deviations: Array, units: Units, m: int) -> Matrix:
     """Return the prior "within" or "discriminant" of one block."""
-    centred = around_mean(array)
-    variance = np.where(is_constant(array), 0.0, mean_squares(centred))  # 0 but for rounding
+    centred, variance = with_variances(array)
     unit, varies = _within_units(variance, mean_squares(deviations), units)
     scaled = in_units(deviations, unit)
     centred = in_units(centred, unit)

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.utils import gen_batches
 
 from .._array import (
+    ROUNDING,
     Array,
     Doubles,
     Indices,
@@ -44,6 +45,7 @@ __all__ = [
     "minus_class_means",
     "rows_of",
     "with_least_within",
+    "with_variances",
 ]
 
 BATCH = 1000  # matrices whose squares are computed at a time
@@ -62,6 +64,18 @@ def rows_of(array: Array) -> Array:
 def around_mean(array: Array) -> Array:
     """Return the rows of the samples minus their mean."""
     return rows_of(array - namespace(array).mean(array, axis=0))
+
+
+def with_variances(array: Array) -> tuple[Array, Doubles]:
+    """Return the rows of the samples minus their mean, and the variance of each row of the block.
+
+    The variance of a constant row is zero, although its mean is rounded.
+    """
+    xp = namespace(array)
+    mean = xp.mean(array, axis=0)
+    rows = rows_of(array - mean)
+    variances, size = mean_squares(rows), to_numpy(xp.max(xp.abs(mean), axis=1))
+    return rows, np.where(variances <= (ROUNDING * size) ** 2, 0.0, variances)
 
 
 def minus_class_means(array: Array, labels: Indices) -> Array:
