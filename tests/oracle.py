@@ -774,7 +774,8 @@ def _is_factor(L):
 
 
 def _is_product(W, L):
-    rounding = (len(L) + 2) * np.finfo(float).eps * (np.abs(L) @ np.abs(L).T)
+    limits = np.finfo(float)
+    rounding = (len(L) + 2) * (limits.eps * (np.abs(L) @ np.abs(L).T) + limits.smallest_subnormal)
     return np.array_equal(W, W.T) and bool(np.all(np.abs(W - L @ L.T) <= rounding))
 
 

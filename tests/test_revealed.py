@@ -166,7 +166,7 @@ def test_the_samples_of_a_kernel_that_was_given_fitted_are_not_saved(make, tmp_p
 
 
 def test_models_of_wide_sparse_tables_hold_the_samples(tmp_path):
-    X = scipy.sparse.random_array((N, 1200), density=0.03, rng=0, format="csr")
+    X = scipy.sparse.random(N, 1200, density=0.03, random_state=0, format="csr")
     X = scipy.sparse.csr_array(X + scipy.sparse.csr_array(np.eye(3)[Y] @ np.eye(3, 1200)))
     model, _ = saved(TATML(clip_outliers=False, **FEW).fit(X, Y), tmp_path)
     assert model.metadata["reveals"] == [f"{N} training samples (the span of block 0)"]

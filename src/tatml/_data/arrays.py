@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
+import warnings
 from typing import Any
 
 import numpy as np
@@ -136,8 +137,10 @@ def _find_dates(values: Any) -> tuple[str, str] | None:
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if not isinstance(kind, str) and foreign_kind(values) is None:
         try:  # a list, or a data frame of another package
-            values = np.asarray(values)
-        except Exception:  # whoever reads the values has the better message
+            with warnings.catch_warnings():  # whoever reads the values warns of them,
+                warnings.simplefilter("ignore")
+                values = np.asarray(values)
+        except Exception:  # and has the better message
             return None
         kind = values.dtype.kind
     if kind == "O" and isinstance(values, np.ndarray):
