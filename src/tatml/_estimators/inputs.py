@@ -7,6 +7,7 @@ All code below them works on Blocks and index pairs.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -91,7 +92,9 @@ def samples_of(
         if not isinstance(X, Blocks):
             check_no_pairs(blocks, y)
     else:
-        blocks = _table(estimator, X, reset, min_samples)
+        with warnings.catch_warnings():  # masked entries become NaN, which is refused
+            warnings.filterwarnings("ignore", message="Warning: converting a masked element")
+            blocks = _table(estimator, X, reset, min_samples)
         if preprocessor is not None and not has_indicators and not scipy.sparse.issparse(X):
             check_no_index_pairs(blocks, y)
         return _with_checked_shapes(estimator, blocks, reset, "X")
