@@ -20,7 +20,7 @@ pytest.importorskip("skops")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes and signals of POSIX")
 
 SOURCE = Path(tatml.__file__).parents[1]
-TIMES = 5
+TIMES = 30
 
 
 @pytest.fixture(scope="module")
