@@ -196,9 +196,9 @@ def _from_within(kind: str, array: Array, deviations: Array, units: Units, m: in
     scaled = in_units(deviations, unit)
     centred = in_units(centred, unit)
     scatter = np.eye(len(unit))  # of constant features, so that they do not matter
-    some, others = columns_of(scaled, varies), columns_of(centred, varies)
+    some, total = columns_of(scaled, varies), float(np.sum((variance / unit**2)[varies]))
     scatter[np.ix_(varies, varies)] = (
-        mean_square(some) if units == "affine" else _shrink(some, others, array.shape[2])[0]
+        mean_square(some) if units == "affine" else _shrink(some, total, array.shape[2])[0]
     )
     if kind == "discriminant":
         return _discriminant(scatter, scaled, centred, array.shape[2]) / unit / unit[:, None]
@@ -309,7 +309,8 @@ def span_prior(
     scaled, ridge = deviations(), 0.0
     scatter = mean_square(scaled)
     if units != "affine":
-        scatter, ridge = _shrink(scaled, centred, array.shape[2], int(np.sum(varies)))
+        total = float(np.sum(mean_squares(centred)))
+        scatter, ridge = _shrink(scaled, total, array.shape[2], int(np.sum(varies)))
     if kind == "discriminant":
         W0 = _discriminant(scatter, scaled, centred, array.shape[2])
         return W0, LEAST_WEIGHT / (ridge + RIDGE), LEAST_WEIGHT / (1 + RIDGE)
@@ -327,14 +328,15 @@ def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np
 
 
 def _shrink(
-    deviations: Array, centred: Array, width: int, size: int | None = None
+    deviations: Array, total: float, width: int, size: int | None = None
 ) -> tuple[Matrix, float]:
     """Return the scatter with Ledoit-Wolf shrinkage, and what it adds to the diagonal.
 
     The columns of one matrix are not independent. So the number of samples, not that of columns,
     determines how reliable the scatter is: `width` rows are one observation. `size` is the number
     of features; it is larger than that of columns for coordinates in the span of the samples. The
-    target of the shrinkage is the mean variance, or 0.01 of that of all samples if that is more.
+    target of the shrinkage is the mean variance, or 0.01 of that of all samples if that is more;
+    `total` is the sum of the variances of all samples.
     """
     S, n_samples = mean_square(deviations), deviations.shape[0] // width
     size = deviations.shape[1] if size is None else size
@@ -342,7 +344,7 @@ def _shrink(
     noise = (mean_gram_square(deviations, width) / width**2 - np.sum(S**2)) / n_samples
     distance = np.sum(S**2) - size * mean_variance**2
     share = min(max(noise / distance, 0.0), 1.0) if distance > 0 else 1.0
-    ridge = share * max(mean_variance, LEAST_WITHIN * float(np.sum(mean_squares(centred))) / size)
+    ridge = share * max(mean_variance, LEAST_WITHIN * total / size)
     return (1 - share) * S + ridge * np.eye(len(S)), ridge
 
 

@@ -20,7 +20,7 @@ __all__ = ["CENTER", "N_SAMPLES", "center_of", "check_center", "keep_facts"]
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
 N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
-MANY = 10  # samples per row of a block that span all rows, even if most samples are repeated
+MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated
 
 
 def keep_facts(estimator: Any, blocks: Blocks) -> None:
