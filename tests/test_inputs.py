@@ -41,7 +41,8 @@ from tatml import (
     learn_metric,
 )
 from tatml._data.checks import hint_at_raw_covariances
-from tatml._estimators.given_labels import class_labels, group_labels, pair_labels
+from tatml._data.labels import group_labels
+from tatml._estimators.given_labels import class_labels, pair_labels
 from tatml._estimators.inputs import given_distances, index_pairs, pair_samples, samples_of
 
 

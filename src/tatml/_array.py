@@ -20,47 +20,6 @@ from scipy.linalg import lapack
 
 from ._messages import missing_extra
 
-__all__ = [
-    "ROUNDING",
-    "Array",
-    "Doubles",
-    "Floats",
-    "Indices",
-    "LinAlgError",
-    "agree",
-    "as_double",
-    "as_single",
-    "asarray",
-    "compacted",
-    "contiguous",
-    "draw_indices",
-    "eye",
-    "factor_posdef",
-    "fast_single",
-    "foreign_kind",
-    "free_bytes",
-    "inner",
-    "inverse_factor",
-    "largest",
-    "linalg_errors",
-    "lower_triangular",
-    "namespace",
-    "on_gpu",
-    "place_of",
-    "placed",
-    "put_at",
-    "raising_linalg",
-    "reshaped",
-    "smallest",
-    "stacked",
-    "sum_at",
-    "symmetrised",
-    "to_numpy",
-    "total",
-    "unstacked",
-    "zeros",
-]
-
 Array = Any  # an array of any of the supported namespaces
 Floats = NDArray[np.floating]  # a NumPy array in single or double precision
 Doubles = NDArray[np.float64]

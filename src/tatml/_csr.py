@@ -11,8 +11,6 @@ import scipy.sparse
 
 from ._array import Array, foreign_kind, on_gpu, placed, to_numpy, zeros
 
-__all__ = ["products_at", "sparse_product"]
-
 
 def sparse_product(starts: Array, columns: Array, values: Array, dense: Array) -> Array:
     """Multiply a sparse matrix in CSR format by a dense one.

@@ -16,8 +16,6 @@ from ._estimators.seen_samples import CENTER, center_of
 from ._estimators.span import too_large
 from .features._kernel_map import KernelMap
 
-__all__ = ["export"]
-
 # docs/deployment.md describes the formats.
 EXPORT_FORMAT = "tatml metric 1"
 KERNEL_FORMAT = "tatml kernel metric 1"

@@ -28,8 +28,6 @@ from ._sharding.compute import Compute, as_compute
 from ._validation import check_callable, check_flag, check_margin, check_positive
 from ._warnings import warn_user
 
-__all__ = ["learn_metric", "warn_unless_converged"]
-
 # The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
 # it.
 SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}

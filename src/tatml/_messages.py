@@ -9,16 +9,6 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = [
-    "missing_extra",
-    "named_error",
-    "quoted",
-    "shown",
-    "shown_settings",
-    "suggestion",
-    "tell_user",
-]
-
 MOST_CHARACTERS = 200  # most characters of a value in a message
 MOST_NAMES = 8  # most names in a list of a message
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from ._messages import shown
 
-__all__ = ["check_metadata", "is_plain"]
-
 # The most levels of lists and dicts in the metadata.
 MAX_DEPTH = 20
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["SilentBar", "progress_bar", "with_progress"]
-
 DELAY = 3.0  # seconds before a bar appears
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ import numpy as np
 
 from ._array import Array, namespace
 
-__all__ = ["svec", "svec_congruence", "svec_outer", "svec_size", "unsvec", "unsvec_all"]
-
 MOST_LAYOUTS = 64  # the cache of layouts is emptied when it holds this many
 
 

@@ -6,8 +6,6 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["SMALL_MATRIX"]
-
 SMALL_MATRIX = 256  # rows up to which one BLAS thread is faster than several
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["warn_user"]
-
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the location of the innermost caller outside this package."""

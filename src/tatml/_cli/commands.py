@@ -39,8 +39,6 @@ from .evaluation import (
 from .files import Columns, InputData, InputSamples, read_data
 from .outputs import TABLES, optional_path, output_path, print_json, print_rows, write_columns
 
-__all__ = ["evaluate", "fit", "predict", "transform"]
-
 FROM_PAIRS = ("TATMLPairs", "PairThreshold")
 # Parameters that --set refuses: the data, and what has no effect in a single fit.
 NOT_SETTABLE = ("preprocessor", "warm_start", "verbose")

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from .._data.atomic_files import written_atomically
 from .._messages import quoted, shown, suggestion
 
-__all__ = ["CsvTable", "check_is_file", "is_whole_number", "read_csv_table", "write_csv"]
-
 
 @dataclass(frozen=True)
 class CsvTable:

@@ -33,8 +33,6 @@ from ..verification import error_rates
 from . import demo_pictures
 from .demo_pictures import percent
 
-__all__ = ["Part", "Scores", "main", "score", "split_digits", "tell", "tell_end"]
-
 Integers = NDArray[np.intp]
 MAX_RATE, CONFIDENCE = 0.05, 0.95
 

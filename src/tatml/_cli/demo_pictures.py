@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     from .demo import Part
 
-__all__ = [
-    "draw_certificate",
-    "draw_distances",
-    "draw_guarantee",
-    "draw_map",
-    "draw_pairs",
-    "percent",
-]
-
 N_SHOWN = 6  # pairs of each kind
 # Ends of the axes of distances and of maps, in multiples of the threshold, for both distances.
 END, MAP_END = 2.2, 1.7

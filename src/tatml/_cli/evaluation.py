@@ -22,23 +22,6 @@ from ..verification import Report, report
 from .csv_tables import write_csv
 from .files import InputData, InputSamples
 
-__all__ = [
-    "REPORT_FORMATS",
-    "LabelledFile",
-    "data_errors",
-    "embed_file",
-    "evaluation_pairs",
-    "evaluation_rows",
-    "fit_neighbours",
-    "format_value",
-    "measure_neighbours",
-    "measure_pairs",
-    "pair_facts",
-    "require_labels",
-    "require_pair_labels",
-    "write_report",
-]
-
 REPORT_FORMATS = (".txt", ".csv", ".json", ".html")
 TextRow = tuple[str, str, str]  # a name, a number and a note, as printed
 THRESHOLD_NOTE = "distances below it mean: same"

@@ -18,8 +18,6 @@ from .._data.blocks import Blocks, as_blocks
 from .._messages import quoted, shown, suggestion
 from .csv_tables import CsvTable, check_is_file, is_whole_number, read_csv_table
 
-__all__ = ["Columns", "InputData", "InputSamples", "read_data"]
-
 InputSamples = Blocks | NDArray
 
 TARGET_NAMES = ("y", "target")

@@ -22,8 +22,6 @@ from .commands import evaluate, fit, predict, transform
 from .csv_tables import is_whole_number
 from .reproduce import reproduce
 
-__all__ = ["main"]
-
 # The estimators that the command fits: from labels or pairs, not from triplets or quadruplets.
 ESTIMATORS = [name for name, make in SAVED.items() if not hasattr(make, "_tuple_size")]
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)

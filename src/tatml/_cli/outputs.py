@@ -14,8 +14,6 @@ from .._data.atomic_files import checked_output, write_arrays
 from .._messages import quoted
 from .csv_tables import write_csv
 
-__all__ = ["TABLES", "optional_path", "output_path", "print_json", "print_rows", "write_columns"]
-
 TABLES = (".csv", ".npz")  # files of predict and transform
 
 

@@ -16,8 +16,6 @@ from ..datasets._folder import FOLDER_VARIABLE
 if TYPE_CHECKING:
     from ..experiments._settings import Dataset
 
-__all__ = ["reproduce"]
-
 
 def reproduce(options: Namespace) -> None:
     """Run experiments, or continue them, and print the names of the files that were written."""

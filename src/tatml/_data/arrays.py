@@ -15,19 +15,6 @@ from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_
 from .._messages import named_error, shown
 from .storage import check_files
 
-__all__ = [
-    "BLOCKS_HINT",
-    "as_array_like",
-    "as_floating_array",
-    "as_host_array",
-    "as_real_array",
-    "check_no_dates",
-    "check_not_masked",
-    "check_same_place",
-    "read_array",
-    "type_and_length",
-]
-
 BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 DATES = (datetime.date, np.datetime64)
 DURATIONS = (datetime.timedelta, np.timedelta64)

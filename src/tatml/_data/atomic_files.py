@@ -16,8 +16,6 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["checked_output", "write_arrays", "written_atomically"]
-
 NEW_FILE = 0o666  # Permissions of new files, from which the system takes those of the umask.
 OWNER_ONLY = 0o600  # Permissions of a temporary file that will replace another file.
 

@@ -21,8 +21,6 @@ from .arrays import (
 from .names import BlockNames, RowNames, check_block_names, check_row_names
 from .sparse import SparseBlock
 
-__all__ = ["Blocks", "as_blocks", "check_finite_entries"]
-
 
 class Blocks:
     """Samples that are tuples of M matrices, held as M arrays.

@@ -13,15 +13,6 @@ from .._validation import as_list
 from .arrays import as_array_like
 from .blocks import Blocks
 
-__all__ = [
-    "check_index_kind",
-    "check_init",
-    "check_magnitude",
-    "check_prior",
-    "check_spread",
-    "hint_at_raw_covariances",
-]
-
 LARGEST_ENTRY = 1e60  # largest entry of a sample: its fourth power is finite
 LARGEST_PRIOR = {"float64": 1e150, "float32": 1e18}  # largest entry whose square is finite
 LEAST_SPREAD = 1e-60  # smallest range of samples that differ: its square does not underflow

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from .._validation import check_count, check_random
 from .arrays import read_array
 
-__all__ = ["pairs_from_chunks"]
-
 NAME = "chunks"
 
 

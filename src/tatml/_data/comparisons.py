@@ -12,18 +12,6 @@ from .._messages import shown
 from .._validation import LARGEST_MARGIN, check_positive
 from .pairs import _to_array, as_some_weights
 
-__all__ = [
-    "Compared",
-    "Comparisons",
-    "LinkedPairs",
-    "as_comparisons",
-    "as_quadruplets",
-    "check_comparison_margin",
-    "check_comparisons",
-    "link_pairs",
-    "weights_of",
-]
-
 NAME = "comparisons: index"
 
 

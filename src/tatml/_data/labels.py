@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from .._messages import shown
 from .arrays import read_array
 
-__all__ = ["check_length", "check_not_missing", "group_labels", "kind_of", "read_groups"]
-
 
 def read_groups(groups: Any, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the distinct groups in order, and for each sample the number of its group."""

@@ -8,8 +8,6 @@ from typing import Any
 from .._messages import shown
 from .._validation import as_list
 
-__all__ = ["BlockNames", "RowNames", "check_block_names", "check_row_names", "join_names"]
-
 BlockNames = tuple[str, ...] | None  # the name of each block
 RowNames = tuple[tuple[str, ...] | None, ...] | None  # per block, the names of its rows
 

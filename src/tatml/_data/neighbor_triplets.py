@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_violated", "nearest_rows", "neighbor_triplets"]
-
 CHUNK_NUMBERS = 2**22  # distances in memory at a time: 32 MB of float64
 
 

@@ -11,16 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from .._array import foreign_kind, to_numpy
 from .arrays import read_array
 
-__all__ = [
-    "Pairs",
-    "as_index",
-    "as_pairs",
-    "as_sample_weight",
-    "as_similar",
-    "as_some_weights",
-    "as_weights",
-]
-
 LARGEST_WEIGHT = 1e100  # limit on the weights of estimators, so that sums of them are finite
 
 

@@ -19,8 +19,6 @@ from .._array import Indices
 from .blocks import Blocks
 from .pairs import Pairs
 
-__all__ = ["STRATEGIES", "Strategy", "balanced", "draw_pairs", "draw_random_pairs", "thin_out"]
-
 Strategy = Literal["random", "neighbors", "all"]
 STRATEGIES = get_args(Strategy)
 

@@ -12,8 +12,6 @@ from scipy.sparse import csc_array, csr_array
 
 from .._array import Doubles, Indices, agree
 
-__all__ = ["SparseBlock"]
-
 CHUNK_NUMBERS = 2**20  # numbers in a temporary dense array: 8 MB of float64
 
 

@@ -22,19 +22,6 @@ from .._messages import shown
 from .._validation import check_count
 from .._warnings import warn_user
 
-__all__ = [
-    "MappedFile",
-    "check_files",
-    "is_mapped",
-    "is_stored",
-    "length_of",
-    "parse_bytes",
-    "read_rows",
-    "sendable",
-    "stored_bytes",
-    "warn_of_missing_chunks",
-]
-
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 READ_BYTES = 2**20  # bytes read at a time from arrays in stored chunks; at least one chunk is read
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

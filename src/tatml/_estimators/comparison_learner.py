@@ -33,8 +33,6 @@ from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 from .seen_samples import keep_facts
 from .tuple_inputs import tuple_samples
 
-__all__ = ["ComparisonLearner"]
-
 
 class _NotForTuples:
     """A descriptor that hides `fit_transform`: fit takes tuples, and transform takes samples."""

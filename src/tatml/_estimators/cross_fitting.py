@@ -36,23 +36,6 @@ from .label_mixins import (
 from .priors import Units, WithinClasses, has_units
 from .thresholds import is_one_sided, some_of_each_kind
 
-__all__ = [
-    "FOLD_TOL",
-    "FittedPart",
-    "HeldOutPairs",
-    "Space",
-    "area_under_roc",
-    "choose_units",
-    "enough_parts",
-    "find_threshold_factor",
-    "find_units",
-    "fit_parts",
-    "hold_out_pairs",
-    "hold_out_samples",
-    "merge_identical",
-    "suits_new_pairs_alone",
-]
-
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
 SAMPLES_PER_COLUMN = 5  # that unshrunk scatters need

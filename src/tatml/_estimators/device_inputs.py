@@ -16,8 +16,6 @@ from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .span import is_wide
 
-__all__ = ["fetched", "host_if_wide", "place_blocks", "place_of_samples", "remember_place"]
-
 
 def place_of_samples(*values: Any) -> Array | None:
     """Return an array of float64 on the device of samples, if results belong there; else None.

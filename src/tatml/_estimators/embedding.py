@@ -16,18 +16,6 @@ from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .span import SpanFactor
 
-__all__ = [
-    "Center",
-    "Factor",
-    "apply_factor",
-    "check_distances",
-    "distances_of",
-    "embed_blocks",
-    "fewer_columns",
-    "row_distances",
-    "squared_distances",
-]
-
 Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
 Center = Sequence[NDArray[np.float64] | None]  # a mean per block, or nothing
 CACHED_NUMBERS = 2**17  # numbers of samples that are centred at a time: 1 MB of float64

@@ -14,8 +14,6 @@ from .inputs import samples_of, unchanged_on_error
 from .label_mixins import LabelThresholdMixin
 from .metric import components_of, one_or_list
 
-__all__ = ["Euclidean"]
-
 
 class Euclidean(LabelThresholdMixin, BaseEstimator):
     """The Euclidean (Frobenius) distance with a learnt threshold: a baseline for TATML.

@@ -35,8 +35,6 @@ from .kernel_space import as_kernel_map
 from .priors import PRIORS
 from .tatml_cv import SCORINGS
 
-__all__ = ["StateCheck", "check_equal", "check_parameter", "ignore_name"]
-
 StateCheck = Callable[[str, Any], Any]
 
 

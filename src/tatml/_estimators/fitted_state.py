@@ -37,8 +37,6 @@ from .probabilities import check_likelihood_ratio
 from .seen_samples import CENTER, N_SAMPLES, center_of, check_center
 from .span import Span, SpanFactor, SpanResult, SparseRows
 
-__all__ = ["HELD", "check_fitted_state"]
-
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
 

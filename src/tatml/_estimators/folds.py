@@ -18,15 +18,6 @@ from .._messages import shown
 from .._validation import check_count, check_two
 from .._warnings import warn_user
 
-__all__ = [
-    "Fold",
-    "LabelledSamples",
-    "check_fits_folds",
-    "gives_pairs",
-    "make_folds",
-    "make_pair_folds",
-]
-
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
 MOST_FOLDS = 5
 LARGE_CLASS = 20  # samples; for classes of this size, three folds are enough

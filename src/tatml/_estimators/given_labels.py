@@ -15,19 +15,10 @@ from sklearn.utils.validation import column_or_1d
 
 from .._data.arrays import check_not_masked
 from .._data.blocks import Blocks
-from .._data.labels import check_length, check_not_missing, group_labels, kind_of
+from .._data.labels import check_length, check_not_missing, kind_of
 from .._data.storage import check_files
 from .._messages import named_error, shown
 from .._warnings import warn_user
-
-__all__ = [
-    "check_no_index_pairs",
-    "check_no_pairs",
-    "check_not_missing",
-    "class_labels",
-    "group_labels",
-    "pair_labels",
-]
 
 FEW_CLASSES = 10  # with at most this many classes, labels are never taken for a numeric target
 

@@ -20,8 +20,6 @@ from .logdet_learner import mean_scatter
 from .metric import components_of, one_or_list
 from .priors import PRIORS, PriorName, make_prior
 
-__all__ = ["GMML"]
-
 
 class GMML(LabelThresholdMixin, BaseEstimator):
     """Geometric Mean Metric Learning from labelled samples.

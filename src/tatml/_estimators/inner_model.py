@@ -9,8 +9,6 @@ from sklearn.base import BaseEstimator
 
 from .tatml import TATML
 
-__all__ = ["make_inner_model", "copy_fitted"]
-
 
 def make_inner_model(
     owner: BaseEstimator, scale_parameters: Sequence[str], **changes: Any

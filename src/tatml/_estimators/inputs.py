@@ -31,18 +31,6 @@ from .preprocessors import look_up
 from .seen_samples import keep_facts
 from .sparse_inputs import accepts_sparse, dense_extremes, read_sparse_table
 
-__all__ = [
-    "check_has",
-    "forget_samples",
-    "given_distances",
-    "index_pairs",
-    "pair_samples",
-    "read_pairs",
-    "samples_of",
-    "unchanged_on_error",
-]
-
-
 # What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
 CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
 

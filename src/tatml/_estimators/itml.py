@@ -26,8 +26,6 @@ from .metric import check_components
 from .priors import WithinClasses
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 
-__all__ = ["ITML"]
-
 SCALE_PARAMETERS = ("gamma", "bounds")  # the parameters that scale the objective
 
 

@@ -17,16 +17,6 @@ from ..features._kernel_map import KERNELS, Kernel, KernelMap
 from .cross_fitting import HeldOutPairs, choose_units, find_units
 from .priors import Units
 
-__all__ = [
-    "KernelLike",
-    "KernelMixin",
-    "KernelSettings",
-    "as_kernel_map",
-    "choose_space",
-    "named_samples",
-    "read_kernel",
-]
-
 KernelLike = Kernel | KernelMap | None
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, asarray, namespace, to_numpy
 from .._data.blocks import Blocks
+from .._data.labels import group_labels
 from .._data.pairs import Pairs
 from .._data.sampling import STRATEGIES, Strategy, balanced, draw_pairs
 from .._data.sparse import SparseBlock
@@ -26,28 +27,13 @@ from .._validation import (
 from .device_inputs import fetched
 from .embedding import Factor, embed_blocks
 from .folds import LabelledSamples
-from .given_labels import class_labels, group_labels
+from .given_labels import class_labels
 from .metric import MetricMixin
 from .priors import PRIORS, PriorName, Units, WithinClasses
 from .reduction import MetricPrior, prior_of, reduce_blocks, row_variances
 from .scatters import around_mean, is_constant, mean_square, minus_class_means, rows_of
 from .span import is_wide
 from .thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
-
-__all__ = [
-    "LabelPairsMixin",
-    "LabelThresholdMixin",
-    "LabelsMixin",
-    "Prior",
-    "ThresholdMixin",
-    "factors_by",
-    "learn_b0_from_distances",
-    "pair_weights",
-    "prior_from_samples",
-    "sample_scatter",
-    "within_classes",
-    "within_pairs",
-]
 
 ROUNDING = 1e-28  # relative to the squares of a constant block, its scatter is below this
 

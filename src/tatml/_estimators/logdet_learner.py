@@ -64,12 +64,6 @@ from .thresholds import (
     warn_if_one_sided,
 )
 
-__all__ = [
-    "LogDetLearner",
-    "SolvingMixin",
-    "mean_scatter",
-]
-
 PAIR_STEP = 10  # fits to parts of the samples take every tenth pair, or more,
 PART_PAIRS = 300  # so that this many remain
 SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")

@@ -15,20 +15,19 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from .._array import Indices
 from .._data.blocks import Blocks
+from .._data.labels import group_labels
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
 from .._optim.solvers import SolverLike, as_solver
 from .._validation import check_grid, check_number_or
 from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
-from .given_labels import class_labels, group_labels
+from .given_labels import class_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import KernelLike, KernelMixin
 from .label_mixins import LabelsMixin, Prior
 from .metric import MetricMixin
 from .tatml import TATML
-
-__all__ = ["Maz", "search_threshold"]
 
 SCALE_PARAMETERS = ("C", "threshold")  # the parameters that scale the objective
 

@@ -34,8 +34,6 @@ from .scatters import around_mean, mean_square
 from .seen_samples import center_of
 from .span import SpanFactor, SpanResult, too_large
 
-__all__ = ["LearntMetric", "MetricMixin"]
-
 
 class LearntMetric:
     """The learnt distance as a function of two samples, returned by `get_metric`.

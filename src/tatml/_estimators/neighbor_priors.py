@@ -17,8 +17,6 @@ from .embedding import embed_blocks
 from .label_mixins import factors_by, prior_from_samples, within_classes
 from .priors import PriorName
 
-__all__ = ["CANDIDATES", "choose_prior"]
-
 CANDIDATES: tuple[PriorName, ...] = (
     "discriminant",
     "auto",

@@ -13,8 +13,6 @@ from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._warnings import warn_user
 
-__all__ = ["clip_outliers"]
-
 TAIL = 0.05  # share of the entries of a column on either side that may be arbitrary
 REACH = 0.5  # how far bounds lie outside the two quantiles, relative to their distance
 FAR = 3.0  # only columns with entries farther outside, in the same units, are clipped

@@ -20,8 +20,6 @@ from .given_labels import pair_labels
 from .pair_judge import PairJudge
 from .probabilities import check_calibrated
 
-__all__ = ["CLASSES", "PairClassifierMixin", "make_labelled_pairs"]
-
 CLASSES = np.array([-1, 1])
 
 

@@ -26,8 +26,6 @@ from .given_labels import pair_labels
 from .pair_units import count_rows, pair_units
 from .probabilities import ProbabilityMixin
 
-__all__ = ["PairJudge"]
-
 
 class PairJudge(ProbabilityMixin, ABC):
     """Mixin that predicts whether pairs are the same, by a distance and its threshold."""

@@ -26,8 +26,6 @@ from .inputs import (
 from .label_mixins import ThresholdMixin
 from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
 
-__all__ = ["PairThreshold"]
-
 
 class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
     """A threshold for a given distance, which separates similar from dissimilar pairs.

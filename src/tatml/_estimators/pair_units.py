@@ -19,15 +19,6 @@ from .._verification.dependence import are_independent
 from .given_labels import check_not_missing
 from .inputs import read_pairs
 
-__all__ = [
-    "check_one_per_pair",
-    "count_rows",
-    "number_subgroups",
-    "number_units",
-    "pair_units",
-    "read_split_units",
-]
-
 # Equal rows are one sample if fewer than this number of equal couples is expected by chance.
 FEW_BY_CHANCE = 0.05
 

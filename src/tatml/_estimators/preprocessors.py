@@ -18,8 +18,6 @@ from .._messages import shown
 from .device_inputs import fetched
 from .sparse_inputs import accepts_sparse, read_sparse_samples
 
-__all__ = ["look_up"]
-
 
 def look_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator) -> Any:
     """Return the samples that the preprocessor gives for the indicators."""

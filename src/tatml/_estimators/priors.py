@@ -32,22 +32,6 @@ from .scatters import (
     with_variances,
 )
 
-__all__ = [
-    "IDENTICAL",
-    "PRIORS",
-    "UNITS",
-    "PriorName",
-    "RowMoments",
-    "Units",
-    "WithinClasses",
-    "block_prior",
-    "check_differ",
-    "has_units",
-    "make_prior",
-    "span_prior",
-    "span_units",
-]
-
 Matrix = NDArray[np.float64]
 Units = Literal["columns", "common", "affine"]
 UNITS = get_args(Units)

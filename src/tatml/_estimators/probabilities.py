@@ -27,13 +27,6 @@ from .._warnings import warn_user
 from .given_labels import pair_labels
 from .pair_units import count_rows
 
-__all__ = [
-    "ProbabilityMixin",
-    "check_likelihood_ratio",
-    "check_calibrated",
-    "fit_log_likelihood_ratio",
-]
-
 
 class ProbabilityMixin(ABC):
     """Mixin with the probability that a pair is the same, for estimators with a pair distance.

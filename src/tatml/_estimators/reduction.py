@@ -40,17 +40,6 @@ from .priors import (
 from .scatters import around_mean, is_constant, mean_squares
 from .span import MOST_ROWS, Span, SpanFactor, SpanResult, find_span, is_wide
 
-__all__ = [
-    "MetricPrior",
-    "ReducedBlocks",
-    "describe_axes",
-    "describe_spans",
-    "mean_squares_of",
-    "prior_of",
-    "reduce_blocks",
-    "row_variances",
-]
-
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 

@@ -13,8 +13,6 @@ from ..features._kernel_map import KernelMap
 from .seen_samples import N_SAMPLES, center_of
 from .span import Span, SpanFactor, SpanResult, SparseRows
 
-__all__ = ["revealed_samples", "reveals_samples"]
-
 MEAN = "the mean of the training samples"
 TELLS = "which tells training samples from others"
 

@@ -30,24 +30,6 @@ from .._array import (
 )
 from .._csr import sparse_product
 
-__all__ = [
-    "LEAST_WITHIN",
-    "PER_SAMPLE",
-    "around_mean",
-    "columns_of",
-    "eigh_relative",
-    "in_units",
-    "is_constant",
-    "least_shares",
-    "mean_gram_square",
-    "mean_square",
-    "mean_squares",
-    "minus_class_means",
-    "rows_of",
-    "with_least_within",
-    "with_variances",
-]
-
 BATCH = 1000  # matrices whose squares are computed at a time
 # The least scatter within classes, relative to that of all samples, along every axis. Without it,
 # a column that no similar pair moves would outweigh all others.

@@ -24,8 +24,6 @@ from .label_mixins import within_classes
 from .priors import Units, has_units
 from .tatml import TATML
 
-__all__ = ["LearningSpace", "PathSettings", "choose_spaces", "predict_knn", "score_path"]
-
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 ACCURACY_SHARE = 1 / 3  # weight of the accuracy in the score "both"
 

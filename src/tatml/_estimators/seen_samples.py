@@ -16,8 +16,6 @@ from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 from .._messages import shown
 
-__all__ = ["CENTER", "N_SAMPLES", "center_of", "check_center", "keep_facts"]
-
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
 N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
 MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated

@@ -15,17 +15,6 @@ from .._data.sparse import SparseBlock
 from .._optim.result import Result
 from .scatters import around_mean, rows_of
 
-__all__ = [
-    "MOST_ROWS",
-    "Span",
-    "SpanFactor",
-    "SpanResult",
-    "SparseRows",
-    "find_span",
-    "is_wide",
-    "too_large",
-]
-
 ROWS_PER_SPAN = 1.0  # a block with more rows than this times its samples' columns is wide
 MOST_ROWS = 1000  # the most rows for which square matrices of a wide block are formed after the fit
 RANK_CUT = 1e-12  # least eigenvalue of a Gram matrix relative to the largest

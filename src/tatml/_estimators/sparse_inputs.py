@@ -12,8 +12,6 @@ from sklearn.utils.validation import validate_data
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
 
-__all__ = ["accepts_sparse", "dense_extremes", "read_sparse_samples", "read_sparse_table"]
-
 
 def accepts_sparse(estimator: BaseEstimator, X: Any, reset: bool) -> bool:
     """Return whether X is sparse, and the metric is, or will be, learnt in the span of samples."""

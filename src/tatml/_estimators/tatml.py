@@ -28,8 +28,6 @@ from .logdet_learner import LogDetLearner
 from .priors import has_units
 from .tatml_all_pairs import has_very_many_pairs, learn_from_all_pairs
 
-__all__ = ["PAPER", "TATML"]
-
 PAPER = MappingProxyType(
     {
         "C": 1.0,

@@ -23,8 +23,6 @@ from .reduction import prior_of, reduce_blocks
 if TYPE_CHECKING:
     from .tatml import TATML
 
-__all__ = ["has_very_many_pairs", "learn_from_all_pairs"]
-
 
 def has_very_many_pairs(learner: TATML, n_samples: int) -> bool:
     """Return whether to sum all pairs in tiles, because a list of them would be too long."""

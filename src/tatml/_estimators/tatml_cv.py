@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._data.blocks import Blocks
+from .._data.labels import group_labels
 from .._data.sampling import STRATEGIES, Strategy
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
@@ -30,7 +31,7 @@ from .._validation import (
 )
 from ..features._kernel_map import KernelMap
 from .folds import LabelledSamples, check_fits_folds, make_folds
-from .given_labels import class_labels, group_labels
+from .given_labels import class_labels
 from .inner_model import copy_fitted, make_inner_model
 from .inputs import samples_of, unchanged_on_error
 from .kernel_space import (
@@ -43,8 +44,6 @@ from .metric import MetricMixin, check_components
 from .priors import PRIORS
 from .search_path import PathSettings, choose_spaces, score_path
 from .tatml import TATML
-
-__all__ = ["TATMLCV"]
 
 # The kernels of kernels="auto": none, and three widths of "rbf".
 AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)))

@@ -52,8 +52,6 @@ from .priors import WithinClasses
 from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
 from .thresholds import b0_of, learn_b0, threshold_of
 
-__all__ = ["TATMLNeighbors"]
-
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
 ROUND_TOL = 1e-3  # tolerance of the rounds before the last
 

@@ -30,8 +30,6 @@ from .pair_classifier import (
 from .priors import has_units
 from .seen_samples import keep_facts
 
-__all__ = ["TATMLPairs"]
-
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
 

@@ -10,8 +10,6 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from .comparison_learner import ComparisonLearner
 
-__all__ = ["TATMLQuadruplets"]
-
 
 class TATMLQuadruplets(ComparisonLearner):
     """Metric learning from quadruplets: "a and b are more alike than c and d".

@@ -10,8 +10,6 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from .comparison_learner import ComparisonLearner
 
-__all__ = ["TATMLTriplets"]
-
 
 class TATMLTriplets(ComparisonLearner):
     """Metric learning from triplets: "a is more like b than like c".

@@ -12,15 +12,6 @@ from .._data.pairs import Pairs
 from .._optim.problem import best_threshold, squared_hinge
 from .._warnings import warn_user
 
-__all__ = [
-    "b0_of",
-    "is_one_sided",
-    "learn_b0",
-    "some_of_each_kind",
-    "threshold_of",
-    "warn_if_one_sided",
-]
-
 ONE_SIDED = 0.95  # share of both kinds of pairs on one side of a threshold that is of no use
 LEAST_CHECKED, MOST_CHECKED = 10, 1000  # pairs of each kind that a threshold is checked on
 LEAST_ACCURACY = 0.6  # balanced accuracy of a threshold that is worth naming

@@ -18,8 +18,6 @@ from .device_inputs import fetched, remember_place
 from .inputs import _with_checked_shapes
 from .preprocessors import look_up
 
-__all__ = ["tuple_samples"]
-
 
 def tuple_samples(
     estimator: BaseEstimator, tuples: Any, name: str, size: int, *, reset: bool

@@ -42,17 +42,6 @@ if TYPE_CHECKING:
     from .point import Point
     from .problem import LogDetProblem
 
-__all__ = [
-    "Certificate",
-    "PairTotals",
-    "excess_by_cholesky",
-    "excess_by_eigenvalues",
-    "excess_within",
-    "full_certificate",
-    "pair_totals",
-    "quick_certificate",
-]
-
 HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache
 GPU_CHUNK = 2**24  # pairs summed at a time on a GPU, where every chunk waits for the last one

@@ -15,8 +15,6 @@ from .._data.atomic_files import written_atomically
 from .._validation import check_not_negative
 from .result import Iterate
 
-__all__ = ["Checkpoint"]
-
 NUMBERS = {
     "n_iter": int,
     "b0": float,

@@ -18,8 +18,6 @@ from .._array import Array, asarray, compacted, sum_at
 from .pair_sums import SMALLEST_CHUNK, PairSums
 from .sums import KeptRows, Limits
 
-__all__ = ["ComparisonSums"]
-
 
 class ComparisonSums(KeptRows):
     """Sums over K rows, A_t = A_{plus(t)} − A_{minus(t)}, computed by sums over P pairs.

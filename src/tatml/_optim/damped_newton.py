@@ -16,17 +16,6 @@ from .linear_systems import NewtonSystem, newton_system
 from .monitor import FoundPoint
 from .point import Point
 
-__all__ = [
-    "ACCURATE_DIMENSION",
-    "BOUNDARY_SHARE",
-    "accurate_direction",
-    "descend_along",
-    "exact_length",
-    "most_accurate",
-    "newton_direction",
-    "predict_multipliers",
-]
-
 BOUNDARY_SHARE = 0.98  # the largest share of the way to the boundary of the cone that a step may go
 LARGEST_LENGTH = 100.0  # limit of the step length where the cone has no boundary in the direction
 ACCURATE_DIMENSION = 1_000  # most rows of a matrix that is factorised for accuracy, not for speed

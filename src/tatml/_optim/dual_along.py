@@ -10,8 +10,6 @@ from scipy.optimize import brentq, minimize_scalar
 
 from .._array import Array, namespace, smallest, total
 
-__all__ = ["DualAlong"]
-
 ACCURACY = {"xtol": 1e-9, "rtol": 1e-9, "maxiter": 50, "disp": False}  # of θ, for brentq
 INSIDE = 1 - 1e-12  # share of the way to the end of the dual's domain, where g is −∞
 

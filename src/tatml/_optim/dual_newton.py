@@ -31,8 +31,6 @@ from .problem import LogDetProblem
 from .result import Status
 from .sums import Sums
 
-__all__ = ["can_finish_in_dual", "finish_in_dual"]
-
 PATIENCE = 20  # limit on the steps in a row without a smaller gap
 MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a dense matrix
 ENOUGH = 1e-4  # smallest accepted share of the increase that the gradient predicts

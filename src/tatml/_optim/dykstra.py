@@ -30,8 +30,6 @@ from .problem import LogDetProblem
 from .projection import InverseBlock, closed_root, efficient_block, monotone_root, searched_root
 from .result import Result, Status
 
-__all__ = ["ORDERS", "PROJECTIONS", "solve_dykstra"]
-
 CHUNK_BYTES = 2**20  # size of a chunk of differences, which fits into the cache
 FEWEST_PROJECTIONS = 32  # least number between two certificates, each of which costs about as much
 STALLED = 8 * np.finfo(float).eps  # a smaller relative change of α counts as no change

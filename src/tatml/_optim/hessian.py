@@ -17,19 +17,6 @@ from .pair_sums import SMALLEST_CHUNK
 from .sample_form import pair_form_cost, sample_form_cost
 from .sums import Limits, Sums
 
-__all__ = [
-    "PAIRS_PER_DIMENSION",
-    "ActivePairs",
-    "Direction",
-    "InSingle",
-    "Turned",
-    "by_svec",
-    "congruent",
-    "system_costs",
-    "dimension",
-    "kept_gram",
-]
-
 Direction = tuple[list[Array], float]
 
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from .._array import Array, as_double, contiguous, namespace, reshaped
 
-__all__ = ["centred", "flat", "lay_out", "multiply_rows", "row_products"]
-
 
 def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
     """Return features transposed and contiguous, so that every product is one matrix product.

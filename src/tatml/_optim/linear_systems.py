@@ -23,8 +23,6 @@ from .pair_sums import PairSums
 from .point import Point, Products
 from .sums import Sums
 
-__all__ = ["Direction", "NewtonSystem", "newton_system", "pair_gram"]
-
 MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used
 FIRST_PRODUCTS = 20  # expected products of conjugate gradients, before the first step is known
 

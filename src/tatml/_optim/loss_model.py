@@ -29,8 +29,6 @@ from .primal_dual import Reached, central, primal_dual_step
 from .problem import LogDetProblem
 from .terms import Totals
 
-__all__ = ["is_worth_modelling", "model_step"]
-
 PAIRS_PER_DIMENSION = 100  # with fewer pairs, steps on the model cost more than passes over them
 LARGEST_ON_GPU = 500  # most dimensions for points on a GPU: the model is minimised on the host
 MOST_STEPS = 30  # limit on the steps on the model

@@ -20,8 +20,6 @@ import numpy as np
 
 from .._array import Array, asarray, namespace, placed
 
-__all__ = ["BurgLoss", "PairLoss", "SquaredHinge", "comparison_hinge", "join_hinges", "zeta_at"]
-
 
 class PairLoss(Protocol):
     """Protocol of a pair loss φ ≥ 0: convex, C¹ and piecewise C², with minimum 0.

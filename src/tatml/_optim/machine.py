@@ -18,8 +18,6 @@ from .._array import Array, asarray, namespace, on_gpu, total, zeros
 from .._threads import SMALL_MATRIX, _threadpools
 from .sums import DEFAULT_LIMITS
 
-__all__ = ["Rates", "measure_rates"]
-
 GATHERED = 2**23  # bytes of the samples that rows are gathered from: more than a small cache
 LARGEST_TIMED = 96  # rows of a matrix that is decomposed for a measurement
 GPU_LARGEST = 1024  # the same on a GPU, where small matrices tell nothing about large ones

@@ -16,8 +16,6 @@ from .certificate import Certificate, full_certificate
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status, is_converged
 
-__all__ = ["Found", "FoundPoint", "Monitor"]
-
 EQUAL = 1e-10  # values of F whose relative difference is at most this are equal up to rounding
 
 _HEADER = (

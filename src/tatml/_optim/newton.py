@@ -52,8 +52,6 @@ from .problem import LogDetProblem
 from .result import Result, Status
 from .smoothing import first_smoothing, less_smoothing
 
-__all__ = ["Start", "solve_newton"]
-
 START_DISTANCE = 1e4  # largest mean distance at the start, or else W0 is scaled down
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 MOST_SMOOTHED = 40  # limit on the steps with smoothed hinges

@@ -13,8 +13,6 @@ from math import inf, sqrt
 
 from .._array import Array, eye, linalg_errors, namespace, on_gpu, smallest
 
-__all__ = ["Scaling"]
-
 LARGE = 64  # number of rows from which a Cholesky factorisation is tried before eigenvalues
 SPREAD = 1e-5  # smallest ratio of two λ that their squares resolve
 

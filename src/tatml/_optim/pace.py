@@ -11,8 +11,6 @@ from .linear_systems import FIRST_PRODUCTS
 from .point import Point
 from .result import is_converged
 
-__all__ = ["Pace", "Step"]
-
 CYCLING = 5  # steps without a smaller gap before the hinges are smoothed, once
 ROUNDING_GAP = 1e-14  # a relative gap below this is mostly rounding error
 FORCING = 0.03  # relative residual that conjugate gradients may leave

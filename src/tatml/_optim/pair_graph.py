@@ -17,8 +17,6 @@ from .._array import Array, namespace, put_at, sum_at, zeros
 from .._csr import products_at, sparse_product
 from .layout import flat, row_products
 
-__all__ = ["PairGraph"]
-
 SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
 
 

@@ -37,8 +37,6 @@ from .pair_graph import PairGraph
 from .sample_form import DENSE_SHARE, SampleForm
 from .sums import DEFAULT_LIMITS, KeptRows, Limits
 
-__all__ = ["Limits", "PairSums"]
-
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
 
 

@@ -24,8 +24,6 @@ from .smoothing import SmoothedHinge
 from .sums import Sums
 from .terms import Totals
 
-__all__ = ["PairTerm", "PairsAtPoint", "PairsAlong", "totals_at"]
-
 
 @dataclass(frozen=True)
 class PairTerm:

@@ -9,8 +9,6 @@ from .pair_term import PairTerm
 from .problem import LogDetProblem
 from .result import Result
 
-__all__ = ["host_result", "place_problem", "place_result"]
-
 
 def place_problem(problem: LogDetProblem, like: Array) -> LogDetProblem:
     """Copy a problem of pairs in memory to the namespace and device of `like`."""

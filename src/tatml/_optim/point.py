@@ -22,8 +22,6 @@ from .terms import HessianProduct, Line, TermAtPoint, Totals, added
 if TYPE_CHECKING:
     from .problem import LogDetProblem
 
-__all__ = ["Lines", "Point", "Products"]
-
 LARGE = 64  # number of rows from which the gap is computed by Cholesky factorisation
 # A gap below this times eps per row is computed from eigenvalues, which do not cancel.
 ROUNDING = 5e7

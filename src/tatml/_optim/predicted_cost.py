@@ -21,16 +21,6 @@ from .newton import GPU_SAMPLE, REHEARSAL_GAIN, SAMPLE
 from .sample_form import pair_form_cost, sample_form_cost
 from .sums import DEFAULT_LIMITS
 
-__all__ = [
-    "Fit",
-    "PredictedCost",
-    "Work",
-    "describe_long_fit",
-    "is_worth_predicting",
-    "predict_cost",
-    "predict_fit",
-]
-
 LONG = 60.0  # seconds from which a fit says how long it will take
 LARGE_WORK = 2e10  # operations of a fit that is predicted though it is not verbose
 WIDE_BLOCK = 32  # rows from which a message proposes smaller blocks

@@ -14,8 +14,6 @@ from .nt_scaling import Scaling
 from .pace import Pace, Step
 from .point import Point
 
-__all__ = ["DualFactors", "Reached", "backed_off", "central", "primal_dual_step"]
-
 CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
 ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues

@@ -53,8 +53,6 @@ from .point import Point
 from .sums import Sums
 from .terms import Term, added
 
-__all__ = ["IndexPairs", "LogDetProblem", "best_threshold", "build_pair_sums", "squared_hinge"]
-
 
 @dataclass(frozen=True)
 class LogDetProblem:

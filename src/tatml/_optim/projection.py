@@ -21,8 +21,6 @@ from scipy.linalg import blas, lapack
 
 from .._array import Array, LinAlgError
 
-__all__ = ["InverseBlock", "closed_root", "efficient_block", "monotone_root", "searched_root"]
-
 ROOT_TOLERANCE = 1e-9  # relative size of the last Newton step; the error is about its square
 MOST_STEPS = 100  # limit on the steps of a root search, which needs about ten
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from .._array import Array, symmetrised
 
-__all__ = ["Iterate", "Result", "Status", "is_converged", "learnt_b0", "metrics_of"]
-
 
 class Status(Enum):
     """The reason why a solver stopped; its value is a sentence that explains it.

@@ -14,8 +14,6 @@ from .._array import Array, on_gpu, sum_at
 from .layout import multiply_rows, row_products
 from .pair_graph import PairGraph
 
-__all__ = ["DENSE_SHARE", "SampleForm", "pair_form_cost", "sample_form_cost"]
-
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 # How many times the squared norms of the samples may exceed the squared distances, on average, for
 # sums over samples: these lose as many digits.

@@ -19,8 +19,6 @@ from .losses import SquaredHinge, _nonzero, _where
 if TYPE_CHECKING:
     from .problem import LogDetProblem
 
-__all__ = ["SmoothedHinge", "first_smoothing", "less_smoothing"]
-
 NEGLIGIBLE = 1e-10  # share of w below which a curvature counts as 0, so that the row is not active
 # The factor of ν after a step, by the least length of the step.
 FACTORS = ((0.9, 0.2), (0.5, 0.3), (0.2, 0.6), (0.0, 1.0))

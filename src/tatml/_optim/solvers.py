@@ -32,8 +32,6 @@ from .predicted_cost import (
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status
 
-__all__ = ["Dykstra", "Newton", "Solver", "SolverLike", "as_solver", "seeded"]
-
 LinearSolver = Literal["auto", "dense", "woodbury", "cg"]
 Projection = Literal["efficient", "naive"]
 Order = Literal["permutation", "random", "cyclic"]

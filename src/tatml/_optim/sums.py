@@ -13,8 +13,6 @@ from .._svec import svec, svec_size
 if TYPE_CHECKING:
     from .pair_sums import PairSums
 
-__all__ = ["DEFAULT_LIMITS", "KeptRows", "Limits", "Sums"]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -27,8 +27,6 @@ from .hessian import Direction
 if TYPE_CHECKING:
     from .pair_term import PairsAtPoint, PairTerm
 
-__all__ = ["HessianProduct", "Line", "Term", "TermAtPoint", "Totals", "add", "added"]
-
 
 class Totals(NamedTuple):
     """Sums over the pairs of a term at a point, with s = φ'(ζ)."""

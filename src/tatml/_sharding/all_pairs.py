@@ -25,8 +25,6 @@ from .._optim.pair_sums import PairSums
 from .base import Piece
 from .memory import samples_per_tile
 
-__all__ = ["AllPairs", "TileShard", "TileSums"]
-
 TINY = 1e-5  # Distances below this share of the squared norms are computed from differences.
 
 

@@ -20,17 +20,6 @@ from .._optim.pair_term import PairTerm
 from .._optim.problem import squared_hinge
 from .._optim.terms import add
 
-__all__ = [
-    "Executor",
-    "LoadedPiece",
-    "Piece",
-    "SerialExecutor",
-    "LossSetting",
-    "Shard",
-    "on_device",
-    "term_of",
-]
-
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
 
 

@@ -35,8 +35,6 @@ from .shards import (
 )
 from .term import DifferenceShapes, ShardedTerm
 
-__all__ = ["PairChunks", "in_parts", "sharded_problem", "sharded_term"]
-
 
 class PairChunks:
     """Pairs in chunks, of which only one is in memory at a time.

@@ -8,8 +8,6 @@ from typing import Any, Literal, get_args
 from .._messages import shown, shown_settings
 from .._validation import check_choice
 
-__all__ = ["Compute", "as_compute"]
-
 Precision = Literal["float64", "float32"]
 
 

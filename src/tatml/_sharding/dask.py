@@ -22,8 +22,6 @@ from .base import LoadedPiece, LossSetting, Shard, term_of
 from .gpu import OnWorkerDevice
 from .per_shard import draw_rows
 
-__all__ = ["DaskExecutor", "aligned_chunks"]
-
 FAN_IN = 8  # Number of results that one task adds up.
 RETRIES = 2  # How often dask runs a failed task again.
 ATTEMPTS = 3  # How often a round is tried if the cluster loses workers or the scheduler.

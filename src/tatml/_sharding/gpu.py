@@ -12,8 +12,6 @@ from .._messages import missing_extra, shown
 from .._optim.pair_term import PairTerm
 from .base import LossSetting, SerialExecutor, on_device
 
-__all__ = ["DeviceExecutor", "OnWorkerDevice", "array_on"]
-
 
 def array_on(name: str) -> Array:
     """Return an array on a device of PyTorch; it serves as `like` for other arrays."""

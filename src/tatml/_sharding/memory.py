@@ -15,14 +15,6 @@ from .._data.storage import READ_BYTES, parse_bytes
 if TYPE_CHECKING:
     from .samples import SharedSamples
 
-__all__ = [
-    "extra_workspace",
-    "memory_for_shards",
-    "pairs_per_chunk",
-    "pairs_per_sample",
-    "samples_per_tile",
-]
-
 DEFAULT_MEMORY = 2**28  # Bytes, if max_memory is not given.
 WORKSPACE = 2**24  # Bytes of max_memory that are kept for the solver.
 SOLVER_COPIES = 28  # Matrices of the size of the metric in the solver; 26 were measured.

@@ -19,18 +19,6 @@ from .._optim.losses import PairLoss
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
 from .._optim.terms import Totals
 
-__all__ = [
-    "SampledRows",
-    "ShardHessian",
-    "assemble_hessian",
-    "certify_shard",
-    "draw_rows",
-    "evaluate_shard",
-    "look_along",
-    "multiply_hessian",
-    "sample_pairs",
-]
-
 
 class ShardHessian(NamedTuple):
     """Σ h z zᵀ for c0 = 1, and the number of shards whose pairs were sampled for it."""

@@ -20,8 +20,6 @@ from .._optim.layout import lay_out
 from .._optim.pair_sums import PairSums
 from .memory import extra_workspace
 
-__all__ = ["SharedSamples", "as_shared_samples"]
-
 # The other choice for samples on a GPU, in the words of an error message.
 IN_MEMORY = (
     ", or give pairs and similar as arrays in memory, without max_memory, client and device: "

@@ -29,8 +29,6 @@ from .base import LoadedPiece, LossSetting, Piece
 from .memory import pairs_per_chunk
 from .samples import SharedSamples
 
-__all__ = ["ChunkShard", "ComparisonShard", "comparison_shards", "is_dask", "pair_shards"]
-
 LEAST_SENT, MOST_SENT = 10_000, 200_000  # Limits of the pairs of a chunk that a worker holds.
 PAIRS_PER_COMPARISON = (
     3  # A comparison needs the memory of so many pairs: two, and its own numbers.

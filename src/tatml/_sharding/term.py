@@ -46,8 +46,6 @@ from .per_shard import (
     sample_pairs,
 )
 
-__all__ = ["DifferenceShapes", "ShardedTerm", "ShardsAtPoint"]
-
 START_SAMPLE = 2_000  # Pairs of the sample that determines where a solver starts.
 FUSED_DIMENSION = 400  # Up to this d, the pass for F also computes the Hessian of a sample.
 RECOMPUTED = 2.0  # Cost factor of a product over shards, which finds the active pairs again.

@@ -23,17 +23,6 @@ from .limits import most_errors, pairs_needed
 from .rates import RankedPairs
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
 
-__all__ = [
-    "calibrate",
-    "check_both_count",
-    "check_within_reach",
-    "cut_between",
-    "equal_error_rate",
-    "find_best_threshold",
-    "find_edge",
-    "find_few_units",
-]
-
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
 # The units should be so many that a kind that has this share is among them.

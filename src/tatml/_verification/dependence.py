@@ -14,16 +14,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import stdtrit  # the quantiles of Student's t
 
-__all__ = [
-    "Sharing",
-    "Units",
-    "are_independent",
-    "count_shared_units",
-    "find_disjoint_pairs",
-    "find_largest_share",
-    "link_units",
-]
-
 Units = NDArray[np.intp]
 
 # The design effect is judged from at least so many errors.

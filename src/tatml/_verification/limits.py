@@ -10,8 +10,6 @@ from math import ceil, log, log1p
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv  # faster than scipy.stats.beta
 
-__all__ = ["exact_limits", "mid_limits", "most_errors", "pairs_needed", "upper_limit"]
-
 
 def upper_limit(n_errors: float, n_pairs: float, confidence: float) -> float:
     """Return the one-sided upper limit of Clopper and Pearson for an error rate.

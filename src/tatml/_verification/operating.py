@@ -18,8 +18,6 @@ from .dependence import Units
 from .rates import ErrorRate, RankedPairs
 from .targets import Target, check_target
 
-__all__ = ["USUAL_SAME_RATE", "Costs", "JudgedPairs", "OperatingPoint"]
-
 USUAL_SAME_RATE = 0.01  # of the detection cost, if neither caller nor estimator says another one
 FMR_TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 

@@ -12,8 +12,6 @@ from .._array import Doubles
 from .dependence import Sharing, Units, are_independent
 from .limits import exact_limits, mid_limits
 
-__all__ = ["FEW_ERRORS", "ErrorRate", "RankedPairs"]
-
 FEW_ERRORS = 30  # Doddington's rule: with fewer errors, a rate is known only roughly
 N_STEPS = 3  # of the iteration for the upper limit
 

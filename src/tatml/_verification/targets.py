@@ -11,21 +11,6 @@ from numpy.typing import NDArray
 from .._messages import shown
 from .._validation import check_between, check_choice, check_finite, check_rate
 
-__all__ = [
-    "CALIBRATION_METHODS",
-    "CALIBRATION_STRATEGIES",
-    "GUARANTEES",
-    "RATE_STRATEGIES",
-    "Calibration",
-    "CalibrationMethod",
-    "CalibrationStrategy",
-    "Confidence",
-    "Guarantee",
-    "Promise",
-    "Target",
-    "check_target",
-]
-
 CalibrationStrategy = Literal[
     "accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate", "false_non_match_rate"
 ]

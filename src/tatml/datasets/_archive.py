@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from ._folder import DatasetLayout, FoundDataset, check_complete, match_keys, naming_file
 
-__all__ = ["ExpectedArray", "read_archive"]
-
 LONGEST_ITEM = 256  # largest size of an item in bytes: a number or a short word
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 

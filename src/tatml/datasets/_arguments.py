@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from .._validation import check_count, check_not_negative
 
-__all__ = ["check_at_least", "check_counts", "check_strengths", "make_class_names"]
-
 LARGEST_STRENGTH = 5.0  # larger ones make the exponentials of normal numbers inaccurate
 
 

@@ -13,8 +13,6 @@ from .._validation import check_count
 from ._folder import DatasetLayout, make_common_members
 from ._image_files import GREY_GIF, load_grey_images
 
-__all__ = ["load_brodatz"]
-
 DESCR = """Brodatz textures.
 
 112 grey images of 640×640 pixels, D1 to D112, scanned from an album of photographs; each is a

@@ -21,8 +21,6 @@ from ._folder import (
 )
 from ._image_files import COLOUR_PNG, MASK_PNG, pillow_image, read_image
 
-__all__ = ["load_eth80"]
-
 DESCR = """ETH-80 views of objects (Leibe and Schiele, 2003).
 
 3,280 colour images: 8 categories, 10 objects per category, 41 views per object, taken from points

@@ -12,17 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "FOLDER_VARIABLE",
-    "FoundDataset",
-    "DatasetLayout",
-    "check_complete",
-    "find_dataset",
-    "make_common_members",
-    "match_keys",
-    "naming_file",
-]
-
 FOLDER_VARIABLE = "TATML_DATA"
 N_NAMES_SHOWN = 3  # how many missing or unexpected files a message lists
 

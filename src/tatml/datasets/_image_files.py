@@ -14,17 +14,6 @@ from .._messages import missing_extra
 from ._archive import ExpectedArray, read_archive
 from ._folder import DatasetLayout, FoundDataset, check_complete, find_dataset, naming_file
 
-__all__ = [
-    "COLOUR_PNG",
-    "GREY_GIF",
-    "GREY_PNG",
-    "MASK_PNG",
-    "ImageKind",
-    "load_grey_images",
-    "pillow_image",
-    "read_image",
-]
-
 LARGEST_FILE = 2**24  # largest file in bytes: over ten times the largest image of these datasets
 
 

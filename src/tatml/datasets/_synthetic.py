@@ -14,9 +14,6 @@ from .._svec import svec_size
 from .._validation import check_positive, check_random
 from ._arguments import check_at_least, check_counts, check_strengths, make_class_names
 
-__all__ = ["make_filter_bank", "make_spd_classes"]
-
-
 SPD_DESCR = """Synthetic symmetric positive definite matrices.
 
 The matrix logarithm of a sample is the centre of its class, plus a nuisance in a few directions

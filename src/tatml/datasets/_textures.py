@@ -13,9 +13,6 @@ from .._array import Doubles
 from .._validation import check_random
 from ._arguments import check_at_least, check_counts, check_strengths, make_class_names
 
-__all__ = ["load_digits_images", "make_textures"]
-
-
 DESCR = """Synthetic grey textures.
 
 Filtered noise with one spectrum per class: two lobes at the orientation and frequency of the class

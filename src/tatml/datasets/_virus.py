@@ -12,8 +12,6 @@ from sklearn.utils import Bunch
 from ._folder import DatasetLayout, make_common_members
 from ._image_files import GREY_PNG, load_grey_images
 
-__all__ = ["load_virus"]
-
 DESCR = """Virus textures (Kylberg, Uppström and Sintorn, 2011).
 
 1,500 grey images of 41×41 pixels, cut from electron micrographs: 15 classes of virus particles,

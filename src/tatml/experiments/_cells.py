@@ -8,20 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 from ._methods import METHODS
 from ._settings import DATASETS, FEATURE_TITLES, PRINTED, SCALES
 
-__all__ = [
-    "BASELINE",
-    "FIXED",
-    "Cell",
-    "Scores",
-    "best_printed",
-    "cell_of",
-    "dataset_title",
-    "in_order",
-    "method_title",
-    "printed_numbers",
-    "scores_by_cell",
-]
-
 FIXED = next(name for name, method in METHODS.items() if method.kind == "fixed")
 BASELINE = "euc"
 

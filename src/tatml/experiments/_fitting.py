@@ -16,16 +16,6 @@ from .._data.blocks import Blocks, as_blocks
 from .._estimators.maz import search_threshold
 from ..features import Vectorize
 
-__all__ = [
-    "MatchedPCA",
-    "ThresholdSearch",
-    "chosen_parameters",
-    "embed_samples",
-    "fit_in_training_half",
-    "learner_of",
-    "matched_size",
-]
-
 
 def matched_size(row_counts: Sequence[int]) -> int:
     """Return the p whose p(p + 1) is nearest to Σ n_m (n_m + 1).

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import isfinite, nan
 
-__all__ = ["DIGITS", "format_number", "format_spread"]
-
 DIGITS = 2  # decimals of an accuracy in per cent, as in the paper's Table 1
 MINUS = "\N{MINUS SIGN}"
 

@@ -23,8 +23,6 @@ from ..features import Vectorize
 from ._fitting import MatchedPCA, ThresholdSearch
 from ._settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
 
-__all__ = ["METHODS", "InputForm", "MethodKind", "Method", "fixed_configuration"]
-
 MethodKind = Literal["paper", "fixed", "beyond", "exploratory"]
 InputForm = Literal["matrices", "vectors"]
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TextIO
 
-__all__ = ["Progress", "expected_seconds"]
-
 EVERY = 15.0  # seconds between two lines if the output is not a terminal
 
 

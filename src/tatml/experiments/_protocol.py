@@ -26,16 +26,6 @@ from ._methods import Method
 from ._samples import DatasetSamples
 from ._settings import PROTOCOL
 
-__all__ = [
-    "choose_and_fit",
-    "describe_fit",
-    "score_test_half",
-    "held_out_pairs",
-    "run_once",
-    "seed_of",
-    "split_in_halves",
-]
-
 
 def seed_of(*parts: str | int) -> int:
     """Return a seed that depends on the declared seed and on the parts only.

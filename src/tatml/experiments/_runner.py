@@ -26,8 +26,6 @@ from ._store import Record, Store, current_records, read_records
 from ._tasks import EXPERIMENTS, Task, choose_names, make_tasks
 from ._versions import collect_versions
 
-__all__ = ["run"]
-
 
 def run(
     names: str | Sequence[str] = "table1",

@@ -23,18 +23,6 @@ from ..datasets._folder import FOLDER_VARIABLE
 from ..features import CovarianceDescriptor, LogEuclidean, Unfold
 from ._settings import Dataset
 
-__all__ = [
-    "Folder",
-    "DatasetSamples",
-    "data_digest",
-    "digest_of",
-    "extract_features",
-    "has_folder",
-    "load_images",
-    "read_features",
-]
-
-
 Folder = str | os.PathLike[str] | None
 
 

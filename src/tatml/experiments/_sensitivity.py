@@ -16,8 +16,6 @@ from .._estimators import PAPER, TATML, TATMLCV
 from ._methods import METHODS, Method
 from ._settings import PAPER_WEIGHTS, PROTOCOL, SENSITIVITY
 
-__all__ = ["sensitivity_method", "sensitivity_settings"]
-
 StudySetting = dict[str, Any]
 
 

@@ -12,21 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
-__all__ = [
-    "COMPETITORS",
-    "DATASETS",
-    "FEATURE_TITLES",
-    "PRINTED",
-    "PROTOCOL",
-    "QUICK_DATASETS",
-    "SENSITIVITY",
-    "Dataset",
-    "Protocol",
-    "Split",
-    "Study",
-    "features_of",
-]
-
 Split = Literal["halves", "objects"]
 
 GREY = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")

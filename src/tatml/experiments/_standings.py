@@ -39,20 +39,6 @@ from ._cells import FIXED, Cell, Scores, best_printed, printed_numbers
 from ._format import DIGITS, format_number
 from ._settings import PROTOCOL
 
-__all__ = [
-    "LEAST_TESTED",
-    "Difference",
-    "Mark",
-    "Standing",
-    "compare",
-    "compare_with_method",
-    "compare_with_printed",
-    "deviation",
-    "mark_column",
-    "mean_score",
-    "p_value",
-]
-
 LEAST_TESTED = 3  # repeats: with two, a t-test has one degree of freedom and separates by accident
 
 

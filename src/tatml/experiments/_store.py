@@ -15,14 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-__all__ = [
-    "FILE_NAME",
-    "Store",
-    "current_records",
-    "failed_records",
-    "read_records",
-]
-
 Record = dict[str, Any]
 FILE_NAME = "results.jsonl"
 

@@ -22,8 +22,6 @@ from ._settings import (
     features_of,
 )
 
-__all__ = ["EXPERIMENTS", "Task", "choose_names", "make_tasks"]
-
 Experiment = Literal["table1", "sensitivity"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 # The fields of PROTOCOL on which the results of a run depend.

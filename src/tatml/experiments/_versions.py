@@ -12,8 +12,6 @@ import numpy as np
 import scipy
 import sklearn
 
-__all__ = ["collect_versions"]
-
 
 def collect_versions() -> dict[str, Any]:
     """Return names and versions; the commit is None if the source is not in its own repository.

@@ -17,8 +17,6 @@ from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
 from ._inputs import MatrixTransformer, read_samples, write_samples
 
-__all__ = ["BlockScaler", "BlockUnion"]
-
 FITTED_NAMES = ("row_names_", "pixel_feature_names_")  # attributes with the names of rows
 
 

@@ -21,9 +21,6 @@ from ._pixel_features import Strip
 from ._shrinkage import Moments, add_diagonal, centre, estimate, sum_products, sum_quartics
 from ._workspace import Workspace
 
-__all__ = ["compute_descriptors"]
-
-
 TASKS_PER_THREAD = 4  # so that no thread waits long for another at the end
 LONGEST_TASK = 1000  # images per task, which limits the sums held in memory
 

@@ -14,9 +14,6 @@ from ._pixel_features import COLOURS, FEATURES, Feature
 from ._resampling import Resampler, scaled_size
 from ._shrinkage import Shrinkage
 
-__all__ = ["Level", "MemoryLimits", "Plan", "Recipe", "make_plan"]
-
-
 SMALLEST_SIDE = 3  # smallest side of an image in pixels: a second difference needs three
 
 

@@ -27,9 +27,6 @@ from ._inputs import MatrixTransformer, as_tuple, read_images
 from ._pixel_features import check_features
 from ._shrinkage import Shrinkage, check_shrinkage
 
-__all__ = ["CovarianceDescriptor"]
-
-
 SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero
 
 

@@ -47,8 +47,6 @@ from ._nystrom import (
     project,
 )
 
-__all__ = ["KERNELS", "KernelMap"]
-
 Kernel = Literal["rbf", "laplacian", "polynomial", "linear", "chi2", "precomputed"]
 KERNELS = get_args(Kernel)
 Units = Literal["auto", "columns", "common"]

@@ -13,17 +13,6 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from .._array import Array, Doubles, Floats, agree, asarray, namespace
 from .._data.blocks import Blocks
 
-__all__ = [
-    "OF_PRODUCTS",
-    "BlockMap",
-    "check_not_negative",
-    "check_precomputed",
-    "find_units",
-    "landmark_distances",
-    "product_kernel",
-    "project",
-]
-
 LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
 # Kernels that are computed from inner products, or given: wherever the samples are.
 OF_PRODUCTS = ("rbf", "polynomial", "linear", "precomputed")

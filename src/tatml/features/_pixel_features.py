@@ -20,9 +20,6 @@ from .._array import Floats
 from ._inputs import as_tuple
 from ._workspace import Workspace
 
-__all__ = ["COLOURS", "LUMA", "Feature", "Strip", "check_features"]
-
-
 LUMA = (0.299, 0.587, 0.114)  # weights of red, green and blue in ITU-R BT.601
 COLOURS = ("red", "green", "blue")
 GABOR_FREQUENCY, GABOR_ORIENTATIONS = 0.25, 4

@@ -17,8 +17,6 @@ import numpy as np
 from .._array import Floats
 from ._workspace import Workspace
 
-__all__ = ["Resampler", "scaled_size"]
-
 SUPPORT = 2.0  # half width of the cubic kernel, in pixels of the coarse grid
 BAND_ROWS = 16  # rows of a banded matrix that are stored as one dense block
 

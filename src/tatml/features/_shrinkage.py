@@ -18,18 +18,6 @@ from numpy.typing import NDArray
 from .._array import Floats, symmetrised
 from .._validation import check_choice
 
-__all__ = [
-    "Moments",
-    "Shrinkage",
-    "add_diagonal",
-    "check_shrinkage",
-    "covariances",
-    "estimate",
-    "centre",
-    "sum_products",
-    "sum_quartics",
-]
-
 Estimated = Literal["ledoit_wolf", "oas"]
 Shrinkage = Estimated | float | None
 

@@ -20,8 +20,6 @@ from .._validation import check_count, check_flag, check_not_negative, check_pos
 from ._inputs import MatrixTransformer, as_trials, channel_names
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
-__all__ = ["FilterBankCovariance"]
-
 CHUNK_ENTRIES = 2**20  # entries of the signals per chunk: filtering makes several copies of them
 
 

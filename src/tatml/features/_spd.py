@@ -15,8 +15,6 @@ from .._validation import check_finite
 from ._inputs import MatrixTransformer, read_samples, write_samples
 from ._symmetric import check_square, map_eigenvalues
 
-__all__ = ["LogEuclidean", "SPDPower"]
-
 
 class _SPDMap(MatrixTransformer):
     """Base class of maps of the eigenvalues; only the shapes are learnt."""

@@ -23,8 +23,6 @@ import numpy as np
 from .._array import Floats, symmetrised
 from ._symmetric import for_each_chunk, map_eigenvalues
 
-__all__ = ["MEANS", "Mean", "MeanKind", "arithmetic_mean", "compute_mean", "congruence", "power"]
-
 MeanKind = Literal["geometric", "log-euclidean", "arithmetic"]
 MEANS: tuple[MeanKind, ...] = get_args(MeanKind)
 EPS = float(np.finfo(np.float64).eps)

@@ -12,16 +12,6 @@ from numpy.typing import NDArray
 from .._array import Floats, symmetrised
 from .._threads import SMALL_MATRIX, _threadpools
 
-__all__ = [
-    "Chunking",
-    "check_posdef",
-    "check_square",
-    "check_symmetric",
-    "for_each_chunk",
-    "is_symmetric",
-    "map_eigenvalues",
-]
-
 
 @dataclass(frozen=True)
 class Chunking:

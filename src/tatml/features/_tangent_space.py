@@ -20,8 +20,6 @@ from ._inputs import MatrixTransformer, SampleForm, read_samples, write_samples
 from ._spd_means import MEANS, Mean, MeanKind, compute_mean, congruence, power
 from ._symmetric import check_posdef, check_square, map_eigenvalues
 
-__all__ = ["TangentSpace"]
-
 
 class TangentSpace(MatrixTransformer):
     """The logarithm of symmetric positive definite matrices at their own mean.

@@ -17,8 +17,6 @@ from .._data.blocks import Blocks, as_blocks
 from .._validation import as_list
 from ._inputs import MatrixTransformer, as_tensors
 
-__all__ = ["Unfold"]
-
 
 class Unfold(MatrixTransformer):
     """Unfoldings of tensors: one matrix per mode.

@@ -18,8 +18,6 @@ from .._svec import svec, unsvec
 from ._inputs import read_samples, write_samples
 from ._symmetric import check_square, check_symmetric, is_symmetric
 
-__all__ = ["Vectorize"]
-
 
 class Vectorize(TransformerMixin, BaseEstimator):
     """Vectors of matrices, with the same distances.

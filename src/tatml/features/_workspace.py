@@ -7,8 +7,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Workspace"]
-
 
 class Workspace:
     """Named buffers that are reused for the next array of the same name.

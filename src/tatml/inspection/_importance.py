@@ -19,8 +19,6 @@ from .._validation import check_count, check_random
 from ..features._symmetric import is_symmetric
 from ._parts import By, Part, format_table, make_frame, name_parts
 
-__all__ = ["PermutationImportance", "permutation_importance"]
-
 
 @dataclass(frozen=True, eq=False)
 class PermutationImportance:

@@ -12,8 +12,6 @@ from .._data.names import check_block_names, check_row_names, join_names
 from .._messages import shown
 from .._validation import as_list, check_choice
 
-__all__ = ["By", "Part", "format_table", "make_frame", "name_parts"]
-
 By = Literal["features", "blocks"]
 NAME_WIDTH = 40  # longer names are cut in printed tables
 

@@ -16,8 +16,6 @@ from .._estimators.inputs import check_has
 from .._estimators.span import SpanFactor
 from ._parts import By, format_table, make_frame, name_parts
 
-__all__ = ["FeatureShares", "feature_shares"]
-
 
 @dataclass(frozen=True, eq=False)
 class FeatureShares:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["DISSIMILAR", "SIMILAR", "THRESHOLD", "one_axis", "pyplot", "set_ticks"]
-
 SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # safe for colour blindness
 
 

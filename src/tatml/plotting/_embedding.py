@@ -23,8 +23,6 @@ from ._axes import pyplot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EmbeddingDisplay"]
-
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222", "#999999")
 MARKERS = "os^DvPX*"
 MOST_IN_LEGEND = 16  # classes; more of them have colours but no names

@@ -21,8 +21,6 @@ from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FeatureShareDisplay", "PermutationImportanceDisplay"]
-
 
 class FeatureShareDisplay:
     """The share of each feature in the mean squared distance of similar and of dissimilar pairs.

@@ -17,8 +17,6 @@ from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot, set_ticks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BlockShareDisplay", "ConvergenceDisplay", "MetricDisplay"]
-
 Names = Sequence[Sequence[str] | None] | None  # the names of the rows of each block
 SMALLEST_GAP = 1e-17  # a logarithmic axis shows smaller gaps, such as zero, at this value
 WINDOW = 3.0  # objectives that differ from the last one by more than this factor are cut off

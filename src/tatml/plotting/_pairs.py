@@ -20,8 +20,6 @@ from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PairDistanceDisplay", "ReliabilityDisplay"]
-
 
 class PairDistanceDisplay:
     """Histograms of the distances of similar and dissimilar pairs, with threshold and margins.

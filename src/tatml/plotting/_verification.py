@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["DetDisplay", "ErrorRateDisplay"]
-
 TICKS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99)  # of a DET plot
 COLOURS = (THRESHOLD, "#cc79a7", "#009e73", "#56b4e9", "#e69f00", "#0072b2", "#d55e00")
 MARKERS = "osD^vPX"

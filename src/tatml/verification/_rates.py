@@ -16,8 +16,6 @@ from .._verification.operating import JudgedPairs
 from .._verification.rates import FEW_ERRORS, ErrorRate
 from .._warnings import warn_user
 
-__all__ = ["error_rates"]
-
 MOST_NAMED = 3  # most rates that a warning names
 
 

@@ -20,8 +20,6 @@ from .._verification.rates import ErrorRate
 from .._warnings import warn_user
 from ._report_text import format_html, format_text, point_rows
 
-__all__ = ["Report", "report"]
-
 Rates = tuple[ErrorRate | None, ErrorRate | None]
 
 

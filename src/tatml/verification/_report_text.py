@@ -12,8 +12,6 @@ from .._verification.rates import FEW_ERRORS, ErrorRate
 if TYPE_CHECKING:
     from ._report import Report
 
-__all__ = ["format_details", "format_html", "format_text", "point_rows"]
-
 FEW_MARK = "*"
 FEW_NOTE = f"{FEW_MARK} fewer than {FEW_ERRORS} errors: the rate is rough, use its limits"
 STYLE = "text-align: right; padding: 2px 8px"

@@ -17,8 +17,6 @@ from .._messages import shown
 from .._validation import check_count, check_flag, check_random
 from .._verification.dependence import link_units
 
-__all__ = ["PairKFold", "PairShuffleSplit", "train_test_split_pairs"]
-
 Rows = NDArray[np.intp]
 
 # Clusters of linked pairs stay whole if the largest has at most this share of all pairs.

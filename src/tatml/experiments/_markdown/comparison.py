@@ -21,8 +21,6 @@ from .._standings import (
 from .._store import Record
 from .elements import make_table, mark_text
 
-__all__ = ["comparison_section", "printed_section"]
-
 PRINTED_FEATURES = tuple(name for name, _ in SCALES)
 CellScores = Mapping[Cell, Mapping[str, Scores]]
 

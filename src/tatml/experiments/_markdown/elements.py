@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from .._standings import Mark
 
-__all__ = ["make_table", "mark_text"]
-
 
 def make_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table whose first column is aligned left and all others right.

@@ -12,8 +12,6 @@ from .._standings import Mark, deviation, mark_column, mean_score, p_value
 from .._store import Record, current_records
 from .elements import make_table, mark_text
 
-__all__ = ["EXPLANATION", "STUDY_DIGITS", "sensitivity_text"]
-
 STUDY_DIGITS = 3  # decimals of the accuracies, as in the paper's section on sensitivity
 
 EXPLANATION = """## Why the paper saw no sensitivity

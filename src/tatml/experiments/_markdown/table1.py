@@ -13,8 +13,6 @@ from .._store import Record, current_records, failed_records
 from .comparison import comparison_section, printed_section
 from .elements import make_table, mark_text
 
-__all__ = ["table1_text"]
-
 TEST = """Accuracy of 3-NN on the test half in per cent, mean ± standard deviation over the repeats.
 **Bold**: the highest of the column, and all that are shown with the same digits; °: not
 significantly different from it, or too few repeats to say; a column without three repeats has no °.

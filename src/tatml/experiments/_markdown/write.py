@@ -10,8 +10,6 @@ from .._store import read_records
 from .sensitivity import sensitivity_text
 from .table1 import table1_text
 
-__all__ = ["write_tables"]
-
 
 def write_tables(out: str | os.PathLike[str]) -> list[Path]:
     """Write `table1.md` and `sensitivity.md` from the records of a folder.

@@ -16,8 +16,6 @@ from .values import describe_marks, method_value, rows_of_fixed
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["FEATURE_LINES", "METHOD_LINES", "compared_html"]
-
 # What each method is, in a line; how it was set is `Method.about`.
 METHOD_LINES: Mapping[str, str] = MappingProxyType(
     {

@@ -13,8 +13,6 @@ from ...plotting import PairDistanceDisplay
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_histograms", "last_shown"]
-
 SHOWN = 0.995  # share of the pairs that the axis always shows
 BINS, MOST_BINS = 40, 2000
 

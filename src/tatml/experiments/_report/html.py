@@ -17,23 +17,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = [
-    "Column",
-    "HtmlFigure",
-    "HtmlTable",
-    "Section",
-    "Tone",
-    "Value",
-    "collapsible",
-    "data_uri",
-    "figure_grid",
-    "fill_page",
-    "item_list",
-    "join",
-    "paragraphs",
-    "subsection",
-]
-
 Tone = Literal["", "up", "down"]
 
 

@@ -40,8 +40,6 @@ from .summary import summary_lines
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["write_report"]
-
 TITLE = "TATML: the paper's experiments, reproduced"
 STORY_TITLE = "tatml: a distance and its threshold, learnt from pairs"
 STORY_LEAD = (

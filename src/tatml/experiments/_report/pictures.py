@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MANIFEST", "Picture", "draw_pictures", "read_pictures"]
-
 MANIFEST = Path("pictures") / "pictures.json"
 WIDTH, DPI = 4.6, 130  # width in inches, about that of a phone, and dots per inch
 RIGHT, WRONG = "#00734d", "#b3340a"

@@ -22,8 +22,6 @@ from .values import with_mark
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["accuracy_figures", "sensitivity_figures"]
-
 WIDTH = 4.6  # width of a plot in inches, about its size on a phone
 STYLE = {
     "font.size": 9,

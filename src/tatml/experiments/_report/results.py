@@ -15,8 +15,6 @@ from .._standings import LEAST_TESTED
 from .._store import Record, current_records, failed_records
 from .._tasks import EXPERIMENTS
 
-__all__ = ["Results", "as_number", "word_of"]
-
 
 def as_number(value: Any) -> float:
     """Return a field of a record as a number, NaN if it is not one."""

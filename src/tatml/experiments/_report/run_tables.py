@@ -11,8 +11,6 @@ from .html import Column, HtmlTable, Value
 from .results import Results, word_of
 from .values import PLACE, compact, place_values, plain_value
 
-__all__ = ["count_runs", "failure_table", "run_table", "time_table"]
-
 
 def run_table(results: Results) -> HtmlTable:
     """Return every run with the parameters that it chose and the time that it took."""

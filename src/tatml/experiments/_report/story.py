@@ -18,8 +18,6 @@ from .html import HtmlFigure, Section, data_uri, figure_grid, join, paragraphs
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["STORY", "Chapter", "StoryPicture", "read_story", "story_sections", "write_story"]
-
 STORY = Path("story") / "story.json"
 
 

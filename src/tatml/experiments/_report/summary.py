@@ -9,8 +9,6 @@ from .._standings import Difference, Standing, compare, compare_with_method, com
 from .results import Results
 from .run_tables import count_runs
 
-__all__ = ["summary_lines"]
-
 PAPER_CELLS = 9  # three data sets with three feature types each in the paper's Table 1
 
 

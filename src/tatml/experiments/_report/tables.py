@@ -35,14 +35,6 @@ from .values import (
     with_mark,
 )
 
-__all__ = [
-    "comparison_table",
-    "object_table",
-    "overview_table",
-    "settings_table",
-    "verification_table",
-]
-
 
 def overview_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
     """Return methods by cells: our accuracy, and below it the printed one and the difference."""

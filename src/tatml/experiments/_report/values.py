@@ -16,19 +16,6 @@ from .._standings import LEAST_TESTED, Difference, Mark, deviation, mean_score
 from .html import Column, Tone, Value
 from .results import Results, as_number
 
-__all__ = [
-    "PLACE",
-    "accuracy_value",
-    "compact",
-    "describe_marks",
-    "difference_value",
-    "with_mark",
-    "method_value",
-    "place_values",
-    "plain_value",
-    "rows_of_fixed",
-]
-
 KINDS = {"paper": "the paper's", "fixed": "fixed beforehand", "beyond": "beyond the paper"}
 SPLITS = {"halves": "random halves", "objects": "by object"}
 PLACE = (
