@@ -50,15 +50,15 @@ help:
 	@echo "make clean    remove all that make has made"
 
 demo: $(VENV)/.with-report
-	$(BIN)/python -m tatml._cli.demo $(DEMO)
+	$(BIN)/python -m tatml_paper.demo $(DEMO)
 	$(BIN)/tatml reproduce all --quick --jobs 2 --out $(DEMO)
-	$(BIN)/python -m tatml._cli.demo $(DEMO) --end
+	$(BIN)/python -m tatml_paper.demo $(DEMO) --end
 
 test: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto
 
 coverage: $(VENV)/.with-test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto --cov=tatml --cov-branch --cov-report=term:skip-covered
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto --cov=src --cov-branch --cov-report=term:skip-covered
 
 mutants: $(VENV)/.with-test
 	$(BIN)/python tests/mutants.py --record

@@ -19,7 +19,7 @@ IMPORTS = {
         "from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis"
     ),
     "tatml": "import tatml",
-    "tatml.experiments": "import tatml.experiments",
+    "tatml_paper": "import tatml_paper",
 }
 TIMED = """
 from time import perf_counter

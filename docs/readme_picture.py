@@ -10,8 +10,8 @@ import sys
 import matplotlib.pyplot as plt
 
 from tatml import TATML, Euclidean
-from tatml._cli.demo import score, split_digits
 from tatml.plotting import PairDistanceDisplay
+from tatml_paper.demo import score, split_digits
 
 END = 2.2  # of the axes, in multiples of the threshold
 

@@ -97,7 +97,6 @@ LAYERS = (
     ),
     ("package", ("__init__",)),
     ("models", ("_export", "_model_metadata", "io")),
-    ("experiments", ("experiments", "experiments.*")),
     ("commands", ("__main__", "_cli", "_cli.*")),
 )
 

@@ -9,12 +9,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tatml.experiments import read_records, run
+from tatml_paper import read_records, run
 
 # Imports once, then forks for each line of its input, so that a run starts within milliseconds.
 RUNNER = """
 import os, resource, sys
-from tatml.experiments import run
+from tatml_paper import run
 for line in sys.stdin:
     folder, repeats, limit = line.rstrip("\\n").split("\\t")
     child = os.fork()

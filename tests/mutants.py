@@ -51,7 +51,7 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "tatml"
+SOURCE = ROOT / "src"
 RECORD = ROOT / "build" / "mutants"
 KILLED, SURVIVED, TIMED_OUT = "killed", "SURVIVED", "TIMED OUT"
 
@@ -180,7 +180,7 @@ def record():
     data.unlink(missing_ok=True)
     environment = {**os.environ, "COVERAGE_FILE": str(data), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
-    options = ["--cov=tatml", "--cov-context=test", "--cov-branch", "--cov-report=term"]
+    options = ["--cov=src", "--cov-context=test", "--cov-branch", "--cov-report=term"]
     report = f"--junitxml={RECORD / 'times.xml'}"
     subprocess.run([*command, *options, report, "tests"], cwd=ROOT, env=environment, check=True)
 
@@ -307,7 +307,7 @@ class Server:
         new = [test for test in items if test not in self.known]
         for mutant, recorded in self.work:
             tests = [test for test in (*new, *recorded) if test in items]
-            target = self.folder / "src" / "tatml" / mutant.path
+            target = self.folder / "src" / mutant.path
             original = target.read_text(encoding="utf-8")
             try:
                 functions = changed_functions(target, mutant.source)
@@ -435,7 +435,7 @@ def main():
         "--seconds", type=float, default=150, help="of tests per mutant, the fastest first"
     )
     parser.add_argument("--timeout", type=float, default=600, help="seconds per mutant")
-    parser.add_argument("--package", default=".", help="a folder of src/tatml (default: all)")
+    parser.add_argument("--package", default=".", help="a folder of src (default: all)")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--again", type=Path, help="results whose survivors are run, not a sample")
     options = parser.parse_args()
@@ -448,10 +448,10 @@ def main():
     results = list(run_mutants(mutants, options.jobs, options.seconds, options.timeout))
     packages = defaultdict(Counter)
     for mutant, _, outcome in results:
-        for package in (mutant.path.partition("/")[0], "all"):
+        for package in (mutant.path.rpartition("/")[0], "all"):
             packages[package][outcome] += 1
     for package, counts in sorted(packages.items(), key=lambda item: item[0] == "all"):
-        print(f"{package:20}" + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()))
+        print(f"{package:24}" + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()))
     if options.json:
         rows = [
             {"file": m.path, "line": m.line, "change": m.change, "tests": n, "outcome": outcome}

@@ -2,7 +2,7 @@
 
 import json
 
-from tatml.experiments._settings import PRINTED, SCALES
+from tatml_paper.settings import PRINTED, SCALES
 
 ATTACK = "<script>alert(1)</script>"
 ATTRIBUTE_ATTACK = '"><img src=x onerror=alert(2)>'

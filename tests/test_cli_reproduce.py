@@ -1,15 +1,15 @@
 """`tatml reproduce` hands its options on, and names what was written."""
 
 import inspect
+import sys
 from pathlib import Path
 
 import pytest
 from cli_helpers import run
 
-from tatml import experiments
-from tatml.experiments import run as run_experiments
-from tatml.experiments._report import page, pictures
-from tatml.experiments._settings import QUICK_DATASETS
+from tatml_paper import reproduce
+from tatml_paper import run as run_experiments
+from tatml_paper.settings import QUICK_DATASETS
 
 
 @pytest.fixture
@@ -38,11 +38,12 @@ def called(tmp_path, monkeypatch):
 
         return remembered
 
-    monkeypatch.setattr(experiments, "run", stand_in)
+    monkeypatch.setattr(reproduce, "run", stand_in)
     tables = [Path("results/table1.md")]
-    monkeypatch.setattr(experiments, "write_tables", remember("tables", tables), raising=False)
-    monkeypatch.setattr(page, "write_report", remember("report", Path("results/report.html")))
-    monkeypatch.setattr(pictures, "draw_pictures", remember("pictures", []))
+    monkeypatch.setattr(reproduce, "write_tables", remember("tables", tables))
+    report = remember("report", Path("results/report.html"))
+    monkeypatch.setattr(reproduce, "write_report", report)
+    monkeypatch.setattr(reproduce, "draw_pictures", remember("pictures", []))
     return calls
 
 
@@ -155,10 +156,17 @@ def test_interrupted_runs_can_go_on(called, capsys):
     assert "the same command goes on where it stopped" in capsys.readouterr().err
 
 
+def test_without_the_package_of_the_experiments_it_is_said(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tatml_paper", None)
+    assert run("reproduce", "all", "--quick") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tatml reproduce: error: expected the package tatml_paper")
+
+
 @pytest.mark.parametrize("missing", ["Matplotlib", "Jinja2"])
 def test_without_what_the_report_needs_it_is_said_first(called, capsys, monkeypatch, missing):
     monkeypatch.setattr(
-        "tatml._cli.reproduce.find_spec", lambda name: None if name == missing.lower() else name
+        "tatml_paper.reproduce.find_spec", lambda name: None if name == missing.lower() else name
     )
     assert run("reproduce", "table1", "--quick") == 1
     assert f'the report needs {missing}: pip install ".[report]"' in capsys.readouterr().err

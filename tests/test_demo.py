@@ -11,10 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Euclidean
-from tatml._cli import demo, demo_pictures
-from tatml.experiments._report.page import NEXT, write_report
-from tatml.experiments._report.story import STORY, read_story
 from tatml.verification import error_rates
+from tatml_paper import demo, demo_pictures
+from tatml_paper.report.page import NEXT, write_report
+from tatml_paper.report.story import STORY, read_story
 
 Image = pytest.importorskip("PIL.Image")
 

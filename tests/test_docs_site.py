@@ -50,7 +50,7 @@ NOT_MEASURED = {  # numbers of the paper, constants and names
 SCRIPT = re.compile(r"\b(?:benchmarks|tests|docs|examples)/\w+\.py\b")
 BENCHMARK = re.compile(r"\bbenchmarks/\w+\.py\b")
 MADE_BY = re.compile(
-    r"\b(?:benchmarks|tests|docs|examples)/[\w/]+\.py\b|tatml reproduce|experiments\.run"
+    r"\b(?:benchmarks|tests|docs|examples)/[\w/]+\.py\b|tatml reproduce|tatml_paper\.run"
 )
 DATE = re.compile(r"\b2\d{3}-\d\d-\d\d\b")
 MEASURED = re.compile(r"^\|.*(?<![\w.])(?:\d*\.\d+|\d+ ?%|\d+ ms|[\d.,]+ s)(?![\w.])", re.MULTILINE)

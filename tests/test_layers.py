@@ -46,7 +46,45 @@ def test_no_modules_import_each_other_in_a_circle():
         pytest.fail("a circle of imports: " + " → ".join(reversed(error.args[1])))
 
 
+# The paper's experiments are a client of the library
+
+
+def paths_of_imports(tree):
+    """Yield (dotted path, node) of every import; a relative one starts with its dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = "." * node.level + (node.module or "")
+            yield from ((f"{source}.{alias.name}", node) for alias in node.names)
+
+
+def imports_of_the_paper(tree):
+    """Yield (dotted path, the function it is in or None) of the imports of `tatml_paper`."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {id(node): found.name for found in functions for node in ast.walk(found)}
+    for path, node in paths_of_imports(tree):
+        if path.split(".")[0] == "tatml_paper":
+            yield path, inside.get(id(node))
+
+
+def test_the_library_imports_the_paper_in_one_command_only():
+    found = {
+        module: [*imports_of_the_paper(ast.parse(path.read_text(encoding="utf-8")))]
+        for module, (path, _) in MODULES.items()
+    }
+    expected = {"tatml._cli.commands": [("tatml_paper.reproduce.reproduce", "reproduce")]}
+    assert {module: paths for module, paths in found.items() if paths} == expected
+
+
 # The rules see what they should
+
+
+def test_imports_of_the_paper_are_found():
+    source = "import tatml_paper.store\ndef f():\n    from tatml_paper import run"
+    expected = [("tatml_paper.store", None), ("tatml_paper.run", "f")]
+    assert [*imports_of_the_paper(ast.parse(source))] == expected
+    assert [*imports_of_the_paper(ast.parse("from tatml import TATML\nfrom . import io"))] == []
 
 
 IMPORTS = [

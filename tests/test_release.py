@@ -14,7 +14,7 @@ import yaml
 import tatml
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "src" / "tatml"
+SOURCE = ROOT / "src"
 sys.path.insert(0, str(ROOT / "tests" / "external"))
 import check_release  # noqa: E402
 
@@ -56,7 +56,7 @@ def test_the_declared_pythons_are_those_of_the_classifiers():
 def texts_with_commands():
     """The pages, the examples and the modules, by their path."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]
-    for path in sorted([*pages, *PACKAGE.rglob("*.py")]):
+    for path in sorted([*pages, *SOURCE.rglob("*.py")]):
         yield path, path.read_text(encoding="utf-8")
 
 
@@ -82,10 +82,10 @@ def test_the_extras_that_commands_and_messages_name_exist():
 
 
 def embedded_files():
-    """Files of the package that are not Python; fonts and scripts anywhere else in the sources."""
-    for path in sorted(PACKAGE.rglob("*")):
-        if path.is_file() and path.suffix not in (".py", ".pyc"):
-            yield path.relative_to(PACKAGE).as_posix()
+    """Files of the packages that are not Python; fonts and scripts anywhere else in the sources."""
+    for name in check_release.package_files():
+        if not name.endswith(".py"):
+            yield name
     for path in sorted((ROOT / "docs").rglob("*.*")):
         place = path.relative_to(ROOT).as_posix()
         made = place.startswith(("docs/api/", "docs/gallery/", "docs/_generated/"))
@@ -97,14 +97,14 @@ def test_every_embedded_file_is_listed_with_its_licence():
     listed = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", NOTICE, re.MULTILINE))
     found = [*embedded_files()]
     assert len(found) >= 5
-    assert sorted(name for name in listed if "/" in name or name == "py.typed") == sorted(found)
+    assert sorted(name for name in listed if "/" in name) == sorted(found)
     assert all("BSD" in licence for licence in listed.values())
     assert PROJECT["license-files"] == ["LICENSE", "NOTICE.md"]
     assert all((ROOT / name).is_file() for name in PROJECT["license-files"])
 
 
 def test_the_package_embeds_no_font_no_data_and_no_foreign_script():
-    style = (PACKAGE / "experiments/_report/assets/style.css").read_text(encoding="utf-8")
+    style = (SOURCE / "tatml_paper/report/assets/style.css").read_text(encoding="utf-8")
     assert "@font-face" not in style
     for name in embedded_files():
         assert Path(name).suffix in (".typed", ".html", ".css", ".js"), name
@@ -115,8 +115,9 @@ def test_the_package_embeds_no_font_no_data_and_no_foreign_script():
 
 def test_the_package_is_small():
     """The wheel holds these files, compressed: `make release` checks the wheel itself."""
-    files = [path for path in PACKAGE.rglob("*.*") if path.suffix != ".pyc"]
-    size = sum(len(zlib.compress(path.read_bytes())) for path in files)
+    size = sum(
+        len(zlib.compress((SOURCE / name).read_bytes())) for name in check_release.package_files()
+    )
     assert size < 0.8 * check_release.LARGEST_WHEEL
 
 
@@ -124,10 +125,9 @@ def make_wheel(folder, leave_out="", **extra):
     """A file with the contents of a wheel, without building one."""
     wheel = folder / f"tatml-{tatml.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(PACKAGE.rglob("*.*")):
-            name = f"tatml/{path.relative_to(PACKAGE).as_posix()}"
-            if path.suffix != ".pyc" and name != leave_out:
-                archive.write(path, name)
+        for name in check_release.package_files():
+            if name != leave_out:
+                archive.write(SOURCE / name, name)
         for name, content in extra.items():
             archive.writestr(name, content)
     return wheel
@@ -136,13 +136,13 @@ def make_wheel(folder, leave_out="", **extra):
 def test_the_check_accepts_the_package_and_finds_what_is_wrong(tmp_path):
     version = tatml.__version__
     assert [*check_release.problems_of_wheel(make_wheel(tmp_path), version)] == []
-    wheel = make_wheel(tmp_path, "tatml/experiments/_report/assets/page.html")
+    wheel = make_wheel(tmp_path, "tatml_paper/report/assets/page.html")
     (problem,) = check_release.problems_of_wheel(wheel, version)
-    assert problem == "expected tatml/experiments/_report/assets/page.html, got none"
+    assert problem == "expected tatml_paper/report/assets/page.html, got none"
     wheel = make_wheel(tmp_path, **{"tatml/results.jsonl": b"{}", "tests/conftest.py": b""})
     assert [*check_release.problems_of_wheel(wheel, version)] == [
-        "expected the package alone, got tatml/results.jsonl",
-        "expected the package alone, got tests/conftest.py",
+        "expected the packages alone, got tatml/results.jsonl",
+        "expected the packages alone, got tests/conftest.py",
     ]
     (problem,) = check_release.problems_of_wheel(make_wheel(tmp_path), "9.9")
     assert problem.startswith("expected a pure wheel of version 9.9")

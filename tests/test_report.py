@@ -23,9 +23,9 @@ from report_helpers import (
 )
 from scipy import stats
 
-from tatml.experiments._methods import METHODS
-from tatml.experiments._report.compared import FEATURE_LINES, METHOD_LINES
-from tatml.experiments._report.html import (
+from tatml_paper.methods import METHODS
+from tatml_paper.report.compared import FEATURE_LINES, METHOD_LINES
+from tatml_paper.report.html import (
     Column,
     HtmlFigure,
     HtmlTable,
@@ -37,7 +37,7 @@ from tatml.experiments._report.html import (
     make_environment,
     paragraphs,
 )
-from tatml.experiments._report.page import (
+from tatml_paper.report.page import (
     describe_ranges,
     seeds_line,
     summary_html,
@@ -45,18 +45,18 @@ from tatml.experiments._report.page import (
     versions_table,
     write_report,
 )
-from tatml.experiments._report.pictures import MANIFEST
-from tatml.experiments._report.results import Results
-from tatml.experiments._report.run_tables import failure_table, run_table, time_table
-from tatml.experiments._report.summary import compare_by_object, describe_completeness
-from tatml.experiments._report.tables import (
+from tatml_paper.report.pictures import MANIFEST
+from tatml_paper.report.results import Results
+from tatml_paper.report.run_tables import failure_table, run_table, time_table
+from tatml_paper.report.summary import compare_by_object, describe_completeness
+from tatml_paper.report.tables import (
     comparison_table,
     object_table,
     overview_table,
     settings_table,
     verification_table,
 )
-from tatml.experiments._settings import FEATURE_TITLES
+from tatml_paper.settings import FEATURE_TITLES
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}
 PIXEL = base64.b64decode(
@@ -212,10 +212,14 @@ def test_the_same_records_give_the_same_page(folder, text):
 def test_the_wheel_contains_all_files_that_are_not_python():
     root = Path(__file__).parents[1]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]["tatml"]
-    package = root / "src" / "tatml"
-    packed = {path for pattern in patterns for path in package.glob(pattern)}
-    found = {path for path in package.rglob("*") if path.is_file()}
+    packages = project["tool"]["setuptools"]["package-data"].items()
+    packed = {
+        path
+        for package, patterns in packages
+        for pattern in patterns
+        for path in (root / "src" / package).glob(pattern)
+    }
+    found = {path for package, _ in packages for path in (root / "src" / package).rglob("*.*")}
     assert {path for path in found if path.suffix not in (".py", ".pyc")} == packed
 
 

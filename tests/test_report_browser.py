@@ -8,8 +8,8 @@ import pytest
 from browser_helpers import needs_browser, open_browser, set_screen
 from report_helpers import ATTACK, all_records, make_record, write_records
 
-from tatml.experiments._report.page import write_report
-from tatml.experiments._report.pictures import MANIFEST, Picture, save_png
+from tatml_paper.report.page import write_report
+from tatml_paper.report.pictures import MANIFEST, Picture, save_png
 
 try:
     from selenium.webdriver.common.by import By

@@ -9,10 +9,10 @@ from PIL import Image
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml.datasets import make_textures
-from tatml.experiments._protocol import held_out_pairs, split_in_halves
-from tatml.experiments._report import pictures
-from tatml.experiments._report.histograms import draw_histograms
-from tatml.experiments._report.pictures import (
+from tatml_paper.protocol import held_out_pairs, split_in_halves
+from tatml_paper.report import pictures
+from tatml_paper.report.histograms import draw_histograms
+from tatml_paper.report.pictures import (
     CASES,
     choose_queries,
     count_cases,
@@ -22,8 +22,8 @@ from tatml.experiments._report.pictures import (
     read_pictures,
     save_png,
 )
-from tatml.experiments._settings import DATASETS, QUICK_DATASETS, Dataset
-from tatml.experiments._tasks import Task
+from tatml_paper.settings import DATASETS, QUICK_DATASETS, Dataset
+from tatml_paper.tasks import Task
 
 SMALL = Dataset(
     "textures",

@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 from report_helpers import make_record, sensitivity_records, table_records
 
-from tatml.experiments._cells import Cell
-from tatml.experiments._report import plots
-from tatml.experiments._report.results import Results
-from tatml.experiments._settings import PRINTED
+from tatml_paper.cells import Cell
+from tatml_paper.report import plots
+from tatml_paper.report.results import Results
+from tatml_paper.settings import PRINTED
 
 
 @pytest.fixture

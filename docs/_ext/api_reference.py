@@ -28,7 +28,7 @@ GROUPS = [
     ("Datasets", "tatml.datasets", ""),
     ("Losses", "tatml.losses", "SquaredHinge BurgLoss"),
     ("Solvers and their results", "tatml.solvers", "Newton Dykstra Result Status"),
-    ("The paper's experiments", "tatml.experiments", "run read_records write_tables"),
+    ("The paper's experiments", "tatml_paper", "run read_records write_tables"),
 ]
 
 

@@ -7,6 +7,8 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+PACKAGES = ("tatml", "tatml_paper")
 LARGEST_WHEEL = 1_000_000  # bytes
 DATA = re.compile(r"\.(jsonl|npz|npy|csv|png|jpe?g|ppm|mat|zip|gz)$")
 
@@ -14,6 +16,16 @@ DATA = re.compile(r"\.(jsonl|npz|npy|csv|png|jpe?g|ppm|mat|zip|gz)$")
 def declared_version():
     text = (ROOT / "src" / "tatml" / "__init__.py").read_text(encoding="utf-8")
     return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)[1]
+
+
+def package_files():
+    """Return the names of all files of both packages, without what Python has compiled."""
+    return [
+        path.relative_to(SOURCE).as_posix()
+        for package in PACKAGES
+        for path in sorted((SOURCE / package).rglob("*.*"))
+        if path.suffix != ".pyc"
+    ]
 
 
 def problems_of_wheel(wheel, version):
@@ -25,12 +37,11 @@ def problems_of_wheel(wheel, version):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     for name in names:
-        if not name.startswith(("tatml/", f"tatml-{version}.dist-info/")) or DATA.search(name):
-            yield f"expected the package alone, got {name}"
-    source = ROOT / "src"
-    files = {path.relative_to(source).as_posix() for path in (source / "tatml").rglob("*.*")}
-    for name in sorted(files - set(names)):
-        if not name.endswith(".pyc"):
+        wanted = (*(f"{package}/" for package in PACKAGES), f"tatml-{version}.dist-info/")
+        if not name.startswith(wanted) or DATA.search(name):
+            yield f"expected the packages alone, got {name}"
+    for name in package_files():
+        if name not in names:
             yield f"expected {name}, got none"
 
 
@@ -40,7 +51,8 @@ def problems_of_source(archive, version):
         yield f"expected version {version}, got {archive.name}"
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    for name in ("LICENSE", "NOTICE.md", "CITATION.cff", "CHANGELOG.md", "tests/conftest.py"):
+    wanted = ("LICENSE", "NOTICE.md", "CITATION.cff", "CHANGELOG.md", "tests/conftest.py")
+    for name in (*wanted, *(f"src/{file}" for file in package_files())):
         if name not in names:
             yield f"expected {name}, got none"
     for name in names:

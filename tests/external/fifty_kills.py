@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:tests python tests/external/fifty_kills.py [KILLS]
 
-The tests do the same with a few kills: `tests/test_experiments_faults.py`.
+The tests do the same with a few kills: `tests/test_paper_faults.py`.
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kill_helpers import Runner, kill_and_resume, numbers, run_undisturbed
 
-from tatml.experiments import read_records
+from tatml_paper import read_records
 
 
 def main(kills=50):

@@ -312,9 +312,11 @@ def paper() -> Iterator[tuple[str, Problem]]:
 
 
 def row_of_table(name: str = "_paper_tatml") -> Any:
-    from tatml.experiments import _methods
-
-    return getattr(_methods, name)(0)
+    try:
+        from tatml.experiments import _methods as methods  # where it was before 0.2
+    except ImportError:
+        from tatml_paper import methods
+    return getattr(methods, name)(0)
 
 
 def of_blocks(model: Any, groups: np.ndarray | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands `tatml fit`, `evaluate`, `predict` and `transform`."""
+"""The commands `tatml fit`, `evaluate`, `predict`, `transform` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,18 @@ def transform(options: Namespace) -> None:
         return
     names = model.estimator.get_feature_names_out()
     write_columns(out, dict(zip(names, Z.T, strict=True)) | labels, options.force)
+
+
+def reproduce(options: Namespace) -> None:
+    """Run the experiments of the paper, which are a package of their own."""
+    if find_spec("tatml_paper") is None:
+        raise ImportError(
+            "expected the package tatml_paper, which is installed with tatml, got none; install "
+            "tatml again"
+        )
+    from tatml_paper.reproduce import reproduce as run  # the other commands do not need it
+
+    run(options)
 
 
 # Fitting

@@ -1,0 +1,93 @@
+"""A story that opens the page: chapters with lines of text and pictures, kept beside the records.
+
+`make demo` writes it before the experiments run; a page without a story starts with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tatml._data.atomic_files import written_atomically
+
+from .html import HtmlFigure, Section, data_uri, figure_grid, join, paragraphs
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+STORY = Path("story") / "story.json"
+
+
+@dataclass(frozen=True)
+class StoryPicture:
+    """A picture in the folder of the story, with the text that the page shows with it."""
+
+    file: str
+    alternative: str
+    caption: str
+    drawing: bool = True
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter: its title, its paragraphs and its pictures."""
+
+    title: str
+    lines: Sequence[str]
+    pictures: Sequence[StoryPicture] = ()
+
+
+def write_story(out: str | os.PathLike[str], chapters: Sequence[Chapter]) -> Path:
+    """Write the chapters to `story/story.json`, beside their pictures.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_story(folder, [Chapter("The data", ["Two classes."])])
+    ...     read_story(folder)
+    [Chapter(title='The data', lines=['Two classes.'], pictures=[])]
+    """
+    path = Path(out) / STORY
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([asdict(chapter) for chapter in chapters], indent=1, ensure_ascii=False)
+    with written_atomically(path) as file:
+        file.write(f"{text}\n".encode())
+    return path
+
+
+def read_story(out: str | os.PathLike[str]) -> list[Chapter]:
+    """Return the chapters of a folder; none if it has no story."""
+    path = Path(out) / STORY
+    if not path.exists():
+        return []
+    return [
+        Chapter(entry["title"], entry["lines"], [StoryPicture(**p) for p in entry["pictures"]])
+        for entry in json.loads(path.read_text(encoding="utf-8"))
+    ]
+
+
+def story_sections(out: str | os.PathLike[str]) -> list[Section]:
+    """Return one section of the page per chapter."""
+    folder = (Path(out) / STORY).parent
+    return [
+        Section(f"story-{place}", f"{place}. {chapter.title}", _chapter_html(chapter, folder))
+        for place, chapter in enumerate(read_story(out), start=1)
+    ]
+
+
+def _chapter_html(chapter: Chapter, folder: Path) -> Markup:
+    figures = [
+        HtmlFigure(
+            data_uri((folder / picture.file).read_bytes(), "image/png"),
+            picture.alternative,
+            picture.caption,
+            picture.drawing,
+        )
+        for picture in chapter.pictures
+    ]
+    return join([paragraphs(chapter.lines), figure_grid(figures) if figures else join([])])
