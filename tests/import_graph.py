@@ -51,7 +51,6 @@ LAYERS = (
             "_optim.point",
             "_optim.problem",
             "_optim.sample_form",
-            "_optim.smoothing",
             "_optim.sums",
             "_optim.terms",
         ),

@@ -17,8 +17,7 @@ from tatml import Comparisons, Compute, Newton, learn_metric
 from tatml._array import compacted, sum_at
 from tatml._data.comparisons import link_pairs
 from tatml._optim.linear_systems import newton_system
-from tatml._optim.losses import SquaredHinge
-from tatml._optim.smoothing import SmoothedHinge
+from tatml._optim.losses import SmoothedHinge, SquaredHinge
 
 # Every shape alone and with pairs, once with triplets and once with quadruplets.
 KINDS = [
@@ -397,6 +396,10 @@ def test_nearest_neighbour_triplets_converge_within_60_steps(name, every, decade
 # Smoothed hinges
 
 
+def smoothed(hinge, smoothing):
+    return SmoothedHinge(**vars(hinge), smoothing=smoothing)
+
+
 @pytest.mark.parametrize("smoothing", [1e-6, 0.1, 10.0])
 def test_the_smoothed_slope_solves_its_equation(smoothing):
     """α (α/w − a) = ν with α = y s > 0; the curvature is its derivative."""
@@ -404,19 +407,17 @@ def test_the_smoothed_slope_solves_its_equation(smoothing):
     zeta, sign = 3 * rng.normal(size=50), np.where(rng.random(50) < 0.5, 1.0, -1.0)
     weight = rng.uniform(0.1, 5, size=50)
     hinge = SquaredHinge(sign, weight, np.ones(50), np.ones(50))
-    loss = SmoothedHinge.of(hinge, smoothing)
+    loss = smoothed(hinge, smoothing)
     alpha, a = sign * loss.slope(zeta), sign * zeta
     assert np.all(alpha > 0)
     assert_allclose(alpha * (alpha / weight - a), smoothing, rtol=1e-8)
     h = 1e-6
     slope = (loss.slope(zeta + h) - loss.slope(zeta - h)) / (2 * h)
     assert_allclose(loss.curvature(zeta), slope, rtol=1e-4, atol=1e-9)
-    limit = SmoothedHinge.of(hinge, 1e-30)
+    limit = smoothed(hinge, 1e-30)
     assert_allclose(limit.slope(zeta), hinge.slope(zeta), atol=1e-12)
     some = loss.take(np.array([3, 5]), 2.0)
-    assert_allclose(
-        some[1:].slope(zeta[5:6]) / 2, SmoothedHinge.of(hinge, smoothing / 2).slope(zeta)[5:6]
-    )
+    assert_allclose(some[1:].slope(zeta[5:6]) / 2, smoothed(hinge, smoothing / 2).slope(zeta)[5:6])
     problem = random_case(SHAPES["vectors"], C=2.0).problem()
     smooth, plain = (p.at(p.identity(), 1.0) for p in (problem.smoothed(smoothing), problem))
     assert_allclose(smooth.totals.loss, plain.totals.loss, rtol=1e-12)  # the value of the hinge

@@ -1,12 +1,19 @@
 """The pair losses agree with docs/theory.md: (P), (D), (LS) and (Itml)."""
 
+import itertools
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import minimize_scalar
+from scipy.linalg import expm
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, xlogy
 
+from tatml import Newton
 from tatml._optim import losses
-from tatml.losses import BurgLoss, SquaredHinge
+from tatml.losses import BurgLoss, PairLoss, SquaredHinge
 
 N_PAIRS = 400
 
@@ -293,3 +300,114 @@ def test_a_pair_at_its_bound_is_not_active(sign):
         zeta = np.array([at])
         assert loss.curvature(zeta) == loss.value(zeta) == loss.slope(zeta) == 0
         assert loss.curvature(zeta + sign * 1e-9) > 0
+
+
+# A loss of four methods
+
+
+@dataclass(frozen=True)
+class Logistic(PairLoss):
+    """φ(ζ) = w log(1 + exp(y ζ)), as a user would write it."""
+
+    sign: np.ndarray
+    weight: np.ndarray
+    gamma: np.ndarray
+
+    def value(self, zeta):
+        return self.weight * np.logaddexp(0, self.sign * zeta)
+
+    def slope(self, zeta):
+        return self.weight * self.sign * expit(self.sign * zeta)
+
+    def curvature(self, zeta):
+        return self.weight * expit(zeta) * expit(-zeta)
+
+    def conjugate(self, s):
+        share = self.sign * s / np.where(self.weight > 0, self.weight, 1)
+        return self.weight * (xlogy(share, share) + xlogy(1 - share, 1 - share))
+
+
+def random_logistic(seed=0, n_pairs=N_PAIRS):
+    rng = np.random.default_rng(seed)
+    sign = rng.choice([-1.0, 1.0], size=n_pairs)
+    weight = np.where(rng.random(n_pairs) < 0.1, 0.0, rng.uniform(0.1, 5, size=n_pairs))
+    return Logistic(sign, weight, np.where(sign > 0, 0.5, 2.0)), 3 * rng.normal(size=n_pairs)
+
+
+def test_the_base_class_computes_gap_and_increase_from_four_methods():
+    loss, zeta = random_logistic()
+    other = np.roll(zeta, 1)
+    s, change = loss.slope(other), other - zeta
+    rest = loss.value(zeta) + loss.conjugate(s) - s * zeta
+    assert_allclose(loss.gap(zeta, s), rest, atol=1e-12)
+    expected = loss.value(other) - loss.value(zeta) - loss.slope(zeta) * change
+    assert_allclose(loss.increase(zeta, change), expected, atol=1e-12)
+    tiny = np.full(N_PAIRS, 1e-9)
+    assert_allclose(loss.increase(zeta, tiny), loss.curvature(zeta) * 5e-19, rtol=0.01)
+    assert np.all(loss.gap(zeta, loss.slope(zeta)) >= 0)
+
+
+def test_the_base_class_agrees_with_the_formulas_of_each_loss(loss_and_zeta):
+    loss, zeta = loss_and_zeta
+    s, change = random_domain_point(loss, 5), elsewhere(loss, zeta) - zeta
+    assert_allclose(PairLoss.gap(loss, zeta, s), loss.gap(zeta, s), atol=1e-11)
+    assert_allclose(PairLoss.increase(loss, zeta, change), loss.increase(zeta, change), atol=1e-11)
+    error = 0.1 * np.abs(zeta)
+    own, general = (of.gap_within(loss, zeta, s, error) for of in (type(loss), PairLoss))
+    assert_allclose(general, own, rtol=1e-9, atol=1e-10)
+    assert np.all(general >= own * (1 - 1e-14))
+
+
+def test_the_largest_gap_is_not_exceeded_within_the_error():
+    mpmath = pytest.importorskip("mpmath")
+    loss, zeta = random_logistic(n_pairs=30)
+    s, error = loss.slope(zeta), np.tile([0.0, 1e-9, 0.5], 10)
+    bound = loss.gap_within(zeta, s, error)
+    assert np.all(bound <= 1e-10 + 5 * error)
+    with mpmath.workdps(40):
+        for k, share in itertools.product(range(30), (-1, -0.5, 0, 1)):
+            y, w = mpmath.mpf(loss.sign[k]), mpmath.mpf(loss.weight[k])
+            z, slope = mpmath.mpf(zeta[k]) + share * mpmath.mpf(error[k]), mpmath.mpf(s[k])
+            if w > 0:
+                a = y * slope / w
+                conjugate = w * (a * mpmath.log(a) + (1 - a) * mpmath.log(1 - a))
+                assert w * mpmath.log1p(mpmath.exp(y * z)) + conjugate - slope * z <= bound[k]
+
+
+def test_numbers_of_all_pairs_are_kept_where_arrays_are_cut():
+    hinge, zeta = random_loss("hinge")
+    loss = losses.SmoothedHinge(hinge.sign, hinge.weight, hinge.gamma, None, np.float64(0.3))
+    for part in (loss[10:20], loss.take(np.arange(10, 20)), loss[10:20].placed(zeta)):
+        assert part.smoothing == 0.3
+        assert part.offset is None
+        assert_array_equal(part.slope(zeta[10:20]), loss.slope(zeta)[10:20])
+    assert loss[0:N_PAIRS] is loss
+
+
+@pytest.mark.parametrize("c0", [0.7, np.inf])
+def test_newton_solves_and_certifies_a_loss_of_four_methods(c0):
+    case = random_case(SHAPES["vectors"], n_pairs=30, c0=c0)
+    loss = Logistic(case.y, random_logistic(n_pairs=30)[0].weight, np.where(case.y > 0, 0.5, 2.0))
+    problem = case.problem().with_loss(loss, c0)
+    found = Newton().solve(problem, tol=1e-10)
+    assert found.converged
+    expected = least_by_bfgs(case, loss, c0)
+    assert found.dual <= expected + 1e-12 * expected
+    assert_allclose(found.primal, expected, rtol=1e-8)
+
+
+def least_by_bfgs(case, loss, c0):
+    """Minimise F over the matrix logarithm of W and b0, which are free, by BFGS."""
+    X, n = case.arrays[0][:, :, 0], case.arrays[0].shape[1]
+    differences, upper = X[case.pairs[:, 0]] - X[case.pairs[:, 1]], np.triu_indices(n)
+
+    def objective(free):
+        A = np.zeros((n, n))
+        A[upper] = free[:-1]
+        W, b0 = expm(A + A.T), free[-1] if c0 < np.inf else 1.0
+        zeta = np.einsum("ki,ij,kj->k", differences, W, differences) - loss.gamma * b0
+        pull = c0 / 2 * (b0 - 1) ** 2 if c0 < np.inf else 0.0
+        return np.trace(W) - 2 * np.trace(A) - n + loss.value(zeta).sum() + pull
+
+    start = np.append(np.zeros(len(upper[0])), 1.0)
+    return minimize(objective, start, method="BFGS", options={"gtol": 1e-7}).fun

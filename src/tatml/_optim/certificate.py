@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache
 GPU_CHUNK = 2**24  # pairs summed at a time on a GPU, where every chunk waits for the last one
-BURG_ERROR = 1e-12  # bound of the relative error of x − log(1 + x) in ITML's loss
 SMALL_GRADIENT = 0.1  # norm of the whitened gradient up to which the norm bounds the excess
 SCALED = 0.01  # share of F: for a larger gap, multiples of s are tried as dual points
 INFLATE = 1 + 1e-9  # factor that covers the rounding of the bounds themselves
@@ -149,8 +148,7 @@ def _sums_of_part(
     slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
     s = slope if s is None else s
     value, force = total(loss.value(zeta)), loss.gamma * s
-    relative = added_up if loss.quadratic else added_up + BURG_ERROR
-    loss_error = inner(xp.abs(slope), within) + rounding + relative * value
+    loss_error = inner(xp.abs(slope), within) + rounding + (added_up + loss.accuracy) * value
     force_error = added_up * total(xp.abs(force))
     scatter_error = inner(xp.abs(s), error)
     return value, loss_error, total(force), force_error, slack, rounding, scatter_error

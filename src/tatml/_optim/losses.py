@@ -6,65 +6,104 @@ Every problem of this library is, over W ≻ 0 and the threshold b0,
 
 (docs/theory.md, (Loss)), with an offset o_k that is 0 for pairs and the margin for comparisons. A
 loss object holds the φ_k of all K pairs; its methods map arrays of K numbers to arrays of K
-numbers. A new loss is a class with the members of `PairLoss`. The problem and Newton need nothing
-else; Dykstra also needs the exact projection.
+numbers. A new loss is a dataclass derived from `PairLoss`, with four methods. The problem and
+Newton need nothing else; Dykstra also needs the exact projection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from .._array import Array, asarray, namespace, placed
 
+CANCELLED = 1e-8  # share of the values below which their difference has lost half of its digits
+NEGLIGIBLE = 1e-10  # share of w below which a curvature counts as 0, so that the row is not active
 
-class PairLoss(Protocol):
-    """Protocol of a pair loss φ ≥ 0: convex, C¹ and piecewise C², with minimum 0.
+
+class PairLoss(ABC):
+    """Base class of the pair losses φ ≥ 0: convex, C¹ and piecewise C², with infimum 0.
+
+    A loss is a frozen dataclass that defines `value`, `slope`, `curvature` and `conjugate`. Its
+    fields are arrays of shape (n_pairs,), with one number per pair, and anything else that is
+    common to all pairs. Every φ_k has to be proportional to the field `weight`. This class computes
+    what the solvers need besides; a loss overrides that where it knows a formula that is faster or
+    does not cancel.
+
+    Attributes
+    ----------
+    sign : array of shape (n_pairs,)
+        y_k: +1 for a similar pair, −1 for a dissimilar one. Only losses of Dykstra need it.
+    weight : array of shape (n_pairs,)
+        The weights of the pairs; a pair of weight 0 is ignored.
+    gamma : array of shape (n_pairs,)
+        γ_k of ζ_k = D_k − γ_k b0 − o_k; 0 for a loss without a threshold.
+    offset : array of shape (n_pairs,) or None
+        o_k; None stands for 0.
+    quadratic : bool
+        Whether φ is a squared hinge, so that φ*_k(θ s) = θ² φ*_k(s) for all θ.
+    accuracy : float
+        Bound of the relative rounding error of `value`, and of that of `conjugate` relative to
+        φ + |φ*| + |s ζ|. The certificate adds it to the gap.
 
     Examples
     --------
-    >>> from tatml.losses import PairLoss, SquaredHinge
-    >>> members = [name for name in vars(PairLoss) if not name.startswith("_")]
-    >>> all(hasattr(SquaredHinge, name) or name in SquaredHinge.__annotations__ for name in members)
-    True
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from tatml.losses import PairLoss
+    >>> @dataclass(frozen=True)
+    ... class Square(PairLoss):
+    ...     weight: np.ndarray
+    ...     gamma: np.ndarray
+    ...
+    ...     def value(self, zeta):
+    ...         return self.weight * zeta**2 / 2
+    ...
+    ...     def slope(self, zeta):
+    ...         return self.weight * zeta
+    ...
+    ...     def curvature(self, zeta):
+    ...         return self.weight
+    ...
+    ...     def conjugate(self, s):
+    ...         return s**2 / (2 * self.weight)
+    >>> loss = Square(weight=np.array([1.0, 2.0]), gamma=np.ones(2))
+    >>> loss.gap(np.array([1.0, 1.0]), np.array([1.0, 0.0]))
+    array([0., 1.])
     """
 
-    quadratic: ClassVar[bool]
-    """Whether φ*_k(θ s) = θ² φ*_k(s) for all θ."""
+    sign: Array
+    weight: Array
+    gamma: Array
+    offset: Array | None = None
 
-    @property
-    def sign(self) -> Array:
-        """y_k, shape (n_pairs,): +1 for a similar pair, −1 for a dissimilar one."""
+    quadratic: ClassVar[bool] = False
+    accuracy: ClassVar[float] = 1e-14
 
-    @property
-    def weight(self) -> Array:
-        """The weights of the pairs, shape (n_pairs,); a pair of weight 0 is ignored."""
-
-    @property
-    def gamma(self) -> Array:
-        """γ_k of ζ_k = D_k − γ_k b0, shape (n_pairs,); 0 for a loss without a threshold."""
-
-    @property
-    def offset(self) -> Array | None:
-        """o_k of ζ_k = D_k − γ_k b0 − o_k, shape (n_pairs,); None stands for 0."""
-
+    @abstractmethod
     def value(self, zeta: Array) -> Array:
         """Compute φ_k(ζ_k), shape (n_pairs,)."""
 
+    @abstractmethod
     def slope(self, zeta: Array) -> Array:
         """Compute φ'_k(ζ_k) = s_k, the dual variable."""
 
+    @abstractmethod
     def curvature(self, zeta: Array) -> Array:
         """Compute φ''_k(ζ_k) ≥ 0; a pair is active where it is positive."""
 
+    @abstractmethod
     def conjugate(self, s: Array) -> Array:
         """Compute φ*_k(s_k) for s in the domain of φ*."""
 
     def gap(self, zeta: Array, s: Array) -> Array:
-        """Compute φ(ζ) + φ*(s) − s ζ ≥ 0 without cancellation, for s in the domain of φ*."""
+        """Compute φ(ζ) + φ*(s) − s ζ ≥ 0, for s in the domain of φ*."""
+        xp, rest = namespace(zeta), self.value(zeta) + self.conjugate(s) - s * zeta
+        return xp.where(rest < 0, xp.zeros_like(rest), rest)  # keeps NaN
 
     def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
         """Compute the largest gap over all ζ' with |ζ' − ζ| ≤ error.
@@ -72,22 +111,59 @@ class PairLoss(Protocol):
         The error includes the rounding of ζ; the loss adds the rounding of its own formula. The
         result is NaN where φ(ζ') may be infinite.
         """
+        xp = namespace(zeta)
+        largest = xp.abs(zeta) + error
+        values = xp.maximum(self.value(zeta - error), self.value(zeta + error))
+        size = values + xp.abs(self.conjugate(s)) + xp.abs(s) * largest
+        rounding = self.accuracy + 4 * float(xp.finfo(zeta.dtype).eps)
+        return self._largest_gap(zeta, s, error) + rounding * size
+
+    def _largest_gap(self, zeta: Array, s: Array, error: Array) -> Array:
+        """Compute the largest gap within the error: convex in ζ, it is largest at an end."""
+        low, high = self.gap(zeta - error, s), self.gap(zeta + error, s)
+        return namespace(zeta).maximum(low, high)  # keeps NaN: ζ outside the domain of φ
 
     def increase(self, zeta: Array, change: Array) -> Array:
-        """Compute φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0 without cancellation."""
+        """Compute φ(ζ + change) − φ(ζ) − φ'(ζ) change ≥ 0.
 
-    def take(self, pairs: Array, scale: float = 1.0) -> PairLoss:
+        Where the values cancel, it is the mean of the slopes at both ends, less that at ζ.
+        """
+        before, after, slope = self.value(zeta), self.value(zeta + change), self.slope(zeta)
+        direct = after - before - slope * change
+        by_slopes = change * (self.slope(zeta + change) - slope) / 2
+        accurate = direct > CANCELLED * (before + after)
+        return namespace(zeta).where(accurate, direct, by_slopes)
+
+    def take(self, pairs: Array, scale: float = 1.0) -> Self:
         """Return the loss of the pairs with these indices, multiplied by `scale`."""
+        some = self._with_each(
+            lambda array: namespace(array).take(array, asarray(pairs, like=array), axis=0)
+        )
+        return some._with(weight=scale * some.weight)
 
-    def __getitem__(self, part: slice) -> PairLoss:
+    def __getitem__(self, part: slice) -> Self:
         """Return the loss of a slice of the pairs."""
+        if part == slice(0, self.weight.shape[0]):
+            return self
+        return self._with_each(lambda array: array[part])
 
-    def placed(self, like: Array) -> PairLoss:
+    def placed(self, like: Array) -> Self:
         """Convert the loss to the namespace, device and dtype of an array."""
+        return self._with_each(lambda array: placed(array, like))
+
+    def _with_each(self, change: Callable[[Array], Array]) -> Self:
+        """Return the loss with every array changed."""
+        names = [field.name for field in fields(self) if field.init]  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in names}
+        arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
+        return self._with(**{name: change(array) for name, array in arrays.items()})
+
+    def _with(self, **values: Any) -> Self:
+        return replace(self, **values)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHinge(PairLoss):
     """TATML's loss φ(ζ) = (c w/2) [y ζ]_+², for a learnt or a fixed threshold.
 
     Parameters
@@ -116,6 +192,7 @@ class SquaredHinge:
     offset: Array | None = None
 
     quadratic: ClassVar[bool] = True
+    accuracy: ClassVar[float] = 0.0  # its few roundings are among those of the sums
 
     def value(self, zeta: Array) -> Array:  # theory (P)
         return 0.5 * self.weight * _positive_part(self.sign * zeta) ** 2
@@ -135,7 +212,7 @@ class SquaredHinge:
         return 0.5 * self.weight * slack**2 + alpha * _positive_part(-violation)
 
     def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
-        return _largest_gap(self, zeta, s, error)
+        return self._largest_gap(zeta, s, error)
 
     def increase(self, zeta: Array, change: Array) -> Array:  # theory (LS)
         xp = namespace(zeta)
@@ -144,22 +221,39 @@ class SquaredHinge:
         square = xp.where(before > 0, stays_or_leaves, _positive_part(after) ** 2)
         return 0.5 * self.weight * square
 
-    def take(self, pairs: Array, scale: float = 1.0) -> SquaredHinge:
-        sign, weight, gamma = _take(pairs, self.sign, self.weight, self.gamma)
-        offset = None if self.offset is None else _take(pairs, self.offset)[0]
-        return SquaredHinge(sign, scale * weight, gamma, offset)
 
-    def __getitem__(self, part: slice) -> SquaredHinge:
-        offset = None if self.offset is None else self.offset[part]
-        return SquaredHinge(self.sign[part], self.weight[part], self.gamma[part], offset)
+@dataclass(frozen=True)
+class SmoothedHinge(SquaredHinge):
+    """The squared hinge with its kink smoothed, for problems on which Newton's active set cycles.
 
-    def placed(self, like: Array) -> SquaredHinge:
-        given = (self.sign, self.weight, self.gamma, self.offset)
-        return SquaredHinge(*(None if a is None else placed(a, like) for a in given))
+    At the solution a row with multiplier α = y s ≥ 0 and violation a = y ζ satisfies
+    α (α/w − a) = 0. Smoothing asks for α (α/w − a) = ν instead, whose positive solution is
+    α = w (a + √(a² + 4ν/w))/2 (docs/theory.md, (Smooth)): a smooth function of a, with the squared
+    hinge as its limit for ν → 0. The value is that of the hinge: only primal-dual steps, which need
+    no value, are taken with it.
+    """
+
+    smoothing: float = 0.0
+    """ν."""
+
+    def _parts(self, zeta: Array) -> tuple[Array, Array, Array]:
+        """Return q = 4ν/w, r = √(a² + q), and a + r without cancellation."""
+        xp, a = namespace(zeta), self.sign * zeta
+        q = 4 * self.smoothing / _nonzero(self.weight)
+        r = xp.sqrt(a * a + q)
+        return q, r, xp.where(a > 0, a + r, q / (r + xp.abs(a)))
+
+    def slope(self, zeta: Array) -> Array:  # theory (Smooth)
+        return 0.5 * self.sign * self.weight * self._parts(zeta)[2]
+
+    def curvature(self, zeta: Array) -> Array:
+        _, r, total = self._parts(zeta)
+        share = 0.5 * total / r
+        return _where(share > NEGLIGIBLE, self.weight * share)
 
 
 @dataclass(frozen=True)
-class BurgLoss:
+class BurgLoss(PairLoss):
     """ITML's loss with the slack minimised out: φ(D) = η (D/b − log(D/b) − 1) beyond the bound b.
 
     A similar pair has a loss where D > b, a dissimilar pair where D < b (docs/theory.md, (Itml)).
@@ -186,13 +280,13 @@ class BurgLoss:
     weight: Array
     bound: Array
 
-    quadratic: ClassVar[bool] = False
-    offset: ClassVar[None] = None
+    gamma: Array = field(init=False, repr=False)
+    """Zeros: the bounds are given, and there is no threshold."""
 
-    @property
-    def gamma(self) -> Array:
-        """Zeros: the bounds are given, and there is no threshold."""
-        return namespace(self.bound).zeros_like(self.bound)
+    accuracy: ClassVar[float] = 1e-12  # of x − log(1 + x)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gamma", namespace(self.bound).zeros_like(self.bound))
 
     def _violated(self, distance: Array) -> Array:
         """Return which distances are beyond their bounds."""
@@ -229,7 +323,7 @@ class BurgLoss:
         reached = xp.where(self._violated(zeta), zeta, self.bound)
         terms = reached / self.bound + xp.abs(s) * reached / _nonzero(self.weight)
         rounding = 4 * float(xp.finfo(zeta.dtype).eps) * reached * (1 + terms)
-        return _largest_gap(self, zeta, s, error + rounding)
+        return self._largest_gap(zeta, s, error + rounding)
 
     def increase(self, zeta: Array, change: Array) -> Array:
         xp = namespace(zeta)
@@ -242,16 +336,6 @@ class BurgLoss:
         left = left - self.slope(zeta) * (after - self.bound)
         across = xp.where(self._violated(zeta), left, self.value(after))
         return xp.where(both, inside, across)
-
-    def take(self, pairs: Array, scale: float = 1.0) -> BurgLoss:
-        sign, weight, bound = _take(pairs, self.sign, self.weight, self.bound)
-        return BurgLoss(sign, scale * weight, bound)
-
-    def __getitem__(self, part: slice) -> BurgLoss:
-        return BurgLoss(self.sign[part], self.weight[part], self.bound[part])
-
-    def placed(self, like: Array) -> BurgLoss:
-        return BurgLoss(*(placed(values, like) for values in vars(self).values()))
 
 
 def comparison_hinge(weights: Array, C: float, margin: float) -> SquaredHinge:
@@ -304,14 +388,3 @@ def _minus_log1p(x: Array) -> Array:
     small = _where(near, x)
     series = small * small * (0.5 - small * (1 / 3 - small * (0.25 - small * (0.2 - small / 6))))
     return xp.where(near, series, x - xp.log1p(x))
-
-
-def _largest_gap(loss: PairLoss, zeta: Array, s: Array, error: Array) -> Array:
-    """Compute the largest gap within the error: convex in ζ, it is largest at one of the ends."""
-    low, high = loss.gap(zeta - error, s), loss.gap(zeta + error, s)
-    return namespace(zeta).maximum(low, high)  # keeps NaN: ζ outside the domain of φ
-
-
-def _take(pairs: Array, *arrays: Array) -> list[Array]:
-    """Select the entries of the given pairs from each array, which may be in another place."""
-    return [namespace(array).take(array, asarray(pairs, like=array), axis=0) for array in arrays]

@@ -7,7 +7,7 @@ Newton's method on the primal alone takes short ones. Five safeguards:
 - If the boundary cuts a step short, W is moved back into the cone and P onto the central ray.
 - If there are comparisons and the gap has not improved for some steps (the active set cycles), the
   hinges are smoothed, and steps follow the solution while the smoothing decreases to zero
-  (`smoothing.py`).
+  (`SmoothedHinge`).
 - If a factorisation fails, or the gap still does not improve, a damped Newton step on F with an
   exact line search is taken instead: it always descends.
 - If that step cannot descend, or was needed too often, damped steps with predicted multipliers
@@ -50,11 +50,12 @@ from .point import Point
 from .primal_dual import DualFactors, Reached, backed_off, central, primal_dual_step
 from .problem import LogDetProblem
 from .result import Result, Status
-from .smoothing import first_smoothing, less_smoothing
 
 START_DISTANCE = 1e4  # largest mean distance at the start, or else W0 is scaled down
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 MOST_SMOOTHED = 40  # limit on the steps with smoothed hinges
+# The factor of the smoothing ν after a step, by the least length of the step.
+LESS_SMOOTHING = ((0.9, 0.2), (0.5, 0.3), (0.2, 0.6), (0.0, 1.0))
 PATIENCE = 8  # steps without a smaller gap before a damped step is taken
 MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
 MOST_RESCUES = 8  # number of damped steps without progress before the last resort is tried
@@ -142,10 +143,13 @@ def _follow_smoothing(
 ) -> tuple[Status | None, Point]:
     """Take steps of smoothed problems from the best point, one per ν.
 
-    Returns a status if the solver should stop, and the last point.
+    If c is large, many rows are near their kinks, and a Newton step of the hinge predicts badly
+    which of them will be active. The solution for ν changes slowly with ν, so that one step per ν
+    can follow it; the last of them know the active set. Returns a status if the solver should stop,
+    and the last point.
     """
     point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
-    smoothing = first_smoothing(problem, point.totals.loss)
+    smoothing = 2 * point.totals.loss / problem.n_pairs  # the mean of w a² over all rows
     near = problem.smoothed(smoothing).at(point.L, point.b0)
     Q: DualFactors = central(near)
     for _ in range(MOST_SMOOTHED):
@@ -158,7 +162,7 @@ def _follow_smoothing(
         status = monitor.record(monitor.n_records, point, **vars(replace(step, kind="smoothed")))
         if status is not None:
             return status, point
-        smoothing = less_smoothing(smoothing, step.length)
+        smoothing *= next(factor for least, factor in LESS_SMOOTHING if step.length >= least)
         near = problem.smoothed(smoothing).at(point.L, point.b0)
     return None, point
 

@@ -19,8 +19,7 @@ from .hessian import (
     kept_gram,
     system_costs,
 )
-from .losses import PairLoss, SquaredHinge, zeta_at
-from .smoothing import SmoothedHinge
+from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
 from .sums import Sums
 from .terms import Totals
 
@@ -88,14 +87,14 @@ class PairTerm:
 
     @property
     def compares(self) -> bool:
-        """Whether the loss has offsets, which are the margins of comparisons."""
-        return self.loss.offset is not None
+        """Whether the loss is a hinge with offsets, which are the margins of comparisons."""
+        return self.quadratic and self.loss.offset is not None
 
     def smoothed(self, smoothing: float) -> PairTerm:
         """Return the term with smoothed losses, for the squared hinge."""
         loss = self.loss
-        hinge = SquaredHinge(loss.sign, loss.weight, loss.gamma, loss.offset)
-        return self.with_loss(SmoothedHinge.of(hinge, smoothing))
+        hinge = loss.sign, loss.weight, loss.gamma, loss.offset
+        return self.with_loss(SmoothedHinge(*hinge, smoothing))
 
     def at(self, L: Sequence[Array], b0: float) -> PairsAtPoint:
         """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""

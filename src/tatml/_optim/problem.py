@@ -109,8 +109,8 @@ class LogDetProblem:
 
     @property
     def can_be_smoothed(self) -> bool:
-        """Whether there are comparisons, and all losses are squared hinges."""
-        return self.quadratic and self.term.compares
+        """Whether there are comparisons, whose losses are squared hinges."""
+        return self.term.compares
 
     def smoothed(self, smoothing: float) -> LogDetProblem:
         """Return the problem with smoothed losses, for a term of the squared hinge."""

@@ -123,7 +123,7 @@ class Term(Protocol):
 
     @property
     def compares(self) -> bool:
-        """Whether the term has comparisons, on which the active set may cycle."""
+        """Whether it has comparisons with squared hinges, on which the active set may cycle."""
 
     def smoothed(self, smoothing: float) -> Term:
         """Return the term with smoothed losses, for a term whose loss is the squared hinge."""
