@@ -6,8 +6,7 @@ from cases_helpers import each_case
 from numpy.testing import assert_allclose
 
 from tatml.features import CovarianceDescriptor
-from tatml.features._resampling import Resampler, scaled_size
-from tatml.features._workspace import Workspace
+from tatml.features._pixels import Resampler, Workspace, scaled_size
 
 
 def resample(image, shape):
