@@ -216,7 +216,7 @@ def test_the_error_of_the_scatter_is_below_its_bound():
     loss = SquaredHinge(np.array([1.0, -1, 1, -1]), np.ones(4), np.ones(4))
     term = PairTerm(PairSums([X], *pairs.T), loss)
     s = loss.sign * rng.uniform(1, 2, size=4)
-    totals = term.certify([L], 1.0, 4, s)
+    totals = term.certify([L], 1.0, s)
     exact = np.frompyfunc(gmpy2.mpfr, 1, 1)
     with oracle._digits():
         images = (exact(X[pairs[:, 0], 0]) - exact(X[pairs[:, 1], 0])).dot(exact(L))
@@ -233,9 +233,9 @@ def test_some_pairs_are_certified_with_their_losses_in_float64():
     term = PairTerm(PairSums([X], *pairs.T), loss.placed(X), given_loss=loss)
     some, s = np.arange(0, 30, 3), sign[::3] * rng.uniform(1, 2, size=10)
     assert term.take(some, 3.0).loss.gamma.dtype == np.float32
-    force = term.take(some, 3.0).certify([np.eye(3)], 1.0, 10, s).force
+    force = term.take(some, 3.0).certify([np.eye(3)], 1.0, s).force
     assert_allclose(force, gamma[some] @ s, rtol=1e-14)
-    rounded = term.with_loss(term.loss).take(some, 3.0).certify([np.eye(3)], 1.0, 10, s).force
+    rounded = term.with_loss(term.loss).take(some, 3.0).certify([np.eye(3)], 1.0, s).force
     assert_allclose(rounded, gamma.astype(np.float32)[some] @ s, rtol=1e-14)
 
 
