@@ -223,7 +223,7 @@ def limited(problem, pairs_per_dimension=None, **limits):
         given=with_limits(pairs.given),
         pairs_per_dimension=pairs_per_dimension or pairs.pairs_per_dimension,
     )
-    return replace(problem, terms=(term,))
+    return replace(problem, term=term)
 
 
 def divergence(W, V):
@@ -328,4 +328,4 @@ def strict_problem(plain):
     loss = plain.pairs.loss.placed(sums.features[0])
     factors = tuple(xp.asarray(C) for C in plain.prior_factors)
     prior = None if plain.prior is None else tuple(xp.asarray(W0) for W0 in plain.prior)
-    return LogDetProblem((PairTerm(sums, loss),), plain.c0, plain.mu0, factors, prior)
+    return LogDetProblem(PairTerm(sums, loss), plain.c0, plain.mu0, factors, prior)

@@ -256,7 +256,7 @@ def test_a_subset_is_the_problem_of_these_pairs(case):
     )
     W, b0 = random_point(case)
     problem = case.problem()
-    problem = replace(problem, terms=(problem.pairs.take(chosen, 2.5),))
+    problem = replace(problem, term=problem.pairs.take(chosen, 2.5))
     point = problem.at(factors_of(problem, W), b0)
     assert_allclose(point.primal, some.primal(W, b0), rtol=1e-11)
     s = random_dual_point(some)

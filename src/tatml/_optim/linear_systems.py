@@ -20,8 +20,9 @@ from .._array import Array, asarray, eye, factor_posdef, inner, namespace, zeros
 from .._svec import svec, svec_size, unsvec_all
 from .hessian import ActivePairs, Direction, by_svec
 from .pair_sums import PairSums
-from .point import Point, Products
+from .point import Point
 from .sums import Sums
+from .terms import HessianProduct
 
 MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used
 FIRST_PRODUCTS = 20  # expected products of conjugate gradients, before the first step is known
@@ -91,13 +92,13 @@ class ConjugateGradientSystem(NewtonSystem):
     name = "cg"
     max_products = 500
 
-    def __init__(self, products: Products, single: Products | None = None):
+    def __init__(self, products: HessianProduct, single: HessianProduct | None = None):
         self.products, self.single = products, single
         self.misses = 0  # solutions in float32 whose residual in float64 was too large
         # The last right-hand side, its solution and its residual.
         self._before: tuple[Direction, Direction, Direction] | None = None
 
-    def _product(self, products: Products, V: list[Array], b: float) -> Direction:
+    def _product(self, products: HessianProduct, V: list[Array], b: float) -> Direction:
         """Multiply by the operator; its identity part is always in float64."""
         self.n_products += 1
         lifted, part = products.product(V, b)

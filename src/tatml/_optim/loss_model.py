@@ -70,7 +70,7 @@ def _model_at(point: Point, rng: Any) -> LogDetProblem:
     G = [to_numpy(block) for block in point.gradient]
     slope, c0 = point.threshold_slope, problem.c0
     term: Any = QuadraticTerm(G, slope, H, point.b0, c0)  # it has what primal-dual steps need
-    return LogDetProblem((term,), c0, point.b0, tuple(eye(len(block), block) for block in G))
+    return LogDetProblem(term, c0, point.b0, tuple(eye(len(block), block) for block in G))
 
 
 def _minimise_model(model: LogDetProblem, scale: float) -> Point:

@@ -204,14 +204,14 @@ def _first_guess(
     least = GPU_SAMPLE if on_gpu(problem.prior_factors[0]) else SAMPLE
     if random_state is None or n_pairs <= 4 * least:
         return _scaled_prior(problem)
-    size = min(max(least, n_pairs // 8), problem.largest_sample)
+    size = max(least, n_pairs // 8)
     if not _saves_time(problem, size):
         return _scaled_prior(problem)
     sample = problem.sample(size, random_state)
     rehearsal = Monitor(
         sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
     )
-    rehearsal.note(f"Rehearsal on {size:,} of {n_pairs:,} pairs.")
+    rehearsal.note(f"Rehearsal on {sample.n_pairs:,} of {n_pairs:,} pairs.")
     try:
         _minimise(sample, rehearsal, None, linear_solver, random_state, lower_precision)
     except KeyboardInterrupt:
@@ -223,7 +223,7 @@ def _first_guess(
     rehearsal.note(f"All {n_pairs:,} pairs.")
     # The solutions of sample and problem differ by an angle of about √(d/size): W is moved so far
     # from the boundary that it can turn by it.
-    share = min(TURN, dimension(problem.sizes) / size)
+    share = min(TURN, dimension(problem.sizes) / sample.n_pairs)
     return backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 

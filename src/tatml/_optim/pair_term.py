@@ -74,11 +74,6 @@ class PairTerm:
         return self.loss.quadratic
 
     @property
-    def largest_sample(self) -> int:
-        """The number of pairs: a sample may be as large as the term."""
-        return self.n_pairs
-
-    @property
     def listed(self) -> PairTerm:
         """The term itself, as its pairs are in memory."""
         return self
@@ -125,13 +120,11 @@ class PairTerm:
         """Return the whole term: one more pass over pairs in memory is cheap."""
         return self
 
-    def certify(
-        self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
-    ) -> PairTotals:
+    def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Compute the sums and their rounding errors in float64, at the user's coordinates."""
         given = self.sums if self.given is None else self.given
         loss = self.loss if self.given_loss is None else self.given_loss
-        return totals_at(given, loss.placed(L[0]), L, b0, n_pairs, s)
+        return totals_at(given, loss.placed(L[0]), L, b0, self.n_pairs, s)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def place_problem(problem: LogDetProblem, like: Array) -> LogDetProblem:
     prior = None if problem.prior is None else tuple(placed(W0, like) for W0 in problem.prior)
     return replace(
         problem,
-        terms=(_placed_term(problem.pairs, like),),
+        term=_placed_term(problem.pairs, like),
         prior_factors=tuple(placed(C, like) for C in problem.prior_factors),
         prior=prior,
     )

@@ -15,9 +15,8 @@ from .certificate import (
     excess_by_eigenvalues,
     quick_certificate,
 )
-from .hessian import Direction
 from .pair_term import PairsAtPoint
-from .terms import HessianProduct, Line, TermAtPoint, Totals, added
+from .terms import HessianProduct, Line, TermAtPoint, Totals
 
 if TYPE_CHECKING:
     from .problem import LogDetProblem
@@ -40,26 +39,26 @@ class Point:
     b0: float
 
     @cached_property
-    def parts(self) -> tuple[TermAtPoint, ...]:
-        """The terms of the problem at this point."""
-        return tuple(term.at(self.L, self.b0) for term in self.problem.terms)
+    def term(self) -> TermAtPoint:
+        """The term of the problem at this point."""
+        return self.problem.term.at(self.L, self.b0)
 
     @property
     def pairs(self) -> PairsAtPoint:
-        """The pairs in memory, if they are the only term; raises TypeError otherwise."""
-        listed = self.parts[0].listed
-        if listed is None or len(self.parts) > 1:
-            raise TypeError("point: expected pairs in memory as the only term")
+        """The pairs in memory; raises TypeError where they are not."""
+        listed = self.term.listed
+        if listed is None:
+            raise TypeError("point: expected pairs in memory")
         return listed
 
-    @cached_property
+    @property
     def totals(self) -> Totals:
-        """The sums over all terms, added up."""
-        return added([part.totals for part in self.parts])
+        """The sums over the pairs."""
+        return self.term.totals
 
     @property
     def slope(self) -> Array | None:
-        """s_k = φ'_k(ζ_k), shape (n_pairs,); None unless pairs in memory are the only term."""
+        """s_k = φ'_k(ζ_k), shape (n_pairs,); None where the pairs are not in memory."""
         return self.pairs.slope if self.problem.is_listed else None
 
     @property
@@ -74,7 +73,7 @@ class Point:
 
     def conjugate(self, theta: float) -> float:
         """Compute Σ φ*(θ s) + θ oᵀs."""
-        return sum(part.conjugate(theta) for part in self.parts)
+        return self.term.conjugate(theta)
 
     @property
     def scatter(self) -> list[Array]:
@@ -147,56 +146,18 @@ class Point:
         precise = self.L[0].dtype == self.problem.xp.float64
         return quick_certificate(self, triangular) if precise and self.problem.is_listed else None
 
-    def along(self, V: Sequence[Array], b: float) -> Lines:
+    def along(self, V: Sequence[Array], b: float) -> Line:
         """Return the losses along the direction V and b, the threshold's part scaled by √c0."""
-        change = b / sqrt(self.problem.c0)
-        return Lines([part.along(V, change) for part in self.parts])
+        return self.term.along(V, b / sqrt(self.problem.c0))
 
     def hessian(self, factors: Sequence[Array], rng: Any = None) -> Array:
-        """Assemble Σ h z zᵀ over all terms, in the coordinates of further factors (theory (N))."""
-        return added([part.hessian(factors, self.problem.c0, rng) for part in self.parts])
+        """Assemble Σ h z zᵀ, in the coordinates of further factors (theory (N))."""
+        return self.term.hessian(factors, self.problem.c0, rng)
 
-    def products(self, factors: Sequence[Array]) -> Products:
-        """Return Σ h z zᵀ over all terms as an operator, in the coordinates of further factors."""
-        return Products([part.products(factors, self.problem.c0) for part in self.parts])
+    def products(self, factors: Sequence[Array]) -> HessianProduct:
+        """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
+        return self.term.products(factors, self.problem.c0)
 
     def costs(self, sampled: bool, products: int) -> dict[str, float]:
         """Estimate the cost of each way to solve the Newton system at this point."""
-        every = [part.costs(sampled, products) for part in self.parts]
-        names = set.intersection(*(set(each) for each in every))
-        if len(every) > 1:  # implemented for a single term only
-            names -= {"woodbury"}
-        return {name: sum(each[name] for each in every) for name in every[0] if name in names}
-
-
-@dataclass(frozen=True)
-class Lines:
-    """The losses of all terms along a direction."""
-
-    parts: Sequence[Line]
-
-    def slope(self, t: float) -> float:
-        """Compute Σ u (φ'(ζ + t u) − φ'(ζ))."""
-        return sum(part.slope(t) for part in self.parts)
-
-    def increase(self, t: float) -> float:
-        """Compute Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
-        return sum(part.increase(t) for part in self.parts)
-
-
-@dataclass(frozen=True)
-class Products:
-    """The Hessian of all terms as an operator."""
-
-    parts: Sequence[HessianProduct]
-
-    def product(self, V: Sequence[Array], b: float) -> Direction:
-        """Compute Σ h z zᵀ (V, b)."""
-        return added([part.product(V, b) for part in self.parts])
-
-    def in_single(self) -> Products | None:
-        """Return the operator with sums in float32; None where that is not worth it."""
-        parts = [part.in_single() for part in self.parts]
-        if None in parts:
-            return None
-        return Products([part for part in parts if part is not None])
+        return self.term.costs(sampled, products)

@@ -51,30 +51,30 @@ from .pair_sums import PairSums
 from .pair_term import PairTerm
 from .point import Point
 from .sums import Sums
-from .terms import Term, added
+from .terms import Term
 
 
 @dataclass(frozen=True)
 class LogDetProblem:
-    """LogDet regularisation plus terms, with a learnt or a fixed threshold.
+    """LogDet regularisation plus a sum of losses, with a learnt or a fixed threshold.
 
-    A problem is immutable. It depends neither on a solver nor on where its terms are computed.
+    A problem is immutable. It depends neither on a solver nor on where its term is computed.
 
     Parameters
     ----------
-    terms : tuple of Term
-        Sums of losses, such as the losses of all pairs.
+    term : Term
+        The sum of the losses of all pairs.
     c0, mu0 : float
         Strength and centre of the threshold's term; c0 = ∞ for a fixed threshold.
     prior_factors : tuple of M arrays of shape (n_m, n_m)
-        C_m with W0_m = C_m C_mᵀ. The terms are in the coordinates where the prior is the identity.
+        C_m with W0_m = C_m C_mᵀ. The term is in the coordinates where the prior is the identity.
     prior : tuple of M arrays of shape (n_m, n_m), or None
         W0_m as it was given; None for the identity.
     has_threshold : bool
-        Whether a term depends on b0; False for comparisons alone.
+        Whether the term depends on b0; False for comparisons alone.
     """
 
-    terms: tuple[Term, ...]
+    term: Term
     c0: float
     mu0: float
     prior_factors: tuple[Array, ...] = field(repr=False)
@@ -97,24 +97,24 @@ class LogDetProblem:
         sums = build_pair_sums(blocks, pairs, dtype)
         factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
         term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss, keeps_rows=True)
-        problem = cls((term,), c0, mu0, factors)
+        problem = cls(term, c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
         """Return the problem with another prior, for a problem whose prior is the identity."""
         like = self.prior_factors[0]
         factors = tuple(placed(self.xp.linalg.cholesky(W0), like) for W0 in prior)
-        terms = tuple(term.whitened(factors) for term in self.terms)
-        return replace(self, terms=terms, prior_factors=factors, prior=tuple(prior))
+        term = self.term.whitened(factors)
+        return replace(self, term=term, prior_factors=factors, prior=tuple(prior))
 
     @property
     def can_be_smoothed(self) -> bool:
         """Whether there are comparisons, and all losses are squared hinges."""
-        return self.quadratic and any(term.compares for term in self.terms)
+        return self.quadratic and self.term.compares
 
     def smoothed(self, smoothing: float) -> LogDetProblem:
-        """Return the problem with smoothed losses, for terms of the squared hinge."""
-        return replace(self, terms=tuple(term.smoothed(smoothing) for term in self.terms))
+        """Return the problem with smoothed losses, for a term of the squared hinge."""
+        return replace(self, term=self.term.smoothed(smoothing))
 
     def without_threshold(self) -> LogDetProblem:
         """Return the problem as one that reports no threshold, for comparisons alone."""
@@ -122,35 +122,30 @@ class LogDetProblem:
 
     def with_loss(self, loss: PairLoss, c0: float) -> LogDetProblem:
         """Return the problem of the same pairs with another loss and another c0."""
-        return replace(self, terms=(self.pairs.with_loss(loss),), c0=c0)
+        return replace(self, term=self.pairs.with_loss(loss), c0=c0)
 
     @property
     def pairs(self) -> PairTerm:
-        """The term of pairs in memory, if it is the only term; raises TypeError otherwise."""
-        listed = self.terms[0].listed
-        if listed is None or len(self.terms) > 1:
-            raise TypeError("problem: expected pairs in memory as its only term")
+        """The term of pairs in memory; raises TypeError where they are not."""
+        listed = self.term.listed
+        if listed is None:
+            raise TypeError("problem: expected pairs in memory")
         return listed
 
     @property
     def xp(self) -> Any:
         """The array namespace of the data."""
-        return self.terms[0].xp
+        return self.term.xp
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
-        return self.terms[0].sizes
+        return self.term.sizes
 
     @property
     def n_pairs(self) -> int:
-        """K, the number of pairs of all terms."""
-        return sum(term.n_pairs for term in self.terms)
-
-    @property
-    def largest_sample(self) -> int:
-        """The largest number of pairs that a sample in memory may have."""
-        return min(term.largest_sample for term in self.terms)
+        """K, the number of pairs."""
+        return self.term.n_pairs
 
     @property
     def learns_threshold(self) -> bool:
@@ -159,13 +154,13 @@ class LogDetProblem:
 
     @property
     def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s) for all θ, for every term."""
-        return all(term.quadratic for term in self.terms)
+        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
+        return self.term.quadratic
 
     @property
     def is_listed(self) -> bool:
-        """Whether pairs in memory are the only term, so that `pairs` exists."""
-        return len(self.terms) == 1 and self.terms[0].listed is not None
+        """Whether the pairs are in memory, so that `pairs` exists."""
+        return self.term.listed is not None
 
     def returned(self, L: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Return C L, the factors in the user's coordinates, and L, both made lower triangular."""
@@ -218,18 +213,17 @@ class LogDetProblem:
         return found, 1.01 * sqrt(square), self.prior_rounding[1]
 
     def exact_totals(self, L: Sequence[Array], b0: float, s: Array | None) -> PairTotals:
-        """Compute the sums over all terms and their rounding errors, in the user's coordinates."""
-        return added([term.certify(L, b0, self.n_pairs, s) for term in self.terms])
+        """Compute the sums over all pairs and their rounding errors, in the user's coordinates."""
+        return self.term.certify(L, b0, s)
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
-        """Return the problem of about `size` random pairs, scaled to represent all."""
-        share = size / self.n_pairs
-        terms = tuple(term.sample(round(share * term.n_pairs), rng) for term in self.terms)
-        listed = terms[0].listed  # a sample may be on another device
+        """Return the problem of about `size` random pairs or fewer, scaled to represent all."""
+        term = self.term.sample(size, rng)
+        listed = term.listed  # a sample may be on another device
         like = self.prior_factors[0] if listed is None else listed.loss.gamma
         prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
         factors = tuple(placed(C, like) for C in self.prior_factors)
-        return replace(self, terms=terms, prior_factors=factors, prior=prior)
+        return replace(self, term=term, prior_factors=factors, prior=prior)
 
     def identity(self) -> list[Array]:
         """Return the factors of W = W0."""
@@ -285,7 +279,7 @@ class LogDetProblem:
 
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
-        pairs = self.terms[0].for_start()
+        pairs = self.term.for_start()
         distances = pairs.sums.distances()
         reach = pairs.sums.reach(distances)
         mean = float(pairs.xp.mean(distances if reach is None else reach**2))

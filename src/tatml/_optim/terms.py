@@ -1,7 +1,7 @@
-"""Terms of the objective: the interface between the solvers and the data.
+"""`Term`, the losses of the objective: the interface between the solvers and the data.
 
-The objective (docs/theory.md, (Loss)) is a prior plus *terms*. A term is a sum of convex losses of
-numbers that are linear in W and b0, for example the losses of all pairs. A term provides
+The objective (docs/theory.md, (Loss)) is a prior plus a *term*: a sum of convex losses of numbers
+that are linear in W and b0, one per pair or comparison. A term provides
 
     at(L, b0)        its view from a point: the totals Σφ, Σφ*, γᵀs, S and the number of active
                      pairs; its part of the Hessian, as a matrix or as an operator; and the losses
@@ -96,7 +96,7 @@ class TermAtPoint(Protocol):
 
 
 class Term(Protocol):
-    """One sum of losses in the objective."""
+    """The sum of losses in the objective."""
 
     @property
     def xp(self) -> Any:
@@ -113,10 +113,6 @@ class Term(Protocol):
     @property
     def quadratic(self) -> bool:
         """Whether φ*(θ s) = θ² φ*(s) for all θ."""
-
-    @property
-    def largest_sample(self) -> int:
-        """The largest number of pairs that a sample in memory may have."""
 
     @property
     def listed(self) -> PairTerm | None:
@@ -136,14 +132,12 @@ class Term(Protocol):
         """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""
 
     def sample(self, size: int, rng: Any) -> Term:
-        """Draw about `size` pairs, with losses scaled to represent all pairs."""
+        """Draw about `size` pairs, or as many as fit, with losses scaled to represent all pairs."""
 
     def for_start(self) -> PairTerm:
         """Return pairs in memory, enough of them to choose the start of a solver."""
 
-    def certify(
-        self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
-    ) -> PairTotals:
+    def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Compute the sums and their rounding errors, at factors in the user's coordinates."""
 
 

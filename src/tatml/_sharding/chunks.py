@@ -210,7 +210,7 @@ def sharded_term(
 def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
     """Return the problem of pairs in shards, for a prior that is checked here."""
     eyes = tuple(np.eye(n) for n in term.sizes)
-    problem = LogDetProblem((term,), c0, mu0, eyes)
+    problem = LogDetProblem(term, c0, mu0, eyes)
     if prior is None:
         return problem
     one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.shapes.block_shapes))

@@ -108,11 +108,6 @@ class ShardedTerm:
         return self.shapes.n_pairs
 
     @property
-    def largest_sample(self) -> int:
-        """The largest number of pairs that a sample in memory may have."""
-        return min(self.n_pairs, self.executor.largest_sample)
-
-    @property
     def hessian_share(self) -> float:
         """The share of the pairs that is enough for a sampled Hessian."""
         return PAIRS_PER_DIMENSION * dimension(self.sizes) / self.n_pairs
@@ -144,10 +139,11 @@ class ShardedTerm:
         return self.executor.total(function, self.setting, *args)
 
     def sample(self, size: int, rng: Any) -> Term:
-        """Return about `size` random pairs, the same share of each shard.
+        """Return about `size` random pairs, or as many as fit, the same share of each shard.
 
         They are in memory, or stay in shards where these are computed at the same time.
         """
+        size = min(size, self.n_pairs, self.executor.largest_sample)
         share, seed = size / self.n_pairs, int(rng.choice(2**31))
         executor = self.executor.sampled(share, seed)
         if executor is None:
@@ -164,16 +160,14 @@ class ShardedTerm:
 
     def for_start(self) -> PairTerm:
         """Return a sample, which is enough to choose where a solver starts."""
-        share = min(START_SAMPLE, self.largest_sample) / self.n_pairs
+        share = min(START_SAMPLE, self.n_pairs, self.executor.largest_sample) / self.n_pairs
         return self._sample_in_memory(share, int(np.random.default_rng(0).choice(2**31)))
 
-    def certify(
-        self, L: Sequence[Array], b0: float, n_pairs: int, s: Array | None = None
-    ) -> PairTotals:
+    def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Return the sums at factors in the user's coordinates, with their rounding errors."""
         if s is not None:
             raise ValueError("s: expected None for pairs in shards, got multipliers")
-        return self.total(certify_shard, list(L), b0, n_pairs)
+        return self.total(certify_shard, list(L), b0, self.n_pairs)
 
 
 @dataclass(frozen=True)
