@@ -17,9 +17,10 @@ WHEEL_VENV ?= .venv-wheel
 # MNE, in the extra eeg, is newer than the oldest versions that we allow.
 TEST_EXTRAS := test,eeg
 
-# How much `make fuzz` does: fuzzed calls, and problems for the oracle of 60 digits.
+# How much `make fuzz` does: fuzzed calls, problems for the oracle of 60 digits, and processes.
 CASES ?= 20000
 SEEDS ?= 2000
+JOBS ?= 2
 # How many random changes `make mutants` tries, and which.
 COUNT ?= 150
 SEED ?= 0
@@ -65,8 +66,8 @@ mutants: $(VENV)/.with-test
 	$(BIN)/python tests/mutants.py --count $(COUNT) --seed $(SEED)
 
 fuzz: $(VENV)/.with-test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzzing.py --cases $(CASES)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/oracle.py --seeds 0:$(SEEDS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzzing.py --cases $(CASES) --processes $(JOBS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/oracle.py --seeds 0:$(SEEDS) --processes $(JOBS)
 
 test-metric-learn: .venv-metric-learn/.with-metric-learn
 	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn

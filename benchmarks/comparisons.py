@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from study_lmnn import OneScale
 
 from tatml import Comparisons, Compute, Newton, TATMLNeighbors, TATMLTriplets, learn_metric
-from tatml._data.neighbor_triplets import neighbor_triplets
+from tatml._data.sampling import neighbor_triplets
 from tatml._optim.pair_graph import PairGraph
 from tatml._optim.pair_sums import PairSums
 

@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from study_data import _r_table
 
-from tatml._data.neighbor_triplets import neighbor_triplets
+from tatml._data.sampling import neighbor_triplets
 
 # name of the class: (code of metric-learn, code of tatml); X, y, pairs, signs, triplets,
 # quadruplets, chunks and values are given.

@@ -24,12 +24,9 @@ from common import describe_machine
 
 from tatml import Blocks
 from tatml.features import CovarianceDescriptor
-from tatml.features._image_covariances import _points
-from tatml.features._image_plan import make_plan
+from tatml.features._image_covariances import _points, make_plan
 from tatml.features._inputs import read_images
-from tatml.features._pixel_features import LUMA
-from tatml.features._resampling import Resampler, scaled_size
-from tatml.features._workspace import Workspace
+from tatml.features._pixels import LUMA, Resampler, Workspace, scaled_size
 
 SCALES = (1.0, 0.5)
 DERIVATIVES = ("|Ix|", "|Iy|", "|Ixx|", "|Iyy|")

@@ -32,8 +32,7 @@ from verification_worlds import WORLDS
 
 from tatml._verification.calibration import SEED, find_edge
 from tatml._verification.dependence import find_disjoint_pairs
-from tatml._verification.limits import exact_limits, most_errors
-from tatml._verification.rates import RankedPairs
+from tatml._verification.rates import RankedPairs, exact_limits, most_errors
 
 RATES = (0.1, 0.01, 0.001)
 RULES = ("all", "proved", "approximate")  # "all": the order statistic of all pairs

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from cases_helpers import each_case
+import pytest
 
 from tatml.datasets import _brodatz as brodatz
 from tatml.datasets import _eth80 as eth80
@@ -129,7 +129,7 @@ MINIS = {
         {"size": 10, "masks": True},
     ),
 }
-each_dataset = each_case("mini", MINIS.values())
+each_dataset = pytest.mark.parametrize("mini", MINIS.values(), ids=MINIS)
 
 
 def read(mini, folder, **options):

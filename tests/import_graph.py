@@ -95,7 +95,7 @@ LAYERS = (
         ),
     ),
     ("package", ("__init__",)),
-    ("models", ("_export", "_model_metadata", "io")),
+    ("models", ("io",)),
     ("commands", ("__main__", "_cli", "_cli.*")),
 )
 

@@ -21,16 +21,12 @@ from functools import cached_property, partial
 from math import ceil, inf, isfinite, log2
 from multiprocessing import Pool
 
+import gmpy2
 import mpmath
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import tatml
-
-try:  # ten times as fast as mpmath's numbers, and not needed
-    import gmpy2
-except ImportError:
-    gmpy2 = None
 
 DIGITS = 60  # of the value of F
 WORKING_DIGITS = 110  # of the search for its least value, where W may span 40 orders
@@ -334,22 +330,16 @@ def exact_optimum(problem, start=None):
 @contextmanager
 def _digits():
     # Of the processor's flags, which NumPy looks at, gmpy2 leaves some set.
-    with mpmath.workdps(WORKING_DIGITS), np.errstate(all="ignore"):
-        if gmpy2 is None:
-            yield
-        else:
-            with gmpy2.context(gmpy2.get_context(), precision=ceil(WORKING_DIGITS * log2(10))):
-                yield
-
-
-if gmpy2 is None:
-    _number, _log = mpmath.mpf, mpmath.log
-else:
-    _number, _log = gmpy2.mpfr, gmpy2.log
+    with (
+        mpmath.workdps(WORKING_DIGITS),
+        np.errstate(all="ignore"),
+        gmpy2.context(gmpy2.get_context(), precision=ceil(WORKING_DIGITS * log2(10))),
+    ):
+        yield
 
 
 def _numbers(array):
-    return np.frompyfunc(_number, 1, 1)(np.asarray(array, dtype=object))
+    return np.frompyfunc(gmpy2.mpfr, 1, 1)(np.asarray(array, dtype=object))
 
 
 class _NotPositiveDefiniteError(ArithmeticError):
@@ -388,7 +378,7 @@ def _inverse(L):
 
 
 def _logdet(L):
-    return 2 * sum(_log(value) for value in np.diag(L))
+    return 2 * sum(gmpy2.log(value) for value in np.diag(L))
 
 
 def _inner(A, B):
@@ -401,7 +391,7 @@ def _symmetric(A):
 
 def _basis(X):
     """Orthonormal columns that span those of X, by Gram and Schmidt, the longest first."""
-    columns, limit = [], (X * X).sum(axis=0).max() * _number(10) ** -140
+    columns, limit = [], (X * X).sum(axis=0).max() * gmpy2.mpfr(10) ** -140
     while len(columns) < len(X):
         squares = (X * X).sum(axis=0)
         longest = np.argmax(squares)
@@ -455,16 +445,16 @@ class _Dual:
         ones, none = np.ones(len(rows)), np.zeros(len(rows))
         self.y = _numbers(np.concatenate([np.where(similar, 1, -1), -ones]))
         self.gamma = _numbers(np.concatenate([np.where(similar, *problem.margin), none]))
-        margin = _number(problem.compared_margin)
+        margin = gmpy2.mpfr(problem.compared_margin)
         self.offset = np.concatenate([_numbers(0 * similar), margin * _numbers(ones)])
         self.c = np.concatenate(
             [
-                _number(problem.C) * _numbers(weights[pairs]),
-                _number(problem.compared_C) * _numbers(row_weights[row_weights > 0]),
+                gmpy2.mpfr(problem.C) * _numbers(weights[pairs]),
+                gmpy2.mpfr(problem.compared_C) * _numbers(row_weights[row_weights > 0]),
             ]
         )
-        self.softness = _number(0) if problem.c0 == inf else 1 / _number(problem.c0)
-        self.mu0 = _number(problem.mu0)
+        self.softness = gmpy2.mpfr(0) if problem.c0 == inf else 1 / gmpy2.mpfr(problem.c0)
+        self.mu0 = gmpy2.mpfr(problem.mu0)
         self.typical = self.mu0 if len(pairs) else margin
         # The sides of all rows: the pairs, then c and d, then a and b of the comparisons.
         parts = (problem.pairs[pairs], rows[:, 2:], rows[:, :2])
@@ -475,7 +465,7 @@ class _Dual:
         R[np.arange(k + n), np.arange(k + n)] = 1
         R[k + np.arange(n), k + n + np.arange(n)] = -1
         self.R = _numbers(R) if n else None
-        root = _number(len(problem.arrays)) ** 0.5
+        root = gmpy2.mpfr(len(problem.arrays)) ** 0.5
         self.U, self.A = [], []
         for array, W0 in zip(problem.arrays, problem.W0, strict=True):
             C0 = _cholesky(_numbers(W0))
@@ -578,7 +568,7 @@ class _Dual:
     def climb(self, alpha, step, lower):
         """The projected step, halved until g rises."""
         for halvings in range(8):
-            trial = np.maximum(alpha + step / 2**halvings, _number(0))
+            trial = np.maximum(alpha + step / 2**halvings, gmpy2.mpfr(0))
             try:
                 factors = [_cholesky(P) for P in self.P(trial)]
             except _NotPositiveDefiniteError:
@@ -614,7 +604,7 @@ class _Dual:
         try:
             factors = [_cholesky(P) for P in self.P(point.alpha)]
         except _NotPositiveDefiniteError:
-            return _number(-inf), upper
+            return gmpy2.mpfr(-inf), upper
         return self.value(point.alpha, factors), upper
 
     def start(self, distance):
@@ -636,7 +626,7 @@ class _Dual:
             abs(_forward(L, _forward(L, P).T)).max()
             for L, P in zip(factors, self.P(alpha), strict=True)
         ]
-        zeta = _number(distance) * max([_number(1), *sizes])
+        zeta = gmpy2.mpfr(distance) * max([gmpy2.mpfr(1), *sizes])
         P = [zeta * L.dot(L.T) for L in factors]
         return _InteriorPoint(self, alpha, zeta / alpha, W, P)
 
@@ -653,17 +643,17 @@ class _InteriorPoint:
         self.roots, self.factors = [_cholesky(X) for X in W], [_cholesky(X) for X in P]
 
     def active_multipliers(self):
-        return np.where(self.alpha > self.dual.c * self.v, self.alpha, _number(0))
+        return np.where(self.alpha > self.dual.c * self.v, self.alpha, gmpy2.mpfr(0))
 
     def next(self):
         """One step: predictor, and a corrector with the same matrix."""
         first = self.direction(0, 1, 0)
-        sigma = (1 - min(_number(1), self.longest(first))) ** 3
+        sigma = (1 - min(gmpy2.mpfr(1), self.longest(first))) ** 3
         step = self.direction(*self.aims(sigma), corrected=first)
         if self.longest(step) < 0.1:  # too near a boundary: back to the middle first
-            sigma = max(sigma, _number(0.5))
+            sigma = max(sigma, gmpy2.mpfr(0.5))
             step = self.direction(*self.aims(sigma))
-        length = min(_number(1), _number(0.95) * self.longest(step))
+        length = min(gmpy2.mpfr(1), gmpy2.mpfr(0.95) * self.longest(step))
         for _ in range(50):
             try:
                 return self.moved(length, *step)
@@ -677,7 +667,7 @@ class _InteriorPoint:
         """Return the targets of αv and W P, and the share of the residuals to keep."""
         n, product = sum(map(len, self.W)), sum(map(_inner, self.W, self.P))
         mean = (self.alpha.dot(self.v) + max(0, product - n)) / (len(self.v) + n)
-        return sigma * mean, max(_number(1), sigma * mean), sigma
+        return sigma * mean, max(gmpy2.mpfr(1), sigma * mean), sigma
 
     def direction(self, mu, tau, keep, corrected=None):
         """Towards αv = μ and W P = τI, with the residuals times `keep`."""
@@ -717,7 +707,7 @@ class _InteriorPoint:
         here, change = [*self.alpha, *self.v], [*d_alpha, *d_v]
         ratios = [-x / d for x, d in zip(here, change, strict=True) if d < 0]
         edges = map(_step_to_boundary, [*self.roots, *self.factors], [*d_W, *d_P])
-        return min([*ratios, *map(_number, edges)])
+        return min([*ratios, *map(gmpy2.mpfr, edges)])
 
     def moved(self, length, d_alpha, d_v, d_W, d_P):
         return _InteriorPoint(

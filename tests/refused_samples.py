@@ -47,6 +47,7 @@ DEPENDENT = np.c_[X, X[:, 0] - 2 * X[:, 1]]
 RANK = "prior='covariance': the covariance of block 0 has rank 3, expected 4"
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 SAME = np.ones((N, 3))
+SAME_MATRICES = np.tile(MATRICES[:1], (N, 1, 1))
 TURNED = np.swapaxes(MATRICES, 1, 2)
 
 SAMPLES = {
@@ -204,7 +205,12 @@ SAMPLES = {
         1e-100 * PAIRS,
     ),
     "identical samples": of(
-        "X", "TATML*.fit GMML.fit", Value, "expected pairs of samples that differ", SAME
+        "X",
+        "TATML*.fit GMML.fit",
+        Value,
+        "expected pairs of samples that differ",
+        SAME,
+        SAME_MATRICES,
     )
     + of("X", "TATML.fit TATMLCV.fit", Value, IDENTICAL, SAME, prior="identity")
     + of("X", "TATML.fit TATMLCV.fit", Value, IDENTICAL, SAME, prior=np.eye(3))

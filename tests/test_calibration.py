@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from tatml import Euclidean, PairThreshold, TATMLPairs
 from tatml._verification.calibration import LARGEST_SHARE, calibrate
-from tatml._verification.limits import most_errors, pairs_needed
+from tatml._verification.rates import most_errors, pairs_needed
 from tatml._verification.targets import check_target
 from tatml.io import load_model, save_model
 from tatml.verification import Calibration

@@ -2,6 +2,7 @@
 
 from math import inf, sqrt
 
+import gmpy2
 import numpy as np
 import oracle
 import pytest
@@ -149,7 +150,7 @@ def test_the_rounding_error_of_a_difference_is_below_its_bound(held):
     if held == "differences":
         sums = PairSums(sums.rows(slice(0, 4)))
     computed, bound = sums.transformed([L]).rows(slice(0, 4))[0], sums.rounding([L])
-    exact = np.frompyfunc(oracle._number, 1, 1)
+    exact = np.frompyfunc(gmpy2.mpfr, 1, 1)
     with oracle._digits():
         difference = exact(X[pairs[:, 0]]) - exact(X[pairs[:, 1]])
         error = exact(computed) - difference.dot(exact(L))
@@ -216,7 +217,7 @@ def test_the_error_of_the_scatter_is_below_its_bound():
     term = PairTerm(PairSums([X], *pairs.T), loss)
     s = loss.sign * rng.uniform(1, 2, size=4)
     totals = term.certify([L], 1.0, s)
-    exact = np.frompyfunc(oracle._number, 1, 1)
+    exact = np.frompyfunc(gmpy2.mpfr, 1, 1)
     with oracle._digits():
         images = (exact(X[pairs[:, 0], 0]) - exact(X[pairs[:, 1], 0])).dot(exact(L))
         error = exact(totals.scatter[0]) - (images.T * exact(s)).dot(images)

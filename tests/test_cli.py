@@ -34,8 +34,8 @@ from tatml import (
     TATMLPairs,
 )
 from tatml._cli.commands import _searched_names
+from tatml._cli.files import print_rows
 from tatml._cli.main import _parser
-from tatml._cli.outputs import print_rows
 from tatml._data.sampling import draw_random_pairs
 from tatml._verification.calibration import equal_error_rate
 from tatml.io import load_model, save_model

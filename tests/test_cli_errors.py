@@ -18,9 +18,8 @@ from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, 
 import tatml
 from tatml import TATML, Dykstra, Euclidean, Newton, io
 from tatml._cli import commands
-from tatml._cli.commands import _parse_setting, _parse_solver
-from tatml._cli.csv_tables import read_csv_table
-from tatml._cli.evaluation import LabelledFile, _check_comparable
+from tatml._cli.commands import LabelledFile, _check_comparable, _parse_setting, _parse_solver
+from tatml._cli.files import read_csv_table
 
 skops = pytest.importorskip("skops.io")
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from datasets_helpers import ADVICE, MINIS, each_dataset, read, write_image
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +103,7 @@ def test_the_environment_names_the_folder_unless_an_argument_does(mini, tmp_path
 
 
 @each_dataset
-@each_case("value", [None, ""])
+@pytest.mark.parametrize("value", [None, ""])
 def test_neither_argument_nor_environment(mini, monkeypatch, value):
     if value is not None:
         monkeypatch.setenv("TATML_DATA", value)
@@ -135,7 +134,7 @@ def test_a_file_is_no_folder(mini, tmp_path):
 
 
 @each_dataset
-@each_case(("folder", "error"), [(3, TypeError), ("a\0b", ValueError)])
+@pytest.mark.parametrize(("folder", "error"), [(3, TypeError), ("a\0b", ValueError)])
 def test_what_is_no_path_is_named(mini, folder, error):
     with pytest.raises(error, match=r"^folder: expected a path, got"):
         read(mini, folder)
@@ -189,7 +188,7 @@ def test_an_incomplete_archive_says_what_is_missing(mini, tmp_path):
 
 
 @each_dataset
-@each_case("write", ["write_tree", "write_archive"])
+@pytest.mark.parametrize("write", ["write_tree", "write_archive"])
 def test_what_is_there_can_be_loaded(mini, tmp_path, write):
     getattr(mini, write)(tmp_path / "some", rows=[0, 2])
     mini.write_archive(tmp_path / "all")
@@ -248,7 +247,7 @@ def test_duplicates_are_found_by_content(tmp_path):
 # Brodatz
 
 
-@each_case("tile", [1, 3, 4, 12, None])
+@pytest.mark.parametrize("tile", [1, 3, 4, 12, None])
 def test_tiles_make_up_the_image_again(tmp_path, tile):
     mini = MINIS["brodatz"]
     mini.write_tree(tmp_path)
@@ -265,7 +264,7 @@ def test_tiles_make_up_the_image_again(tmp_path, tile):
     assert len(data.images) == 3 * n_across**2
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("tile", "error"), [(5, ValueError), (24, ValueError), (0, ValueError), (2.0, TypeError)]
 )
 def test_a_tile_must_divide_the_side(tmp_path, tile, error):
@@ -368,7 +367,7 @@ def test_half_pixels_are_rounded_to_even():
 # The real layouts
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("module", "options"),
     [
         (virus, {"allow_incomplete": True, "return_X_y": False}),

@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.linalg
-from cases_helpers import each_case
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -23,14 +22,14 @@ SMALL = {
     make_filter_bank: {"n_trials": 11, "n_classes": 3, "n_channels": 4, "n_times": 64},
 }
 SAMPLES = {make_textures: "images", make_spd_classes: "matrices", make_filter_bank: "signals"}
-each_maker = each_case("make", SMALL)
+each_maker = pytest.mark.parametrize("make", SMALL)
 
 
 # What holds for all
 
 
 @each_maker
-@each_case("kind", [int, np.random.RandomState, np.random.default_rng])
+@pytest.mark.parametrize("kind", [int, np.random.RandomState, np.random.default_rng])
 def test_a_seed_decides_everything(make, kind):
     one, two, other = (make(**SMALL[make], random_state=kind(seed)) for seed in (3, 3, 4))
     assert one.keys() == two.keys()
@@ -123,7 +122,7 @@ BAD = [
 ]
 
 
-@each_case(("make", "wrong", "error", "message"), BAD)
+@pytest.mark.parametrize(("make", "wrong", "error", "message"), BAD)
 def test_wrong_arguments_are_named(make, wrong, error, message):
     pattern = ".*".join(map(re.escape, message.split(".*")))
     with pytest.raises(error, match=f"^{pattern}"):
@@ -154,7 +153,7 @@ def make_still_textures():
     return make_textures(6, 60, noise=0, nuisance=0, random_state=0).images
 
 
-@each_case("c", range(6))
+@pytest.mark.parametrize("c", range(6))
 def test_a_texture_has_its_class_orientation_and_frequency(c):
     """The mean periodogram has its peak at the lobes of the class."""
     images = make_still_textures()[60 * c : 60 * (c + 1)].astype(float)
@@ -329,14 +328,14 @@ def test_matrices_are_symmetric_and_positive_definite():
 # Signals
 
 
-@each_case("n_times", [4, 5])
+@pytest.mark.parametrize("n_times", [4, 5])
 def test_noise_that_is_not_filtered_keeps_its_variance(n_times):
     filters = np.ones(n_times // 2 + 1)
     noise = _filtered_noise(filters, (3, n_times), np.random.default_rng(0))
     assert_allclose(noise, np.random.default_rng(0).standard_normal((3, n_times)))
 
 
-@each_case("n_times", [255, 256])
+@pytest.mark.parametrize("n_times", [255, 256])
 def test_the_effect_is_one_rhythm_in_each_band_and_nothing_elsewhere(n_times):
     options = {"n_trials": 40, "n_times": n_times, "nuisance": 0, "random_state": 0}
     without, data = (make_filter_bank(effect=effect, **options) for effect in (0, 2))

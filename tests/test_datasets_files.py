@@ -6,7 +6,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from datasets_helpers import ADVICE, MINIS, each_dataset, png_header, read, write_image
 from numpy.testing import assert_array_equal
 
@@ -50,14 +49,14 @@ def test_a_change_of_any_byte_of_a_png_file_is_found(tmp_path):
 
 
 @each_dataset
-@each_case("kind", ["JPEG", "BMP", "TIFF", "PPM"])
+@pytest.mark.parametrize("kind", ["JPEG", "BMP", "TIFF", "PPM"])
 def test_another_format_under_the_same_name_is_refused(mini, tmp_path, kind):
     path = mini.write_tree(tmp_path)[0]
     write_image(path, mini.pixels()[0][0], format=kind)
     assert_named(mini, tmp_path, path, "expected a readable file, got UnidentifiedImageError")
 
 
-@each_case("side", [7000, 12000, 50000])
+@pytest.mark.parametrize("side", [7000, 12000, 50000])
 def test_a_huge_image_is_refused_by_its_header(tmp_path, side):
     mini = MINIS["virus"]
     path = mini.write_tree(tmp_path)[0]
@@ -91,8 +90,8 @@ def test_an_image_of_another_size_is_named(mini, tmp_path):
     assert_named(mini, tmp_path, path, problem)
 
 
-@each_case("name", ["virus", "eth80"])
-@each_case("channels", ["I;16", "RGBA", "other"])
+@pytest.mark.parametrize("name", ["virus", "eth80"])
+@pytest.mark.parametrize("channels", ["I;16", "RGBA", "other"])
 def test_other_kinds_of_pixels_are_named(tmp_path, name, channels):
     mini = MINIS[name]
     path = mini.write_tree(tmp_path)[0]
@@ -153,7 +152,7 @@ def test_a_plain_npy_file_is_refused(mini, tmp_path):
 
 
 @each_dataset
-@each_case("dtype", ["float64", "int16", "bool", "V1", ">u2", "S1"])
+@pytest.mark.parametrize("dtype", ["float64", "int16", "bool", "V1", ">u2", "S1"])
 def test_images_must_be_uint8(mini, tmp_path, dtype):
     images = mini.arrays()["images"]
     path = mini.write_archive(tmp_path, images=np.zeros(images.shape, dtype=dtype))
@@ -161,7 +160,7 @@ def test_images_must_be_uint8(mini, tmp_path, dtype):
 
 
 @each_dataset
-@each_case("dtype", ["float64", "U3", "complex128", "datetime64[s]"])
+@pytest.mark.parametrize("dtype", ["float64", "U3", "complex128", "datetime64[s]"])
 def test_labels_must_be_integers(mini, tmp_path, dtype):
     labels = np.zeros(len(mini.layout.keys), dtype=dtype)
     path = mini.write_archive(tmp_path, labels=labels)
@@ -249,7 +248,7 @@ def test_a_header_that_claims_a_huge_array_is_refused(mini, tmp_path):
 
 
 @each_dataset
-@each_case("extra", [-1, 1, 10**7])
+@pytest.mark.parametrize("extra", [-1, 1, 10**7])
 def test_data_longer_or_shorter_than_the_header_says_is_refused(mini, tmp_path, extra):
     path = mini.write_archive(tmp_path)
     images = mini.arrays()["images"]
@@ -344,7 +343,7 @@ def test_links_that_stay_inside_are_followed(mini, tmp_path):
 
 
 @each_dataset
-@each_case("kind", ["loop", "broken", "folder"])
+@pytest.mark.parametrize("kind", ["loop", "broken", "folder"])
 def test_what_is_no_file_is_missing(mini, tmp_path, kind):
     path = mini.write_tree(tmp_path)[0]
     path.unlink()

@@ -7,7 +7,7 @@ import pytest
 from estimators_helpers import labelled, labelled_pairs
 
 from tatml import TATML, Blocks, Euclidean, PairThreshold
-from tatml._verification.limits import exact_limits
+from tatml._verification.rates import exact_limits
 from tatml.verification import ErrorRate, error_rates
 
 RATES = ("false_match", "false_non_match")

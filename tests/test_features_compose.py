@@ -5,7 +5,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from joblib import parallel_config
@@ -57,7 +56,7 @@ class Recorder(TransformerMixin, BaseEstimator):
 # BlockUnion
 
 
-@each_case("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_union_holds_what_each_transformer_gives(n_jobs):
     X = matrices()
     union = log_and_power(n_jobs=n_jobs)
@@ -132,7 +131,7 @@ def test_fit_changes_no_parameter_and_uses_copies():
     assert union.transformers_[0][1].block_shapes_in_ == ((3, 3),)
 
 
-@each_case("method", ["fit", "fit_transform"])
+@pytest.mark.parametrize("method", ["fit", "fit_transform"])
 def test_y_reaches_the_transformers(method):
     X, y = matrices(), np.arange(20.0)
     union = BlockUnion([("one", Recorder())])
@@ -266,8 +265,8 @@ def test_new_samples_are_divided_by_the_scale_of_the_training_samples():
         assert_allclose(array, before, rtol=1e-14)
 
 
-@each_case("value", [0.0, 0.1, 1 / 3, -1e20, 1e-300])
-@each_case("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, -1e20, 1e-300])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_constant_block_is_left_as_it_is(value, dtype):
     constant = np.full((7, 3, 2), value, dtype=dtype)
     scaler = BlockScaler().fit(Blocks(constant, np.arange(7.0, dtype=dtype)[:, None]))
@@ -286,7 +285,7 @@ def test_a_small_spread_about_a_large_mean_is_not_constant():
     assert_allclose(BlockScaler().fit(X).scale_[0], np.sqrt(mean_squared_distance(X)), rtol=1e-6)
 
 
-@each_case("X", [matrices(), matrices()[:, 0], Blocks(matrices(), matrices(n=2))])
+@pytest.mark.parametrize("X", [matrices(), matrices()[:, 0], Blocks(matrices(), matrices(n=2))])
 def test_the_form_is_kept(X):
     scaler = BlockScaler().fit(X)
     scaled = scaler.transform(X)

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.ndimage
-from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from images_helpers import (
@@ -29,16 +28,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from tatml.features import CovarianceDescriptor
-from tatml.features._image_covariances import _split_images
-from tatml.features._image_plan import MemoryLimits, make_plan
+from tatml.features._image_covariances import MemoryLimits, _split_images, make_plan
 from tatml.features._inputs import read_images
 
 # Agreement with the loops
 
 
-@each_case("names", [GREY, COLOUR])
-@each_case("shrinkage", SHRINKAGES)
-@each_case("masked", [False, True])
+@pytest.mark.parametrize("names", [GREY, COLOUR])
+@pytest.mark.parametrize("shrinkage", SHRINKAGES)
+@pytest.mark.parametrize("masked", [False, True])
 def test_descriptors_are_those_of_a_loop_over_pixels(names, shrinkage, masked):
     channels = 3 if "red" in names else None
     images = draw_images(channels=channels)
@@ -49,9 +47,9 @@ def test_descriptors_are_those_of_a_loop_over_pixels(names, shrinkage, masked):
     assert_is_direct(result, images, masks, names=names, **options)
 
 
-@each_case("masked", [False, True])
-@each_case("shrinkage", [None, "ledoit_wolf"])
-@each_case("regions", [(2, 3), (3, 1)])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("shrinkage", [None, "ledoit_wolf"])
+@pytest.mark.parametrize("regions", [(2, 3), (3, 1)])
 def test_regions_are_those_of_a_loop_over_pixels(regions, shrinkage, masked):
     images = draw_images(n_images=2, height=25, width=26)
     masks = draw_masks(n_images=2, height=25, width=26) if masked else None
@@ -62,7 +60,7 @@ def test_regions_are_those_of_a_loop_over_pixels(regions, shrinkage, masked):
     assert_is_direct(result, images, masks, names=names, **options)
 
 
-@each_case("name", [*GREY, "red", "green", "blue"])
+@pytest.mark.parametrize("name", [*GREY, "red", "green", "blue"])
 def test_each_feature_alone_has_the_variance_of_a_loop(name):
     images = draw_images(n_images=2, channels=3)
     result = CovarianceDescriptor((name,), scales=(1.0,)).transform(images)
@@ -70,7 +68,7 @@ def test_each_feature_alone_has_the_variance_of_a_loop(name):
     assert_is_direct(result, images, names=(name,))
 
 
-@each_case("names", [("|Ix|", "blue"), ("x", "blue", "red", "green", "|Iy|")])
+@pytest.mark.parametrize("names", [("|Ix|", "blue"), ("x", "blue", "red", "green", "|Iy|")])
 def test_channels_in_any_number_and_order_are_those_of_a_loop(names):
     images = draw_images(n_images=2, channels=3)
     options = {"scales": (0.5, 1.0), "shrinkage": "oas"}
@@ -88,8 +86,8 @@ def test_gabor_responses_are_those_of_a_direct_convolution():
     assert descriptor.pixel_feature_names_ == tuple(f"gabor:{f:g}:{angle:g}°" for f, angle in bank)
 
 
-@each_case("masked", [False, True])
-@each_case("shrinkage", SHRINKAGES)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("shrinkage", SHRINKAGES)
 def test_strips_are_those_of_a_loop_over_pixels(shrinkage, masked):
     images = draw_images(channels=3)
     masks = draw_masks() if masked else None
@@ -98,7 +96,7 @@ def test_strips_are_those_of_a_loop_over_pixels(shrinkage, masked):
     assert_is_direct(result, images, masks, names=COLOUR, **options)
 
 
-@each_case("name", [*GREY, "color", "gabor"])
+@pytest.mark.parametrize("name", [*GREY, "color", "gabor"])
 def test_strips_change_no_feature(name):
     images = draw_images(n_images=2, height=40, width=30, channels=3)
     descriptor = CovarianceDescriptor((name,), scales=(1.0, 0.6, 0.25))
@@ -145,7 +143,7 @@ def test_any_size_scale_and_grid_is_that_of_a_loop(height, width, scale, regions
     )
 
 
-@each_case("shrinkage", SHRINKAGES)
+@pytest.mark.parametrize("shrinkage", SHRINKAGES)
 def test_images_with_hardly_any_variance_lose_no_digits(shrinkage):
     """The slope of the ramp is ten thousand times its variation."""
     usual = draw_images(n_images=1)[0]
@@ -192,7 +190,7 @@ def test_real_images_against_scipy():
 # One by one, together, in lists, in threads
 
 
-@each_case("masked", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
 def test_a_batch_is_each_image_alone(masked):
     images = draw_images(n_images=7, height=9, width=11)
     masks = draw_masks(n_images=7, height=9, width=11) if masked else None

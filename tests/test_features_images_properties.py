@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 import sklearn
-from cases_helpers import each_case
 from images_helpers import (
     COLOUR,
     GABOR,
@@ -41,7 +40,7 @@ def apply(change, blocks):
     return [change @ (block - eye) @ change.T + eye for block in blocks.arrays]
 
 
-@each_case("height", [16, 17, 21])
+@pytest.mark.parametrize("height", [16, 17, 21])
 def test_a_quarter_turn_exchanges_x_and_y(height):
     images = draw_images(height=height, channels=3)
     turned = np.rot90(images, axes=(1, 2))  # what was right is up: x becomes y, y becomes 1 − x
@@ -60,7 +59,7 @@ def test_a_quarter_turn_exchanges_x_and_y(height):
     assert np.max(np.abs(block - all_features().transform(images).arrays[1])) > 1e-3
 
 
-@each_case(("axis", "coordinate"), [(1, "y"), (2, "x")])
+@pytest.mark.parametrize(("axis", "coordinate"), [(1, "y"), (2, "x")])
 def test_a_mirror_turns_one_coordinate_round(axis, coordinate):
     images = draw_images(height=21, channels=3)
     change = np.eye(len(ALL))
@@ -74,7 +73,7 @@ def test_a_mirror_turns_one_coordinate_round(axis, coordinate):
         assert_allclose(block, expected, rtol=1e-9, atol=1e-12)
 
 
-@each_case("shrinkage", SHRINKAGES)
+@pytest.mark.parametrize("shrinkage", SHRINKAGES)
 def test_a_constant_added_to_the_pixels_changes_nothing(shrinkage):
     images = draw_images(channels=3)
     descriptor = all_features(shrinkage=shrinkage)
@@ -137,7 +136,7 @@ def test_there_is_nothing_to_fit():
     assert_same_result(CovarianceDescriptor().fit_transform(images), unfitted)
 
 
-@each_case("features", [("intensity",), ("nonsense",)])
+@pytest.mark.parametrize("features", [("intensity",), ("nonsense",)])
 def test_a_notebook_can_show_it_whatever_its_parameters(features):
     assert "CovarianceDescriptor" in estimator_html_repr(CovarianceDescriptor(features))
     assert "CovarianceDescriptor" in repr(CovarianceDescriptor(features))
@@ -156,7 +155,7 @@ def two_textures():
     return images, y
 
 
-@each_case("scales", [(1.0,), (1.0, 0.5)])
+@pytest.mark.parametrize("scales", [(1.0,), (1.0, 0.5)])
 def test_a_pipeline_is_cross_validated(scales):
     images, y = two_textures()
     descriptor = CovarianceDescriptor(scales=scales)
@@ -212,8 +211,8 @@ def test_the_diagonal_is_added_last():
     assert_allclose(relative.transform(images), expected, rtol=1e-13)
 
 
-@each_case("value", [0.0, 0.1, 1 / 3, 200.0])
-@each_case("shrinkage", SHRINKAGES)
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 200.0])
+@pytest.mark.parametrize("shrinkage", SHRINKAGES)
 def test_a_constant_image_has_the_diagonal_alone(value, shrinkage):
     images = np.full((2, 9, 9), value)
     result = CovarianceDescriptor(shrinkage=shrinkage).transform(images)
@@ -235,8 +234,8 @@ def test_small_variances_are_not_singular_and_masks_may_be_an_object_array():
     assert_allclose(found, expected, rtol=0)
 
 
-@each_case("options", [{"diagonal": 0}, {"diagonal_relative": True}])
-@each_case("value", [0.0, 0.3, 1e5])
+@pytest.mark.parametrize("options", [{"diagonal": 0}, {"diagonal_relative": True}])
+@pytest.mark.parametrize("value", [0.0, 0.3, 1e5])
 def test_a_singular_covariance_is_an_error_where_the_diagonal_does_not_help(options, value):
     images = draw_images().copy()
     CovarianceDescriptor(**options).transform(images)

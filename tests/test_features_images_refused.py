@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from images_helpers import transform_in_strips
 
 from tatml.features import CovarianceDescriptor
@@ -18,7 +17,7 @@ def with_bad(value):
     return images
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("X", "message"),
     [
         (np.empty((0, 8, 9)), r"at least one image, got ndarray of length 0"),
@@ -51,7 +50,7 @@ def test_rows_of_unequal_length_are_refused():
         CovarianceDescriptor().transform([IMAGES[0], [[1.0, 2.0], [3.0]]])
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("X", "message"),
     [
         (
@@ -94,7 +93,7 @@ def test_pixels_must_be_numbers_in_their_range_too():
         CovarianceDescriptor(pixel_range=(0, 1e-10)).transform(with_bad(1e52))
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("masks", "message"),
     [
         ([MASK] * 2, r"one per image, 3 in all, got 2"),
@@ -127,7 +126,7 @@ def test_masks_must_be_arrays():
         CovarianceDescriptor().transform(IMAGES, "all")
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("parameter", "value", "error", "message"),
     [
         ("features", ("intensity", "Ix"), ValueError, r"names from 'intensity', .* got 'Ix'"),
@@ -172,7 +171,7 @@ def test_parameters_that_are_refused(parameter, value, error, message):
             method(IMAGES)
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("n_jobs", "error", "message"),
     [(0, ValueError, r"None or a number other than 0, got 0"),
      (1.5, TypeError, r"an integer, got 1.5")],

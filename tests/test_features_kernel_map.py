@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from numpy.testing import assert_array_equal
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
@@ -47,8 +46,8 @@ def test_kernel_map_keeps_scikit_learns_rules():
         assert [each["check_name"] for each in results if each["status"] == "failed"] == []
 
 
-@each_case("kernel", WORDS)
-@each_case("units", ["columns", "common"])
+@pytest.mark.parametrize("kernel", WORDS)
+@pytest.mark.parametrize("units", ["columns", "common"])
 def test_distances_of_landmarks_are_exact(kernel, units):
     X = table()
     model = KernelMap(
@@ -92,8 +91,8 @@ def test_other_samples_are_projected_on_the_span_of_the_landmarks():
     assert np.all(squared_distances(few.transform(X)) <= lost + 1e-12)
 
 
-@each_case("change", [(1e-8, 0.0), (1e8, 0.0), (1.0, 1e6), (1e-6, 1e3)])
-@each_case("kernel", ["rbf", "polynomial", "linear"])
+@pytest.mark.parametrize("change", [(1e-8, 0.0), (1e8, 0.0), (1.0, 1e6), (1e-6, 1e3)])
+@pytest.mark.parametrize("kernel", ["rbf", "polynomial", "linear"])
 def test_units_and_shifts_change_nothing(change, kernel):
     """An absolute limit of eigenvalues would lose small data, and no centring shifted data."""
     factor, shift = change
@@ -190,7 +189,7 @@ NOT_SYMMETRIC = np.eye(4) + np.diag([0.1, 0, 0], k=1)
 NOT_PSD = np.array([[1.0, 2.0], [2.0, 1.0]])
 
 
-@each_case(
+@pytest.mark.parametrize(
     "given",
     [
         ({"gamma": 0.0}, table(), "gamma: expected a positive number, got 0"),

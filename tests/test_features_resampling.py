@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from numpy.testing import assert_allclose
 
 from tatml.features import CovarianceDescriptor
-from tatml.features._resampling import Resampler, scaled_size
-from tatml.features._workspace import Workspace
+from tatml.features._pixels import Resampler, Workspace, scaled_size
 
 
 def resample(image, shape):
@@ -16,8 +14,8 @@ def resample(image, shape):
     return Resampler.between(image.shape[-2:], shape)(image, 0, shape[0], out, Workspace())
 
 
-@each_case("size", [7, 8, 31, 64, 101])
-@each_case("scale", [0.9, 0.5, 0.3, 0.1])
+@pytest.mark.parametrize("size", [7, 8, 31, 64, 101])
+@pytest.mark.parametrize("scale", [0.9, 0.5, 0.3, 0.1])
 def test_a_smaller_scale_passes_constants(size, scale):
     n_new = max(1, scaled_size(size, scale))
     small = resample(np.full((2, size, size), 0.7), (n_new, n_new))
@@ -50,7 +48,9 @@ def test_half_the_scale_keeps_what_is_slow_and_removes_what_is_fast():
         assert np.max(np.abs(response(frequency)[0])) < 0.06
 
 
-@each_case(("old", "new"), [((41, 41), (21, 21)), ((128, 64), (64, 32)), ((50, 37), (11, 9))])
+@pytest.mark.parametrize(
+    ("old", "new"), [((41, 41), (21, 21)), ((128, 64), (64, 32)), ((50, 37), (11, 9))]
+)
 def test_smaller_images_are_those_of_pillow(old, new):
     image_module = pytest.importorskip("PIL.Image")
     image = np.random.default_rng(0).random(old).astype(np.float32)
@@ -68,6 +68,8 @@ def test_some_rows_of_a_smaller_image_need_only_some_rows_of_the_image():
     assert_allclose(some, resample(image, (150, 20))[60:70], rtol=1e-13)
 
 
-@each_case(("size", "scale", "expected"), [(41, 0.5, 21), (40, 0.5, 20), (10, 0.33, 3)])
+@pytest.mark.parametrize(
+    ("size", "scale", "expected"), [(41, 0.5, 21), (40, 0.5, 20), (10, 0.33, 3)]
+)
 def test_sides_are_rounded_to_the_nearest_integer(size, scale, expected):
     assert scaled_size(size, scale) == expected

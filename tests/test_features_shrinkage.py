@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -47,8 +46,8 @@ def make_points(shape, seed=0):
     return mixing @ rng.standard_t(5, size=shape) + rng.normal(size=shape[-2])[:, None]
 
 
-@each_case("shape", SHAPES)
-@each_case("shrinkage", [None, 0.0, 0.3, 1.0, "ledoit_wolf", "oas"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shrinkage", [None, 0.0, 0.3, 1.0, "ledoit_wolf", "oas"])
 def test_each_covariance_is_that_of_its_set_alone(shape, shrinkage):
     samples = make_points(shape)
     before = samples.copy()
@@ -65,7 +64,7 @@ def test_the_estimated_shrinkage_is_that_of_scikit_learn(d, n_points, unit, seed
         assert_allclose(covariances(samples, shrinkage), expected, rtol=1e-9, atol=1e-12 * unit**2)
 
 
-@each_case("offset", [0.0, 1e4])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_sums_leave_out_points_that_are_masked(offset):
     samples = make_points((4, 3, 50)) + offset
     mask = np.random.default_rng(1).random((4, 50)) < [[0.2], [0.5], [0.9], [2.0]]
@@ -94,7 +93,7 @@ def test_moments_out_of_sums_say_where_digits_were_lost():
     assert_array_equal(moments.cancelled, [False, True, False])
 
 
-@each_case("ratio", [1.0, 10.0, 30.0, 100.0, 1e3, 1e6])
+@pytest.mark.parametrize("ratio", [1.0, 10.0, 30.0, 100.0, 1e3, 1e6])
 def test_a_large_mean_costs_no_digits(ratio):
     """The points are multiples of 2⁻²⁰, so that adding the offset is exact."""
     points = np.round(np.random.default_rng(0).normal(size=(2, 3, 5000)) * 2**20) / 2**20
@@ -109,33 +108,33 @@ def test_long_sets_are_summed_to_their_last_point():
         assert_allclose(covariances(samples), each_alone(samples, None), rtol=1e-11, atol=1e-11)
 
 
-@each_case("d", [1, 2, 12, 13, 20])
+@pytest.mark.parametrize("d", [1, 2, 12, 13, 20])
 def test_covariances_are_exactly_symmetric(d):
     covariance = covariances(make_points((3, d, 300)))
     assert_array_equal(covariance, covariance.swapaxes(1, 2))
     assert_allclose(covariance, each_alone(make_points((3, d, 300)), None), rtol=1e-11, atol=1e-12)
 
 
-@each_case("shrinkage", [None, 0.3, "ledoit_wolf", "oas"])
+@pytest.mark.parametrize("shrinkage", [None, 0.3, "ledoit_wolf", "oas"])
 def test_a_translation_changes_nothing_even_when_it_is_large(shrinkage):
     samples = make_points((3, 4, 60))
     moved = samples + 1e6
     assert_allclose(covariances(moved, shrinkage), covariances(samples, shrinkage), rtol=1e-7)
 
 
-@each_case("shrinkage", [None, 0.3, "ledoit_wolf", "oas"])
+@pytest.mark.parametrize("shrinkage", [None, 0.3, "ledoit_wolf", "oas"])
 def test_points_that_are_all_the_same_have_no_covariance(shrinkage):
     assert_array_equal(covariances(np.full((2, 3, 9), 4.0), shrinkage), np.zeros((2, 3, 3)))
 
 
-@each_case("shrinkage", ["ledoit_wolf", "oas"])
+@pytest.mark.parametrize("shrinkage", ["ledoit_wolf", "oas"])
 def test_a_multiple_of_the_identity_stays_whatever_rounding_does(shrinkage):
     signs = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]) * 0.1
     actual = covariances(signs[None].repeat(3, axis=0), shrinkage)
     assert_allclose(actual, np.tile(0.01 * np.eye(3), (3, 1, 1)), rtol=1e-12, atol=1e-16)
 
 
-@each_case("shrinkage", [0.3, "ledoit_wolf", "oas"])
+@pytest.mark.parametrize("shrinkage", [0.3, "ledoit_wolf", "oas"])
 def test_shrinkage_keeps_the_trace(shrinkage):
     samples = make_points((5, 4, 20))
     shrunk, plain = covariances(samples, shrinkage), covariances(samples, 0.0)
@@ -151,12 +150,12 @@ def test_the_diagonal_is_added_as_it_is_or_in_units_of_the_mean_variance():
     assert_allclose(add_diagonal(plain.copy(), 0.1, relative=True), relative, rtol=1e-14)
 
 
-@each_case("value", [None, "ledoit_wolf", "oas", 0, 1, 0.25, np.float64(0.5)])
+@pytest.mark.parametrize("value", [None, "ledoit_wolf", "oas", 0, 1, 0.25, np.float64(0.5)])
 def test_what_shrinkage_may_be(value):
     assert check_shrinkage(value) == value
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("value", "error"),
     [(-0.1, ValueError), (1.1, ValueError), (np.nan, ValueError), ("lw", ValueError),
      (True, TypeError), ([0.1], TypeError)],

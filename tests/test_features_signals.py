@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.signal
-from cases_helpers import each_case
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.covariance import shrunk_covariance
@@ -48,7 +47,7 @@ def sine(frequency, n_times=1280, amplitude=1.0):
 # Agreement with others
 
 
-@each_case("order", [1, 2, 4, 5])
+@pytest.mark.parametrize("order", [1, 2, 4, 5])
 def test_without_shrinkage_it_is_numpys_covariance_of_the_filtered_trial(order):
     X = noise()
     blocks = bank(order=order).fit_transform(X)
@@ -58,8 +57,8 @@ def test_without_shrinkage_it_is_numpys_covariance_of_the_filtered_trial(order):
         assert_allclose(array, expected, rtol=1e-10, atol=1e-12)
 
 
-@each_case("n_times", [30, 300])
-@each_case(
+@pytest.mark.parametrize("n_times", [30, 300])
+@pytest.mark.parametrize(
     ("shrinkage", "estimator"),
     [(None, "cov"), (0.0, "scm"), ("ledoit_wolf", "lwf"), ("oas", "oas")],
 )
@@ -93,7 +92,7 @@ def test_the_diagonal_is_added_in_squared_units_or_relative():
 # What a filter bank must do
 
 
-@each_case(("frequency", "own"), [(6, 0), (10.2, 1), (20, 2)])
+@pytest.mark.parametrize(("frequency", "own"), [(6, 0), (10.2, 1), (20, 2)])
 def test_a_sine_appears_in_its_band_and_in_no_other(frequency, own):
     X = np.stack([sine(frequency), sine(frequency, amplitude=3.0)])[None]
     for band, array in enumerate(bank().transform(X).arrays):
@@ -154,7 +153,7 @@ def test_one_band_gives_an_array():
     assert_array_equal(one, bank().transform(X).arrays[1])
 
 
-@each_case("shrinkage", [None, "ledoit_wolf", "oas", 0.2])
+@pytest.mark.parametrize("shrinkage", [None, "ledoit_wolf", "oas", 0.2])
 def test_chunks_and_threads_change_nothing(shrinkage):
     X, transformer = noise(), bank(shrinkage=shrinkage)
     together = transformer.transform(X)
@@ -224,8 +223,8 @@ def test_epochs_are_asked_for_their_data_and_frequency():
 # What is refused
 
 
-@each_case("method", ["fit", "transform"])
-@each_case(
+@pytest.mark.parametrize("method", ["fit", "transform"])
+@pytest.mark.parametrize(
     ("options", "error", "match"),
     [
         ({"sfreq": None}, ValueError, "sfreq: expected the sampling frequency"),
@@ -254,7 +253,7 @@ def test_parameters_that_are_none_are_refused(method, options, error, match):
         getattr(bank(**options), method)(noise())
 
 
-@each_case("method", ["fit", "transform"])
+@pytest.mark.parametrize("method", ["fit", "transform"])
 def test_bad_input_is_refused(method):
     call = getattr(bank(), method)
     with pytest.raises(ValueError, match=r"\(n_trials, n_channels, n_times\).* write X\[None\]"):

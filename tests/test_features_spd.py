@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.linalg
-from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_helpers import peak_memory
@@ -43,29 +42,29 @@ def map_logarithms(X, chunking):
 # Agreement with SciPy, one matrix at a time
 
 
-@each_case("n", SIZES)
+@pytest.mark.parametrize("n", SIZES)
 def test_logarithms_are_scipys(n):
     X = stack(n)
     expected = [scipy.linalg.logm(matrix) for matrix in X]
     assert_allclose(LogEuclidean().transform(X), expected, atol=1e-10)
 
 
-@each_case("n", SIZES)
+@pytest.mark.parametrize("n", SIZES)
 def test_exponentials_are_scipys(n):
     S = symmetric_stack(n) / n
     expected = [scipy.linalg.expm(matrix) for matrix in S]
     assert_allclose(LogEuclidean().inverse_transform(S), expected, rtol=1e-10, atol=1e-10)
 
 
-@each_case("power", [0.5, -1.0, -0.5, 2, 0.3])
-@each_case("n", [1, 4, 9])
+@pytest.mark.parametrize("power", [0.5, -1.0, -0.5, 2, 0.3])
+@pytest.mark.parametrize("n", [1, 4, 9])
 def test_powers_are_scipys(n, power):
     X = stack(n, spread=1.5)
     expected = [scipy.linalg.fractional_matrix_power(matrix, power) for matrix in X]
     assert_allclose(SPDPower(power).transform(X), expected, atol=1e-10)
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-2), SPDPower(3)])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-2), SPDPower(3)])
 def test_inverse_transform_undoes_transform(transformer):
     X = stack(6, spread=1.0)
     assert_allclose(transformer.inverse_transform(transformer.transform(X)), X, atol=1e-10)
@@ -79,7 +78,7 @@ def test_transform_undoes_inverse_transform():
 # Theorems
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-1.3)])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.5), SPDPower(-1.3)])
 def test_rotations_commute_with_the_map(transformer):
     X, Q = stack(7), rotation(7)
     assert_allclose(
@@ -119,7 +118,7 @@ def test_the_square_root_squares_to_the_matrix():
     assert_allclose(root @ root, X, atol=1e-10)
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower(0.7)])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.7)])
 def test_the_result_is_exactly_symmetric(transformer):
     result = transformer.transform(stack(9))
     assert_array_equal(result, result.transpose(0, 2, 1))
@@ -137,7 +136,7 @@ def test_asymmetry_from_rounding_is_averaged_away():
 # Forms and chunks
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower()])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower()])
 def test_blocks_are_mapped_one_by_one(transformer):
     arrays = [stack(3), stack(5), stack(1)]
     mapped = transformer.fit_transform(Blocks(*arrays))
@@ -197,7 +196,7 @@ def test_single_precision_stays_single_and_is_computed_in_double():
     assert_array_equal(logs, LogEuclidean().transform(X.astype(float)).astype(np.float32))
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower(0.3)])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(0.3)])
 def test_lists_of_matrices_will_do_and_are_not_changed(transformer):
     X = stack(3)
     before = X.copy()
@@ -219,9 +218,9 @@ def message_of(transformer, X, method="transform"):
     return str(error.value)
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower()])
-@each_case("smallest", [-0.25, 0.0, 1e-18])
-@each_case("unit", [1e-200, 1e-9, 1.0, 1e9, 1e200])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower()])
+@pytest.mark.parametrize("smallest", [-0.25, 0.0, 1e-18])
+@pytest.mark.parametrize("unit", [1e-200, 1e-9, 1.0, 1e9, 1e200])
 def test_a_matrix_that_is_not_positive_definite_is_named(transformer, smallest, unit):
     bad = stack(3, 10)
     bad[[4, 7]] = with_eigenvalues([smallest, 1.0, 2.0])
@@ -261,7 +260,7 @@ def test_single_precision_has_its_own_rounding_error():
     assert "sample 0" in message_of(LogEuclidean(), doubtful.astype(np.float32))
 
 
-@each_case("method", ["transform", "inverse_transform"])
+@pytest.mark.parametrize("method", ["transform", "inverse_transform"])
 def test_a_matrix_that_is_not_symmetric_is_named(method):
     X = stack(3)
     X[5, 0, 2] += 1e-3 * np.abs(X[5]).max()
@@ -283,8 +282,8 @@ def test_a_power_beyond_floats_is_refused():
     assert "float64" in message_of(SPDPower(3), 1e200 * stack(2))
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower()])
-@each_case("method", ["fit", "transform", "inverse_transform"])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower()])
+@pytest.mark.parametrize("method", ["fit", "transform", "inverse_transform"])
 def test_bad_input_is_refused(transformer, method):
 
     def call(X):
@@ -313,7 +312,7 @@ def test_other_shapes_than_in_fit_are_refused():
         SPDPower().fit(stack(3)).transform(Blocks(stack(3), stack(3)))
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("power", "error"),
     [
         (0, ValueError),
@@ -323,7 +322,7 @@ def test_other_shapes_than_in_fit_are_refused():
         (True, TypeError),
     ],
 )
-@each_case("method", ["fit", "transform", "inverse_transform"])
+@pytest.mark.parametrize("method", ["fit", "transform", "inverse_transform"])
 def test_a_power_that_is_none_is_refused(power, error, method):
     with pytest.raises(error, match="power: expected"):
         getattr(SPDPower(power), method)(stack(2))
@@ -332,7 +331,7 @@ def test_a_power_that_is_none_is_refused(power, error, method):
 # Life among other estimators
 
 
-@each_case("transformer", [LogEuclidean(), SPDPower(2.0), Vectorize(True)])
+@pytest.mark.parametrize("transformer", [LogEuclidean(), SPDPower(2.0), Vectorize(True)])
 def test_clones_have_the_same_parameters(transformer):
     fitted = transformer.fit(stack(3))
     copy = clone(fitted)
@@ -341,7 +340,7 @@ def test_clones_have_the_same_parameters(transformer):
     assert not hasattr(copy, "block_shapes_in_")
 
 
-@each_case("blocks", [False, True])
+@pytest.mark.parametrize("blocks", [False, True])
 def test_pipelines_cross_validate_and_search(blocks):
     X = stack(4, n_samples=40, spread=0.3)
     y = np.arange(40) % 2

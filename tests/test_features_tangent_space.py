@@ -7,7 +7,6 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
-from cases_helpers import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -75,15 +74,15 @@ def _symmetric(A):
 # Means
 
 
-@each_case("n", SIZES)
-@each_case("spread", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
 def test_the_logarithms_at_the_geometric_mean_add_up_to_zero(n, spread):
     logs = TangentSpace().fit_transform(stack(n, 20, spread=spread))
     assert_allclose(logs.mean(axis=0), 0, atol=1e-10)
 
 
-@each_case("condition", [10.0, 1e4, 1e8])
-@each_case("n", [2, 5])
+@pytest.mark.parametrize("condition", [10.0, 1e4, 1e8])
+@pytest.mark.parametrize("n", [2, 5])
 def test_the_mean_of_two_matrices_is_known(n, condition):
     A, B = ill_conditioned(n, 2, condition)
     found = mean_of(np.stack([A, B]))
@@ -93,8 +92,8 @@ def test_the_mean_of_two_matrices_is_known(n, condition):
     assert distance_in_digits(found.matrix, closed_form(A, B)) < 10 * n * rounding
 
 
-@each_case("kind", MEANS)
-@each_case("condition", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize("kind", MEANS)
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
 def test_the_mean_of_equal_matrices_is_the_matrix(kind, condition):
     A = turned(6, condition, 0)
     for count in (1, 2, 7):
@@ -106,7 +105,7 @@ def test_the_mean_of_equal_matrices_is_the_matrix(kind, condition):
         assert_allclose(logs, 0, atol=1e-14 * condition)
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("n", "n_samples", "condition"), [(3, 40, 1e12), (5, 10, 1e8), (10, 3, 1e8), (10, 40, 1e8)]
 )
 def test_ill_conditioned_matrices_converge_to_the_accuracy_of_rounding(n, n_samples, condition):
@@ -128,7 +127,7 @@ def test_the_error_bounds_the_distance_from_the_mean():
     assert errors[-1] < 1e-3 * errors[0]
 
 
-@each_case("size", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize("size", [0.05, 1.0, 4.0])
 def test_the_tolerance_is_relative_to_the_spread(size):
     """The iteration stops at the first point whose error in units of the spread is small."""
     X = np.stack([scipy.linalg.expm(size * S) for S in symmetric_stack(3, 30) / 2])
@@ -205,8 +204,8 @@ def test_a_congruence_changes_the_logarithm_at_the_identity():
     assert np.abs(norms[0] - norms[1]).max() > 0.1
 
 
-@each_case("mean", MEANS)
-@each_case("unit", [1e-200, 1e-6, 1e9, 1e200])
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("unit", [1e-200, 1e-6, 1e9, 1e200])
 def test_the_unit_does_not_matter(mean, unit):
     X = stack(4)
     plain = TangentSpace(mean).fit(X)
@@ -245,8 +244,8 @@ METRICS = {
 }
 
 
-@each_case("mean", MEANS)
-@each_case("n", [2, 5, 12])
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("n", [2, 5, 12])
 def test_it_is_pyriemanns_tangent_space(mean, n):
     """pyRiemann's TangentSpace stops its mean at 1e-8; with a smaller tolerance it is ours."""
     pytest.importorskip("pyriemann.geometry")
@@ -271,7 +270,7 @@ def test_it_is_pyriemanns_tangent_space(mean, n):
 # Forms, groups and inverse
 
 
-@each_case("mean", MEANS)
+@pytest.mark.parametrize("mean", MEANS)
 def test_inverse_transform_undoes_transform(mean):
     X, new = stack(6, spread=1.0), stack(6, seed=1, spread=1.0)
     space = TangentSpace(mean).fit(X)
@@ -281,7 +280,7 @@ def test_inverse_transform_undoes_transform(mean):
     assert_allclose(space.inverse_transform(np.zeros((1, 6, 6)))[0], space.means_[0][0], atol=1e-12)
 
 
-@each_case("mean", MEANS)
+@pytest.mark.parametrize("mean", MEANS)
 def test_each_block_has_its_own_mean(mean):
     arrays = [stack(3), stack(5), stack(1)]
     space = TangentSpace(mean)
@@ -398,8 +397,8 @@ def message_of(call, *arguments, error=ValueError, **options):
     return str(caught.value)
 
 
-@each_case("method", ["fit", "transform", "fit_transform"])
-@each_case("smallest", [-0.25, 0.0, 1e-18])
+@pytest.mark.parametrize("method", ["fit", "transform", "fit_transform"])
+@pytest.mark.parametrize("smallest", [-0.25, 0.0, 1e-18])
 def test_a_matrix_that_is_not_positive_definite_is_named(method, smallest):
     good, bad = stack(2, 10), stack(3, 10)
     space = TangentSpace().fit(Blocks(good, bad))
@@ -418,7 +417,7 @@ def test_the_sample_is_named_whatever_its_group():
     assert "sample 7 (1 of 10 samples)" in message_of(space.transform, X, np.arange(10) % 2)
 
 
-@each_case("method", ["fit", "transform", "inverse_transform"])
+@pytest.mark.parametrize("method", ["fit", "transform", "inverse_transform"])
 def test_bad_samples_are_refused(method):
     call = getattr(TangentSpace().fit(stack(3)), method)
     asymmetric = stack(3)
@@ -437,8 +436,8 @@ def test_bad_samples_are_refused(method):
         assert "[3×3] as in fit, got [3×3, 3×3]" in message_of(call, Blocks(stack(3), stack(3)))
 
 
-@each_case("method", ["fit", "transform", "inverse_transform"])
-@each_case(
+@pytest.mark.parametrize("method", ["fit", "transform", "inverse_transform"])
+@pytest.mark.parametrize(
     ("groups", "error", "words"),
     [
         ([1] * 11, ValueError, "groups: expected one value for each of the 12 samples, got 11"),
@@ -466,7 +465,7 @@ def test_groups_that_are_missing_or_unknown_are_refused():
     assert message_of(TangentSpace().fit(X).inverse_transform, X, ["c"] * 12) == words
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("options", "error", "words"),
     [
         ({"mean": "riemann"}, ValueError, "mean: expected one of"),
@@ -546,7 +545,7 @@ def test_clones_have_the_same_parameters():
     assert vars(copy).keys() == copy.get_params().keys()
 
 
-@each_case("blocks", [False, True])
+@pytest.mark.parametrize("blocks", [False, True])
 def test_pipelines_cross_validate_and_search(blocks):
     X = stack(4, n_samples=40, spread=0.3)
     y = np.arange(40) % 2

@@ -6,7 +6,6 @@ from math import prod
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -40,7 +39,7 @@ def unfolded(tensor, mode):
     return result
 
 
-@each_case("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_unfoldings_agree_with_a_loop_over_the_entries(shape):
     X = tensors(shape)
     blocks = Unfold().fit_transform(X)
@@ -58,7 +57,7 @@ def test_the_example_of_kolda_and_bader():
     assert_array_equal(third[0, 1], np.arange(13, 25))
 
 
-@each_case("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_unfolding_keeps_norms_and_inner_products(shape):
     X = tensors(shape)
     flat = X.reshape(len(X), -1)
@@ -74,7 +73,7 @@ def test_a_product_in_one_mode_multiplies_its_unfolding_from_the_left():
     assert_allclose(after, A @ before, atol=1e-12)
 
 
-@each_case("modes", [(0,), (2,), (1, 0), [2, 0, 1], np.array([1, 2])])
+@pytest.mark.parametrize("modes", [(0,), (2,), (1, 0), [2, 0, 1], np.array([1, 2])])
 def test_modes_are_chosen_in_their_order(modes):
     X = tensors((3, 4, 2))
     everything = Unfold().transform(X).arrays
@@ -84,7 +83,7 @@ def test_modes_are_chosen_in_their_order(modes):
         assert_array_equal(array, everything[mode])
 
 
-@each_case("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_tensors_are_put_together_again_from_any_mode(shape):
     X = tensors(shape)
     for mode in range(len(shape)):
@@ -111,7 +110,7 @@ def test_single_precision_and_lists_are_kept():
     assert_array_equal(Unfold().transform(X.tolist()).arrays[1], Unfold().transform(X).arrays[1])
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("modes", "error"),
     [
         ((3,), ValueError),
@@ -124,13 +123,13 @@ def test_single_precision_and_lists_are_kept():
         ((True,), TypeError),
     ],
 )
-@each_case("method", ["fit", "transform"])
+@pytest.mark.parametrize("method", ["fit", "transform"])
 def test_modes_that_are_none_are_refused(modes, error, method):
     with pytest.raises(error, match="modes: expected"):
         getattr(Unfold(modes), method)(tensors((3, 4, 2)))
 
 
-@each_case("method", ["fit", "transform"])
+@pytest.mark.parametrize("method", ["fit", "transform"])
 def test_bad_input_is_refused(method):
     call = getattr(Unfold(), method)
     with pytest.raises(ValueError, match=r"at least two modes.*shape \(4, 3\)"):

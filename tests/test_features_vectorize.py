@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -19,7 +18,7 @@ from tatml.features import LogEuclidean, Vectorize
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7
 
 
-@each_case("join", [False, True])
+@pytest.mark.parametrize("join", [False, True])
 def test_vectorize_keeps_scikit_learns_rules(join):
     results = check_estimator(Vectorize(join), on_skip=None, on_fail=None)
     assert len(results) > 30
@@ -34,8 +33,8 @@ def distances(array):
     return np.array([[np.linalg.norm(A - B) for B in array] for A in array])
 
 
-@each_case("n", SIZES)
-@each_case("symmetric", ["auto", True, False])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("symmetric", ["auto", True, False])
 def test_symmetric_matrices_keep_distances_and_inner_products(n, symmetric):
     S = symmetric_stack(n, 6)
     vectors = Vectorize(symmetric=symmetric).fit_transform(S)
@@ -44,7 +43,7 @@ def test_symmetric_matrices_keep_distances_and_inner_products(n, symmetric):
     assert_allclose(distances(vectors), distances(S), atol=1e-11)
 
 
-@each_case("shape", [(3, 2), (2, 5), (4, 4), (3, 1)])
+@pytest.mark.parametrize("shape", [(3, 2), (2, 5), (4, 4), (3, 1)])
 def test_other_matrices_keep_distances_and_all_entries(shape):
     X = np.random.default_rng(0).normal(size=(6, *shape))
     vectorize = Vectorize().fit(X)
@@ -79,8 +78,8 @@ def test_joined_blocks_lie_side_by_side_and_add_squared_distances():
     assert_allclose(distances(joined) ** 2, expected, atol=1e-11)
 
 
-@each_case("join", [False, True])
-@each_case(
+@pytest.mark.parametrize("join", [False, True])
+@pytest.mark.parametrize(
     "X",
     [
         symmetric_stack(4),

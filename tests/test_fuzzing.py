@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 from fuzz_cases import REFUSALS, choose, make_case
-from fuzz_outcomes import run_case, wrong_error, wrong_result
-from fuzzing import main, run
+from fuzz_outcomes import Outcome, run_case, wrong_error, wrong_result
+from fuzzing import BLOCK, Summary, main, run
 from good_calls import ESTIMATORS, Case, index_pairs, samples
 from hostile import PARAMETERS, parameter_value
 from sklearn.base import BaseEstimator
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 import tatml
 from tatml import TATML
 
-BLOCK, BLOCKS = 250, 10  # `make fuzz` runs more
+BLOCKS = 4  # `make fuzz` runs more
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -246,3 +246,15 @@ def test_failures_are_reported_with_seed_and_mutations(monkeypatch, capsys):
 def test_the_command_ends_well(capsys):
     assert main(["--cases", "20"]) == 0
     assert "0 of 20 cases failed" in capsys.readouterr().out
+
+
+def test_summaries_are_joined():
+    case = make_case(0)
+    failed = Outcome("failed", ["raised KeyError"], seconds=2.0)
+    one, other, both = Summary(), Summary(), Summary()
+    for seed in range(4):
+        (one if seed < 2 else other).add(seed, case, failed)
+        both.add(seed, case, failed)
+    one.join(other)
+    assert vars(one) == vars(both)
+    assert one.n_failed == 4

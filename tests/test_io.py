@@ -32,9 +32,9 @@ from tatml import (
     io,
 )
 from tatml._data.atomic_files import written_atomically
-from tatml._model_metadata import check_metadata, is_plain
 from tatml._verification.targets import Calibration
 from tatml.features import KernelMap
+from tatml.io import check_metadata, is_plain
 
 skops = pytest.importorskip("skops.io")
 

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases_helpers import each_case
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
@@ -62,7 +61,7 @@ def monomials(Z, gamma, coef0):
     return np.hstack([np.stack(squares, axis=1), np.sqrt(2 * gamma * coef0) * Z])
 
 
-@each_case("estimator", ["TATML", "ITML"])
+@pytest.mark.parametrize("estimator", ["TATML", "ITML"])
 def test_a_polynomial_kernel_is_the_metric_of_the_monomials(estimator):
     """For training pairs, for new ones, and for the threshold."""
     X, y, new, _ = iris()
@@ -84,7 +83,7 @@ def test_a_polynomial_kernel_is_the_metric_of_the_monomials(estimator):
     assert found.result_.converged
 
 
-@each_case("keep", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
 def test_a_linear_kernel_is_no_kernel(keep):
     """Beside the features it is the same block twice, which is the problem with C/2 and c0/2."""
     X, y, new, _ = iris()
@@ -125,7 +124,7 @@ def test_the_search_of_maz_takes_a_precomputed_kernel():
     assert model.transform(K).shape[0] == 75
 
 
-@each_case("keep", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
 def test_the_parts_know_which_blocks_are_images(keep):
     """Their priors give images one unit, as that of all samples does."""
     X, y, *_ = iris()
@@ -152,7 +151,7 @@ def test_without_held_out_pairs_the_units_are_those_of_the_rule():
     assert np.ptp(vectors.kernel_map_.maps_[0].scale) > 1
 
 
-@each_case("estimator", LABELLED)
+@pytest.mark.parametrize("estimator", LABELLED)
 def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
     X, y, new, labels = iris()
     model = clone(estimator).set_params(kernel="rbf").fit(X, y)
@@ -240,8 +239,8 @@ def test_a_kernel_separates_what_no_linear_metric_does():
     assert curved[1] > 0.9
 
 
-@each_case("n_landmarks", [30, 100])
-@each_case("load", [load_digits, load_wine, load_breast_cancer])
+@pytest.mark.parametrize("n_landmarks", [30, 100])
+@pytest.mark.parametrize("load", [load_digits, load_wine, load_breast_cancer])
 def test_the_threshold_holds_for_samples_outside_the_span_of_the_landmarks(n_landmarks, load):
     """They lose a part of their distances, which held-out samples lose as well."""
     X, y = load(return_X_y=True)
@@ -295,7 +294,9 @@ def test_a_grid_search_reaches_the_parameters_of_the_kernel():
     assert clone(search.best_estimator_)[0].kernel.gamma_factor in (0.1, 1.0)
 
 
-@each_case("kernel", ["rbf", KernelMap("laplacian", n_landmarks=20, keep_features=False)])
+@pytest.mark.parametrize(
+    "kernel", ["rbf", KernelMap("laplacian", n_landmarks=20, keep_features=False)]
+)
 def test_saved_models_keep_their_landmarks(kernel, tmp_path):
     pytest.importorskip("skops")
     X, y, new, _ = iris()
@@ -386,7 +387,7 @@ def test_neighbours_in_the_space_of_a_kernel():
 # Comparisons in the span
 
 
-@each_case("prior", ["scaled", "auto", "discriminant", "within"])
+@pytest.mark.parametrize("prior", ["scaled", "auto", "discriminant", "within"])
 def test_triplets_are_solved_in_the_span(prior, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 6)

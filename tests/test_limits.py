@@ -18,14 +18,14 @@ from tatml._verification.dependence import (
     find_largest_share,
     link_units,
 )
-from tatml._verification.limits import (
+from tatml._verification.rates import (
+    RankedPairs,
     exact_limits,
     mid_limits,
     most_errors,
     pairs_needed,
     upper_limit,
 )
-from tatml._verification.rates import RankedPairs
 
 
 def measure_rate(errors, units=None, confidence=0.95, excess=None):

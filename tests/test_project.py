@@ -82,7 +82,6 @@ def source_id(path):
 LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
-    "tatml/_data/chunklets.py",
     "tatml/_data/comparisons.py",
     "tatml/_data/labels.py",
     "tatml/_data/pairs.py",

@@ -17,11 +17,10 @@ from tatml._sharding.memory import (
     samples_per_tile,
 )
 from tatml._verification.targets import check_target
-from tatml.datasets._archive import _is_of_type
-from tatml.datasets._arguments import check_at_least, check_strengths
-from tatml.datasets._image_files import _read_bytes
+from tatml.datasets._files import _is_of_type, _read_bytes
+from tatml.datasets._synthetic import check_at_least, check_strengths
 from tatml.features import CovarianceDescriptor
-from tatml.features._pixel_features import _gabor_bank
+from tatml.features._pixels import _gabor_bank
 
 # A call with one number; numbers that are accepted; numbers that are refused.
 LIMITS = {

@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from tatml import Blocks, Comparisons, TATMLNeighbors, learn_metric
-from tatml._data.neighbor_triplets import count_violated, neighbor_triplets
+from tatml._data.sampling import count_violated, neighbor_triplets
 from tatml._estimators.label_mixins import factors_by, prior_from_samples, within_classes
 from tatml._estimators.neighbor_priors import CANDIDATES, N_FOLDS, choose_prior
 

@@ -14,23 +14,26 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
 import sklearn.model_selection
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, _estimators
-from ._data.atomic_files import written_atomically
+from ._data.atomic_files import write_arrays, written_atomically
 from ._data.blocks import Blocks
-from ._estimators.fitted_state import HELD, check_fitted_state
+from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state
+from ._estimators.inputs import check_has
 from ._estimators.revealed import revealed_samples
-from ._export import export
+from ._estimators.seen_samples import CENTER, center_of
+from ._estimators.span import too_large
 from ._messages import missing_extra, shown
-from ._model_metadata import check_metadata
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
 from ._warnings import warn_user
@@ -41,6 +44,16 @@ __all__ = ["Model", "export", "load_model", "save_model"]
 ESTIMATORS = {name: getattr(_estimators, name) for name in _estimators.__all__ if name != "PAPER"}
 EXTENSION = ".skops"
 FORMAT = "tatml model 1"
+# docs/deployment.md describes the formats.
+EXPORT_FORMAT = "tatml metric 1"
+KERNEL_FORMAT = "tatml kernel metric 1"
+SCALARS = (
+    "threshold_",
+    "same_rate_",
+    "likelihood_ratio_",
+)  # those that the estimator has are written
+
+
 # The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
 MAX_BYTES = 2 * 2**30
 # The limit of the description in a skops file; that of a usual model has 50,000 bytes.
@@ -386,3 +399,141 @@ def _content_text(content: Any) -> str:
 
 def _estimator_names() -> str:
     return ", ".join(ESTIMATORS)
+
+
+# The most levels of lists and dicts in the metadata.
+MAX_DEPTH = 20
+
+
+def check_metadata(metadata: dict[str, Any], estimator: Any) -> None:
+    """Raise an error if the metadata are not plain, or do not fit the estimator."""
+    for name, value in metadata.items():
+        if type(name) is not str or not is_plain(value):
+            raise TypeError(
+                f"metadata: expected words, numbers and lists under words, got {shown(name)}: "
+                f"{shown(value)}"
+            )
+    for name in ("version", "target", "groups"):
+        value = metadata.get(name)
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"metadata: {name}: expected a word, got {shown(value)}")
+    names = metadata.get("feature_names")
+    if names is None:
+        return
+    if type(names) is not list or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"metadata: feature_names: expected a list of words, got {shown(names)}")
+    expected = getattr(estimator, "n_features_in_", len(names))
+    if len(names) != expected:
+        raise ValueError(
+            f"metadata: feature_names: expected {expected} names, one per feature, got {len(names)}"
+        )
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    if depth > MAX_DEPTH:  # a list may hold itself
+        return False
+    if type(value) in (list, tuple):
+        return all(is_plain(member, depth + 1) for member in value)
+    if type(value) is dict:
+        names_are_words = all(isinstance(name, str) for name in value)
+        return names_are_words and all(is_plain(part, depth + 1) for part in value.values())
+    return value is None or isinstance(value, Real | str)
+
+
+def export(model: Any, path: str | os.PathLike) -> Path:
+    """Write the components, the threshold and the calibration of a metric to an npz file.
+
+    The file also contains the mean of the training samples, which a scorer subtracts first, and
+    nothing else: no labels, no pairs, no parameters. With a kernel, it contains the kernel and its
+    landmarks, which are training samples. The matrix of a block with more rows than samples reveals
+    their span, which tells training samples from others; SECURITY.md says more. Reading the file
+    needs only NumPy: ``numpy.load(path, allow_pickle=False)``. docs/deployment.md describes the
+    format and has a short scorer. An existing file is replaced in one step.
+
+    Parameters
+    ----------
+    model : fitted estimator or Model
+        An estimator with `components_`, or what `load_model` returns.
+    path : str or path
+        The file, usually ``*.npz``. A link to a file stands for that file.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no components, as `PairThreshold`.
+    ValueError
+        If the estimator is not fitted, or has a block with more than 1,000 rows and fewer samples,
+        whose matrix is not formed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from tatml import TATML
+    >>> from tatml.io import export
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = TATML(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with np.load(export(metric, Path(folder, "iris.npz"))) as file:
+    ...         arrays = dict(file)
+    >>> sorted(arrays)
+    ['block_shapes', 'center_0', 'components_0', 'format', 'threshold']
+    >>> distance = np.linalg.norm(arrays["components_0"] @ (X[0] - X[100]))
+    >>> bool(np.isclose(distance, metric.pair_distance([[0, 100]], X)[0], rtol=1e-12))
+    True
+    """
+    estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
+    if hasattr(estimator, "factors_"):
+        n_rows = max(factor.shape[1] for factor in estimator.factors_)
+        raise ValueError(too_large("model", n_rows))
+    check_has(estimator, "components_", "block_shapes_")
+    state = vars(estimator)
+    for name in ("components_", "block_shapes_", "kernel_map_", CENTER, *SCALARS):
+        if name in state:
+            ATTRIBUTES[name](name, state[name])
+    path = Path(path)
+    write_arrays(path, _arrays_of(estimator), overwrite=True)
+    return path
+
+
+def _arrays_of(estimator: Any) -> dict[str, NDArray]:
+    arrays = {
+        "format": np.array(EXPORT_FORMAT),
+        "block_shapes": np.array(estimator.block_shapes_, dtype=np.int64),
+    }
+    if estimator.kernel_map_ is not None:
+        arrays |= _arrays_of_kernel(estimator.kernel_map_)
+    else:
+        for m, mean in enumerate(center_of(estimator)):
+            arrays[f"center_{m}"] = np.ascontiguousarray(mean, dtype=np.float64)
+    for m, component in enumerate(estimator._component_list()):
+        arrays[f"components_{m}"] = np.ascontiguousarray(component, dtype=np.float64)
+    for name in SCALARS:
+        if hasattr(estimator, name):
+            value = np.asarray(getattr(estimator, name), dtype=np.float64)
+            arrays[name.removesuffix("_")] = value
+    return arrays
+
+
+def _arrays_of_kernel(kernel_map: KernelMap) -> dict[str, NDArray]:
+    """Return the kernel, its parameters, and the arrays of the map of each block."""
+    kept = kernel_map.keep_features and kernel_map.kernel != "precomputed"
+    arrays = {
+        "format": np.array(KERNEL_FORMAT),
+        "kernel": np.array(kernel_map.kernel),
+        "gamma": np.asarray(kernel_map.gamma_, dtype=np.float64),
+        "degree": np.array(kernel_map.degree, dtype=np.int64),
+        "coef0": np.array(kernel_map.coef0, dtype=np.float64),
+        "keep_features": np.array(bool(kept)),
+    }
+    for m, block_map in enumerate(kernel_map.maps_):
+        for name in ("landmarks", "center", "scale", "means", "projection"):
+            arrays[f"{name}_{m}"] = np.ascontiguousarray(getattr(block_map, name))
+    return arrays

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tatml._messages import missing_extra, suggestion
-from tatml.datasets._folder import FOLDER_VARIABLE
+from tatml.datasets._files import FOLDER_VARIABLE
 
 from .markdown.write import write_tables
 from .methods import METHODS

@@ -19,7 +19,7 @@ from sklearn.utils import Bunch
 from tatml import datasets
 from tatml._data.atomic_files import written_atomically
 from tatml._data.blocks import Blocks
-from tatml.datasets._folder import FOLDER_VARIABLE
+from tatml.datasets._files import FOLDER_VARIABLE
 from tatml.features import CovarianceDescriptor, LogEuclidean, Unfold
 
 from .settings import Dataset

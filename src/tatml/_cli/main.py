@@ -19,7 +19,7 @@ from .. import __version__
 from .._messages import quoted, shown, suggestion
 from ..io import ESTIMATORS as SAVED
 from .commands import evaluate, fit, predict, reproduce, transform
-from .csv_tables import is_whole_number
+from .files import is_whole_number
 
 # The estimators that the command fits: from labels or pairs, not from triplets or quadruplets.
 ESTIMATORS = [name for name, make in SAVED.items() if not hasattr(make, "_tuple_size")]

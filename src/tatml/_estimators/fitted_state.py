@@ -28,8 +28,7 @@ from .._validation import (
     check_share,
 )
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
-from ..features._kernel_map import KernelMap
-from ..features._nystrom import BlockMap
+from ..features._kernel_map import BlockMap, KernelMap
 from .fitted_parameters import StateCheck, check_equal, check_parameter, ignore_name
 from .metric import check_components
 from .priors import UNITS

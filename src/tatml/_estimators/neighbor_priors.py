@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._array import to_numpy
 from .._data.blocks import Blocks
-from .._data.neighbor_triplets import nearest_rows
+from .._data.sampling import nearest_rows
 from .device_inputs import host_if_wide
 from .embedding import embed_blocks
 from .label_mixins import factors_by, prior_from_samples, within_classes

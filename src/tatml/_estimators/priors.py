@@ -324,6 +324,8 @@ def _shrink(
     """
     S, n_samples = mean_square(deviations), deviations.shape[0] // width
     size = deviations.shape[1] if size is None else size
+    if size == 0:
+        return S, 0.0
     mean_variance = np.trace(S) / size
     noise = (mean_gram_square(deviations, width) / width**2 - np.sum(S**2)) / n_samples
     distance = np.sum(S**2) - size * mean_variance**2

@@ -14,9 +14,8 @@ from sklearn.base import BaseEstimator
 from .._array import Indices, asarray, to_numpy
 from .._data.blocks import Blocks
 from .._data.comparisons import check_comparison_margin, link_pairs
-from .._data.neighbor_triplets import count_violated, neighbor_triplets
 from .._data.pairs import Pairs
-from .._data.sampling import Strategy, balanced
+from .._data.sampling import Strategy, balanced, count_violated, neighbor_triplets
 from .._learn_metric import warn_unless_converged
 from .._messages import shown
 from .._optim.losses import comparison_hinge, join_hinges

@@ -19,8 +19,7 @@ from .dependence import (
     find_disjoint_pairs,
     find_largest_share,
 )
-from .limits import most_errors, pairs_needed
-from .rates import RankedPairs
+from .rates import RankedPairs, most_errors, pairs_needed
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
 
 # An identity in more than this share of the pairs decides the rate alone.

@@ -2,8 +2,7 @@
 
 from ._brodatz import load_brodatz
 from ._eth80 import load_eth80
-from ._synthetic import make_filter_bank, make_spd_classes
-from ._textures import load_digits_images, make_textures
+from ._synthetic import load_digits_images, make_filter_bank, make_spd_classes, make_textures
 from ._virus import load_virus
 
 __all__ = [

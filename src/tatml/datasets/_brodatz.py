@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from .._validation import check_count
-from ._folder import DatasetLayout, make_common_members
-from ._image_files import GREY_GIF, load_grey_images
+from ._files import GREY_GIF, DatasetLayout, load_grey_images, make_common_members
 
 DESCR = """Brodatz textures.
 

@@ -10,16 +10,20 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from .._validation import check_count
-from ._archive import ExpectedArray, read_archive
-from ._folder import (
+from ._files import (
+    COLOUR_PNG,
+    MASK_PNG,
     DatasetLayout,
+    ExpectedArray,
     FoundDataset,
     check_complete,
     find_dataset,
     make_common_members,
     naming_file,
+    pillow_image,
+    read_archive,
+    read_image,
 )
-from ._image_files import COLOUR_PNG, MASK_PNG, pillow_image, read_image
 
 DESCR = """ETH-80 views of objects (Leibe and Schiele, 2003).
 

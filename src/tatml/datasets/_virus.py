@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from ._folder import DatasetLayout, make_common_members
-from ._image_files import GREY_PNG, load_grey_images
+from ._files import GREY_PNG, DatasetLayout, load_grey_images, make_common_members
 
 DESCR = """Virus textures (Kylberg, Uppström and Sintorn, 2011).
 

@@ -4,8 +4,7 @@ from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
 from ._kernel_map import KernelMap
 from ._signals import FilterBankCovariance
-from ._spd import LogEuclidean, SPDPower
-from ._tangent_space import TangentSpace
+from ._spd import LogEuclidean, SPDPower, TangentSpace
 from ._tensors import Unfold
 from ._vectorize import Vectorize
 

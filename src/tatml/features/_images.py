@@ -21,10 +21,9 @@ from .._validation import (
     check_not_negative,
     check_two,
 )
-from ._image_covariances import compute_descriptors
-from ._image_plan import Recipe, make_plan
+from ._image_covariances import Recipe, compute_descriptors, make_plan
 from ._inputs import MatrixTransformer, as_tuple, read_images
-from ._pixel_features import check_features
+from ._pixels import check_features
 from ._shrinkage import Shrinkage, check_shrinkage
 
 SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero

@@ -3,9 +3,8 @@
 `tatml.plotting` draws the results of `feature_shares` and `permutation_importance`.
 """
 
-from ._importance import PermutationImportance, permutation_importance
+from ._features import FeatureShares, PermutationImportance, feature_shares, permutation_importance
 from ._intervals import threshold_interval
-from ._shares import FeatureShares, feature_shares
 
 __all__ = [
     "FeatureShares",

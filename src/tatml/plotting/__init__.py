@@ -5,11 +5,9 @@ y)`` for estimators fitted to pairs, and ``RocCurveDisplay.from_predictions(y,
 metric.pair_score(pairs, X))`` for estimators fitted to labels.
 """
 
-from ._embedding import EmbeddingDisplay
-from ._importance import FeatureShareDisplay, PermutationImportanceDisplay
-from ._metrics import BlockShareDisplay, ConvergenceDisplay, MetricDisplay
-from ._pairs import PairDistanceDisplay, ReliabilityDisplay
-from ._verification import DetDisplay, ErrorRateDisplay
+from ._features import FeatureShareDisplay, PermutationImportanceDisplay
+from ._fits import BlockShareDisplay, ConvergenceDisplay, EmbeddingDisplay, MetricDisplay
+from ._pairs import DetDisplay, ErrorRateDisplay, PairDistanceDisplay, ReliabilityDisplay
 
 __all__ = [
     "BlockShareDisplay",

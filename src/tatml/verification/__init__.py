@@ -7,8 +7,7 @@ dependence everywhere: pairs that share a group (an identity) are not independen
 from .._verification.operating import OperatingPoint
 from .._verification.rates import ErrorRate
 from .._verification.targets import Calibration
-from ._rates import error_rates
-from ._report import Report, report
+from ._report import Report, error_rates, report
 from ._splitting import PairKFold, PairShuffleSplit, train_test_split_pairs
 
 __all__ = [

@@ -1,26 +1,32 @@
-"""The report of an estimator on held-out pairs: thresholds, error rates, costs, probabilities."""
+"""Error rates and the report of an estimator on held-out pairs, as numbers, text and HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
+from sklearn.utils import Bunch
 
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
+from .._messages import shown
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
 from .._verification.operating import USUAL_SAME_RATE, Costs, JudgedPairs, OperatingPoint
-from .._verification.rates import ErrorRate
+from .._verification.rates import FEW_ERRORS, ErrorRate
 from .._warnings import warn_user
-from ._report_text import format_html, format_text, point_rows
 
 Rates = tuple[ErrorRate | None, ErrorRate | None]
+FEW_MARK = "*"
+FEW_NOTE = f"{FEW_MARK} fewer than {FEW_ERRORS} errors: the rate is rough, use its limits"
+STYLE = "text-align: right; padding: 2px 8px"
+MOST_NAMED = 3  # most rates that a warning names
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,3 +279,260 @@ def _measure(
         confidence_level=judged.confidence,
         judged=judged,
     )
+
+
+def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
+    """Return one dict per operating point, with all numbers."""
+    return [
+        {
+            "name": point.name,
+            "threshold": point.threshold,
+            "FMR": point.false_match.value,
+            "FMR_low": point.false_match.low,
+            "FMR_high": point.false_match.high,
+            "FNMR": point.false_non_match.value,
+            "FNMR_low": point.false_non_match.low,
+            "FNMR_high": point.false_non_match.high,
+            "TAR": point.true_accept_rate,
+            "cost": point.cost,
+            "false_matches": point.false_match.n_errors,
+            "false_non_matches": point.false_non_match.n_errors,
+        }
+        for point in points
+    ]
+
+
+def format_text(report: Report) -> str:
+    """Return the report as lines of text."""
+    return "\n".join([_title(report), _summary(report)[0], format_details(report)])
+
+
+def format_details(report: Report) -> str:
+    """Return the costs, the scores of the probabilities and the tables as lines of text."""
+    parts = [*_summary(report)[1:], "", *_text_table(*_point_cells(report))]
+    if report.by:
+        parts += ["", *_text_table(*_subgroup_cells(report))]
+    return "\n".join([*parts, *_notes(report)])
+
+
+def format_html(report: Report) -> str:
+    """Return the report as HTML tables."""
+    lines = "<br>".join(escape(line) for line in _summary(report))
+    parts = [f"<p><b>{escape(_title(report))}</b><br>{lines}</p>"]
+    parts.append(_html_table(*_point_cells(report)))
+    if report.by:
+        parts.append(_html_table(*_subgroup_cells(report)))
+    parts += [f"<p>{escape(note)}</p>" for note in _notes(report)]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _title(report: Report) -> str:
+    what = f"{report.n_similar} similar and {report.n_dissimilar} dissimilar pairs"
+    units = "taken to be independent"
+    if report.n_units is not None:
+        units = f"of {report.n_units} {report.unit}"
+    comma = "," if report.n_units is None else ""
+    return f"{report.estimator} on {what}{comma} {units}"
+
+
+def _summary(report: Report) -> list[str]:
+    """Return the lines of numbers that belong to no threshold."""
+    false_match, false_non_match = report.costs
+    cost = f"detection cost: at least {report.least_cost:.4f}"
+    if report.actual_cost is not None:
+        cost += f", {report.actual_cost:.4f} at the threshold of the estimator"
+    assumed = f"{report.same_rate:.3g} of the pairs are the same"
+    lines = [
+        f"AUC {report.auc:.4f}, equal error rate {report.equal_error_rate:.4f}",
+        f"{cost} ({assumed}; a false match costs {false_match:g}, "
+        f"a false non-match {false_non_match:g})",
+    ]
+    if report.brier is not None:
+        lines.append(
+            f"probabilities: Brier score {report.brier:.4f}, log loss {report.log_loss:.4f} "
+            f"({assumed})"
+        )
+    return lines
+
+
+Table = tuple[list[str], list[list[str]]]
+
+
+def _point_cells(report: Report) -> Table:
+    limits = f"{report.confidence_level:.0%} limits"
+    header = ["operating point", "threshold", "FMR = FAR", limits, "FNMR", limits, "TAR", "cost"]
+    rows = [
+        [
+            point.name,
+            f"{point.threshold:.6g}",
+            *_rate_cells(point.false_match),
+            *_rate_cells(point.false_non_match),
+            _number(point.true_accept_rate),
+            f"{point.cost:.4f}",
+        ]
+        for point in report.points
+    ]
+    return header, rows
+
+
+def _subgroup_cells(report: Report) -> Table:
+    limits = f"{report.confidence_level:.0%} limits"
+    header = ["subgroup", "dissimilar", "FMR = FAR", limits, "similar", "FNMR", limits]
+    rows = []
+    for name, rates in report.by.items():
+        cells = [str(name)]
+        for rate in rates:
+            known = ["0", "", ""] if rate is None else [str(rate.n_pairs), *_rate_cells(rate)]
+            cells += known
+        rows.append(cells)
+    return header, rows
+
+
+def _rate_cells(rate: ErrorRate) -> list[str]:
+    mark = FEW_MARK if rate.n_errors < FEW_ERRORS else ""
+    return [_number(rate.value) + mark, f"[{_number(rate.low)}, {_number(rate.high)}]"]
+
+
+def _number(value: float) -> str:
+    """Return a rate with at least three digits.
+
+    >>> _number(0.12345), _number(0.000012345), _number(0.0)
+    ('0.1235', '1.23e-05', '0')
+    """
+    if value == 0:
+        return "0"
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.2e}"
+
+
+def _notes(report: Report) -> list[str]:
+    rates = [rate for p in report.points for rate in (p.false_match, p.false_non_match)]
+    rates += [rate for pair in report.by.values() for rate in pair if rate is not None]
+    return [FEW_NOTE] if any(rate.n_errors < FEW_ERRORS for rate in rates) else []
+
+
+def _text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose first column is on the left, the others on the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    lines = []
+    for row in (header, *rows):
+        first, *others = (
+            cell.ljust(width) if number == 0 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join([first, *others]).rstrip())
+    return lines
+
+
+def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        parts = [
+            f'<{tag} style="{STYLE if number else "text-align: left"}">{escape(cell)}</{tag}>'
+            for number, cell in enumerate(cells)
+        ]
+        return f"<tr>{''.join(parts)}</tr>"
+
+    return f"<table>{line(header, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
+
+
+def error_rates(
+    estimator: Any,
+    pairs: ArrayLike,
+    y: ArrayLike,
+    X: Any = None,
+    *,
+    groups: ArrayLike | None = None,
+    by: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+) -> Bunch:
+    """Compute the error rates at `threshold_` on held-out pairs, with limits that cover the truth.
+
+    For independent pairs the limits are exact (Clopper and Pearson). Pairs that share samples or
+    groups are worth less than their number: their variance is that of a dyadic mean, and the
+    limits are those of the effective number of pairs. Fewer than 30 errors are a weak estimate:
+    one warning says so.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with a threshold
+        It predicts which pairs are the same.
+    pairs, X
+        Pairs, as for `pair_distance`. They must be used neither to learn the metric nor to
+        calibrate the threshold.
+    y : array-like of shape (n_pairs,)
+        +1 for the same, −1 for different; both must occur.
+    groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
+        The unit of dependence, for example the identity: one label per sample for index pairs, or
+        one per member of each pair. Without it the units are the samples of index pairs. In pairs
+        given as arrays equal rows are one sample, with a warning; if no row is in two pairs, or
+        rows may repeat by chance, the pairs are taken to be independent.
+    by : array-like of shape (n_pairs,), optional
+        A subgroup for each pair, for which rates are wanted.
+    confidence_level : float, default=0.95
+        Confidence level of the limits, each rate for itself.
+
+    Returns
+    -------
+    Bunch
+        ``false_match`` (share of dissimilar pairs predicted to be the same) and
+        ``false_non_match`` (share of similar pairs predicted to be different), each an `ErrorRate`.
+        ``balanced_accuracy``, a Bunch of ``value``, ``low`` and ``high``; its limits hold whatever
+        the dependence of the two rates is. With `by`, also ``by``: a dict from each subgroup to a
+        Bunch of ``false_match`` and ``false_non_match``, None for a kind of pairs that it lacks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import PairThreshold
+    >>> from tatml.verification import error_rates
+    >>> distances, y = np.linspace(0, 2, 200), np.tile([1, -1], 100)
+    >>> judge = PairThreshold("precomputed").fit(distances, y).set_threshold(0.8)
+    >>> rate = error_rates(judge, distances, y).false_match
+    >>> rate.n_errors, rate.n_pairs
+    (40, 100)
+    >>> round(rate.low, 3), round(rate.high, 3)
+    (0.303, 0.503)
+    """
+    check_has(estimator, "pair_distance", "threshold_")
+    level = check_between("confidence_level", confidence_level)
+    units, warning = pair_units(estimator, pairs, X, groups)
+    if count_rows(pairs) > 0:
+        pair_labels(y, count_rows(pairs))
+    subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
+    distances = estimator.pair_distance(pairs, X)
+    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
+    threshold = float(estimator.threshold_)
+    rates = _name_rates(judged.measure_rates(threshold))
+    value, low, high = judged.measure_balanced_accuracy(threshold)
+    rates["balanced_accuracy"] = Bunch(value=value, low=low, high=high)
+    if subgroups is not None:
+        rates["by"] = {
+            name: _name_rates(judged.select(rows).measure_rates(threshold))
+            for name, rows in subgroups.items()
+        }
+    if warning:
+        warn_user(warning)
+    _warn_of_few_errors(rates)
+    return rates
+
+
+def _name_rates(rates: tuple[ErrorRate | None, ErrorRate | None]) -> Bunch:
+    return Bunch(false_match=rates[0], false_non_match=rates[1])
+
+
+def _warn_of_few_errors(rates: Bunch) -> None:
+    """Warn once if rates rest on few errors."""
+    few = []
+    for name, part in [(None, rates), *rates.get("by", {}).items()]:
+        for words, rate in (
+            ("false matches", part.false_match),
+            ("false non-matches", part.false_non_match),
+        ):
+            if rate is not None and rate.n_errors < FEW_ERRORS:
+                where = "" if name is None else f" of {shown(name)}"
+                few.append(f"{rate.n_errors} {words} in {rate.n_pairs} pairs{where}")
+    if few:
+        more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+        warn_user(
+            f"error_rates: fewer than {FEW_ERRORS} errors ({', '.join(few[:MOST_NAMED])}{more}): "
+            "the rates are rough; use their limits, or more pairs"
+        )

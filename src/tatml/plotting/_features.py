@@ -1,4 +1,4 @@
-"""Displays of the features: their shares in the distances, and their permutation importance."""
+"""Displays of blocks and features: their shares in the distances, and permutation importance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The features of pixels by name, and how to compute them on a stack of images.
+"""Planes of pixels: buffers that are reused, downsampling, and the features of pixels by name.
+
+An image of n pixels becomes one of n' pixels that covers the same area, so that the centre of pixel
+i lies at (i + ½) n/n' − ½ in units of the old pixels. Its value is a weighted mean of the old
+pixels around it. The weights are Keys's cubic kernel, stretched by n/n' to prevent aliasing,
+sampled at the old pixels inside the image, and divided by their sum. Constant images do not change.
+Rows and columns are filtered one after the other.
 
 Planes are arrays (n_images, height, width). Pixels outside the image are equal to the nearest pixel
 inside, so that the first difference across the border is zero. With D the first differences,
@@ -8,24 +14,131 @@ including those zeros, and D′ the same shifted by one, Ix = (D + D′)/2 and I
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, cos, nan, pi, sin
+from math import ceil, cos, floor, nan, pi, prod, sin
 from typing import Any
 
 import numpy as np
 import scipy.ndimage
+from numpy.typing import NDArray
 
 from .._array import Floats
 from ._inputs import as_tuple
-from ._workspace import Workspace
 
+SUPPORT = 2.0  # half width of the cubic kernel, in pixels of the coarse grid
+BAND_ROWS = 16  # rows of a banded matrix that are stored as one dense block
 LUMA = (0.299, 0.587, 0.114)  # weights of red, green and blue in ITU-R BT.601
 COLOURS = ("red", "green", "blue")
 GABOR_FREQUENCY, GABOR_ORIENTATIONS = 0.25, 4
 GABOR_SPREAD = 0.56  # σ times the frequency, which gives a bandwidth of one octave
 MIN_FREQUENCY = 0.01  # lowest frequency: below it, the kernel is larger than most images
 GABOR_CUT = 3.0  # radius of the kernel in units of σ
+
+
+class Workspace:
+    """Named buffers that are reused for the next array of the same name.
+
+    Allocating each large array anew would cost more than the arithmetic on it. Each thread needs
+    its own workspace.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, NDArray[np.float64]] = {}
+
+    def empty(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return an uninitialised array, which overwrites the previous one of this name."""
+        size = prod(shape)
+        if name not in self._buffers or self._buffers[name].size < size:
+            self._buffers[name] = np.empty(size)
+        return self._buffers[name][:size].reshape(shape)
+
+
+@dataclass(frozen=True)
+class Band:
+    """The weights of the old pixels from low to high for the new pixels from start to stop."""
+
+    start: int
+    stop: int
+    low: int
+    high: int
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class Resampler:
+    """Map from images of one size to images of a smaller size.
+
+    Attributes
+    ----------
+    rows, columns : tuple of Band
+        The weights of `rows` have the shape (new, old), those of `columns` (old, new).
+    """
+
+    rows: tuple[Band, ...]
+    columns: tuple[Band, ...]
+
+    @classmethod
+    def between(cls, old: tuple[int, int], new: tuple[int, int]) -> Resampler:
+        """Return the resampler from the shape `old` to the shape `new`, both (height, width)."""
+        columns = (
+            replace(band, weights=np.ascontiguousarray(band.weights.T))
+            for band in _bands(old[1], new[1])
+        )
+        return cls(_bands(old[0], new[0]), tuple(columns))
+
+    def rows_needed(self, top: int, bottom: int) -> tuple[int, int]:
+        """Return the first and last row of the old image that the new rows depend on."""
+        needed = [band for band in self.rows if band.start < bottom and top < band.stop]
+        return needed[0].low, needed[-1].high
+
+    def __call__(
+        self, planes: Floats, top: int, bottom: int, out: Floats, workspace: Workspace
+    ) -> Floats:
+        """Write the new rows from top to bottom into `out`.
+
+        `planes`, of shape (…, rows, width), are the old rows that `rows_needed` returns. The loops
+        run over the dense blocks of the banded matrices and skip the zeros.
+        """
+        first, _ = self.rows_needed(top, bottom)
+        tall = workspace.empty("tall", (*planes.shape[:-2], bottom - top, planes.shape[-1]))
+        for band in self.rows:
+            start, stop = max(band.start, top), min(band.stop, bottom)
+            if start < stop:
+                weights = band.weights[start - band.start : stop - band.start]
+                old = planes[..., band.low - first : band.high - first, :]
+                np.matmul(weights, old, out=tall[..., start - top : stop - top, :])
+        for band in self.columns:
+            old = tall[..., band.low : band.high]
+            np.matmul(old, band.weights, out=out[..., band.start : band.stop])
+        return out
+
+
+def scaled_size(size: int, scale: float) -> int:
+    """Return the number of pixels at a scale, rounded to the nearest integer, halves up."""
+    return floor(size * scale + 0.5)
+
+
+def _bands(old: int, new: int) -> tuple[Band, ...]:
+    starts = range(0, new, BAND_ROWS)
+    return tuple(_band(old, new, start, min(start + BAND_ROWS, new)) for start in starts)
+
+
+def _band(old: int, new: int, start: int, stop: int) -> Band:
+    stretch = old / new
+    centres = (np.arange(start, stop) + 0.5) * stretch - 0.5
+    low = max(0, ceil(centres[0] - SUPPORT * stretch))
+    high = min(old, floor(centres[-1] + SUPPORT * stretch) + 1)
+    weights = _keys_cubic((np.arange(low, high) - centres[:, None]) / stretch)
+    return Band(start, stop, low, high, weights / weights.sum(axis=1, keepdims=True))
+
+
+def _keys_cubic(x: Floats) -> Floats:
+    """Return the interpolation kernel of Keys (1981) with a = −1/2, which is zero from 2 on."""
+    x = np.abs(x)
+    near = (1.5 * x - 2.5) * x**2 + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < SUPPORT, far, 0.0))
 
 
 @dataclass(frozen=True)

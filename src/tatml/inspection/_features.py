@@ -1,0 +1,441 @@
+"""What a metric needs of each feature: its share in distances, and its permutation importance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.metrics import roc_auc_score
+
+from .._array import Doubles, Indices
+from .._data.blocks import Blocks
+from .._data.names import check_block_names, check_row_names, join_names
+from .._data.sparse import SparseBlock
+from .._estimators.given_labels import pair_labels
+from .._estimators.inputs import check_has
+from .._estimators.span import SpanFactor
+from .._messages import shown
+from .._validation import as_list, check_choice, check_count, check_random
+from ..features._symmetric import is_symmetric
+
+By = Literal["features", "blocks"]
+NAME_WIDTH = 40  # longer names are cut in printed tables
+
+
+class Part(NamedTuple):
+    """A row of a block, or a whole block (`row` is None), and its name."""
+
+    name: str
+    block: int
+    row: int | None
+
+
+def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
+    """Return the rows of all blocks, or the blocks, with given names or those that fit saw."""
+    check_choice("by", by, ("features", "blocks"))
+    shapes = estimator.block_shapes_
+    known = vars(estimator).get("block_names_in_")
+    if by == "blocks":
+        words = check_block_names(names, len(shapes)) or known
+        return [
+            Part(f"block {m}" if words is None else words[m], m, None) for m in range(len(shapes))
+        ]
+    sizes = [n for n, _ in shapes]
+    rows = _known_rows(estimator) if names is None else _given_rows(names, sizes)
+    blocks: Sequence[str | None] = known or [f"block {m}" for m in range(len(shapes))]
+    if len(shapes) == 1:
+        blocks = [None]
+    return [
+        Part(join_names(blocks[m], word), m, row)
+        for m, words in enumerate(rows)
+        for row, word in enumerate(words)
+    ]
+
+
+def _known_rows(estimator: Any) -> list[Sequence[str]]:
+    """Return the names of rows that fit saw, and x0, x1, … for those without."""
+    known = vars(estimator).get("row_names_in_", (None,) * len(estimator.block_shapes_))
+    if hasattr(estimator, "feature_names_in_"):
+        known = ([str(name) for name in estimator.feature_names_in_],)
+    return [
+        [f"x{row}" for row in range(n)] if words is None else words
+        for words, (n, _) in zip(known, estimator.block_shapes_, strict=True)
+    ]
+
+
+def _given_rows(names: Any, sizes: Sequence[int]) -> list[Sequence[str]]:
+    """Return given names per block; for one block they may be one list."""
+    what = "one word per feature; for several blocks one list of words per block"
+    listed = as_list("names", names, what)
+    if len(sizes) == 1 and all(isinstance(word, str) for word in listed):
+        listed = [listed]
+    found = check_row_names(listed, [(n,) for n in sizes], "names")
+    if found is None or None in found:
+        raise TypeError(f"names: expected {what}, got {shown(names)}")
+    return [words for words in found if words is not None]
+
+
+def make_frame(columns: dict[str, Any], names: Sequence[str], what: str) -> Any:
+    """Return a data frame with one row per feature or block. It needs pandas."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: pip install pandas") from error
+    return pd.DataFrame(columns, index=pd.Index(list(names), name=what))
+
+
+def format_table(
+    title: str, names: Sequence[str], columns: dict[str, NDArray[np.float64]], order: NDArray
+) -> str:
+    """Return a table as lines of text, in the given order of rows."""
+    words = [name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…" for name in names]
+    width = max(len(word) for word in words)
+    lines = [title, " " * width + "".join(f"  {head:>10}" for head in columns)]
+    for row in order:
+        cells = "".join(f"  {values[row]:>10.4f}" for values in columns.values())
+        lines.append(f"{words[row]:<{width}}{cells}")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureShares:
+    """The result of `feature_shares`. Print it, use `to_frame`, or plot it.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the features, or of the blocks.
+    similar, dissimilar : arrays of shape (n_features,)
+        The shares in the mean squared distance of similar and of dissimilar pairs. Each sums to 1.
+    by : {"features", "blocks"}, default="features"
+        What the rows are.
+
+    See Also
+    --------
+    tatml.plotting.FeatureShareDisplay : Draws the shares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml.inspection import FeatureShares
+    >>> print(FeatureShares(("height", "age"), np.array([0.4, 0.6]), np.array([0.9, 0.1])))
+    share of the mean squared distance
+               similar  dissimilar  difference
+    height      0.4000      0.9000      0.5000
+    age         0.6000      0.1000     -0.5000
+    """
+
+    names: tuple[str, ...]
+    similar: Doubles
+    dissimilar: Doubles
+    by: By = "features"
+
+    @property
+    def difference(self) -> Doubles:
+        """The share for dissimilar pairs minus that for similar pairs; it sums to 0."""
+        return self.dissimilar - self.similar
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one row per feature. It needs pandas."""
+        return make_frame(self._columns(), self.names, self.by.removesuffix("s"))
+
+    def _columns(self) -> dict[str, Doubles]:
+        return {
+            "similar": self.similar,
+            "dissimilar": self.dissimilar,
+            "difference": self.difference,
+        }
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.dissimilar, kind="stable")
+        title = "share of the mean squared distance"
+        return format_table(title, self.names, self._columns(), order)
+
+
+def feature_shares(
+    estimator: Any,
+    pairs: ArrayLike,
+    y: ArrayLike,
+    X: Any = None,
+    *,
+    by: By = "features",
+    names: Sequence[Any] | None = None,
+) -> FeatureShares:
+    """Compute the share of each feature in the distances of similar and of dissimilar pairs.
+
+    The squared distance of a pair with difference Δ is Σ_f Δ_f (WΔ)_f. The part of feature f is
+    Δ_f (WΔ)_f: its own term W_ff Δ_f², and half of each term that it has in common with another
+    feature. The share of the feature is the sum of its parts over the similar (or the dissimilar)
+    pairs, divided by the sum of their squared distances. So the shares sum to 1 exactly, they do
+    not depend on the units of the features, and those of a block sum to the share of the block.
+
+    A feature whose share is larger for dissimilar than for similar pairs separates them better than
+    the distance as a whole does. A share can be negative: then the feature makes distances smaller,
+    because it subtracts what other features have in common with it.
+
+    Parameters
+    ----------
+    estimator : fitted metric without a kernel
+        An estimator that learnt from samples or from pairs.
+    pairs : array-like
+        Pairs, as for `pair_distance`: best held-out ones.
+    y : array-like of shape (n_pairs,)
+        +1 for similar pairs, −1 for dissimilar pairs.
+    X : Blocks or array-like, optional
+        The samples that index pairs refer to.
+    by : {"features", "blocks"}, default="features"
+        Whether to return the share of each feature, which is a row of a block, or of each block.
+    names : sequence of str, optional
+        The names of the features (for several blocks one sequence per block), or of the blocks. By
+        default those that fit saw: the columns of a data frame, or the names of `Blocks`.
+
+    Returns
+    -------
+    FeatureShares
+
+    Notes
+    -----
+    Δ_f (WΔ)_f is the Shapley value of feature f: the change of the squared distance when the
+    feature is let differ between the two samples, averaged over all orders in which the features
+    are let differ. For matrices as samples, a feature is a row with all its columns.
+
+    After a kernel, the metric has no matrix for the features, and there are no shares; use
+    `permutation_importance`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tatml import TATML
+    >>> from tatml.inspection import feature_shares
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> metric = TATML(random_state=0).fit(X, y)
+    >>> pairs = [(i, j) for i in range(0, 178, 5) for j in range(1, 178, 7)]
+    >>> signs = [1 if y[i] == y[j] else -1 for i, j in pairs]
+    >>> shares = feature_shares(metric, pairs, signs, X)
+    >>> float(shares.dissimilar.sum().round(12)), shares.names[shares.dissimilar.argmax()]
+    (1.0, 'flavanoids')
+    """
+    check_has(estimator, "transform", "pair_distance", "block_shapes_")
+    if estimator.kernel_map_ is not None:
+        raise ValueError(
+            "estimator: expected a metric without a kernel, whose matrix belongs to the features, "
+            f"got kernel={estimator.kernel_map_.kernel!r}; use permutation_importance"
+        )
+    parts = name_parts(estimator, by, names)
+    blocks, index = estimator._pairs_of(pairs, X)
+    similar = pair_labels(y, len(index))
+    totals = []
+    for kind in (similar, ~similar):
+        per_block = [
+            _row_parts(A, array, index[kind])
+            for A, array in zip(estimator._component_list(), blocks.arrays, strict=True)
+        ]
+        if by == "blocks":
+            per_block = [rows.sum(keepdims=True) for rows in per_block]
+        totals.append(_as_shares(np.concatenate(per_block)))
+    return FeatureShares(tuple(part.name for part in parts), totals[0], totals[1], by)
+
+
+def _as_shares(parts: Doubles) -> Doubles:
+    total = parts.sum()
+    if not total > 0:
+        raise ValueError(
+            "pairs: expected pairs of both kinds with a positive distance, got one kind whose "
+            "distances are all zero"
+        )
+    return parts / total
+
+
+def _row_parts(A: Any, array: Any, index: Indices) -> Doubles:
+    """Return Σ Δ_f (WΔ)_f over the pairs and the columns, for each row f of a block.
+
+    It is the diagonal of W S with S = Σ ΔΔᵀ = Xᵀ L X, where L is the Laplacian of the graph of
+    the pairs: no array has a row per pair.
+    """
+    rows = np.asarray(array, dtype=np.float64)
+    rows = rows - rows.mean(axis=0)  # S stays the same, with less rounding
+    flat = (_laplacian(index, len(rows)) @ rows.reshape(len(rows), -1)).reshape(rows.shape)
+    is_span = isinstance(A, SpanFactor)
+    weighted = A.weigh(rows) if is_span else np.matmul(A.T, np.matmul(A, rows))
+    return np.einsum("irw,irw->r", weighted, flat)
+
+
+def _laplacian(index: Indices, n_samples: int) -> csr_array:
+    """Return the Laplacian of the graph with an edge per pair."""
+    first, second = index.T
+    ones = np.ones(2 * len(index))
+    places = np.r_[first, second], np.r_[second, first]
+    degrees = np.bincount(index.ravel(), minlength=n_samples)
+    diagonal = csr_array((degrees, (np.arange(n_samples),) * 2), shape=(n_samples,) * 2)
+    return diagonal - csr_array((ones, places), shape=(n_samples,) * 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationImportance:
+    """The result of `permutation_importance`. Print it, use `to_frame`, or plot it.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the features, or of the blocks.
+    baseline : float
+        The area under the ROC curve (AUC) of the pairs as they are.
+    importances : array of shape (n_features, n_repeats)
+        The baseline minus the AUC with the feature permuted.
+    by : {"features", "blocks"}, default="features"
+        What the rows are.
+
+    See Also
+    --------
+    tatml.plotting.PermutationImportanceDisplay : Draws the importances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml.inspection import PermutationImportance
+    >>> print(PermutationImportance(("age", "height"), 0.9, np.array([[0.0, 0.02], [0.3, 0.3]])))
+    loss of the pair AUC, 0.9000, when a feature is permuted (2 repeats)
+                  mean         std
+    height      0.3000      0.0000
+    age         0.0100      0.0100
+    """
+
+    names: tuple[str, ...]
+    baseline: float
+    importances: Doubles
+    by: By = "features"
+
+    @property
+    def mean(self) -> Doubles:
+        """The mean importance over the repeats, shape (n_features,)."""
+        return self.importances.mean(axis=1)
+
+    @property
+    def std(self) -> Doubles:
+        """The standard deviation of the importance over the repeats, shape (n_features,)."""
+        return self.importances.std(axis=1)
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one row per feature. It needs pandas."""
+        columns = {"mean": self.mean, "std": self.std}
+        return make_frame(columns, self.names, self.by.removesuffix("s"))
+
+    def __str__(self) -> str:
+        title = (
+            f"loss of the pair AUC, {self.baseline:.4f}, when a {self.by.removesuffix('s')} is "
+            f"permuted ({self.importances.shape[1]} repeats)"
+        )
+        order = np.argsort(-self.mean, kind="stable")
+        return format_table(title, self.names, {"mean": self.mean, "std": self.std}, order)
+
+
+def permutation_importance(
+    estimator: Any,
+    pairs: ArrayLike,
+    y: ArrayLike,
+    X: Any = None,
+    *,
+    by: By = "features",
+    n_repeats: int = 5,
+    names: Sequence[Any] | None = None,
+    random_state: Any = None,
+) -> PermutationImportance:
+    """Compute what the pair AUC loses when a feature is permuted among the samples.
+
+    The pair AUC is the probability that a dissimilar pair is farther apart than a similar pair. A
+    permuted feature has the same values, but they belong to other samples. The metric is not
+    learnt again, so two features that say the same share their importance.
+
+    Parameters
+    ----------
+    estimator : fitted metric
+        An estimator that learnt from samples or from pairs, with a kernel or without.
+    pairs : array-like
+        Pairs, as for `pair_distance`. On the pairs that it was learnt from, a metric seems to need
+        features that do not help with others: use held-out pairs.
+    y : array-like of shape (n_pairs,)
+        +1 for similar pairs, −1 for dissimilar pairs.
+    X : Blocks or array-like, optional
+        The samples that index pairs refer to.
+    by : {"features", "blocks"}, default="features"
+        Whether to permute each feature, which is a row of a block, or each block.
+    n_repeats : int, default=5
+        Number of permutations per feature.
+    names : sequence of str, optional
+        The names of the features (for several blocks one sequence per block), or of the blocks. By
+        default those that fit saw: the columns of a data frame, or the names of `Blocks`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the permutations.
+
+    Returns
+    -------
+    PermutationImportance
+
+    Notes
+    -----
+    For matrices, a row is permuted with all its columns. If all matrices of a block are symmetric,
+    as covariance matrices are, the row and the column of the same number are permuted together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tatml import TATML
+    >>> from tatml.inspection import permutation_importance
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> metric = TATML(random_state=0).fit(X, y)
+    >>> pairs = [(i, j) for i in range(0, 178, 5) for j in range(1, 178, 7)]
+    >>> signs = [1 if y[i] == y[j] else -1 for i, j in pairs]
+    >>> result = permutation_importance(metric, pairs, signs, X, random_state=0)
+    >>> result.names[result.mean.argmax()]
+    'flavanoids'
+    """
+    check_has(estimator, "transform", "pair_distance", "block_shapes_")
+    rng = check_random(random_state)
+    n_repeats = check_count("n_repeats", n_repeats)
+    if estimator.kernel_map_ is not None and estimator.kernel_map_.kernel == "precomputed":
+        raise ValueError(
+            "estimator: expected a metric of features, got kernel='precomputed', which has none"
+        )
+    parts = name_parts(estimator, by, names)
+    blocks, index = estimator._pairs_of(pairs, X)
+    if any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        raise TypeError("X: expected a dense table, whose columns can be permuted, got sparse one")
+    similar = pair_labels(y, len(index))
+    baseline = _auc(estimator, blocks, index, similar)
+    symmetric = [np.all(is_symmetric(array)) for array in blocks.arrays]
+    scores = np.empty((len(parts), n_repeats))
+    for number, part in enumerate(parts):
+        for repeat in range(n_repeats):
+            order = rng.permutation(len(blocks))
+            permuted = _permuted(blocks, part, order, bool(symmetric[part.block]))
+            scores[number, repeat] = _auc(estimator, permuted, index, similar)
+    return PermutationImportance(
+        tuple(part.name for part in parts), baseline, baseline - scores, by
+    )
+
+
+def _auc(estimator: Any, blocks: Blocks, index: Indices, similar: Any) -> float:
+    distances = estimator._distances(estimator._mapped(blocks), index)
+    return float(roc_auc_score(similar, -distances))
+
+
+def _permuted(blocks: Blocks, part: Part, order: Indices, symmetric: bool) -> Blocks:
+    """Return the samples with one part of each taken from another sample.
+
+    Of symmetric matrices, a part is a row and the column of the same number.
+    """
+    arrays = list(blocks.arrays)
+    array = arrays[part.block]
+    if part.row is None:
+        arrays[part.block] = array[order]
+        return Blocks(*arrays)
+    changed = array.copy()
+    changed[:, part.row] = array[order, part.row]
+    if symmetric:
+        changed[:, :, part.row] = array[order, :, part.row]
+    arrays[part.block] = changed
+    return Blocks(*arrays)
