@@ -11,6 +11,8 @@ from typing import Any
 from .._data.blocks import as_blocks
 from .._data.comparisons import check_comparison_margin
 from .._data.sampling import STRATEGIES
+from .._learning.kernel_space import as_kernel_map
+from .._learning.priors import PRIORS
 from .._messages import shown
 from .._optim.solvers import as_solver
 from .._validation import (
@@ -31,9 +33,6 @@ from .._validation import (
     check_share,
     check_words,
 )
-from .kernel_space import as_kernel_map
-from .priors import PRIORS
-from .tatml_cv import SCORINGS
 
 StateCheck = Callable[[str, Any], Any]
 
@@ -150,7 +149,7 @@ PARAMETERS: dict[str, StateCheck] = {
     "random_state": ignore_name(check_random),
     "reduction": partial(check_choice, choices=("mean", "sum")),
     "regularization": check_positive,
-    "scoring": partial(check_choice, choices=SCORINGS),
+    "scoring": partial(check_choice, choices=("both", "auc", "accuracy")),
     "solver": _check_solver_settings,
     "t": check_share,
     "threshold": lambda name, value: check_number_or(name, value, "auto", "joint", "search"),

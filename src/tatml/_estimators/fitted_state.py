@@ -14,6 +14,9 @@ from sklearn.base import BaseEstimator
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
 from .._data.names import check_block_names, check_row_names
+from .._learning.metric import check_components
+from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
+from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
 from .._validation import (
@@ -27,14 +30,11 @@ from .._validation import (
     check_positive,
     check_share,
 )
+from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
 from .fitted_parameters import StateCheck, check_equal, check_parameter, ignore_name
-from .metric import check_components
-from .priors import UNITS
-from .probabilities import check_likelihood_ratio
 from .seen_samples import CENTER, N_SAMPLES, center_of, check_center
-from .span import Span, SpanFactor, SpanResult, SparseRows
 
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
