@@ -26,11 +26,12 @@ class WrongTypeError(TypeError, ValueError):
     """Error for a value of a wrong type, also caught as ValueError like that of scikit-learn."""
 
 
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless the value is one of the words in `choices`."""
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
+    """Return the value if it is one of the words in `choices`."""
     if not isinstance(value, str) or value not in tuple(choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: expected one of {listed}, got {shown(value)}")
+    return value
 
 
 def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:

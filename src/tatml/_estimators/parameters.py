@@ -1,0 +1,361 @@
+"""The parameters of the estimators: one table of checks, for `fit` and for loaded models.
+
+A check takes the name and the value of a parameter. It raises a TypeError or ValueError that names
+the parameter, what was expected and what was given, or returns the value in the form that the code
+below the estimators takes: a float, an int, a solver, a kernel map. It needs no data: whether a
+prior has the shape of the samples is checked where the samples are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from inspect import signature
+from numbers import Integral, Real
+from types import SimpleNamespace
+from typing import Any, Literal, get_args
+
+from sklearn.base import BaseEstimator
+
+from .._data.comparisons import check_comparison_margin
+from .._data.sampling import STRATEGIES
+from .._messages import quoted, shown, suggestion
+from .._optim.solvers import Dykstra, Newton, as_solver
+from .._validation import (
+    as_list,
+    check_bounds,
+    check_choice,
+    check_count,
+    check_flag,
+    check_grid,
+    check_jobs,
+    check_margin,
+    check_metric,
+    check_not_negative,
+    check_number_or,
+    check_percentiles,
+    check_positive,
+    check_random,
+    check_share,
+    check_threshold,
+    check_words,
+)
+from ..features._kernel_map import KERNELS, KernelMap
+from .priors import PRIORS
+
+Check = Callable[[str, Any], Any]
+
+Scoring = Literal["both", "auc", "accuracy"]
+
+
+def checked(estimator: BaseEstimator) -> SimpleNamespace:
+    """Return all constructor parameters of an estimator, checked in the order of the constructor.
+
+    The estimator does not change.
+
+    Examples
+    --------
+    >>> from tatml import TATML
+    >>> settings = checked(TATML(C=10, solver="newton"))
+    >>> settings.C, settings.solver, settings.threshold_prior
+    (10.0, Newton(), None)
+    >>> checked(TATML(tol=0))
+    Traceback (most recent call last):
+        ...
+    ValueError: tol: expected a positive number, got 0
+    """
+    checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
+    settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
+    if "threshold_strengths" in settings:
+        _check_strengths_are_free(settings)
+    if "param_grid" in settings:
+        _check_grid_is_free(settings)
+    return SimpleNamespace(**settings)
+
+
+@lru_cache
+def checks_of(kind: type[BaseEstimator]) -> dict[str, Check]:
+    """Return the check of each constructor parameter of a class of estimators."""
+    table = CHECKS
+    for base in reversed(kind.__mro__):
+        table = table | DIFFERENT.get(base.__name__, {})
+    # A subclass by a user may have parameters of its own.
+    return {name: table.get(name, _as_given) for name in constructor_parameters(kind)}
+
+
+def constructor_parameters(kind: type[BaseEstimator]) -> list[str]:
+    """Return the names of the parameters in the order of the constructor."""
+    names = set(kind._get_param_names())
+    return [name for name in signature(kind.__init__).parameters if name in names]
+
+
+# Checks of single parameters
+
+
+def _as_given(name: str, value: Any) -> Any:
+    return value
+
+
+def _or_none(check: Check) -> Check:
+    """Return a check that accepts None too."""
+
+    def check_unless_none(name: str, value: Any) -> Any:
+        return None if value is None else check(name, value)
+
+    return check_unless_none
+
+
+def _check_threshold(name: str, value: Any, words: tuple[str, ...]) -> float | str:
+    if check_number_or(name, value, *words) is None:
+        return value
+    return check_threshold(name, value)
+
+
+def _check_prior(name: str, value: Any, more: tuple[str, ...] = ()) -> Any:
+    """Return the name of a prior, or matrices as they are, whose shapes depend on the samples."""
+    if isinstance(value, str):
+        return check_choice(name, value, (*PRIORS, *more))
+    as_list(name, value, "a list of matrices")
+    return value
+
+
+def _check_components(name: str, value: Any) -> int | list[int]:
+    if isinstance(value, Real):
+        return check_count(name, value)
+    counts = as_list(name, value, "a number or one for each block")
+    return [check_count(name, count) for count in counts]
+
+
+def _check_kernel(name: str, value: Any) -> KernelMap | None:
+    """Return the kernel map that the parameter stands for; None for None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return KernelMap(check_choice(name, value, KERNELS))
+    if not isinstance(value, KernelMap):
+        raise TypeError(
+            f"{name}: expected None, the name of a kernel or a KernelMap, got {shown(value)}"
+        )
+    try:
+        value.check_settings()
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+    return value
+
+
+def _check_kernel_of_pairs(name: str, value: Any) -> KernelMap | None:
+    kernel = _check_kernel(name, value)
+    if kernel is not None and kernel.kernel == "precomputed":
+        raise ValueError(
+            f"{name}: expected a kernel of the samples, as pairs come without a kernel matrix, "
+            "got 'precomputed'"
+        )
+    return kernel
+
+
+def _check_solver(name: str, value: Any) -> Newton | Dykstra:
+    solver = as_solver(value)
+    solver.__post_init__()  # a loaded solver has not been through its constructor
+    return solver
+
+
+def _check_newton(name: str, value: Any, rows: str) -> Newton:
+    solver = _check_solver(name, value)
+    if not isinstance(solver, Newton):
+        raise ValueError(f"{name}: expected 'newton' or Newton(…) with {rows}, got {shown(value)}")
+    return solver
+
+
+def _check_class_weight(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value == "balanced":
+        return value
+    if not isinstance(value, dict) or not set(value) <= {-1, 1}:
+        raise ValueError(
+            f"{name}: expected 'balanced', None or a dict of weights for -1 and 1, got "
+            f"{shown(value)}"
+        )
+    try:
+        return {label: check_not_negative(name, weight) for label, weight in value.items()}
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: expected finite, non-negative numbers, got {shown(value)}"
+        ) from error
+
+
+def _check_metric(name: str, value: Any) -> Any:
+    check_metric(value)
+    return value
+
+
+def _check_random_state(name: str, value: Any) -> Any:
+    check_random(value)
+    return value  # each use of a seed starts from the seed
+
+
+def _check_folds(name: str, value: Any) -> Any:
+    """Return a number of folds; a splitter or folds as they are, until the samples are known."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return check_count(name, value, least=2)
+    if isinstance(value, str) or not (hasattr(value, "split") or hasattr(value, "__iter__")):
+        raise ValueError(
+            f"{name}: expected a number of folds, or a splitter, that these samples allow, got "
+            f"{shown(value)}"
+        )
+    return value
+
+
+def _check_thresholds(name: str, value: Any) -> list[float]:
+    return [check_threshold(name, threshold) for threshold in check_grid(name, value)]
+
+
+def _check_candidates(name: str, value: Any) -> int | list[float]:
+    """Return values of C, or their number."""
+    return check_count(name, value) if isinstance(value, Integral) else check_grid(name, value)
+
+
+def _check_kernels(name: str, value: Any) -> Any:
+    what = "'auto', or a list of kernels"
+    if isinstance(value, str):
+        return check_choice(name, value, ("auto",))
+    kernels = as_list(name, value, what)
+    if not kernels:
+        raise TypeError(f"{name}: expected {what}, got an empty list")
+    return [_check_kernel("kernel", kernel) for kernel in kernels]
+
+
+# Checks of a search
+
+
+def _check_estimator(name: str, value: Any) -> SimpleNamespace:
+    """Return the checked parameters of the TATML that a search is over."""
+    if isinstance(value, type) or "TATML" not in {kind.__name__ for kind in type(value).__mro__}:
+        raise TypeError(f"{name}: expected None or a TATML, got {shown(value)}")
+    try:
+        return checked(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _check_param_grid(name: str, value: Any) -> list[dict[str, list[Any]]]:
+    """Return one or several grids: checked values of parameters of TATML."""
+    what = "None, a dict of lists of values, or a list of such dicts"
+    grids = [value] if isinstance(value, Mapping) else as_list(name, value, what)
+    if not grids or not all(isinstance(grid, Mapping) for grid in grids):
+        raise TypeError(f"{name}: expected {what}, got {shown(value)}")
+    return [
+        {key: _check_values(name, key, values) for key, values in grid.items()} for grid in grids
+    ]
+
+
+def _check_values(name: str, key: Any, values: Any) -> list[Any]:
+    """Return the checked values of one parameter of a grid."""
+    if key not in OF_TATML:
+        raise ValueError(
+            f"{name}: expected names of parameters of TATML ({quoted(OF_TATML)}), got "
+            f"{shown(key)}{suggestion(str(key), OF_TATML)}"
+        )
+    members = as_list(f"{name}: {key}", values, "a list of values")
+    if not members:
+        raise ValueError(f"{name}: {key}: expected at least one value, got none")
+    try:
+        return [OF_TATML[key](key, member) for member in members]
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _check_strengths_are_free(settings: dict[str, Any]) -> None:
+    fixed = settings["c0"] is not None or not isinstance(settings["threshold"], str)
+    if fixed and settings["threshold_strengths"] is not None:
+        raise ValueError(
+            "threshold_strengths: expected None with a given c0 or threshold, got "
+            f"{shown(settings['threshold_strengths'])}"
+        )
+
+
+def _check_grid_is_free(settings: dict[str, Any]) -> None:
+    """Raise unless each parameter of a grid has an effect, given the others."""
+    given = vars(settings["estimator"] or SimpleNamespace(c0=None, threshold="auto"))
+    for grid in settings["param_grid"] or ():
+        c0s = grid.get("c0", [given["c0"]])
+        thresholds = grid.get("threshold", [given["threshold"]])
+        free = None in c0s and any(isinstance(threshold, str) for threshold in thresholds)
+        if "threshold_strength" in grid and not free:
+            raise ValueError(
+                "param_grid: expected no threshold_strength with a given c0 or threshold, got "
+                f"{shown(grid['threshold_strength'])}"
+            )
+
+
+# The table
+
+
+OF_TATML: dict[str, Check] = {
+    "C": check_positive,
+    "threshold": partial(_check_threshold, words=("auto", "joint")),
+    "threshold_prior": _or_none(check_threshold),
+    "threshold_strength": check_positive,
+    "c0": _or_none(partial(check_positive, or_infinite=True)),
+    "margin": lambda name, value: check_margin(value),
+    "prior": _check_prior,
+    "pairs": partial(check_choice, choices=STRATEGIES),
+    "n_pairs_per_class": _or_none(partial(check_count, least=2)),
+    "n_neighbors": check_count,
+    "reduction": partial(check_choice, choices=("mean", "sum")),
+    "kernel": _check_kernel,
+    "clip_outliers": check_flag,
+    "n_components": _or_none(_check_components),
+    "preprocessor": _as_given,  # it is checked with the indicators that it is given
+    "solver": _check_solver,
+    "tol": check_positive,
+    "warm_start": check_flag,
+    "random_state": _check_random_state,
+    "verbose": check_flag,
+}
+CHECKS: dict[str, Check] = OF_TATML | {
+    "bounds": _or_none(lambda name, value: check_bounds(value)),
+    "class_weight": _or_none(_check_class_weight),
+    "cv": _or_none(_check_folds),
+    "estimator": _or_none(_check_estimator),
+    "gamma": check_positive,
+    "k": check_count,
+    "max_rounds": check_count,
+    "metric": _check_metric,
+    "n_impostors": check_count,
+    "n_jobs": check_jobs,
+    "pair_C": check_positive,
+    "param_grid": _or_none(_check_param_grid),
+    "percentiles": lambda name, value: check_percentiles(value),
+    "regularization": check_positive,
+    "scoring": partial(check_choice, choices=get_args(Scoring)),
+    "t": check_share,
+    "thresholds": _check_thresholds,
+}
+# The parameters that mean something else in an estimator, and in the classes derived from it.
+DIFFERENT: dict[str, dict[str, Check]] = {
+    "GMML": {"prior": partial(check_choice, choices=PRIORS)},
+    "Maz": {"threshold": partial(_check_threshold, words=("search",))},
+    "TATMLCV": {
+        "Cs": _check_candidates,
+        "kernels": _or_none(_check_kernels),
+        "pair_strategies": _or_none(partial(check_words, choices=STRATEGIES)),
+        "prior": _or_none(_check_prior),
+        "priors": _or_none(partial(check_words, choices=PRIORS)),
+        "threshold_strengths": _or_none(check_grid),
+    },
+    "TATMLNeighbors": {
+        "margin": check_comparison_margin,
+        "prior": partial(_check_prior, more=("best",)),
+        "solver": partial(_check_newton, rows="comparisons"),
+    },
+    "TATMLPairs": {"kernel": _check_kernel_of_pairs},
+    "TATMLQuadruplets": {
+        "kernel": _check_kernel_of_pairs,
+        "margin": check_comparison_margin,
+        "solver": partial(_check_newton, rows="quadruplets"),
+    },
+    "TATMLTriplets": {
+        "kernel": _check_kernel_of_pairs,
+        "margin": check_comparison_margin,
+        "solver": partial(_check_newton, rows="triplets"),
+    },
+}
