@@ -322,6 +322,9 @@ def wrong_states():
         ({"C": MISSING}, "C"),
         ({"margin": (2.0, 0.5)}, "margin"),
         ({"threshold": "search for it"}, "threshold"),
+        ({"threshold": "search"}, "threshold"),  # of Maz
+        ({"threshold": 1e160}, "threshold"),
+        ({"kernel": KernelMap(gamma=-1.0)}, "kernel: gamma"),
         ({"threshold_prior": -1.0}, "threshold_prior"),
         ({"c0": 0.0}, "c0"),
         ({"prior": "none"}, "prior"),
@@ -473,6 +476,7 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (threshold, {"metric": "posix"}, "metric"),
         (threshold, {"metric": 3}, "metric"),
         (threshold, {"threshold_": MISSING}, "threshold_"),
+        (maz, {"threshold": "auto"}, "threshold"),
         (maz, {"search_scores_": {"a": 1.0}}, "search_scores_"),
         (maz, {"search_scores_": {}}, "search_scores_"),
         (maz, {"search_scores_": [0.5]}, "search_scores_"),

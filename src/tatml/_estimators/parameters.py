@@ -96,7 +96,7 @@ def _as_given(name: str, value: Any) -> Any:
     return value
 
 
-def _or_none(check: Check) -> Check:
+def or_none(check: Check) -> Check:
     """Return a check that accepts None too."""
 
     def check_unless_none(name: str, value: Any) -> Any:
@@ -292,18 +292,18 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
 OF_TATML: dict[str, Check] = {
     "C": check_positive,
     "threshold": partial(_check_threshold, words=("auto", "joint")),
-    "threshold_prior": _or_none(check_threshold),
+    "threshold_prior": or_none(check_threshold),
     "threshold_strength": check_positive,
-    "c0": _or_none(partial(check_positive, or_infinite=True)),
+    "c0": or_none(partial(check_positive, or_infinite=True)),
     "margin": lambda name, value: check_margin(value),
     "prior": _check_prior,
     "pairs": partial(check_choice, choices=STRATEGIES),
-    "n_pairs_per_class": _or_none(partial(check_count, least=2)),
+    "n_pairs_per_class": or_none(partial(check_count, least=2)),
     "n_neighbors": check_count,
     "reduction": partial(check_choice, choices=("mean", "sum")),
     "kernel": _check_kernel,
     "clip_outliers": check_flag,
-    "n_components": _or_none(_check_components),
+    "n_components": or_none(_check_components),
     "preprocessor": _as_given,  # it is checked with the indicators that it is given
     "solver": _check_solver,
     "tol": check_positive,
@@ -312,10 +312,10 @@ OF_TATML: dict[str, Check] = {
     "verbose": check_flag,
 }
 CHECKS: dict[str, Check] = OF_TATML | {
-    "bounds": _or_none(lambda name, value: check_bounds(value)),
-    "class_weight": _or_none(_check_class_weight),
-    "cv": _or_none(_check_folds),
-    "estimator": _or_none(_check_estimator),
+    "bounds": or_none(lambda name, value: check_bounds(value)),
+    "class_weight": or_none(_check_class_weight),
+    "cv": or_none(_check_folds),
+    "estimator": or_none(_check_estimator),
     "gamma": check_positive,
     "k": check_count,
     "max_rounds": check_count,
@@ -323,7 +323,7 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "n_impostors": check_count,
     "n_jobs": check_jobs,
     "pair_C": check_positive,
-    "param_grid": _or_none(_check_param_grid),
+    "param_grid": or_none(_check_param_grid),
     "percentiles": lambda name, value: check_percentiles(value),
     "regularization": check_positive,
     "scoring": partial(check_choice, choices=get_args(Scoring)),
@@ -336,11 +336,11 @@ DIFFERENT: dict[str, dict[str, Check]] = {
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
     "TATMLCV": {
         "Cs": _check_candidates,
-        "kernels": _or_none(_check_kernels),
-        "pair_strategies": _or_none(partial(check_words, choices=STRATEGIES)),
-        "prior": _or_none(_check_prior),
-        "priors": _or_none(partial(check_words, choices=PRIORS)),
-        "threshold_strengths": _or_none(check_grid),
+        "kernels": or_none(_check_kernels),
+        "pair_strategies": or_none(partial(check_words, choices=STRATEGIES)),
+        "prior": or_none(_check_prior),
+        "priors": or_none(partial(check_words, choices=PRIORS)),
+        "threshold_strengths": or_none(check_grid),
     },
     "TATMLNeighbors": {
         "margin": check_comparison_margin,
