@@ -32,9 +32,10 @@ from tatml import (
     io,
 )
 from tatml._data.atomic_files import written_atomically
+from tatml._estimators.fitted_state import IN_FILES
 from tatml._verification.targets import Calibration
 from tatml.features import KernelMap
-from tatml.io import check_metadata, is_plain
+from tatml.io import check_metadata, is_plain, without_fits
 
 skops = pytest.importorskip("skops.io")
 
@@ -301,6 +302,33 @@ def test_models_that_unpack_to_too_much_are_refused_before(folder, monkeypatch):
     assert loaded == []
     with pytest.raises(ValueError, match="max_bytes: expected at least 1"):
         io.load_model("model.skops", max_bytes=0)
+
+
+def test_settings_hold_no_samples_of_another_fit():
+    kernel = KernelMap().fit(X)
+    given = {
+        "estimator": TATML(preprocessor=X, kernel=kernel),
+        "grid": [{"kernel": (None, kernel)}],
+    }
+    found = without_fits(given)
+    assert found["estimator"].preprocessor is None
+    for held in (found["estimator"].kernel, found["grid"][0]["kernel"][1]):
+        assert not hasattr(held, "maps_")
+    assert given["estimator"].preprocessor is X  # what was given is as it was
+    assert hasattr(kernel, "maps_")
+
+
+def test_an_estimator_in_a_file_is_not_fitted_and_holds_no_function():
+    check = IN_FILES["estimator"]
+    check("estimator", TATML(solver=Newton(max_iter=3)))
+    for wrong, words in (
+        (fitted(), "estimator: expected an estimator that is not fitted"),
+        (with_state(TATML(), C=MISSING), "estimator: expected an estimator that is not fitted"),
+        (TATML(preprocessor=lookup), "preprocessor: expected"),
+        (TATML(solver=with_state(Newton(), speed=1)), "solver: expected the fields of a Newton"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            check("estimator", wrong)
 
 
 def wrong_states():
