@@ -20,6 +20,7 @@ from .._data.checks import check_prior
 from .._data.names import check_block_names, check_row_names
 from .._messages import shown
 from .._optim.result import Result, Status
+from .._optim.solvers import Solver
 from .._validation import (
     as_list,
     check_between,
@@ -30,6 +31,7 @@ from .._validation import (
     check_not_negative,
     check_positive,
     check_share,
+    check_two,
 )
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
@@ -48,12 +50,15 @@ HIDDEN = {"_sklearn_output_config", "_fitted_to_sparse"}
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 
 # The fitted attributes of estimators that have a parameter of this name.
+METRIC = ("n_features_in_", "block_shapes_")
+SOLVED = ("result_", "n_iter_", "threshold_", "b0_")
+SEARCHED = ("cv_results_", "best_params_", "best_score_")
 REQUIRED = {
     "class_weight": ("classes_", "threshold_", "b0_"),
-    "n_components": ("n_features_in_", "block_shapes_"),
-    "solver": ("result_", "n_iter_", "threshold_", "b0_"),
-    "Cs": ("cv_results_", "best_params_", "best_score_", "C_"),
-    "param_grid": ("cv_results_", "best_params_", "best_score_", "result_", "threshold_", "b0_"),
+    "n_components": METRIC,
+    "solver": SOLVED,
+    "Cs": (*SEARCHED, "C_"),
+    "param_grid": (*METRIC, *SOLVED, *SEARCHED),
 }
 CALIBRATED = ("likelihood_ratio_", "same_rate_")  # both or none
 
@@ -81,8 +86,9 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
         if name in parameters:
             check(name, state[name])
     checked(estimator)
-    for name in ATTRIBUTES.keys() & state.keys():
-        ATTRIBUTES[name](name, state[name])
+    for name, value in state.items():
+        if name in ATTRIBUTES:
+            ATTRIBUTES[name](name, value)
     output = state.get("_sklearn_output_config", {})
     if type(output) is not dict or not set(output) | set(output.values()) <= OUTPUT_WORDS:
         raise ValueError(f"set_output: expected the name of a container, got {shown(output)}")
@@ -169,6 +175,16 @@ def check_equal(name: str, found: Any, expected: Any) -> None:
         )
 
 
+def all_of(*checks: Check) -> Check:
+    """Return a check that makes several checks."""
+
+    def check(name: str, value: Any) -> None:
+        for one in checks:
+            one(name, value)
+
+    return check
+
+
 VECTOR, MATRIX, INTEGERS = array("f", 1), array("f", 2), array("i", 1)
 
 
@@ -184,7 +200,7 @@ def _check_metric(name: str, value: Any) -> None:
 
 def _check_settings(name: str, value: Any) -> None:
     """Raise an error if a solver has other attributes than its settings."""
-    if not isinstance(value, str):
+    if isinstance(value, Solver):
         parts_of(type(value))(name, value)
 
 
@@ -241,29 +257,11 @@ def _check_rows(name: str, value: Any) -> None:
 
 def _check_block_shapes(name: str, value: Any) -> None:
     for shape in as_list(name, value, "the shapes of the blocks"):
-        if len(as_list(name, shape, "two numbers")) != 2:
-            raise ValueError(f"{name}: expected two numbers per block, got {shown(shape)}")
-        for size in shape:
+        for size in check_two(name, shape, "two numbers per block"):
             check_count(name, size)
 
 
-def _check_classes(name: str, value: Any) -> None:
-    INTEGERS(name, value)
-    check_equal(name, value.tolist(), [-1, 1])
-
-
-def _check_likelihood_ratio(name: str, value: Any) -> None:
-    VECTOR(name, value)
-    check_likelihood_ratio(name, value)
-
-
-def _check_names(name: str, value: Any) -> None:
-    array("OU", 1)(name, value)
-    check_block_names(value.tolist(), len(value), name)
-
-
 def _check_search_scores(name: str, value: Any) -> None:
-    exactly(dict)(name, value)
     if not value:
         raise ValueError(f"{name}: expected scores of thresholds, got none")
     for threshold, score in value.items():
@@ -272,7 +270,6 @@ def _check_search_scores(name: str, value: Any) -> None:
 
 
 def _check_lower(name: str, value: Any) -> None:
-    MATRIX(name, value)
     if np.any(np.triu(value, 1)) or not np.all(np.diagonal(value) > 0):
         raise ValueError(
             f"{name}: expected lower triangular matrices with a positive diagonal, got others"
@@ -280,7 +277,6 @@ def _check_lower(name: str, value: Any) -> None:
 
 
 def _check_history(name: str, value: Any) -> None:
-    exactly(dict)(name, value)
     lengths = {len(as_list(name, part, "arrays")) for part in value.values()}
     if len(lengths) > 1:
         raise ValueError(f"{name}: expected arrays of one length, got {sorted(lengths)}")
@@ -329,10 +325,10 @@ RESULTS = {
         primal=check_finite,
         tol=check_positive,
         n_iter=partial(check_count, least=0),
-        L=list_of(_check_lower),
+        L=list_of(all_of(MATRIX, _check_lower)),
         active=or_none(INTEGERS),
         multipliers=or_none(VECTOR),
-        history=_check_history,
+        history=all_of(exactly(dict), _check_history),
     )
     for kind in (Result, SpanResult)
 }
@@ -357,14 +353,16 @@ ATTRIBUTES: dict[str, Check] = {
         n_effective=or_none(check_not_negative),
     ),
     "bounds_": lambda name, value: check_bounds(value),
-    "classes_": _check_classes,
+    "classes_": all_of(INTEGERS, lambda name, value: check_equal(name, value.tolist(), [-1, 1])),
     "comparisons_": or_none(array("i", 2)),
     "components_": _check_matrices,
     "cv_results_": exactly(dict),
     "factors_": list_of(_check_factor),
-    "feature_names_in_": _check_names,
+    "feature_names_in_": all_of(
+        array("OU", 1), lambda name, value: check_block_names(value.tolist(), len(value), name)
+    ),
     "kernel_map_": or_none(_check_kernel_map),
-    "likelihood_ratio_": _check_likelihood_ratio,
+    "likelihood_ratio_": all_of(VECTOR, check_likelihood_ratio),
     "n_features_in_": check_count,
     "n_iter_": check_count,
     "n_missed_": partial(check_count, least=0),
@@ -376,7 +374,7 @@ ATTRIBUTES: dict[str, Check] = {
     "result_": _check_result,
     "row_names_in_": exactly(tuple),
     "same_rate_": check_between,
-    "search_scores_": _check_search_scores,
+    "search_scores_": all_of(exactly(dict), _check_search_scores),
     "similar_": or_none(array("b", 1)),
     "threshold_": check_not_negative,
     "threshold_factor_": check_positive,
