@@ -32,9 +32,10 @@ from tatml import (
     io,
 )
 from tatml._data.atomic_files import written_atomically
+from tatml._estimators.fitted_state import IN_FILES
 from tatml._verification.targets import Calibration
 from tatml.features import KernelMap
-from tatml.io import check_metadata, is_plain
+from tatml.io import check_metadata, is_plain, without_fits
 
 skops = pytest.importorskip("skops.io")
 
@@ -303,6 +304,33 @@ def test_models_that_unpack_to_too_much_are_refused_before(folder, monkeypatch):
         io.load_model("model.skops", max_bytes=0)
 
 
+def test_settings_hold_no_samples_of_another_fit():
+    kernel = KernelMap().fit(X)
+    given = {
+        "estimator": TATML(preprocessor=X, kernel=kernel),
+        "grid": [{"kernel": (None, kernel)}],
+    }
+    found = without_fits(given)
+    assert found["estimator"].preprocessor is None
+    for held in (found["estimator"].kernel, found["grid"][0]["kernel"][1]):
+        assert not hasattr(held, "maps_")
+    assert given["estimator"].preprocessor is X  # what was given is as it was
+    assert hasattr(kernel, "maps_")
+
+
+def test_an_estimator_in_a_file_is_not_fitted_and_holds_no_function():
+    check = IN_FILES["estimator"]
+    check("estimator", TATML(solver=Newton(max_iter=3)))
+    for wrong, words in (
+        (fitted(), "estimator: expected an estimator that is not fitted"),
+        (with_state(TATML(), C=MISSING), "estimator: expected an estimator that is not fitted"),
+        (TATML(preprocessor=lookup), "preprocessor: expected"),
+        (TATML(solver=with_state(Newton(), speed=1)), "solver: expected the fields of a Newton"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            check("estimator", wrong)
+
+
 def wrong_states():
     """Changes of a model, each of which alone must be refused, and the attribute to be named."""
     metric, eye = fitted(), np.eye(13)
@@ -322,6 +350,9 @@ def wrong_states():
         ({"C": MISSING}, "C"),
         ({"margin": (2.0, 0.5)}, "margin"),
         ({"threshold": "search for it"}, "threshold"),
+        ({"threshold": "search"}, "threshold"),  # of Maz
+        ({"threshold": 1e160}, "threshold"),
+        ({"kernel": KernelMap(gamma=-1.0)}, "kernel: gamma"),
         ({"threshold_prior": -1.0}, "threshold_prior"),
         ({"c0": 0.0}, "c0"),
         ({"prior": "none"}, "prior"),
@@ -473,6 +504,7 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (threshold, {"metric": "posix"}, "metric"),
         (threshold, {"metric": 3}, "metric"),
         (threshold, {"threshold_": MISSING}, "threshold_"),
+        (maz, {"threshold": "auto"}, "threshold"),
         (maz, {"search_scores_": {"a": 1.0}}, "search_scores_"),
         (maz, {"search_scores_": {}}, "search_scores_"),
         (maz, {"search_scores_": [0.5]}, "search_scores_"),

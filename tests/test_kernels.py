@@ -323,6 +323,8 @@ def test_damaged_kernel_maps_are_not_saved(tmp_path):
     for name, wrong, named in (
         ("maps_", [None], "kernel_map_.maps_"),
         ("maps_", [], "kernel_map_.maps_"),
+        ("gamma_", np.array([2.0]), "kernel_map_.maps_"),
+        ("gamma_", [2.0], "kernel_map_.gamma_"),
         ("block_shapes_out_", ((4, 1), (9, 1)), "kernel_map_"),
         ("degree", 0, "degree"),
     ):

@@ -91,6 +91,7 @@ LOOKS_AT_TYPES = {
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
+    "tatml/_estimators/parameters.py",
     "tatml/_estimators/preprocessors.py",
     "tatml/_estimators/sparse_inputs.py",
     "tatml/_estimators/tuple_inputs.py",

@@ -399,7 +399,7 @@ def test_every_part_of_a_factored_metric_is_checked(large):
         (factor, ".inner", {"inner": factor.inner[:, 0]}),
         (factor, ".inner", {"inner": factor.inner[1:, 1:]}),
         (factor, ".outside", {"outside": 0.0}),
-        (factor, "", {"span": None}),
+        (factor, ".span", {"span": None}),
         (of_span, ".span.rows", {"rows": of_span.rows[0]}),
         (of_span, ".span.unit", {"unit": np.ones((n, 1))}),
         (of_span, ".span.unit", {"unit": of_span.unit[1:]}),

@@ -8,7 +8,8 @@ prior has the shape of the samples is checked where the samples are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from inspect import signature
 from numbers import Integral, Real
@@ -89,6 +90,15 @@ def constructor_parameters(kind: type[BaseEstimator]) -> list[str]:
     return [name for name in signature(kind.__init__).parameters if name in names]
 
 
+@contextmanager
+def _inside(name: str) -> Iterator[None]:
+    """Put the name of a parameter before errors about its parts."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
 # Checks of single parameters
 
 
@@ -136,10 +146,8 @@ def _check_kernel(name: str, value: Any) -> KernelMap | None:
         raise TypeError(
             f"{name}: expected None, the name of a kernel or a KernelMap, got {shown(value)}"
         )
-    try:
+    with _inside(name):
         value.check_settings()
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
     return value
 
 
@@ -230,10 +238,8 @@ def _check_estimator(name: str, value: Any) -> SimpleNamespace:
     """Return the checked parameters of the TATML that a search is over."""
     if isinstance(value, type) or "TATML" not in {kind.__name__ for kind in type(value).__mro__}:
         raise TypeError(f"{name}: expected None or a TATML, got {shown(value)}")
-    try:
+    with _inside(name):
         return checked(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def _check_param_grid(name: str, value: Any) -> list[dict[str, list[Any]]]:
@@ -254,13 +260,11 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
             f"{name}: expected names of parameters of TATML ({quoted(OF_TATML)}), got "
             f"{shown(key)}{suggestion(str(key), OF_TATML)}"
         )
-    members = as_list(f"{name}: {key}", values, "a list of values")
-    if not members:
-        raise ValueError(f"{name}: {key}: expected at least one value, got none")
-    try:
+    with _inside(name):
+        members = as_list(key, values, "a list of values")
+        if not members:
+            raise ValueError(f"{key}: expected at least one value, got none")
         return [OF_TATML[key](key, member) for member in members]
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def _check_strengths_are_free(settings: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
-from .._messages import shown
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
 N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
@@ -45,14 +44,3 @@ def _count_distinct(blocks: Blocks) -> int:
 def center_of(estimator: Any) -> list[NDArray[np.float64]]:
     """Return the mean of the samples of fit, one array per block; an empty list if unknown."""
     return vars(estimator).get(CENTER, [])
-
-
-def check_center(name: str, value: Any) -> None:
-    """Raise an error unless the value is a list of finite matrices."""
-    if type(value) is not list:
-        raise TypeError(f"{name}: expected a list of means, got {shown(value)}")
-    for mean in value:
-        if type(mean) is not np.ndarray or mean.dtype != np.float64 or len(mean.shape) != 2:
-            raise TypeError(f"{name}: expected matrices of float64, got {shown(mean)}")
-        if not np.isfinite(mean).all():
-            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
