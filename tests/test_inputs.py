@@ -43,7 +43,7 @@ from tatml import (
 from tatml._data.checks import hint_at_raw_covariances
 from tatml._data.labels import group_labels
 from tatml._estimators.given_labels import class_labels, pair_labels
-from tatml._estimators.inputs import given_distances, index_pairs, pair_samples, samples_of
+from tatml._estimators.inputs import given_distances, index_pairs, samples_of, tuple_samples
 
 
 class Shell(BaseEstimator):
@@ -182,7 +182,7 @@ def test_indicators_find_their_samples(given):
         shell = Shell(preprocessor)
         found = samples_of(shell, chosen, reset=True)
         assert_same_blocks(found, [array[chosen] for array in expected])
-        blocks, index = pair_samples(shell, INDEX, reset=False)
+        blocks, index = tuple_samples(shell, INDEX, "pairs", reset=False)
         for array, whole in zip(blocks.arrays, expected, strict=True):
             assert_array_equal(array[index], whole[INDEX])
 
@@ -190,7 +190,7 @@ def test_indicators_find_their_samples(given):
 def test_samples_given_beside_a_preprocessor_are_taken_as_they_are():
     shell = Shell(preprocessor=np.zeros((3, 3)))
     assert_same_blocks(samples_of(shell, X, reset=True), [X[:, :, None]])
-    blocks, index = pair_samples(shell, PAIRS, reset=False)
+    blocks, index = tuple_samples(shell, PAIRS, "pairs", reset=False)
     assert_array_equal(blocks.arrays[0][index][..., 0], PAIRS)
 
 
@@ -201,13 +201,13 @@ def test_every_sample_is_asked_for_once():
         asked.extend(indicators.tolist())
         return X[indicators]
 
-    pair_samples(Shell(preprocessor), [[3, 1], [1, 7], [3, 7]], reset=True)
+    tuple_samples(Shell(preprocessor), [[3, 1], [1, 7], [3, 7]], "pairs", reset=True)
     assert asked == [1, 3, 7]
 
 
 def test_pairs_keep_their_order():
     for pairs in (PAIRS, MATRICES[INDEX]):
-        blocks, index = pair_samples(Shell(), pairs, reset=True)
+        blocks, index = tuple_samples(Shell(), pairs, "pairs", reset=True)
         assert_array_equal(blocks.arrays[0][index].reshape(pairs.shape), pairs)
 
 

@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 from tatml import PAPER, TATML, TATMLCV, Blocks, TATMLPairs, learn_metric
 from tatml._data.blocks import as_blocks
-from tatml._estimators import outliers
-from tatml._estimators.outliers import clip_outliers
+from tatml._learning import outliers
+from tatml._learning.outliers import clip_outliers
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 

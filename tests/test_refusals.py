@@ -46,7 +46,8 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml import learn_metric as learn
-from tatml._estimators.inputs import check_has, unchanged_on_error
+from tatml._estimators.inputs import check_has
+from tatml._estimators.pair_judge import PairJudge
 from tatml.inspection import threshold_interval
 from tatml.verification import error_rates
 
@@ -333,8 +334,11 @@ def test_identical_samples_are_refused_without_a_warning(name):
 # Errors of another kind
 
 
-class Shell(BaseEstimator):
-    """An estimator without methods."""
+class Shell(PairJudge, BaseEstimator):
+    """An estimator without a fit."""
+
+    def pair_distance(self, pairs, X=None):
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -344,7 +348,7 @@ def test_any_error_in_a_fit_restores_the_estimator(error):
     before = dict(vars(shell))
 
     def fail():
-        with unchanged_on_error(shell):
+        with shell._fitting():
             shell.changed_ = shell.new_ = 1
             del shell.removed_
             raise error

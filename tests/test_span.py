@@ -15,8 +15,8 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
-from tatml._estimators import span
 from tatml._estimators.fitted_state import check_fitted_state
+from tatml._learning import span
 from tatml.io import export, load_model, save_model
 
 N_SAMPLES, N_ROWS = 20, 60
@@ -51,7 +51,7 @@ def in_whole_space(monkeypatch, fit):
 
 
 def force_units(monkeypatch, units):
-    name = "tatml._estimators.kernel_space.choose_units"
+    name = "tatml._learning.kernel_space.choose_units"
     monkeypatch.setattr(name, lambda prior, parts: units)
 
 

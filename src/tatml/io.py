@@ -32,7 +32,7 @@ from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state
 from ._estimators.inputs import check_has
 from ._estimators.revealed import revealed_samples
 from ._estimators.seen_samples import CENTER, center_of
-from ._estimators.span import too_large
+from ._learning.span import too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count

@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from tatml._data.blocks import Blocks, as_blocks
-from tatml._estimators.maz import search_threshold
+from tatml._estimators.maz import best_of
 from tatml.features import Vectorize
 
 
@@ -72,7 +72,8 @@ class ThresholdSearch(TransformerMixin, BaseEstimator):
             searches[threshold] = search.fit(X, y, groups)
             return search.best_score_
 
-        best, scores = search_threshold(self.thresholds, score)
+        scores = {threshold: score(threshold) for threshold in self.thresholds}
+        best = best_of(scores)
         self.best_estimator_, self.best_score_ = searches[best], scores[best]
         self.best_params_ = {"C": searches[best].best_params_["C"], "threshold": float(best)}
         return self

@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml._data.pairs import Pairs
 from tatml._data.sampling import balanced, draw_random_pairs
-from tatml._estimators.embedding import row_distances
+from tatml._learning.embedding import row_distances
 from tatml._verification.calibration import equal_error_rate, find_best_threshold
 
 from .fitting import chosen_parameters, embed_samples, fit_in_training_half, learner_of

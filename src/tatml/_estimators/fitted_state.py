@@ -18,6 +18,9 @@ from sklearn.base import BaseEstimator
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_prior
 from .._data.names import check_block_names, check_row_names
+from .._learning.metric import check_components
+from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
+from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
 from .._optim.solvers import Solver
@@ -33,14 +36,11 @@ from .._validation import (
     check_share,
     check_two,
 )
+from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
-from .metric import check_components
 from .parameters import Check, checked, or_none
-from .priors import UNITS
-from .probabilities import check_likelihood_ratio
 from .seen_samples import CENTER, N_SAMPLES
-from .span import Span, SpanFactor, SpanResult, SparseRows
 
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
@@ -52,13 +52,11 @@ OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 # The fitted attributes of estimators that have a parameter of this name.
 METRIC = ("n_features_in_", "block_shapes_")
 SOLVED = ("result_", "n_iter_", "threshold_", "b0_")
-SEARCHED = ("cv_results_", "best_params_", "best_score_")
 REQUIRED = {
     "class_weight": ("classes_", "threshold_", "b0_"),
     "n_components": METRIC,
     "solver": SOLVED,
-    "Cs": (*SEARCHED, "C_"),
-    "param_grid": (*METRIC, *SOLVED, *SEARCHED),
+    "param_grid": (*METRIC, *SOLVED, "cv_results_", "best_params_", "best_score_", "C_"),
 }
 CALIBRATED = ("likelihood_ratio_", "same_rate_")  # both or none
 
@@ -399,11 +397,11 @@ def _check_shapes(estimator: Any) -> None:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
     check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
     check_row_names(state.get("row_names_in_"), shapes, "row_names_in_")
-    counts = check_components(state.get("n_components"), sizes)
+    counts = check_components(_chosen(estimator, "n_components"), sizes)
     for name in {"components_", "factors_"} & state.keys():
         found = _shapes_of(state[name])
         rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
-        if name == "factors_" or "n_components" not in state:  # fewer rows are possible
+        if name == "factors_":  # fewer rows are possible
             rows = [k for k, _ in found]
         check_equal(name, found, list(zip(rows, sizes, strict=False)))
     if "prior_" in state:
@@ -414,9 +412,16 @@ def _check_shapes(estimator: Any) -> None:
             square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=False)]
         check_equal("result_.L", _shapes_of(L), square)
         check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
-    prior = state.get("prior")
+    prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
         check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
+
+
+def _chosen(estimator: Any, name: str) -> Any:
+    """Return the value of a parameter in the final fit: of a search, the best one."""
+    searched = getattr(estimator, "estimator", None)
+    given = getattr(estimator if searched is None else searched, name, None)
+    return getattr(estimator, "best_params_", {}).get(name, given)
 
 
 def _shapes_in_kernel(kernel_map: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -444,8 +449,7 @@ def _check_search(estimator: Any) -> None:
     for name in ("mean_test_score", "std_test_score", "split_test_score"):
         array("f", 2 if "split" in name else 1)(f"cv_results_[{name!r}]", results.get(name))
         check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
-    if "C_" in vars(estimator):
-        check_equal("C_", estimator.C_, params.get("C"))
+    check_equal("C_", estimator.C_, params.get("C"))
     best = int(np.argmax(results["mean_test_score"]))
     check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
     check_equal("best_params_", repr(params), repr(tried[best]))

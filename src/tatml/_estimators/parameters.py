@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 
 from .._data.comparisons import check_comparison_margin
 from .._data.sampling import STRATEGIES
+from .._learning.priors import PRIORS
 from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Dykstra, Newton, as_solver
 from .._validation import (
@@ -39,10 +40,8 @@ from .._validation import (
     check_random,
     check_share,
     check_threshold,
-    check_words,
 )
 from ..features._kernel_map import KERNELS, KernelMap
-from .priors import PRIORS
 
 Check = Callable[[str, Any], Any]
 
@@ -67,8 +66,6 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     """
     checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
-    if "threshold_strengths" in settings:
-        _check_strengths_are_free(settings)
     if "param_grid" in settings:
         _check_grid_is_free(settings)
     return SimpleNamespace(**settings)
@@ -216,21 +213,6 @@ def _check_thresholds(name: str, value: Any) -> list[float]:
     return [check_threshold(name, threshold) for threshold in check_grid(name, value)]
 
 
-def _check_candidates(name: str, value: Any) -> int | list[float]:
-    """Return values of C, or their number."""
-    return check_count(name, value) if isinstance(value, Integral) else check_grid(name, value)
-
-
-def _check_kernels(name: str, value: Any) -> Any:
-    what = "'auto', or a list of kernels"
-    if isinstance(value, str):
-        return check_choice(name, value, ("auto",))
-    kernels = as_list(name, value, what)
-    if not kernels:
-        raise TypeError(f"{name}: expected {what}, got an empty list")
-    return [_check_kernel("kernel", kernel) for kernel in kernels]
-
-
 # Checks of a search
 
 
@@ -265,15 +247,6 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
         if not members:
             raise ValueError(f"{key}: expected at least one value, got none")
         return [OF_TATML[key](key, member) for member in members]
-
-
-def _check_strengths_are_free(settings: dict[str, Any]) -> None:
-    fixed = settings["c0"] is not None or not isinstance(settings["threshold"], str)
-    if fixed and settings["threshold_strengths"] is not None:
-        raise ValueError(
-            "threshold_strengths: expected None with a given c0 or threshold, got "
-            f"{shown(settings['threshold_strengths'])}"
-        )
 
 
 def _check_grid_is_free(settings: dict[str, Any]) -> None:
@@ -338,14 +311,6 @@ CHECKS: dict[str, Check] = OF_TATML | {
 DIFFERENT: dict[str, dict[str, Check]] = {
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
-    "TATMLCV": {
-        "Cs": _check_candidates,
-        "kernels": or_none(_check_kernels),
-        "pair_strategies": or_none(partial(check_words, choices=STRATEGIES)),
-        "prior": or_none(_check_prior),
-        "priors": or_none(partial(check_words, choices=PRIORS)),
-        "threshold_strengths": or_none(check_grid),
-    },
     "TATMLNeighbors": {
         "margin": check_comparison_margin,
         "prior": partial(_check_prior, more=("best",)),

@@ -20,20 +20,15 @@ N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
 MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated
 
 
-def keep_facts(estimator: Any, blocks: Blocks) -> None:
-    """Store the mean and the number of samples, for metrics; forget those of an earlier fit.
+def facts_of(blocks: Blocks, of_kernel: bool) -> dict[str, Any]:
+    """Return the number of the samples and their mean, for metrics.
 
     Sparse samples, and rows of a kernel matrix, have no mean here.
     """
-    state = vars(estimator)
-    state.pop(CENTER, None)
-    if not hasattr(type(estimator), "transform"):
-        return
-    state[N_SAMPLES] = _count_distinct(blocks)
-    of_kernel = hasattr(estimator, "_has_kernel_values") and estimator._has_kernel_values()
-    sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
-    if not of_kernel and not sparse:
-        state[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+    facts: dict[str, Any] = {N_SAMPLES: _count_distinct(blocks)}
+    if not of_kernel and not any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        facts[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+    return facts
 
 
 def _count_distinct(blocks: Blocks) -> int:

@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from tatml._data.atomic_files import written_atomically
-from tatml._estimators.embedding import row_distances
+from tatml._learning.embedding import row_distances
 from tatml.plotting import ConvergenceDisplay, MetricDisplay
 from tatml.plotting._axes import pyplot
 
