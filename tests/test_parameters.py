@@ -3,12 +3,14 @@
 import copy
 import inspect
 import re
+from math import inf, nan, nextafter
 
 import numpy as np
 import pytest
 from good_calls import ESTIMATORS
 from refused_parameters import TABLE
 from refused_tuples import TABLE as OF_TUPLES
+from sklearn.model_selection import StratifiedKFold
 
 from tatml import TATML, TATMLCV, Dykstra, Maz, Newton, PairThreshold, TATMLPairs
 from tatml._estimators.parameters import (
@@ -24,6 +26,19 @@ from tatml.features import KernelMap
 # Parameters of which some values are refused only when the samples, pairs or labels are known.
 NEED_DATA = {"class_weight", "cv", "k", "kernel", "n_components", "preprocessor", "prior", "solver"}
 NEED_DATA |= {"regularization", "threshold_strength"}  # sizes that overflow
+
+
+# The largest and smallest values of parameters that are accepted, and the next ones.
+LIMITS = {
+    "threshold": ([1e-100, 1e100, 1], [nextafter(1e-100, 0), nextafter(1e100, inf), 0.0]),
+    "threshold_prior": ([None, 1e-100, 1e100], [nextafter(1e100, inf), 0.0]),
+    "thresholds": ([[1.0], [1, 2]], [[], [0.0], "12", iter([1.0]), [1.0, None], [1e101]]),
+    "bounds": ([None, (1.0, 1.0), (0.5, 2)], [(2.0, 1.0), (0.0, 1.0), (1.0,), (1, 2, 3), "12", 1]),
+    "percentiles": ([(0, 100), (5, 5.1)], [(5, 5), (-1, 5), (5, 100.1), (nan, 5), (1, 2, 3)]),
+    "n_pairs_per_class": ([None, 2], [1, 2.0]),
+    "class_weight": ([None, "balanced", {-1: 0, 1: 2.0}], [{0: 1}, {1: -1}, {1: inf}, "equal", []]),
+    "cv": ([None, 2, [1], StratifiedKFold(2)], [1, 2.5, "three", True]),
+}
 
 
 def refused_rows():
@@ -71,6 +86,16 @@ def test_bad_values_are_refused_with_the_message_of_fit():
     assert complaints == []
     assert accepted <= NEED_DATA
     assert n_refused > 900
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_of_a_parameter(name):
+    accepted, refused = LIMITS[name]
+    for value in accepted:
+        assert CHECKS[name](name, value) == value
+    for value in refused:
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected "):
+            CHECKS[name](name, value)
 
 
 def test_values_come_back_as_the_code_takes_them():

@@ -27,7 +27,6 @@ from .._optim.solvers import Solver
 from .._validation import (
     as_list,
     check_between,
-    check_bounds,
     check_choice,
     check_count,
     check_finite,
@@ -39,7 +38,7 @@ from .._validation import (
 from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
-from .parameters import Check, checked, or_none
+from .parameters import CHECKS, Check, checked, or_none
 from .seen_samples import CENTER, N_SAMPLES
 
 # The types of the objects among fitted attributes.
@@ -350,7 +349,7 @@ ATTRIBUTES: dict[str, Check] = {
         n_pairs=check_count,
         n_effective=or_none(check_not_negative),
     ),
-    "bounds_": lambda name, value: check_bounds(value),
+    "bounds_": CHECKS["bounds"],
     "classes_": all_of(INTEGERS, lambda name, value: check_equal(name, value.tolist(), [-1, 1])),
     "comparisons_": or_none(array("i", 2)),
     "components_": _check_matrices,

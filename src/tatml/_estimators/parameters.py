@@ -25,27 +25,26 @@ from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Dykstra, Newton, as_solver
 from .._validation import (
     as_list,
-    check_bounds,
     check_choice,
     check_count,
     check_flag,
-    check_grid,
     check_jobs,
     check_margin,
     check_metric,
     check_not_negative,
+    check_number,
     check_number_or,
-    check_percentiles,
     check_positive,
     check_random,
     check_share,
-    check_threshold,
+    check_two,
 )
 from ..features._kernel_map import KERNELS, KernelMap
 
 Check = Callable[[str, Any], Any]
 
 Scoring = Literal["both", "auc", "accuracy"]
+LARGEST_THRESHOLD = 1e100  # the square of a threshold neither overflows nor vanishes
 
 
 def checked(estimator: BaseEstimator) -> SimpleNamespace:
@@ -112,10 +111,33 @@ def or_none(check: Check) -> Check:
     return check_unless_none
 
 
+def _check_distance(name: str, value: Any) -> float:
+    """Return a positive distance whose square neither overflows nor vanishes."""
+    check_positive(name, value)
+    least, most = 1 / LARGEST_THRESHOLD, LARGEST_THRESHOLD
+    expected = f"a distance from {least:g} to {most:g}, whose square a float can hold"
+    return check_number(name, value, expected, lambda x: least <= x <= most)
+
+
 def _check_threshold(name: str, value: Any, words: tuple[str, ...]) -> float | str:
-    if check_number_or(name, value, *words) is None:
-        return value
-    return check_threshold(name, value)
+    return value if check_number_or(name, value, *words) is None else _check_distance(name, value)
+
+
+def _check_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Return the two bounds of ITML on squared distances, 0 < u ≤ l."""
+    numbers = check_two(name, value, "two numbers (upper of similar, lower of dissimilar)")
+    low, high = (check_positive(name, number) for number in numbers)
+    if low > high:
+        raise ValueError(f"{name}: expected the first to be at most the second, got {shown(value)}")
+    return low, high
+
+
+def _check_percentiles(name: str, value: Any) -> tuple[float, float]:
+    numbers = check_two(name, value, "two numbers from 0 to 100")
+    low, high = (check_not_negative(name, number) for number in numbers)
+    if not low < high <= 100:
+        raise ValueError(f"{name}: expected 0 ≤ low < high ≤ 100, got {shown(value)}")
+    return low, high
 
 
 def _check_prior(name: str, value: Any, more: tuple[str, ...] = ()) -> Any:
@@ -210,7 +232,13 @@ def _check_folds(name: str, value: Any) -> Any:
 
 
 def _check_thresholds(name: str, value: Any) -> list[float]:
-    return [check_threshold(name, threshold) for threshold in check_grid(name, value)]
+    members = as_list(name, value, "a sequence of positive numbers")
+    if not members:
+        raise ValueError(f"{name}: expected at least one number, got none")
+    try:
+        return [_check_distance(name, member) for member in members]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected positive numbers, got {shown(value)}") from error
 
 
 # Checks of a search
@@ -269,7 +297,7 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
 OF_TATML: dict[str, Check] = {
     "C": check_positive,
     "threshold": partial(_check_threshold, words=("auto", "joint")),
-    "threshold_prior": or_none(check_threshold),
+    "threshold_prior": or_none(_check_distance),
     "threshold_strength": check_positive,
     "c0": or_none(partial(check_positive, or_infinite=True)),
     "margin": lambda name, value: check_margin(value),
@@ -289,7 +317,7 @@ OF_TATML: dict[str, Check] = {
     "verbose": check_flag,
 }
 CHECKS: dict[str, Check] = OF_TATML | {
-    "bounds": or_none(lambda name, value: check_bounds(value)),
+    "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
     "cv": or_none(_check_folds),
     "estimator": or_none(_check_estimator),
@@ -301,7 +329,7 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "n_jobs": check_jobs,
     "pair_C": check_positive,
     "param_grid": or_none(_check_param_grid),
-    "percentiles": lambda name, value: check_percentiles(value),
+    "percentiles": _check_percentiles,
     "regularization": check_positive,
     "scoring": partial(check_choice, choices=get_args(Scoring)),
     "t": check_share,
