@@ -23,7 +23,7 @@ from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
 from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
-from .._optim.solvers import Solver
+from .._optim.solvers import Dykstra, Newton
 from .._validation import (
     as_list,
     check_between,
@@ -197,7 +197,7 @@ def _check_metric(name: str, value: Any) -> None:
 
 def _check_settings(name: str, value: Any) -> None:
     """Raise an error if a solver has other attributes than its settings."""
-    if isinstance(value, Solver):
+    if isinstance(value, Newton | Dykstra):
         parts_of(type(value))(name, value)
 
 
