@@ -504,6 +504,8 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (found, {"C_": 5.0}, "C_"),
         (found, {"best_score_": 0.123}, "best_score_"),
         (found, {"best_params_": results["params"][0] | {"C": found.C_, "k": 1}}, "best_params_"),
+        (found, {"best_params_": {"C": "much"}}, "best_params_: C"),
+        (found, {"best_params_": [1]}, "best_params_"),
         (found, {"cv_results_": {}}, "cv_results_"),
         (found, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
         (found, {"cv_results_": MISSING}, "cv_results_"),

@@ -266,6 +266,11 @@ def _check_search_scores(name: str, value: Any) -> None:
         check_share(name, score)
 
 
+def _check_best_params(name: str, value: Any) -> None:
+    """Raise an error unless the value could be one setting of a grid."""
+    CHECKS["param_grid"](name, {part: [chosen] for part, chosen in value.items()})
+
+
 def _check_lower(name: str, value: Any) -> None:
     if np.any(np.triu(value, 1)) or not np.all(np.diagonal(value) > 0):
         raise ValueError(
@@ -336,7 +341,7 @@ ATTRIBUTES: dict[str, Check] = {
     "C_": check_positive,
     "b0_": check_finite,
     "block_names_in_": exactly(tuple),
-    "best_params_": exactly(dict),
+    "best_params_": all_of(exactly(dict), _check_best_params),
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
     "calibration_": parts_of(
