@@ -395,7 +395,7 @@ def _check_shapes(estimator: Any) -> None:
     inner = _shapes_in_kernel(state.get("kernel_map_"), shapes)
     sizes = [n for n, _ in inner]
     square: list[tuple[int, ...]] = [(n, n) for n in sizes]
-    check_equal("n_features_in_", estimator.n_features_in_, n_features)
+    check_equal("n_features_in_", state.get("n_features_in_"), n_features)
     check_equal(CENTER, _shapes_of(state.get(CENTER, [])), shapes if CENTER in state else [])
     if "feature_names_in_" in state:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
