@@ -273,7 +273,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if metric.result is not None:
             found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
         self.__dict__ |= {name: value for name, value in found.items() if value is not None}
-        if "kernel" in self.get_params(deep=False):
+        if hasattr(self, "kernel"):
             self.kernel_map_ = metric.kernel_map
 
     def _keep_pairs(self, pairs: Pairs | None) -> None:
