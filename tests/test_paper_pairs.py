@@ -36,6 +36,7 @@ def test_the_pairs_of_published_records_are_drawn_again(groups, last, digest):
     assert sha256(content).hexdigest()[:16] == digest
 
 
+@pytest.mark.filterwarnings("ignore:threshold_")  # of random labels
 @given(SEEDS, st.booleans())
 def test_the_estimators_draw_the_same_pairs(seed, with_groups):
     y, groups = make_labels(seed, with_groups)
