@@ -11,7 +11,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._array import Array, asarray, foreign_kind, namespace, to_numpy
+from .._array import Array, asarray, contiguous, foreign_kind, namespace, to_numpy
 from .arrays import (
     BLOCKS_HINT,
     as_floating_array,
@@ -309,8 +309,7 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
 def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
     """Select rows; negative indices count from the end, which PyTorch's `take` does not allow."""
     if foreign_kind(array) is None or isinstance(rows, slice):
-        taken = array[rows, ...]  # the standard has no shorter form
-        return np.ascontiguousarray(taken) if isinstance(taken, np.ndarray) else taken
+        return contiguous(array[rows, ...])  # the standard has no shorter form
     n_samples = array.shape[0]
     if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
         raise IndexError(
