@@ -265,10 +265,11 @@ def _check_param_grid(name: str, value: Any) -> list[dict[str, list[Any]]]:
 
 def _check_values(name: str, key: Any, values: Any) -> list[Any]:
     """Return the checked values of one parameter of a grid."""
-    if key not in OF_TATML:
+    known = [each for each in OF_TATML if each not in NOT_SEARCHED]
+    if key not in known:
         raise ValueError(
-            f"{name}: expected names of parameters of TATML ({quoted(OF_TATML)}), got "
-            f"{shown(key)}{suggestion(str(key), OF_TATML)}"
+            f"{name}: expected names of parameters of TATML that change its scores "
+            f"({quoted(known)}), got {shown(key)}{suggestion(str(key), known)}"
         )
     with _inside(name):
         members = as_list(key, values, "a list of values")
@@ -316,6 +317,8 @@ OF_TATML: dict[str, Check] = {
     "random_state": _check_random_state,
     "verbose": check_flag,
 }
+# A search reads and clips its samples once, draws the same pairs for all, and starts cold.
+NOT_SEARCHED = ("clip_outliers", "preprocessor", "random_state", "verbose", "warm_start")
 CHECKS: dict[str, Check] = OF_TATML | {
     "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),

@@ -50,6 +50,10 @@ def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]
         yield dict(zip(grid, values, strict=True))
 
 
+def _is_default(prior: Any) -> bool:
+    return isinstance(prior, str) and prior == DEFAULT_PRIORS[0]
+
+
 def _of_estimator(name: str) -> Any:
     """Return a property: a parameter of the TATML that the search is over."""
 
@@ -57,6 +61,16 @@ def _of_estimator(name: str) -> Any:
         return getattr(self._inner(), name)
 
     return property(parameter, doc=f"The parameter `{name}` of the estimator.")
+
+
+def _of_best(name: str) -> Any:
+    """Return a property: a parameter of the final fit; before it, that of the estimator."""
+
+    def parameter(self: TATMLCV) -> Any:
+        chosen = vars(self).get("best_params_", {})
+        return chosen[name] if name in chosen else getattr(self._inner(), name)
+
+    return property(parameter, doc=f"The parameter `{name}`, chosen or given.")
 
 
 class TATMLCV(LabelEstimator):
@@ -73,13 +87,17 @@ class TATMLCV(LabelEstimator):
     Parameters
     ----------
     estimator : TATML or None, default=None
-        The estimator whose parameters are chosen. None: `TATML` with its defaults.
+        The estimator whose parameters are chosen. None: `TATML` with its defaults. It does not
+        change. Its parameters hold where the grid gives no values; `warm_start` has no effect.
+        Only the final fit is verbose.
     param_grid : dict of str to list, list of such dicts, or None, default=None
         The values to choose from for parameters of `TATML`, as in
-        `sklearn.model_selection.GridSearchCV`: all combinations of each dict are tried. None: the
-        weights ``C=[10, 100, 1000]`` and, without a kernel, the priors ``["discriminant", "auto",
-        "scaled"]``; the last two suit classes with several modes. To try kernels, give for example
-        ``{"C": [10, 100], "kernel": [None, "rbf"]}``.
+        `sklearn.model_selection.GridSearchCV`: all combinations of each dict are tried, those of
+        the last name one after another, and C innermost. The first of the best is chosen. None:
+        the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another prior
+        than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two suit
+        classes with several modes. To try kernels, give for example ``{"C": [10, 100], "kernel":
+        [None, "rbf"]}``.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
@@ -153,10 +171,9 @@ class TATMLCV(LabelEstimator):
         self.random_state = random_state
 
     kernel = _of_estimator("kernel")
-    margin = _of_estimator("margin")
-    n_components = _of_estimator("n_components")
     preprocessor = _of_estimator("preprocessor")
-    verbose = _of_estimator("verbose")
+    margin = _of_best("margin")
+    threshold = _of_best("threshold")
 
     def _inner(self) -> TATML:
         """Return the estimator whose parameters are chosen."""
@@ -181,13 +198,16 @@ class TATMLCV(LabelEstimator):
         """
         with self._fitting():
             parameters = checked(self)
-            settings = self._settings(checked(self._inner()), X)
+            settings = self._settings(parameters.estimator or checked(TATML()), X)
+            settings = replace(settings, init=None)
             if self.random_state is not None:
                 settings = replace(settings, random_state=self.random_state)
             samples = self._read_labelled(X, y, groups)
             candidates = self._candidates(settings, parameters)
-            if any(candidate.settings.kernel is None for candidate in candidates):
-                check_components(settings.n_components, [n for n, _ in self.block_shapes_])
+            for candidate in candidates:
+                if candidate.settings.kernel is None:  # else their images may have more dimensions
+                    sizes = [n for n, _ in self.block_shapes_]
+                    check_components(candidate.settings.n_components, sizes)
             rows = np.arange(len(samples.labels))
             samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
             best = self._search(samples, candidates, parameters)
@@ -202,7 +222,7 @@ class TATMLCV(LabelEstimator):
         given, checked_grids = self.param_grid, parameters.param_grid
         if given is None:
             given = {"C": list(DEFAULT_CS)}
-            if settings.kernel is None:
+            if settings.kernel is None and _is_default(settings.prior):
                 given["prior"] = list(DEFAULT_PRIORS)
             checked_grids = [given]
         found = []
@@ -213,6 +233,11 @@ class TATMLCV(LabelEstimator):
             checks = {name: of for name, of in values.items() if name != "C"}
             both = zip(_combinations(others), _combinations(checks), strict=True)
             found += [Candidate(raw, replace(settings, **known), Cs) for raw, known in both]
+        if any(one.settings.has_kernel_values != settings.has_kernel_values for one in found):
+            raise ValueError(
+                "param_grid: expected kernel='precomputed' in the estimator only, because X holds "
+                "either kernel values or samples, got it in a search of several kernels"
+            )
         return found
 
     def _search(

@@ -154,7 +154,7 @@ def _check_learnt(estimator: Any) -> None:
     learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
     learnt *= getattr(estimator, "threshold_factor_", 1.0)
     words = ("auto", "joint")
-    fixed = "threshold" in estimator.get_params() and estimator.threshold not in words
+    fixed = getattr(estimator, "threshold", "auto") not in words
     if fixed or getattr(estimator, "threshold_", None) != learnt:
         raise ValueError(
             f"estimator: expected a {type(estimator).__name__} whose threshold was learnt in fit, "
