@@ -24,7 +24,7 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._array import to_numpy
-from tatml._estimators.scatters import mean_square
+from tatml._learning.scatters import mean_square
 from tatml._optim.newton import solve_newton
 from tatml._optim.pair_sums import Limits, PairSums
 from tatml.features import KernelMap
@@ -167,7 +167,7 @@ def test_priors_are_computed_where_the_samples_are(monkeypatch):
         kinds.append((type(rows), getattr(rows, "device", None)))
         return mean_square(rows)
 
-    for module in ("priors", "label_mixins"):
+    for module in ("priors", "prepare"):
         monkeypatch.setattr(f"tatml._estimators.{module}.mean_square", spy)
     for name in ALL_ON_DEVICE:
         found, expected = (

@@ -43,7 +43,13 @@ from tatml import (
 from tatml._data.checks import hint_at_raw_covariances
 from tatml._data.labels import group_labels
 from tatml._estimators.given_labels import class_labels, pair_labels
-from tatml._estimators.inputs import given_distances, index_pairs, pair_samples, samples_of
+from tatml._estimators.inputs import (
+    TUPLE_SIZES,
+    given_distances,
+    index_pairs,
+    samples_of,
+    tuple_samples,
+)
 
 
 class Shell(BaseEstimator):
@@ -182,7 +188,7 @@ def test_indicators_find_their_samples(given):
         shell = Shell(preprocessor)
         found = samples_of(shell, chosen, reset=True)
         assert_same_blocks(found, [array[chosen] for array in expected])
-        blocks, index = pair_samples(shell, INDEX, reset=False)
+        blocks, index = tuple_samples(shell, INDEX, "pairs", reset=False)
         for array, whole in zip(blocks.arrays, expected, strict=True):
             assert_array_equal(array[index], whole[INDEX])
 
@@ -190,7 +196,7 @@ def test_indicators_find_their_samples(given):
 def test_samples_given_beside_a_preprocessor_are_taken_as_they_are():
     shell = Shell(preprocessor=np.zeros((3, 3)))
     assert_same_blocks(samples_of(shell, X, reset=True), [X[:, :, None]])
-    blocks, index = pair_samples(shell, PAIRS, reset=False)
+    blocks, index = tuple_samples(shell, PAIRS, "pairs", reset=False)
     assert_array_equal(blocks.arrays[0][index][..., 0], PAIRS)
 
 
@@ -201,13 +207,13 @@ def test_every_sample_is_asked_for_once():
         asked.extend(indicators.tolist())
         return X[indicators]
 
-    pair_samples(Shell(preprocessor), [[3, 1], [1, 7], [3, 7]], reset=True)
+    tuple_samples(Shell(preprocessor), [[3, 1], [1, 7], [3, 7]], "pairs", reset=True)
     assert asked == [1, 3, 7]
 
 
 def test_pairs_keep_their_order():
     for pairs in (PAIRS, MATRICES[INDEX]):
-        blocks, index = pair_samples(Shell(), pairs, reset=True)
+        blocks, index = tuple_samples(Shell(), pairs, "pairs", reset=True)
         assert_array_equal(blocks.arrays[0][index].reshape(pairs.shape), pairs)
 
 
@@ -369,7 +375,7 @@ def test_a_new_fit_forgets_the_earlier_one(name):
     make = ESTIMATORS[name]
     given = {"X": MATRICES} if make in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
     if make in TUPLE_ESTIMATORS:
-        given = {make._tuples_name: MATRICES[index_tuples(make._tuple_size)]}
+        given = {make._tuples_name: MATRICES[index_tuples(TUPLE_SIZES[make._tuples_name])]}
     fresh, again = (changed_call(f"{name}.fit", given, again=flag) for flag in (False, True))
     again.estimator.set_threshold(123.0)
     one, two = fresh.call(), again.call()
@@ -406,7 +412,7 @@ def fit_all(name, samples):
     options = QUICK_CV if name == "TATMLCV" else {}
     model = ESTIMATORS[name](preprocessor=samples, **options)
     if ESTIMATORS[name] in TUPLE_ESTIMATORS:
-        return model.fit(index_tuples(model._tuple_size))
+        return model.fit(index_tuples(TUPLE_SIZES[model._tuples_name]))
     by_labels = ESTIMATORS[name] in LABEL_ESTIMATORS
     return model.fit(*((samples, CLASSES) if by_labels else (LABELLED_INDEX, LABELLED_SIGNS)))
 

@@ -26,9 +26,9 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._data.pairs import Pairs
-from tatml._estimators.cross_fitting import hold_out_pairs, hold_out_samples
-from tatml._estimators.folds import LabelledSamples, make_pair_folds
-from tatml._estimators.kernel_space import KernelSettings
+from tatml._learning.cross_fit import hold_out_pairs, hold_out_samples
+from tatml._learning.folds import LabelledSamples, make_pair_folds
+from tatml._learning.kernel_space import KernelSettings
 from tatml.features import KernelMap
 from tatml.io import load_model, save_model
 from tatml.plotting import BlockShareDisplay
@@ -323,6 +323,8 @@ def test_damaged_kernel_maps_are_not_saved(tmp_path):
     for name, wrong, named in (
         ("maps_", [None], "kernel_map_.maps_"),
         ("maps_", [], "kernel_map_.maps_"),
+        ("gamma_", np.array([2.0]), "kernel_map_.maps_"),
+        ("gamma_", [2.0], "kernel_map_.gamma_"),
         ("block_shapes_out_", ((4, 1), (9, 1)), "kernel_map_"),
         ("degree", 0, "degree"),
     ):
@@ -394,7 +396,7 @@ def test_triplets_are_solved_in_the_span(prior, monkeypatch):
     X = rng.normal(size=(18, 50)) + 0.5 * y[:, None]
     model = TATMLTriplets(prior=prior, tol=1e-10, clip_outliers=False, preprocessor=X)
     found = clone(model).fit(triplets_of(y, 60))
-    monkeypatch.setattr("tatml._estimators.span.ROWS_PER_SPAN", np.inf)
+    monkeypatch.setattr("tatml._learning.span.ROWS_PER_SPAN", np.inf)
     expected = clone(model).fit(triplets_of(y, 60))
     new, index = rng.normal(size=(10, 50)), PAIRS % 10
     assert_allclose(found.pair_distance(index, new), expected.pair_distance(index, new), rtol=1e-5)
@@ -407,7 +409,7 @@ def test_neighbours_are_found_in_the_span(monkeypatch):
     X = rng.normal(size=(30, 60)) + 0.5 * y[:, None]
     options = {"max_rounds": 2, "tol": 1e-10, "prior": "scaled", "random_state": 0}
     found = TATMLNeighbors(**options).fit(X, y)
-    monkeypatch.setattr("tatml._estimators.span.ROWS_PER_SPAN", np.inf)
+    monkeypatch.setattr("tatml._learning.span.ROWS_PER_SPAN", np.inf)
     expected = TATMLNeighbors(**options).fit(X, y)
     assert_array_equal(found.comparisons_, expected.comparisons_)
     assert_allclose(found.pair_distance(PAIRS % 30, X), expected.pair_distance(PAIRS % 30, X))

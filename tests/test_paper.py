@@ -209,10 +209,11 @@ def test_a_run_says_how_long_it_took_and_how_far_pairs_are_apart(monkeypatch):
 
 
 def test_the_papers_settings_are_the_papers():
-    tatml = METHODS["tatml"].build(0).get_params()
+    search = METHODS["tatml"].build(0)
+    tatml = search.estimator.get_params()
     assert (tatml["c0"], tatml["threshold_prior"], tatml["prior"]) == (1.0, 1.0, "identity")
     assert (tatml["n_pairs_per_class"], tatml["reduction"]) == (10, "sum")
-    assert tuple(tatml["Cs"]) == (0.01, 0.1, 1.0, 10.0)
+    assert search.param_grid == {"C": [0.01, 0.1, 1.0, 10.0]}
     maz = METHODS["maz"].build(0)
     assert np.square(maz.thresholds) == pytest.approx([0.25, 0.5, 1.0, 2.0])
     grid = METHODS["itml"].build(0).param_grid

@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
 from tatml._estimators import label_mixins, search_path, tatml_cv
-from tatml._estimators.search_path import PathSettings
+from tatml._learning.path import PathSettings
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 GRID = [1000.0, 3.0, 30.0]  # not sorted

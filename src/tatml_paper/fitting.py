@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
-from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from tatml import Blocks
@@ -65,12 +65,15 @@ class ThresholdSearch(TransformerMixin, BaseEstimator):
     def fit(self, X: Blocks, y: NDArray, groups: NDArray | None = None) -> Self:
         """Search over C for each threshold, and keep the best."""
         searches = [
-            clone(self.estimator).set_params(threshold=threshold).fit(X, y, groups)
+            clone(self.estimator).set_params(estimator__threshold=threshold).fit(X, y, groups)
             for threshold in self.thresholds
         ]
         best = max(searches, key=lambda search: search.best_score_)
         self.best_estimator_, self.best_score_ = best, best.best_score_
-        self.best_params_ = {"C": best.best_params_["C"], "threshold": float(best.threshold)}
+        self.best_params_ = {
+            "C": best.best_params_["C"],
+            "threshold": float(best.estimator.threshold),
+        }
         return self
 
     def transform(self, X: Blocks) -> NDArray[np.float64]:
@@ -88,7 +91,7 @@ def fit_in_training_half(
     if groups is None:
         return estimator.fit(X, y)
     parameters = {}
-    if hasattr(estimator, "param_grid"):
+    if isinstance(estimator, GridSearchCV):
         estimator.set_params(cv=StratifiedGroupKFold(folds))
         parameters = {"groups": groups}
         steps = estimator.estimator.steps
@@ -104,14 +107,14 @@ def fit_in_training_half(
 
 def embed_samples(fitted: Any, X: Blocks) -> NDArray[np.float64]:
     """Map samples to vectors whose Euclidean distance is the learnt distance."""
-    if hasattr(fitted, "param_grid"):
+    if isinstance(fitted, GridSearchCV):
         return fitted.best_estimator_[:-1].transform(X)
     return fitted.transform(X)
 
 
 def learner_of(fitted: Any) -> Any:
     """Return the estimator that learnt the metric, from inside searches and pipelines."""
-    if hasattr(fitted, "param_grid"):
+    if isinstance(fitted, GridSearchCV):
         steps = fitted.best_estimator_.named_steps
         return steps.get("metric", fitted.best_estimator_[-1])
     if hasattr(fitted, "steps"):

@@ -45,7 +45,7 @@ from .files import (
 
 FROM_PAIRS = ("TATMLPairs", "PairThreshold")
 # Parameters that --set refuses: the data, and what has no effect in a single fit.
-NOT_SETTABLE = ("preprocessor", "warm_start", "verbose")
+NOT_SETTABLE = ("estimator", "preprocessor", "warm_start", "verbose")
 # What the parser raises for text that is not Python; the last two if it is nested too deeply.
 NOT_PYTHON = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 REPORT_FORMATS = (".txt", ".csv", ".json", ".html")
@@ -185,13 +185,16 @@ def _estimator_name(given: str | None, data: InputData) -> str:
 
 def _make_estimator(name: str, options: Namespace) -> Any:
     """Return the estimator with the parameters of the options."""
-    kind = ESTIMATORS[name]
-    known = [parameter for parameter in kind().get_params() if parameter not in NOT_SETTABLE]
+    made = ESTIMATORS[name]()
+    if "estimator" in made.get_params(deep=False):  # a search, of which both have parameters
+        made.set_params(estimator=ESTIMATORS["TATML"]())
+    known = [each for each in made.get_params() if each.split("__")[-1] not in NOT_SETTABLE]
     given = dict(_parse_setting(text) for text in options.set)
     if options.C is not None:
         given["C"] = options.C
-    if "solver" in given:
-        given["solver"] = _parse_solver(given["solver"])
+    for parameter, value in given.items():
+        if parameter.split("__")[-1] == "solver":
+            given[parameter] = _parse_solver(value)
     for parameter in given:
         if parameter not in known:
             raise ValueError(
@@ -202,7 +205,7 @@ def _make_estimator(name: str, options: Namespace) -> Any:
         given.setdefault("random_state", options.random_state)
     if "n_jobs" in known:
         given.setdefault("n_jobs", options.jobs)
-    return kind(**given)
+    return made.set_params(**given)
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:

@@ -40,7 +40,7 @@ data:
 examples:
   tatml fit wine.csv --target cultivar --out wine.skops
   tatml fit wine.csv --out wine.skops --C 100 --set prior=within
-  tatml fit scans.npz --estimator TATMLCV --set "Cs=[10, 100, 1000]" --out scans.skops
+  tatml fit scans.npz --estimator TATMLCV --set "param_grid={'C': [10, 100]}" --out scans.skops
   tatml fit faces.csv --pairs known.csv --out faces.skops
 """
 EVALUATE_EXAMPLES = """\

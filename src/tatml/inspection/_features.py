@@ -17,7 +17,7 @@ from .._data.names import check_block_names, check_row_names, join_names
 from .._data.sparse import SparseBlock
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
-from .._estimators.span import SpanFactor
+from .._learning.span import SpanFactor
 from .._messages import shown
 from .._validation import as_list, check_choice, check_count, check_random
 from ..features._symmetric import is_symmetric
@@ -419,7 +419,7 @@ def permutation_importance(
 
 
 def _auc(estimator: Any, blocks: Blocks, index: Indices, similar: Any) -> float:
-    distances = estimator._distances(estimator._mapped(blocks), index)
+    distances = estimator._metric.distances(estimator._metric.mapped(blocks), index)
     return float(roc_auc_score(similar, -distances))
 
 
