@@ -146,6 +146,7 @@ def test_there_is_no_threshold_before_a_calibration(make):
 
 @each
 def test_a_saved_metric_answers_the_same(make, tmp_path):
+    pytest.importorskip("skops")
     model = fit(make, "vectors", preprocessor=samples("vectors"))
     path = tmp_path / "metric.skops"
     save_model(model, path)
