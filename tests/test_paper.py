@@ -233,7 +233,9 @@ def test_maz_takes_the_threshold_with_the_best_cross_validation():
     tried = [
         METHODS["tatml"]
         .build(0)
-        .set_params(c0=None, threshold_prior=None, threshold=threshold)
+        .set_params(
+            estimator__c0=None, estimator__threshold_prior=None, estimator__threshold=threshold
+        )
         .fit(samples.X, samples.y)
         .best_score_
         for threshold in fitted.thresholds

@@ -85,11 +85,7 @@ def _declared(value: Any) -> Any:
         return [type(value).__name__, _declared_search(value)]
     if hasattr(value, "get_params") and not isinstance(value, str):
         parameters = value.get_params(deep=False).items()
-        counted = {
-            name: _declared(part)
-            for name, part in parameters
-            if _counts(name, part)
-        }
+        counted = {name: _declared(part) for name, part in parameters if _counts(name, part)}
         return [type(value).__name__, counted]
     if hasattr(value, "__iter__") and not isinstance(value, str):
         return [_declared(part) for part in value]
