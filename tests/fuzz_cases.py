@@ -42,6 +42,7 @@ from refusals import Refusal
 
 import tatml
 from tatml import ITML, TATML, TATMLCV, Blocks, Comparisons, Compute, Dykstra, Newton, TATMLPairs
+from tatml._estimators.inputs import TUPLE_SIZES
 
 
 def choose(rng: np.random.Generator, values: Iterable[Any]) -> Any:
@@ -197,7 +198,7 @@ def tuple_fit_case(rng: np.random.Generator, make: type) -> Case:
     kind = choose(rng, ["vectors", *KINDS])
     if kind == "blocks" or rng.random() < 0.2:
         options["preprocessor"] = samples(kind)
-    index = index_tuples(make._tuple_size)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])
     arguments = {name: index if "preprocessor" in options else samples(kind)[index]}
     if rng.random() < 0.3:
         arguments["sample_weight"] = np.linspace(0, 2, len(index))

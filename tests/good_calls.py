@@ -30,6 +30,7 @@ from tatml import (
     TATMLQuadruplets,
     TATMLTriplets,
 )
+from tatml._estimators.inputs import TUPLE_SIZES
 
 
 @dataclass
@@ -160,7 +161,7 @@ def index_tuples(size: int) -> np.ndarray:
 
 def tuples_of(make: type, kind: str) -> Any:
     """Tuples of samples; of indices for Blocks."""
-    index = index_tuples(make._tuple_size)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])
     return index if kind == "blocks" else samples(kind)[index]
 
 

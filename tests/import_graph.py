@@ -78,7 +78,7 @@ LAYERS = (
         ),
     ),
     ("sharding", ("_sharding", "_sharding.*")),
-    ("learning", ("_learn_metric",)),
+    ("learning", ("_learn_metric", "_learning", "_learning.*")),
     ("statistics", ("_verification", "_verification.*")),
     ("estimators", ("_estimators", "_estimators.*")),
     (

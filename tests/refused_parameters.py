@@ -223,7 +223,7 @@ WORDS = {
     + of("param_grid", FIT, Value, "expected kernel='precomputed'", {"kernel": ["precomputed"]})
     + of("estimator", FIT, Type, "expected None or a TATML, got", 3, "TATML", TATML, Maz())
     + of("estimator", FIT, Value, "C: expected a positive number, got 0", TATML(C=0))
-    + of("estimator", FIT, Value, "threshold: expected", TATML(threshold="search"))
+    + of("estimator", FIT, Type, "threshold: expected", TATML(threshold="search"))
     + together(
         "TATMLCV.fit",
         Value,
@@ -365,7 +365,7 @@ MATRICES = {
     + together(
         "TATMLCV.fit",
         Value,
-        "C, c0.*: expected sizes for which c0 is a positive number, got",
+        "C, threshold_strength: expected sizes for which c0 is a positive number, got",
         {"param_grid": {"threshold_strength": [5e-324], "C": [1.0]}},
         {"param_grid": {"threshold_strength": [10.0], "C": [1e308]}},
     )

@@ -51,9 +51,19 @@ def function_sizes(source):
             yield node.name, len(code.intersection(body))
 
 
+def sources_of(folder):
+    """Return the text of each Python file of a folder."""
+    return {path: path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))}
+
+
+def total_lines(folder):
+    """Return the number of lines of all Python files of a folder."""
+    return sum(len(source.splitlines()) for source in sources_of(folder).values())
+
+
 def sizes(folder):
     """Return the sizes of all Python files of a folder."""
-    sources = {path: path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))}
+    sources = sources_of(folder)
     n_lines = {path: len(source.splitlines()) for path, source in sources.items()}
     functions = [
         (size, f"{path.relative_to(folder)}: {name}")
@@ -63,7 +73,7 @@ def sizes(folder):
     of_functions = [size for size, _ in functions]
     return {
         "files": len(sources),
-        "lines": sum(n_lines.values()),
+        "lines": total_lines(folder),
         "lines of code": sum(len(code_lines(source)) for source in sources.values()),
         "longest file": max(n_lines.values()),
         "functions": len(functions),

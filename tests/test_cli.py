@@ -81,7 +81,7 @@ FITS = [
     (["--set", "margin=(0.4, 1.5)"], TATML(margin=(0.4, 1.5), random_state=0, **FEW)),
     (
         ["--estimator", "TATMLCV", "--set", "param_grid={'C': [1, 100]}", "--set", "cv=2"],
-        TATMLCV(param_grid={"C": [1, 100]}, cv=2, random_state=0),
+        TATMLCV(TATML(**FEW), {"C": [1, 100]}, cv=2, random_state=0),
     ),
     (["--estimator", "Maz"], Maz(random_state=0, **FEW)),
     (["--estimator", "ITML"], ITML(random_state=0, **FEW)),
@@ -96,7 +96,10 @@ FITS = [
 
 def test_fit_is_the_estimator(train, model):
     for arguments, estimator in FITS:
-        assert run("fit", train, "--force", "--out", model, *FEW_ARGUMENTS, *arguments) == 0
+        few = [*FEW_ARGUMENTS]
+        if isinstance(estimator, TATMLCV):
+            few[-1] = f"estimator__{few[-1]}"
+        assert run("fit", train, "--force", "--out", model, *few, *arguments) == 0
         estimator.fit(WINE.data[TRAIN], WINE.target[TRAIN])
         saved = load_model(model).estimator
         assert type(saved) is type(estimator)

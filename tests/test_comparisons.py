@@ -2,7 +2,6 @@
 
 from math import inf
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from comparisons_helpers import compared_case, neighbour_triplets, without_pairs
@@ -39,6 +38,7 @@ def case(request):
 
 def conic(case):
     """Solve with one variable per matrix and one slack per row, in the user's coordinates."""
+    cp = pytest.importorskip("cvxpy")
     M = len(case.sizes)
     W = [cp.Variable((n, n), PSD=True) for n in case.sizes]
     b0 = cp.Variable() if np.isfinite(case.c0) else None

@@ -44,7 +44,13 @@ from tatml import (
 from tatml._data.checks import hint_at_raw_covariances
 from tatml._data.labels import group_labels
 from tatml._estimators.given_labels import class_labels, pair_labels
-from tatml._estimators.inputs import given_distances, index_pairs, samples_of, tuple_samples
+from tatml._estimators.inputs import (
+    TUPLE_SIZES,
+    given_distances,
+    index_pairs,
+    samples_of,
+    tuple_samples,
+)
 
 
 class Shell(BaseEstimator):
@@ -366,7 +372,7 @@ def test_a_new_fit_forgets_the_earlier_one(name):
     make = ESTIMATORS[name]
     given = {"X": MATRICES} if make in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
     if make in TUPLE_ESTIMATORS:
-        given = {make._tuples_name: MATRICES[index_tuples(make._tuple_size)]}
+        given = {make._tuples_name: MATRICES[index_tuples(TUPLE_SIZES[make._tuples_name])]}
     fresh, again = (changed_call(f"{name}.fit", given, again=flag) for flag in (False, True))
     again.estimator.set_threshold(123.0)
     one, two = fresh.call(), again.call()
@@ -403,7 +409,7 @@ def fit_all(name, samples):
     options = QUICK_CV if name == "TATMLCV" else {}
     model = made(ESTIMATORS[name], options | {"preprocessor": samples})
     if ESTIMATORS[name] in TUPLE_ESTIMATORS:
-        return model.fit(index_tuples(model._tuple_size))
+        return model.fit(index_tuples(TUPLE_SIZES[model._tuples_name]))
     by_labels = ESTIMATORS[name] in LABEL_ESTIMATORS
     return model.fit(*((samples, CLASSES) if by_labels else (LABELLED_INDEX, LABELLED_SIGNS)))
 

@@ -53,6 +53,11 @@ def fitted(**changes):
     return TATML(**FEW | changes).fit(X, Y)
 
 
+def search(grid=None, estimator=None, **changes):
+    given = {"param_grid": grid or {"C": [1, 10]}, "cv": 2, "random_state": 0} | changes
+    return TATMLCV(TATML(**FEW) if estimator is None else estimator, **given).fit(X, Y)
+
+
 def with_state(model, **changes):
     """A model with other parameters or attributes, None for one that is missing."""
     state = {**vars(model), **changes}
@@ -81,13 +86,14 @@ def all_kinds():
     blocks = Blocks(X[:, :12].reshape(-1, 4, 3), X[:, 12:])
     seeded = Newton(max_iter=100, random_state=np.random.default_rng(0))
     some = {"n_pairs_per_class": 20, "random_state": np.random.RandomState(0)}
-    folds = [(np.arange(0, 89, 2), np.arange(1, 89, 2))]
+    folds, grid = [(np.arange(0, 89, 2), np.arange(1, 89, 2))], {"C": [1, 10]}
     return [
         TATML(prior=np.eye(13), n_components=3, solver=seeded, **some).fit(X, Y),
         TATML(c0=np.inf, margin=[0.5, 2], **FEW).set_output(transform="pandas").fit(X, Y),
         TATML(**FEW).fit(blocks, Y),
-        TATMLCV(Cs=[1, 10], cv=GroupKFold(2), **FEW).fit(X, Y, groups=np.arange(89)),
-        TATMLCV(Cs=np.array([1, 10]), cv=folds, prior=np.eye(13), **FEW).fit(X, Y),
+        TATMLCV(TATML(**FEW), grid, cv=GroupKFold(2)).fit(X, Y, groups=np.arange(89)),
+        search({"C": np.array([1, 10])}, TATML(prior=np.eye(13), preprocessor=X), cv=folds),
+        search([grid | {"n_components": [3]}]),
         Maz(threshold="search", cv=2, **FEW).fit(X, Y),
         ITML(solver=Dykstra(), tol=1e-3, **FEW).fit(X, Y),
         GMML(**FEW).fit(X, Y),
@@ -198,7 +204,7 @@ def test_what_is_not_saved(folder):
         ({}, {}, "expected one of GMML, ITML, TATML"),
         (TATML(), {}, "not fitted"),
         (PairThreshold(metric=distance).fit(X[index], labels), {}, "functions are not saved"),
-        (TATMLCV(Cs=[1], cv=RepeatedKFold(n_splits=2, n_repeats=1), **FEW).fit(X, Y), {}, "KFold"),
+        (search(cv=RepeatedKFold(n_splits=2, n_repeats=1)), {}, "KFold"),
         (with_state(good, C=-1), {}, "C: expected a positive number"),
         (good, {"data": X}, "metadata: expected words, numbers and lists"),
         (good, {1: "one"}, "metadata: expected words, numbers and lists under words, got 1"),
@@ -474,28 +480,36 @@ def test_every_parameter_and_attribute_is_checked(folder):
 def test_the_attributes_of_the_other_estimators_are_checked(folder):
     index, similar = wine_pairs(TRAIN, count=30)
     labels = np.where(similar, 1, -1)
-    search = TATMLCV(Cs=[1, 10], cv=2, **FEW).fit(X, Y)
+    found = search()
     pairs = TATMLPairs(C=10).fit(X[index], labels)
     threshold = PairThreshold().fit(X[index], labels)
     maz, itml = Maz(**FEW).fit(X, Y), ITML(**FEW, tol=1e-3).fit(X, Y)
     triplets = TATMLTriplets().fit(X[[[0, 1, 40], [2, 3, 60], [41, 42, 5]]])
-    results, scores = search.cv_results_, search.cv_results_["std_test_score"]
+    results, scores = found.cv_results_, found.cv_results_["std_test_score"]
+    inner = found.estimator
     for estimator, changes, name in (
-        (search, {"Cs": [0]}, "Cs"),
-        (search, {"Cs": 0}, "Cs"),
-        (search, {"cv": 1}, "cv"),
-        (search, {"cv": 2.5}, "cv"),
-        (search, {"k": 0}, "k"),
-        (search, {"n_jobs": 0}, "n_jobs"),
-        (search, {"scoring": "best"}, "scoring"),
-        (search, {"priors": ["none"]}, "priors"),
-        (search, {"C_": 5.0}, "C_"),
-        (search, {"best_score_": 0.123}, "best_score_"),
-        (search, {"best_params_": results["params"][0] | {"C": search.C_, "k": 1}}, "best_params_"),
-        (search, {"cv_results_": {}}, "cv_results_"),
-        (search, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
-        (search, {"cv_results_": MISSING}, "cv_results_"),
-        (search, {"cv_results_": results | {"std_test_score": np.nan * scores}}, "cv_results_"),
+        (found, {"param_grid": {"C": [0]}}, "param_grid"),
+        (found, {"param_grid": {"D": [1]}}, "param_grid"),
+        (found, {"param_grid": 0}, "param_grid"),
+        (found, {"estimator": maz}, "estimator"),
+        (found, {"estimator": fitted()}, "estimator"),
+        (found, {"estimator": with_state(inner, C=0)}, "estimator: C"),
+        (found, {"estimator": with_state(inner, n_components=3)}, "components_"),
+        (found, {"estimator": with_state(inner, prior=np.eye(3))}, "prior"),
+        (found, {"cv": 1}, "cv"),
+        (found, {"cv": 2.5}, "cv"),
+        (found, {"k": 0}, "k"),
+        (found, {"n_jobs": 0}, "n_jobs"),
+        (found, {"scoring": "best"}, "scoring"),
+        (found, {"C_": 5.0}, "C_"),
+        (found, {"best_score_": 0.123}, "best_score_"),
+        (found, {"best_params_": results["params"][0] | {"C": found.C_, "k": 1}}, "best_params_"),
+        (found, {"best_params_": {"C": "much"}}, "best_params_: C"),
+        (found, {"best_params_": [1]}, "best_params_"),
+        (found, {"cv_results_": {}}, "cv_results_"),
+        (found, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
+        (found, {"cv_results_": MISSING}, "cv_results_"),
+        (found, {"cv_results_": results | {"std_test_score": np.nan * scores}}, "cv_results_"),
         (pairs, {"classes_": [-1, 1]}, "classes_: expected"),
         (pairs, {"classes_": np.array([0, 1])}, "classes_"),
         (pairs, {"class_weight": {2: 1.0}}, "class_weight"),

@@ -385,7 +385,7 @@ def test_other_repeats_are_other_halves(tmp_path):
     options = {"datasets": ["textures"], "methods": ["euc"], "features": ["M=1;(1)"]}
     records = run(**options, out=tmp_path, repeats=2, first_repeat=5, quick=True, progress=False)
     assert [record["repeat"] for record in records] == [5, 6]
-    with pytest.raises(ValueError, match="first_repeat: expected at least 0, got -1"):
+    with pytest.raises(ValueError, match="first_repeat: expected an integer of at least 0, got -1"):
         run(**options, out=tmp_path, first_repeat=-1, quick=True, progress=False)
 
 

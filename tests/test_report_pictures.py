@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from PIL import Image
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml.datasets import make_textures
@@ -24,6 +23,8 @@ from tatml_paper.report.pictures import (
 )
 from tatml_paper.settings import DATASETS, QUICK_DATASETS, Dataset
 from tatml_paper.tasks import Task
+
+Image = pytest.importorskip("PIL.Image")
 
 SMALL = Dataset(
     "textures",

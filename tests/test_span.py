@@ -380,6 +380,7 @@ def test_attributes_that_are_too_large_say_so(large, tmp_path):
 
 
 def test_a_factored_metric_is_saved(large, tmp_path):
+    pytest.importorskip("skops")
     metric, X = large
     save_model(metric, tmp_path / "metric.skops")
     loaded = load_model(tmp_path / "metric.skops").estimator
@@ -584,6 +585,7 @@ def test_sparse_samples_stay_sparse():
 
 
 def test_a_metric_of_sparse_samples_is_saved(tmp_path):
+    pytest.importorskip("skops")
     X, y = sparse_samples()
     metric = TATML(random_state=0).fit(X, y)
     save_model(metric, tmp_path / "metric.skops")

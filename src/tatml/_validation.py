@@ -15,11 +15,8 @@ from sklearn.utils import check_random_state
 
 from ._messages import shown
 
-# Margins and thresholds are limited so that products with them neither overflow nor vanish; the
-# number of jobs, so that a typing error starts no more processes than a machine can run.
-LARGEST_MARGIN = 1e50
-LARGEST_THRESHOLD = 1e100
-LARGEST_JOBS = 10_000
+LARGEST_MARGIN = 1e50  # products with margins neither overflow nor vanish
+LARGEST_JOBS = 10_000  # a typing error starts no more processes than a machine can run
 
 
 class WrongTypeError(TypeError, ValueError):
@@ -84,14 +81,6 @@ def check_between(name: str, value: Any) -> float:
     return check_number(name, value, "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
-def check_threshold(name: str, value: Any) -> float:
-    """Return a positive distance whose square neither overflows nor vanishes."""
-    check_positive(name, value)
-    least, most = 1 / LARGEST_THRESHOLD, LARGEST_THRESHOLD
-    expected = f"a distance from {least:g} to {most:g}, whose square a float can hold"
-    return check_number(name, value, expected, lambda x: least <= x <= most)
-
-
 def check_number_or(name: str, value: Any, *words: str) -> float | None:
     """Return a positive number, or None if the value is one of the words."""
     if not isinstance(value, str):
@@ -136,26 +125,6 @@ def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
     return members[0], members[1]
 
 
-def check_bounds(bounds: Any) -> tuple[float, float]:
-    """Return the two bounds of ITML on squared distances, 0 < u ≤ l."""
-    what = "two numbers (upper of similar, lower of dissimilar)"
-    low, high = (check_positive("bounds", bound) for bound in check_two("bounds", bounds, what))
-    if low > high:
-        raise ValueError(
-            f"bounds: expected the first to be at most the second, got {shown(bounds)}"
-        )
-    return low, high
-
-
-def check_percentiles(percentiles: Any) -> tuple[float, float]:
-    """Return two percentiles in ascending order."""
-    numbers = check_two("percentiles", percentiles, "two numbers from 0 to 100")
-    low, high = (check_not_negative("percentiles", number) for number in numbers)
-    if not low < high <= 100:
-        raise ValueError(f"percentiles: expected 0 ≤ low < high ≤ 100, got {shown(percentiles)}")
-    return low, high
-
-
 def check_margin(margin: Any) -> tuple[float, float]:
     """Return the margin, two numbers 0 < γ_s < γ_d."""
     numbers = check_two("margin", margin, "two numbers (γ_s, γ_d)")
@@ -168,28 +137,6 @@ def check_margin(margin: Any) -> tuple[float, float]:
             f"{shown(margin)}"
         )
     return low, high
-
-
-def check_grid(name: str, values: Any) -> list[float]:
-    """Return a non-empty list of positive numbers."""
-    members = as_list(name, values, "a sequence of positive numbers")
-    try:
-        numbers = [check_positive(name, value) for value in members]
-    except TypeError as error:
-        raise TypeError(f"{name}: expected positive numbers, got {shown(values)}") from error
-    if not numbers:
-        raise ValueError(f"{name}: expected at least one number, got none")
-    return numbers
-
-
-def check_words(name: str, values: Any, choices: Iterable[str]) -> list[str]:
-    """Return a non-empty list of words, each one of `choices`."""
-    words = as_list(name, values, "a sequence of words")
-    if not words:
-        raise TypeError(f"{name}: expected a sequence of words, got {shown(values)}")
-    for word in words:
-        check_choice(name, word, choices)
-    return words
 
 
 def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:

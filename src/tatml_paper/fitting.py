@@ -12,8 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
-from tatml._data.blocks import Blocks, as_blocks
-from tatml._estimators.maz import best_of
+from tatml import Blocks
 from tatml.features import Vectorize
 
 
@@ -37,7 +36,7 @@ class MatchedPCA(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Blocks, y: Any = None) -> Self:
         """Find the principal components of the vectors."""
-        size = matched_size([n for n, _ in as_blocks(X).block_shapes])
+        size = matched_size([n for n, _ in X.block_shapes])
         self.vectorize_ = Vectorize(join=True)
         vectors = self.vectorize_.fit_transform(X)
         self.pca_ = PCA(min(size, *vectors.shape), svd_solver="full").fit(vectors)
@@ -65,17 +64,16 @@ class ThresholdSearch(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Blocks, y: NDArray, groups: NDArray | None = None) -> Self:
         """Search over C for each threshold, and keep the best."""
-        searches = {}
-
-        def score(threshold: float) -> float:
-            search = clone(self.estimator).set_params(estimator__threshold=threshold)
-            searches[threshold] = search.fit(X, y, groups)
-            return search.best_score_
-
-        scores = {threshold: score(threshold) for threshold in self.thresholds}
-        best = best_of(scores)
-        self.best_estimator_, self.best_score_ = searches[best], scores[best]
-        self.best_params_ = {"C": searches[best].best_params_["C"], "threshold": float(best)}
+        searches = [
+            clone(self.estimator).set_params(estimator__threshold=threshold).fit(X, y, groups)
+            for threshold in self.thresholds
+        ]
+        best = max(searches, key=lambda search: search.best_score_)
+        self.best_estimator_, self.best_score_ = best, best.best_score_
+        self.best_params_ = {
+            "C": best.best_params_["C"],
+            "threshold": float(best.estimator.threshold),
+        }
         return self
 
     def transform(self, X: Blocks) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -184,7 +185,7 @@ def _sensitivity_tasks(
 
 
 def choose_names(
-    name: str, given: Sequence[str] | str | None, known: Iterable[str]
+    name: str, given: Sequence[str] | str | None, known: Iterable[str], when: str = ""
 ) -> list[str] | None:
     """Check that names are known, and return each once; None if none are given.
 
@@ -199,5 +200,9 @@ def choose_names(
     known = list(known)
     for one in given:
         if one not in known:
-            raise ValueError(f"{name}: expected some of {', '.join(known)}, got {one!r}")
+            near = get_close_matches(str(one).lower(), known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"{name}: expected some of {', '.join(known)}{when}, got {one!r}{hint}"
+            )
     return list(dict.fromkeys(given)) or None

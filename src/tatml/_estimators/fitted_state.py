@@ -23,11 +23,10 @@ from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
 from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
-from .._optim.solvers import Solver
+from .._optim.solvers import Dykstra, Newton
 from .._validation import (
     as_list,
     check_between,
-    check_bounds,
     check_choice,
     check_count,
     check_finite,
@@ -39,7 +38,7 @@ from .._validation import (
 from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
-from .parameters import Check, checked, or_none
+from .parameters import CHECKS, Check, checked, or_none
 from .seen_samples import CENTER, N_SAMPLES
 
 # The types of the objects among fitted attributes.
@@ -52,13 +51,11 @@ OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
 # The fitted attributes of estimators that have a parameter of this name.
 METRIC = ("n_features_in_", "block_shapes_")
 SOLVED = ("result_", "n_iter_", "threshold_", "b0_")
-SEARCHED = ("cv_results_", "best_params_", "best_score_")
 REQUIRED = {
     "class_weight": ("classes_", "threshold_", "b0_"),
     "n_components": METRIC,
     "solver": SOLVED,
-    "Cs": (*SEARCHED, "C_"),
-    "param_grid": (*METRIC, *SOLVED, *SEARCHED),
+    "param_grid": (*METRIC, *SOLVED, "cv_results_", "best_params_", "best_score_", "C_"),
 }
 CALIBRATED = ("likelihood_ratio_", "same_rate_")  # both or none
 
@@ -200,7 +197,7 @@ def _check_metric(name: str, value: Any) -> None:
 
 def _check_settings(name: str, value: Any) -> None:
     """Raise an error if a solver has other attributes than its settings."""
-    if isinstance(value, Solver):
+    if isinstance(value, Newton | Dykstra):
         parts_of(type(value))(name, value)
 
 
@@ -267,6 +264,11 @@ def _check_search_scores(name: str, value: Any) -> None:
     for threshold, score in value.items():
         check_positive(name, threshold)
         check_share(name, score)
+
+
+def _check_best_params(name: str, value: Any) -> None:
+    """Raise an error unless the value could be one setting of a grid."""
+    CHECKS["param_grid"](name, {part: [chosen] for part, chosen in value.items()})
 
 
 def _check_lower(name: str, value: Any) -> None:
@@ -339,7 +341,7 @@ ATTRIBUTES: dict[str, Check] = {
     "C_": check_positive,
     "b0_": check_finite,
     "block_names_in_": exactly(tuple),
-    "best_params_": exactly(dict),
+    "best_params_": all_of(exactly(dict), _check_best_params),
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
     "calibration_": parts_of(
@@ -352,7 +354,7 @@ ATTRIBUTES: dict[str, Check] = {
         n_pairs=check_count,
         n_effective=or_none(check_not_negative),
     ),
-    "bounds_": lambda name, value: check_bounds(value),
+    "bounds_": CHECKS["bounds"],
     "classes_": all_of(INTEGERS, lambda name, value: check_equal(name, value.tolist(), [-1, 1])),
     "comparisons_": or_none(array("i", 2)),
     "components_": _check_matrices,
@@ -393,17 +395,17 @@ def _check_shapes(estimator: Any) -> None:
     inner = _shapes_in_kernel(state.get("kernel_map_"), shapes)
     sizes = [n for n, _ in inner]
     square: list[tuple[int, ...]] = [(n, n) for n in sizes]
-    check_equal("n_features_in_", estimator.n_features_in_, n_features)
+    check_equal("n_features_in_", state.get("n_features_in_"), n_features)
     check_equal(CENTER, _shapes_of(state.get(CENTER, [])), shapes if CENTER in state else [])
     if "feature_names_in_" in state:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
     check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
     check_row_names(state.get("row_names_in_"), shapes, "row_names_in_")
-    counts = check_components(state.get("n_components"), sizes)
+    counts = check_components(_chosen(estimator, "n_components"), sizes)
     for name in {"components_", "factors_"} & state.keys():
         found = _shapes_of(state[name])
         rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
-        if name == "factors_" or "n_components" not in state:  # fewer rows are possible
+        if name == "factors_":  # fewer rows are possible
             rows = [k for k, _ in found]
         check_equal(name, found, list(zip(rows, sizes, strict=False)))
     if "prior_" in state:
@@ -414,9 +416,16 @@ def _check_shapes(estimator: Any) -> None:
             square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=False)]
         check_equal("result_.L", _shapes_of(L), square)
         check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
-    prior = state.get("prior")
+    prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
         check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
+
+
+def _chosen(estimator: Any, name: str) -> Any:
+    """Return the value of a parameter in the final fit: of a search, the best one."""
+    searched = getattr(estimator, "estimator", None)
+    given = getattr(estimator if searched is None else searched, name, None)
+    return getattr(estimator, "best_params_", {}).get(name, given)
 
 
 def _shapes_in_kernel(kernel_map: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -444,8 +453,7 @@ def _check_search(estimator: Any) -> None:
     for name in ("mean_test_score", "std_test_score", "split_test_score"):
         array("f", 2 if "split" in name else 1)(f"cv_results_[{name!r}]", results.get(name))
         check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
-    if "C_" in vars(estimator):
-        check_equal("C_", estimator.C_, params.get("C"))
+    check_equal("C_", estimator.C_, params.get("C"))
     best = int(np.argmax(results["mean_test_score"]))
     check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
     check_equal("best_params_", repr(params), repr(tried[best]))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import asarray
+from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
 from .._data.labels import group_labels
@@ -120,6 +120,9 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
     """Base class of metrics with `components_`: the Euclidean distance after `transform`."""
 
     kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+    pairs_: Indices | None
+    similar_: NDArray[np.bool_] | None
+    pair_weights_: Doubles | None
     # Attributes of an instance, which hide these.
     components_: Any = _NotFormed()
     prior_: Any = _NotFormed()
@@ -245,7 +248,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
     @property
     def _metric(self) -> Metric:
         """The fitted metric."""
-        center = center_of(self)
+        center: Any = center_of(self)
         if center:  # kernel images have no mean
             n_images = self._n_images()
             center = [*center[: len(self._inner_shapes()) - n_images], *[None] * n_images]
@@ -269,14 +272,15 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             found["prior_"] = one_or_list(metric.prior)
         if metric.result is not None:
             found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
-        vars(self).update({name: value for name, value in found.items() if value is not None})
+        self.__dict__ |= {name: value for name, value in found.items() if value is not None}
         if hasattr(self, "kernel"):
             self.kernel_map_ = metric.kernel_map
 
     def _keep_pairs(self, pairs: Pairs | None) -> None:
         """Store the pairs that a metric was learnt from; None if there is no list of them."""
-        parts = (None, None, None) if pairs is None else (pairs.index, pairs.similar, pairs.weights)
-        self.pairs_, self.similar_, self.pair_weights_ = parts
+        self.pairs_ = None if pairs is None else pairs.index
+        self.similar_ = None if pairs is None else pairs.similar
+        self.pair_weights_ = None if pairs is None else pairs.weights
 
     def _keep_facts(self, blocks: Blocks) -> None:
         """Store what a fit keeps of its samples: shapes, names, number and mean."""
@@ -286,7 +290,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _keep_distinct(self, blocks: Blocks) -> None:
         """Store the number and the mean of the distinct samples of a fit."""
         self._forget(CENTER)
-        vars(self).update(facts_of(blocks, of_kernel=self._has_kernel_values()))
+        self.__dict__ |= facts_of(blocks, of_kernel=self._has_kernel_values())
 
     def _read_samples(self, X: Any, y: Any = None, min_samples: int = 1) -> Blocks:
         """Read the samples of a fit, and store what is kept of them."""

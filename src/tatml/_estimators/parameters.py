@@ -25,28 +25,26 @@ from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Dykstra, Newton, as_solver
 from .._validation import (
     as_list,
-    check_bounds,
     check_choice,
     check_count,
     check_flag,
-    check_grid,
     check_jobs,
     check_margin,
     check_metric,
     check_not_negative,
+    check_number,
     check_number_or,
-    check_percentiles,
     check_positive,
     check_random,
     check_share,
-    check_threshold,
-    check_words,
+    check_two,
 )
 from ..features._kernel_map import KERNELS, KernelMap
 
 Check = Callable[[str, Any], Any]
 
 Scoring = Literal["both", "auc", "accuracy"]
+LARGEST_THRESHOLD = 1e100  # the square of a threshold neither overflows nor vanishes
 
 
 def checked(estimator: BaseEstimator) -> SimpleNamespace:
@@ -67,8 +65,6 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     """
     checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
-    if "threshold_strengths" in settings:
-        _check_strengths_are_free(settings)
     if "param_grid" in settings:
         _check_grid_is_free(settings)
     return SimpleNamespace(**settings)
@@ -115,10 +111,33 @@ def or_none(check: Check) -> Check:
     return check_unless_none
 
 
+def _check_distance(name: str, value: Any) -> float:
+    """Return a positive distance whose square neither overflows nor vanishes."""
+    check_positive(name, value)
+    least, most = 1 / LARGEST_THRESHOLD, LARGEST_THRESHOLD
+    expected = f"a distance from {least:g} to {most:g}, whose square a float can hold"
+    return check_number(name, value, expected, lambda x: least <= x <= most)
+
+
 def _check_threshold(name: str, value: Any, words: tuple[str, ...]) -> float | str:
-    if check_number_or(name, value, *words) is None:
-        return value
-    return check_threshold(name, value)
+    return value if check_number_or(name, value, *words) is None else _check_distance(name, value)
+
+
+def _check_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Return the two bounds of ITML on squared distances, 0 < u ≤ l."""
+    numbers = check_two(name, value, "two numbers (upper of similar, lower of dissimilar)")
+    low, high = (check_positive(name, number) for number in numbers)
+    if low > high:
+        raise ValueError(f"{name}: expected the first to be at most the second, got {shown(value)}")
+    return low, high
+
+
+def _check_percentiles(name: str, value: Any) -> tuple[float, float]:
+    numbers = check_two(name, value, "two numbers from 0 to 100")
+    low, high = (check_not_negative(name, number) for number in numbers)
+    if not low < high <= 100:
+        raise ValueError(f"{name}: expected 0 ≤ low < high ≤ 100, got {shown(value)}")
+    return low, high
 
 
 def _check_prior(name: str, value: Any, more: tuple[str, ...] = ()) -> Any:
@@ -213,22 +232,13 @@ def _check_folds(name: str, value: Any) -> Any:
 
 
 def _check_thresholds(name: str, value: Any) -> list[float]:
-    return [check_threshold(name, threshold) for threshold in check_grid(name, value)]
-
-
-def _check_candidates(name: str, value: Any) -> int | list[float]:
-    """Return values of C, or their number."""
-    return check_count(name, value) if isinstance(value, Integral) else check_grid(name, value)
-
-
-def _check_kernels(name: str, value: Any) -> Any:
-    what = "'auto', or a list of kernels"
-    if isinstance(value, str):
-        return check_choice(name, value, ("auto",))
-    kernels = as_list(name, value, what)
-    if not kernels:
-        raise TypeError(f"{name}: expected {what}, got an empty list")
-    return [_check_kernel("kernel", kernel) for kernel in kernels]
+    members = as_list(name, value, "a sequence of positive numbers")
+    if not members:
+        raise ValueError(f"{name}: expected at least one number, got none")
+    try:
+        return [_check_distance(name, member) for member in members]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected positive numbers, got {shown(value)}") from error
 
 
 # Checks of a search
@@ -268,15 +278,6 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
         return [OF_TATML[key](key, member) for member in members]
 
 
-def _check_strengths_are_free(settings: dict[str, Any]) -> None:
-    fixed = settings["c0"] is not None or not isinstance(settings["threshold"], str)
-    if fixed and settings["threshold_strengths"] is not None:
-        raise ValueError(
-            "threshold_strengths: expected None with a given c0 or threshold, got "
-            f"{shown(settings['threshold_strengths'])}"
-        )
-
-
 def _check_grid_is_free(settings: dict[str, Any]) -> None:
     """Raise unless each parameter of a grid has an effect, given the others."""
     given = vars(settings["estimator"] or SimpleNamespace(c0=None, threshold="auto"))
@@ -297,7 +298,7 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
 OF_TATML: dict[str, Check] = {
     "C": check_positive,
     "threshold": partial(_check_threshold, words=("auto", "joint")),
-    "threshold_prior": or_none(check_threshold),
+    "threshold_prior": or_none(_check_distance),
     "threshold_strength": check_positive,
     "c0": or_none(partial(check_positive, or_infinite=True)),
     "margin": lambda name, value: check_margin(value),
@@ -319,7 +320,7 @@ OF_TATML: dict[str, Check] = {
 # A search reads and clips its samples once, draws the same pairs for all, and starts cold.
 NOT_SEARCHED = ("clip_outliers", "preprocessor", "random_state", "verbose", "warm_start")
 CHECKS: dict[str, Check] = OF_TATML | {
-    "bounds": or_none(lambda name, value: check_bounds(value)),
+    "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
     "cv": or_none(_check_folds),
     "estimator": or_none(_check_estimator),
@@ -331,7 +332,7 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "n_jobs": check_jobs,
     "pair_C": check_positive,
     "param_grid": or_none(_check_param_grid),
-    "percentiles": lambda name, value: check_percentiles(value),
+    "percentiles": _check_percentiles,
     "regularization": check_positive,
     "scoring": partial(check_choice, choices=get_args(Scoring)),
     "t": check_share,
@@ -341,14 +342,6 @@ CHECKS: dict[str, Check] = OF_TATML | {
 DIFFERENT: dict[str, dict[str, Check]] = {
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
-    "TATMLCV": {
-        "Cs": _check_candidates,
-        "kernels": or_none(_check_kernels),
-        "pair_strategies": or_none(partial(check_words, choices=STRATEGIES)),
-        "prior": or_none(_check_prior),
-        "priors": or_none(partial(check_words, choices=PRIORS)),
-        "threshold_strengths": or_none(check_grid),
-    },
     "TATMLNeighbors": {
         "margin": check_comparison_margin,
         "prior": partial(_check_prior, more=("best",)),

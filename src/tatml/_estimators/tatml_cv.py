@@ -226,7 +226,7 @@ class TATMLCV(LabelEstimator):
                 given["prior"] = list(DEFAULT_PRIORS)
             checked_grids = [given]
         found = []
-        grids = [given] if isinstance(given, Mapping) else given
+        grids = [given] if hasattr(given, "items") else given  # a dict, or some
         for grid, values in zip(grids, checked_grids, strict=True):
             Cs = tuple(float(C) for C in values.get("C", [settings.C]))
             others = {name: list(of) for name, of in grid.items() if name != "C"}

@@ -309,6 +309,7 @@ class FittedPart:
         return self._ratios(self.part.known, some), some.similar
 
     def _ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+        assert self.metric.threshold is not None
         return self.metric.distances(blocks, pairs.index, many=True) / self.metric.threshold
 
 

@@ -97,9 +97,11 @@ def _all_pairs(samples: LabelledSamples, balances: bool) -> AllPairs:
     return replace(pairs, weights=(0.5 * total / n_similar, 0.5 * total / n_dissimilar))
 
 
-def count_all_pairs(pairs: AllPairs) -> float:
+def count_all_pairs(pairs: AllPairs) -> int:
     """Return the number of pairs, which is also their total weight."""
-    return sum(_counts(pairs.labels, pairs.groups))
+    groups = None if pairs.groups is None else np.asarray(pairs.groups)
+    n_similar, n_dissimilar = _counts(np.asarray(pairs.labels), groups)
+    return n_similar + n_dissimilar
 
 
 def _counts(labels: Indices, groups: Indices | None) -> tuple[int, int]:

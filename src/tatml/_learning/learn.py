@@ -118,6 +118,7 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
         c, c0 = strengths(count_all_pairs(task.rows), settings)
         loss = LossSetting(c, settings.margin)
     else:
+        assert isinstance(task.rows, Pairs)
         c, c0 = strengths(float(np.sum(pair_weights(task.rows))), settings)
         loss = squared_hinge(task.rows, c, settings.margin)
     prepared = prepare(task, loss, settings)
@@ -259,6 +260,7 @@ def _cross_fitted(
     inner = for_parts(settings)
 
     def fit(part: HeldOutPairs, known: Pairs) -> Metric:
+        assert metric.units is not None
         within = replace(part.within, units=metric.units)
         found = learn(Task(part.known, known, within), inner)
         if judged is None:

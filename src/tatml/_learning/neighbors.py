@@ -17,7 +17,7 @@ from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Status, learnt_b0
 from .._threads import SMALL_MATRIX, _threadpools
-from .cross_fit import HeldOutPairs, cross_fit, hold_out_samples
+from .cross_fit import FittedPart, HeldOutPairs, cross_fit, hold_out_samples
 from .drawing import draw_some
 from .embedding import embed_blocks
 from .folds import LabelledSamples, make_pair_folds
@@ -73,7 +73,8 @@ def learn_from_neighbors(
             settings = replace(settings, prior=prior)
         within = within_classes(blocks, samples.labels, n_images=n_images)
         rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
-        metric, fitted = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs), []
+        metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
+        fitted: list[FittedPart] = []
         if settings.cross_fits:
             inner = for_parts(settings)
 

@@ -91,7 +91,7 @@ def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Pre
 def problem_of(
     samples: Blocks,
     rows: IndexPairs | AllPairs,
-    loss: PairLoss | LossSetting,
+    loss: Any,
     *,
     c0: float = inf,
     mu0: float = 0.0,
@@ -99,7 +99,8 @@ def problem_of(
 ) -> LogDetProblem:
     """Return the problem of pairs or comparisons; its prior is the identity unless it is given.
 
-    The `options` are those of `LogDetProblem.build`, for pairs in memory.
+    `loss` is a `PairLoss`, or the `LossSetting` of `AllPairs`. The `options` are those of
+    `LogDetProblem.build`, for pairs in memory.
     """
     if isinstance(rows, AllPairs):
         return sharded_problem(sharded_term(samples, rows, None, None, loss), c0, mu0)
@@ -115,7 +116,8 @@ def _scatter_of(problem: LogDetProblem, task: Task) -> list[Doubles]:
     """Return the mean of ΔΔᵀ over the pairs of a problem whose prior is the identity."""
     if problem.is_listed:
         return mean_scatter(problem.pairs.sums.pairs, task.share)
-    total, sums = problem.term.total(_weighted_sums)
+    term: Any = problem.term  # of pairs in shards
+    total, sums = term.total(_weighted_sums)
     return [len(sums) * S / total for S in sums]
 
 

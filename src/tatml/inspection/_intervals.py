@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def threshold_interval(
     True
     """
     _check_learnt(estimator)
-    rng, model = check_random(random_state), clone(estimator)
+    rng, model = check_random(random_state), _copied(estimator)
     check_share("confidence_level", confidence_level)
     count = check_count("n_resamples", n_resamples, least=2)
     parameters = model.get_params(deep=False)
@@ -106,17 +107,20 @@ def threshold_interval(
         resamples = _resample_pairs(estimator, X, y, sample_weight, rng)
     else:
         resamples = _resample_samples(X, y, groups, rng)
-    start = getattr(estimator, "result_", None)  # of every fit, so that their order is irrelevant
-    jobs = (delayed(_fit_threshold)(clone(model), start, next(resamples)) for _ in range(count))
+    # Every fit starts from the solution of all data, so that their order is irrelevant.
+    jobs = (delayed(_fit_threshold)(_copied(model), next(resamples)) for _ in range(count))
     shown_jobs = with_progress(jobs, count, "Bootstrap", "fit")
     thresholds = Parallel(n_jobs=n_jobs)(shown_jobs)
     return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
 
 
-def _fit_threshold(model: Any, start: Any, data: tuple) -> float:
-    """Fit a model to a resample, from the solution of all data, and return its threshold."""
-    if start is not None:
-        model.result_ = start
+def _copied(model: Any) -> Any:
+    """Return a fitted estimator with parameters of its own, from which a warm start continues."""
+    return copy(model).set_params(**clone(model).get_params(deep=False))
+
+
+def _fit_threshold(model: Any, data: tuple) -> float:
+    """Fit a model to a resample, and return its threshold."""
     with warnings.catch_warnings():  # the fit to all data gave these warnings, if they hold for it
         warnings.filterwarnings("ignore", message="y: .* different numbers")
         warnings.filterwarnings("ignore", message="threshold_: ")

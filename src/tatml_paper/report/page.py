@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tatml._data.atomic_files import written_atomically
-
 from ..cells import cell_of, dataset_title, method_title
+from ..files import write_text
 from ..markdown.sensitivity import EXPLANATION
 from ..store import Record, read_records
 from . import run_tables, tables
@@ -93,8 +92,7 @@ def write_report(out: str | os.PathLike[str]) -> Path:
     page = make_page(Results(read_records(folder)), folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.html"
-    with written_atomically(path) as file:
-        file.write(page.encode())
+    write_text(path, page)
     return path
 
 

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from tatml._data.atomic_files import written_atomically
-from tatml._learning.embedding import row_distances
 from tatml.plotting import ConvergenceDisplay, MetricDisplay
-from tatml.plotting._axes import pyplot
 
 from ..cells import BASELINE, FIXED
+from ..extras import pyplot
+from ..files import replaced_whole, write_text
 from ..fitting import embed_samples, learner_of
 from ..methods import METHODS
+from ..pairs import row_distances
 from ..protocol import choose_and_fit, held_out_pairs, split_in_halves
 from ..samples import (
     DatasetSamples,
@@ -136,9 +136,7 @@ def _read_list(path: Path) -> list[Picture]:
 
 def _write_list(path: Path, pictures: Sequence[Picture]) -> None:
     entries = [asdict(picture) for picture in pictures]
-    text = json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
-    with written_atomically(path) as file:
-        file.write(text.encode())
+    write_text(path, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
 
 
 def _pictures_of(dataset: Dataset, folder: Path, data: Folder, cache: Path) -> list[Picture]:
@@ -187,7 +185,7 @@ def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours
         figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
         plt.close(figure)
     image = Image.open(content).convert("RGB").quantize(colours)
-    with written_atomically(folder / name) as file:
+    with replaced_whole(folder / name) as file:
         image.save(file, format="png", optimize=True)
     return name
 
@@ -203,7 +201,6 @@ def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
     learner = learner_of(fit.fitted)
     pairs = held_out_pairs(fit.test.y, fit.test.groups, seed=0)
     distances = row_distances(fit.embeddings()[1], pairs.index)
-    labels = np.where(pairs.similar, 1, -1)
     rates: list[float] = []
 
     def make_figure() -> Figure:
@@ -211,7 +208,7 @@ def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
         shown = draw_histograms(
             axes[0, 0],
             distances,
-            labels,
+            pairs.labels,
             threshold=learner.threshold_,
             b0=learner.b0_,
             margin=learner.margin,

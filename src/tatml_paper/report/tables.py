@@ -115,7 +115,7 @@ def object_table(results: Results) -> HtmlTable | None:
     methods: list[str] = []
     for cell in (cell for cell in results.cells if cell.by_object):
         column = results.scores[cell]
-        halves = results.scores.get(cell._replace(split="halves"), {})
+        halves = results.scores.get(Cell(cell.dataset, "halves", cell.features), {})
         marks = mark_column(column)
         for method, scores in column.items():
             methods.append(method)
