@@ -338,7 +338,7 @@ def test_values_at_the_edge_are_accepted():
         ("TATML.fit", {"n_components": 3}, {"n_components": [1]}, {"n_pairs_per_class": 2}),
         ("TATML.fit", {"c0": np.inf}, {"random_state": 2**32 - 1}, {"verbose": np.bool_(0)}),
         ("TATMLCV.fit", {"cv": 4}, {"k": 6}, {"n_jobs": 1}, {"k": 7, "scoring": "auc"}),
-        ("TATMLCV.fit", {"param_grid": {}}, {"param_grid": [{}, {"C": (1,)}]}, {"cv": None}),
+        ("TATMLCV.fit", {"param_grid": {}}, {"param_grid": [{}, {"C": (1,)}]}),
         ("TATMLCV.fit", {"estimator": None}, {"param_grid": {"threshold_strength": [1.0]}}),
         ("Maz.fit", {"threshold": "search", "k": 8}, {"k": 9}, {"cv": "unused"}),
         ("ITML.fit", {"bounds": (1.0, 1.0)}, {"percentiles": (0, 100)}),
