@@ -36,6 +36,15 @@ class MatrixTransformer(TransformerMixin, BaseEstimator):
         return tags
 
 
+class StatelessTransformer(MatrixTransformer):
+    """Base class of transformers to matrices that work without `fit`."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
 def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
     """Convert X to Blocks, and return them with the form of X.
 
@@ -44,16 +53,25 @@ def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, Sample
     """
     form: SampleForm = "blocks"
     if not isinstance(X, Blocks):
-        X = _as_array(X)
+        if not (hasattr(X, "shape") and hasattr(X, "ndim")):  # data frames stay: columns have names
+            X = as_real_array(X, "X")
         form = "vectors" if X.ndim < 3 else "matrices"
     if form == "vectors":  # scikit-learn checks column names and the number of features
         check_no_dates(X, "X")  # which it would convert
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
     blocks = as_blocks(X)
     if reset:
-        _keep_shapes(estimator, blocks, form)
-    else:
-        _compare_shapes(estimator, blocks)
+        estimator.block_shapes_in_ = blocks.block_shapes
+        estimator.n_features_in_ = blocks.shape[1]
+        if form != "vectors":  # an earlier fit may have seen named columns
+            vars(estimator).pop("feature_names_in_", None)
+        return blocks, form
+    expected = getattr(estimator, "block_shapes_in_", blocks.block_shapes)
+    if blocks.block_shapes != expected:
+        raise ValueError(
+            f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
+            f"got {_format_shapes(blocks.block_shapes)}"
+        )
     return blocks, form
 
 
@@ -68,27 +86,6 @@ def write_samples(
         return Blocks(*arrays) if like is None else like._with_arrays(arrays)
     (array,) = arrays
     return array.reshape(len(array), -1) if form == "vectors" else array
-
-
-def _as_array(X: Any) -> Any:
-    """Convert X to an array, except a data frame, whose columns have names."""
-    return X if hasattr(X, "shape") and hasattr(X, "ndim") else as_real_array(X, "X")
-
-
-def _keep_shapes(estimator: Any, blocks: Blocks, form: SampleForm) -> None:
-    estimator.block_shapes_in_ = blocks.block_shapes
-    estimator.n_features_in_ = blocks.shape[1]
-    if form != "vectors":  # an earlier fit may have seen named columns
-        vars(estimator).pop("feature_names_in_", None)
-
-
-def _compare_shapes(estimator: Any, blocks: Blocks) -> None:
-    expected = getattr(estimator, "block_shapes_in_", blocks.block_shapes)
-    if blocks.block_shapes != expected:
-        raise ValueError(
-            f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
-            f"got {_format_shapes(blocks.block_shapes)}"
-        )
 
 
 def _format_shapes(shapes: Sequence[tuple[int, int]]) -> str:
