@@ -293,4 +293,6 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "RowMoments", "SparseRows"),
         *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
+        *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
+        *("PairDistanceDisplay", "ReliabilityDisplay"),
     }

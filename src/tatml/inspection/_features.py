@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from .._array import Doubles, Indices
 from .._data.blocks import Blocks
-from .._data.names import check_block_names, check_row_names, join_names
+from .._data.names import check_block_names, check_row_names, join_names, make_frame
 from .._data.sparse import SparseBlock
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
@@ -77,15 +77,6 @@ def _given_rows(names: Any, sizes: Sequence[int]) -> list[Sequence[str]]:
     if found is None or None in found:
         raise TypeError(f"names: expected {what}, got {shown(names)}")
     return [words for words in found if words is not None]
-
-
-def make_frame(columns: dict[str, Any], names: Sequence[str], what: str) -> Any:
-    """Return a data frame with one row per feature or block. It needs pandas."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("to_frame needs pandas: pip install pandas") from error
-    return pd.DataFrame(columns, index=pd.Index(list(names), name=what))
 
 
 def format_table(
@@ -236,18 +227,14 @@ def feature_shares(
         ]
         if by == "blocks":
             per_block = [rows.sum(keepdims=True) for rows in per_block]
-        totals.append(_as_shares(np.concatenate(per_block)))
+        of_kind = np.concatenate(per_block)
+        if not of_kind.sum() > 0:
+            raise ValueError(
+                "pairs: expected pairs of both kinds with a positive distance, got one kind whose "
+                "distances are all zero"
+            )
+        totals.append(of_kind / of_kind.sum())
     return FeatureShares(tuple(part.name for part in parts), totals[0], totals[1], by)
-
-
-def _as_shares(parts: Doubles) -> Doubles:
-    total = parts.sum()
-    if not total > 0:
-        raise ValueError(
-            "pairs: expected pairs of both kinds with a positive distance, got one kind whose "
-            "distances are all zero"
-        )
-    return parts / total
 
 
 def _row_parts(A: Any, array: Any, index: Indices) -> Doubles:
@@ -321,8 +308,10 @@ class PermutationImportance:
 
     def to_frame(self) -> Any:
         """Return a data frame with one row per feature. It needs pandas."""
-        columns = {"mean": self.mean, "std": self.std}
-        return make_frame(columns, self.names, self.by.removesuffix("s"))
+        return make_frame(self._columns(), self.names, self.by.removesuffix("s"))
+
+    def _columns(self) -> dict[str, Doubles]:
+        return {"mean": self.mean, "std": self.std}
 
     def __str__(self) -> str:
         title = (
@@ -330,7 +319,7 @@ class PermutationImportance:
             f"permuted ({self.importances.shape[1]} repeats)"
         )
         order = np.argsort(-self.mean, kind="stable")
-        return format_table(title, self.names, {"mean": self.mean, "std": self.std}, order)
+        return format_table(title, self.names, self._columns(), order)
 
 
 def permutation_importance(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,6 +33,7 @@ MARKERS = "osD^vPX"
 LARGEST_DEVIATE = 2.4  # the end of the axes of a DET plot, a rate of 0.992
 
 
+@dataclass(eq=False, repr=False)
 class PairDistanceDisplay:
     """Histograms of the distances of similar and dissimilar pairs, with threshold and margins.
 
@@ -61,17 +63,10 @@ class PairDistanceDisplay:
     (0.0, 0.0)
     """
 
-    def __init__(
-        self,
-        distances: NDArray[np.float64],
-        similar: NDArray[np.bool_],
-        threshold: float,
-        margin_distances: tuple[float, float] | None = None,
-    ):
-        self.distances = distances
-        self.similar = similar
-        self.threshold = threshold
-        self.margin_distances = margin_distances
+    distances: NDArray[np.float64]
+    similar: NDArray[np.bool_]
+    threshold: float
+    margin_distances: tuple[float, float] | None = None
 
     @classmethod
     def from_estimator(
@@ -135,6 +130,7 @@ class PairDistanceDisplay:
         return self
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
     """A reliability diagram: how often pairs are the same, by the predicted probability.
 
@@ -177,31 +173,24 @@ class ReliabilityDisplay:
     (array([0.25, 0.75]), array([0.25, 0.75]))
     """
 
-    def __init__(
-        self,
-        probability: NDArray[np.float64],
-        similar: NDArray[np.bool_],
-        same_rate: float,
-        n_bins: int = 10,
-        confidence_level: float = 0.95,
-    ):
-        self.probability = probability
-        self.similar = similar
-        self.same_rate = same_rate
-        self._count(n_bins, confidence_level)
+    probability: NDArray[np.float64]
+    similar: NDArray[np.bool_]
+    same_rate: float
+    n_bins: int = 10
+    confidence_level: float = 0.95
 
-    def _count(self, n_bins: int, confidence_level: float) -> None:
+    def __post_init__(self) -> None:
         """Compute the bins: their pairs, mean probability, share and interval."""
         share = np.mean(self.similar)
         order = np.argsort(self.probability)
         part = np.cumsum(np.where(self.similar, 0.5 / share, 0.5 / (1 - share))[order])
-        ends = np.searchsorted(part, part[-1] * np.arange(1, n_bins) / n_bins)
+        ends = np.searchsorted(part, part[-1] * np.arange(1, self.n_bins) / self.n_bins)
         edges = np.unique(self.probability[order[ends]])
         number = np.searchsorted(edges, self.probability)
         number = np.unique(number, return_inverse=True)[1]  # bins without pairs are left out
         total = np.bincount(number)
         same = np.bincount(number, self.similar)
-        tail = (1 - confidence_level) / 2
+        tail = (1 - self.confidence_level) / 2
         low = np.where(same > 0, beta.ppf(tail, np.maximum(same, 1), total - same + 1), 0.0)
         left = np.maximum(total - same, 1)
         high = np.where(same < total, beta.ppf(1 - tail, same + 1, left), 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
+from .._data.names import make_frame
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
@@ -142,11 +143,9 @@ class Report:
 
     def to_frame(self) -> Any:
         """Return a data frame with one row per threshold. It needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pd.DataFrame(point_rows(self.points)).set_index("name")
+        rows = point_rows(self.points)
+        names = [row.pop("name") for row in rows]
+        return make_frame(rows, names, "name")
 
 
 def report(
@@ -214,30 +213,34 @@ def report(
     """
     check_has(estimator, "pair_distance")
     level = check_between("confidence_level", confidence_level)
-    prices = _checked_costs(estimator, same_rate, costs)
-    units, warning = pair_units(estimator, pairs, X, groups)
-    n_pairs = count_rows(pairs)
-    if n_pairs > 0:
-        pair_labels(y, n_pairs)
-    subgroups = {} if by is None else number_subgroups(by, n_pairs)
-    if subgroups:
-        check_has(estimator, "threshold_")
-    distances = estimator.pair_distance(pairs, X)
-    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level, prices)
-    if warning:
-        warn_user(warning)
-    unit = "pairs" if units is None else "samples" if groups is None else "groups"
-    return _measure(estimator, judged, subgroups, unit)
-
-
-def _checked_costs(estimator: Any, same_rate: float | None, costs: Any) -> Costs:
     rate = getattr(estimator, "same_rate_", USUAL_SAME_RATE) if same_rate is None else same_rate
     false_match, false_non_match = check_two("costs", costs, "two positive numbers")
-    return Costs(
+    prices = Costs(
         check_between("same_rate", rate),
         check_positive("costs", false_match),
         check_positive("costs", false_non_match),
     )
+    judged, subgroups = _judge(estimator, pairs, y, X, groups, by, level)
+    judged = replace(judged, costs=prices)
+    unit = "pairs" if judged.units is None else "samples" if groups is None else "groups"
+    return _measure(estimator, judged, subgroups, unit)
+
+
+def _judge(
+    estimator: Any, pairs: Any, y: Any, X: Any, groups: Any, by: Any, level: float
+) -> tuple[JudgedPairs, dict[Any, NDArray[np.intp]]]:
+    """Return the judged pairs, and the rows of each subgroup."""
+    units, warning = pair_units(estimator, pairs, X, groups)
+    if count_rows(pairs) > 0:
+        pair_labels(y, count_rows(pairs))
+    subgroups = {} if by is None else number_subgroups(by, count_rows(pairs))
+    if subgroups:
+        check_has(estimator, "threshold_")
+    distances = estimator.pair_distance(pairs, X)
+    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
+    if warning:
+        warn_user(warning)
+    return judged, subgroups
 
 
 def _measure(
@@ -494,23 +497,16 @@ def error_rates(
     """
     check_has(estimator, "pair_distance", "threshold_")
     level = check_between("confidence_level", confidence_level)
-    units, warning = pair_units(estimator, pairs, X, groups)
-    if count_rows(pairs) > 0:
-        pair_labels(y, count_rows(pairs))
-    subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
-    distances = estimator.pair_distance(pairs, X)
-    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
+    judged, subgroups = _judge(estimator, pairs, y, X, groups, by, level)
     threshold = float(estimator.threshold_)
     rates = _name_rates(judged.measure_rates(threshold))
     value, low, high = judged.measure_balanced_accuracy(threshold)
     rates["balanced_accuracy"] = Bunch(value=value, low=low, high=high)
-    if subgroups is not None:
+    if by is not None:
         rates["by"] = {
             name: _name_rates(judged.select(rows).measure_rates(threshold))
             for name, rows in subgroups.items()
         }
-    if warning:
-        warn_user(warning)
     _warn_of_few_errors(rates)
     return rates
 
