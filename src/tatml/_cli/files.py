@@ -462,27 +462,21 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     arrays = _read_arrays(path)
     X = _find_samples(path, arrays)
     pairs = None if with_pairs else arrays.get("pairs")
+    if X is None and pairs is None:
+        raise ValueError(
+            f"{path}: expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
+            f"got {quoted(arrays)}{suggestion('X', list(arrays))}"
+        )
+    groups = None if X is None else _one_each(path, arrays, columns.groups or "groups", len(X))
     if pairs is None:
-        if X is None:
-            raise ValueError(
-                f"{path}: expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
-                f"got {quoted(arrays)}"
-                f"{suggestion('X', list(arrays))}"
-            )
         for name in (columns.target, columns.groups):
             if name is not None and name not in arrays:
                 raise ValueError(f"{path}: expected an array {name!r}, got {quoted(arrays)}")
-        names = (columns.target or "y", columns.groups or "groups")
-        y, groups = (_one_each(path, name, arrays.get(name), len(X)) for name in names)
-        return InputData(path, X, y, groups)
+        return InputData(path, X, _one_each(path, arrays, columns.target or "y", len(X)), groups)
     pairs = _checked_pairs(path, pairs, None if X is None else len(X))
     name = "similar" if "similar" in arrays else "y"
-    flags = _one_each(path, name, arrays.get(name), len(pairs))
+    flags = _one_each(path, arrays, name, len(pairs))
     similar = None if flags is None else _flags(path, name, flags)
-    groups = None
-    if X is not None:
-        name = columns.groups or "groups"
-        groups = _one_each(path, name, arrays.get(name), len(X))
     return InputData(path, X, groups=groups, pairs=pairs, similar=similar)
 
 
@@ -506,7 +500,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray]:
     return arrays
 
 
-def _find_samples(path: Path, arrays: dict[str, NDArray]) -> InputSamples | None:
+def _find_samples(path: Path, arrays: dict[str, NDArray]) -> Any:
     numbers = sorted(int(name[1:]) for name in arrays if re.fullmatch(r"X(0|[1-9]\d*)", name))
     several = [f"X{m}" for m in numbers]
     if "X" in arrays and several:
@@ -527,7 +521,8 @@ def _find_samples(path: Path, arrays: dict[str, NDArray]) -> InputSamples | None
     return Blocks(*(arrays[name] for name in several)) if several else arrays.get("X")
 
 
-def _one_each(path: Path, name: str, values: NDArray | None, count: int) -> NDArray | None:
+def _one_each(path: Path, arrays: dict[str, NDArray], name: str, count: int) -> NDArray | None:
+    values = arrays.get(name)
     if values is not None and values.shape != (count,):
         raise ValueError(
             f"{path}: {name}: expected shape ({count},), one value per sample or pair, got "

@@ -268,10 +268,17 @@ def _read_expected(
         if absent:
             raise ValueError(f"expected the arrays {', '.join(arrays)}, got no {absent[0]}")
         headers = {name: _read_header(archive, name) for name in arrays}
-        n_samples = _n_samples(headers["labels"][0], largest_n)
+        shape = headers["labels"][0]
+        if len(shape) != 1 or shape[0] > largest_n:
+            raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
         for name, expected in arrays.items():
-            _check_array_header(archive, name, expected, headers[name], n_samples)
-        return {name: _read_data(archive, name) for name in arrays}
+            _check_array_header(archive, name, expected, headers[name], shape[0])
+        read = {}
+        for name in arrays:
+            with archive.open(f"{name}.npy") as stream:
+                array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
+            read[name] = np.ascontiguousarray(array)
+        return read
 
 
 def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype, int]:
@@ -281,12 +288,6 @@ def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], 
             raise ValueError(f"{name}: expected npy format 1.0 or 2.0, got {version}")
         shape, _, dtype = HEADER_READERS[version](stream)
         return shape, dtype, stream.tell()
-
-
-def _n_samples(shape: tuple[int, ...], largest_n: int) -> int:
-    if len(shape) != 1 or shape[0] > largest_n:
-        raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
-    return shape[0]
 
 
 def _check_array_header(
@@ -313,12 +314,6 @@ def _is_of_type(dtype: np.dtype, expected: ArrayKind) -> bool:
     if expected in ("integer", "text"):
         return dtype.kind in {"integer": "iu", "text": "U"}[expected]
     return dtype == np.dtype(expected)
-
-
-def _read_data(archive: zipfile.ZipFile, name: str) -> NDArray:
-    with archive.open(f"{name}.npy") as stream:
-        array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
-    return np.ascontiguousarray(array)
 
 
 @dataclass(frozen=True)

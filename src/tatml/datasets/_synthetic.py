@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
-from .._array import Doubles, symmetrised
-from .._svec import svec_size
+from .._array import Doubles
+from .._svec import svec_size, unsvec
 from .._validation import check_count, check_not_negative, check_positive, check_random
+from ..features._symmetric import map_eigenvalues
 
 LARGEST_STRENGTH = 5.0  # larger ones make the exponentials of normal numbers inaccurate
 SPD_DESCR = """Synthetic symmetric positive definite matrices.
@@ -134,32 +135,17 @@ def make_spd_classes(
     logarithms = centres[target]
     logarithms += nuisance * rng.standard_normal((n_samples, n_dim)) @ directions / np.sqrt(n_dim)
     logarithms += noise * rng.standard_normal((n_samples, size)) / np.sqrt(size)
-    matrices = _exponentials(_symmetric_matrices(logarithms, n_dim))
+    matrices = map_eigenvalues(unsvec(logarithms, n_dim), np.exp, 0)
     if return_X_y:
         return matrices, target
     return Bunch(
         matrices=matrices,
         target=target,
         target_names=make_class_names("class", n_classes),
-        log_centres=_symmetric_matrices(centres, n_dim),
-        nuisance_directions=_symmetric_matrices(directions, n_dim),
+        log_centres=unsvec(centres, n_dim),
+        nuisance_directions=unsvec(directions, n_dim),
         DESCR=SPD_DESCR,
     )
-
-
-def _symmetric_matrices(vectors: Doubles, n_dim: int) -> Doubles:
-    """Return symmetric matrices whose inner products are those of the vectors."""
-    rows, columns = np.triu_indices(n_dim)
-    entries = np.where(rows == columns, 1.0, np.sqrt(0.5)) * vectors
-    matrices = np.empty((len(vectors), n_dim, n_dim))
-    matrices[:, rows, columns] = matrices[:, columns, rows] = entries
-    return matrices
-
-
-def _exponentials(matrices: Doubles) -> Doubles:
-    values, vectors = np.linalg.eigh(matrices)
-    exponentials = (vectors * np.exp(values)[:, None, :]) @ vectors.swapaxes(1, 2)
-    return symmetrised(exponentials)
 
 
 def make_filter_bank(

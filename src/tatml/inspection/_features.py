@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from .._array import Doubles, Indices
 from .._data.blocks import Blocks
-from .._data.names import check_block_names, check_row_names, join_names, make_frame
+from .._data.names import check_block_names, check_row_names, make_frame
 from .._data.sparse import SparseBlock
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
@@ -46,11 +46,9 @@ def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
         ]
     sizes = [n for n, _ in shapes]
     rows = _known_rows(estimator) if names is None else _given_rows(names, sizes)
-    blocks: Sequence[str | None] = known or [f"block {m}" for m in range(len(shapes))]
-    if len(shapes) == 1:
-        blocks = [None]
+    blocks = known or [f"block {m}" for m in range(len(shapes))]
     return [
-        Part(join_names(blocks[m], word), m, row)
+        Part(word if len(shapes) == 1 else f"{blocks[m]}: {word}", m, row)
         for m, words in enumerate(rows)
         for row, word in enumerate(words)
     ]

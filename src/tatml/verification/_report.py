@@ -122,10 +122,16 @@ class Report:
         )
 
     def __str__(self) -> str:
-        return format_text(self)
+        return "\n".join([_title(self), _summary(self)[0], format_details(self)])
 
     def _repr_html_(self) -> str:
-        return format_html(self)
+        lines = "<br>".join(escape(line) for line in _summary(self))
+        parts = [f"<p><b>{escape(_title(self))}</b><br>{lines}</p>"]
+        parts.append(_html_table(*_point_cells(self)))
+        if self.by:
+            parts.append(_html_table(*_subgroup_cells(self)))
+        parts += [f"<p>{escape(note)}</p>" for note in _notes(self)]
+        return f"<div>{''.join(parts)}</div>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as dicts, lists, numbers and words, which JSON can hold."""
@@ -305,28 +311,12 @@ def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
     ]
 
 
-def format_text(report: Report) -> str:
-    """Return the report as lines of text."""
-    return "\n".join([_title(report), _summary(report)[0], format_details(report)])
-
-
 def format_details(report: Report) -> str:
     """Return the costs, the scores of the probabilities and the tables as lines of text."""
     parts = [*_summary(report)[1:], "", *_text_table(*_point_cells(report))]
     if report.by:
         parts += ["", *_text_table(*_subgroup_cells(report))]
     return "\n".join([*parts, *_notes(report)])
-
-
-def format_html(report: Report) -> str:
-    """Return the report as HTML tables."""
-    lines = "<br>".join(escape(line) for line in _summary(report))
-    parts = [f"<p><b>{escape(_title(report))}</b><br>{lines}</p>"]
-    parts.append(_html_table(*_point_cells(report)))
-    if report.by:
-        parts.append(_html_table(*_subgroup_cells(report)))
-    parts += [f"<p>{escape(note)}</p>" for note in _notes(report)]
-    return f"<div>{''.join(parts)}</div>"
 
 
 def _title(report: Report) -> str:
