@@ -40,12 +40,10 @@ def check_counts(**counts: Any) -> tuple[int, ...]:
     return tuple(check_count(name, value) for name, value in counts.items())
 
 
-def check_at_least(name: str, value: Any, least: int, meaning: str = "") -> int:
-    """Return the value as an integer that is at least `least`."""
-    count = check_count(name, value)
-    if count < least:
-        raise ValueError(f"{name}: expected at least {meaning}{least}, got {count}")
-    return count
+def check_enough(name: str, count: int, n_classes: int) -> None:
+    """Raise unless each class can have a sample."""
+    if count < n_classes:
+        raise ValueError(f"{name}: expected at least n_classes = {n_classes}, got {count}")
 
 
 def check_strengths(**strengths: Any) -> tuple[float, ...]:
@@ -123,7 +121,7 @@ def make_spd_classes(
     n_samples, n_classes, n_dim = check_counts(
         n_samples=n_samples, n_classes=n_classes, n_dim=n_dim
     )
-    check_at_least("n_samples", n_samples, n_classes, "n_classes = ")
+    check_enough("n_samples", n_samples, n_classes)
     separation, nuisance, noise = check_strengths(
         separation=separation, nuisance=nuisance, noise=noise
     )
@@ -221,8 +219,8 @@ def make_filter_bank(
     n_trials, n_channels, n_classes = check_counts(
         n_trials=n_trials, n_channels=n_channels, n_classes=n_classes
     )
-    n_times = check_at_least("n_times", n_times, 4)
-    check_at_least("n_trials", n_trials, n_classes, "n_classes = ")
+    n_times = check_count("n_times", n_times, least=4)
+    check_enough("n_trials", n_trials, n_classes)
     sfreq = check_positive("sfreq", sfreq)
     frequencies = np.fft.rfftfreq(n_times, 1 / sfreq)
     edges, windows = _check_bands(bands, frequencies, sfreq / 2)
@@ -402,7 +400,7 @@ def make_textures(
     ((15, 32, 32), dtype('uint8'))
     """
     n_classes, n_per_class = check_counts(n_classes=n_classes, n_per_class=n_per_class)
-    size = check_at_least("size", size, 8)
+    size = check_count("size", size, least=8)
     noise, nuisance = check_strengths(noise=noise, nuisance=nuisance)
     rng = check_random(random_state)
     images = np.concatenate(

@@ -172,15 +172,15 @@ class ImageGroup:
     ----------
     samples : array of shape (n_images,)
         The index of each image in X.
-    images : array of shape (n_images, height, width, n_channels), or list of such images
-    masks : array of bool of shape (n_images, height, width), list of such masks, or None
+    images : list of arrays of shape (height, width, n_channels)
+    masks : list of bool arrays of shape (height, width), or None
     unit : float
         The factor that scales the pixels.
     """
 
     samples: NDArray[np.intp]
-    images: Any
-    masks: Any
+    images: list[NDArray[Any]]
+    masks: list[NDArray[np.bool_]] | None
     unit: float
 
     @property
@@ -195,12 +195,8 @@ class ImageGroup:
         subtracted from all others: covariances do not change, and constant images become exactly
         zero.
         """
-        bottom = top + out.shape[2]
-        if isinstance(self.images, list):
-            for index, image in enumerate(self.images[start:stop]):
-                out[:, index] = image[top:bottom].transpose(2, 0, 1)
-        else:
-            out[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
+        for index, image in enumerate(self.images[start:stop]):
+            out[:, index] = image[top : top + out.shape[2]].transpose(2, 0, 1)
         if self.images[0].dtype.kind == "f":
             self._check_finite(out, start, top)
         first = np.array([image[0, 0] for image in self.images[start:stop]], dtype=float)
@@ -208,7 +204,8 @@ class ImageGroup:
 
     def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
         """Return rows of the masks of some images as an array (n_images, n_rows, width)."""
-        return np.stack([mask[top:bottom] for mask in self.masks[start:stop]])
+        masks = self.masks or []
+        return np.stack([mask[top:bottom] for mask in masks[start:stop]])
 
     def _check_finite(self, planes: NDArray[np.floating], start: int, top: int) -> None:
         largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)
@@ -232,10 +229,6 @@ def read_images(
     """
     images = _as_images(X)
     masks = _as_masks(masks, images)
-    if not isinstance(images, list):
-        everything = np.arange(len(images))
-        unit = _pixel_unit(images[0], 0, pixel_range)
-        return [ImageGroup(everything, images, masks, unit)]
     alike: dict[Any, list[int]] = {}
     for sample, image in enumerate(images):
         alike.setdefault((image.shape, image.dtype), []).append(sample)
@@ -250,12 +243,10 @@ def read_images(
     ]
 
 
-def _as_images(X: Any) -> NDArray[Any] | list[NDArray[Any]]:
-    """Return an array (n_images, height, width, n_channels), or a list of images."""
+def _as_images(X: Any) -> list[NDArray[Any]]:
+    """Return a list of images (height, width, n_channels)."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
-        images: NDArray[Any] | list[NDArray[Any]] = [
-            _as_image(image, sample) for sample, image in enumerate(X)
-        ]
+        images = [_as_image(image, sample) for sample, image in enumerate(X)]
     else:
         array = _as_plain_array(X, "X")
         if array.ndim not in (3, 4):
@@ -265,8 +256,9 @@ def _as_images(X: Any) -> NDArray[Any] | list[NDArray[Any]]:
                 f"width, channels), or a list of images, got {type(X).__name__} of shape "
                 f"{array.shape}{hint}"
             )
-        images = array[..., None] if array.ndim == 3 else array
-        _check_image_shape(images.shape[1:], "each sample")
+        array = array[..., None] if array.ndim == 3 else array
+        _check_image_shape(array.shape[1:], "each sample")
+        images = [*array]
     if len(images) == 0:
         raise ValueError(f"X: expected at least one image, got {type(X).__name__} of length 0")
     return images
@@ -326,7 +318,7 @@ def _pixel_unit(image: NDArray[Any], sample: int, pixel_range: tuple[float, floa
     )
 
 
-def _as_masks(masks: Any, images: Any) -> Any:
+def _as_masks(masks: Any, images: list[NDArray[Any]]) -> list[NDArray[np.bool_]] | None:
     """Check that there is one mask per image, of the same size."""
     if masks is None:
         return None
@@ -334,8 +326,7 @@ def _as_masks(masks: Any, images: Any) -> Any:
         raise TypeError(f"masks: expected an array or a list of arrays, got {type(masks).__name__}")
     if len(masks) != len(images):
         raise ValueError(f"masks: expected one per image, {len(images)} in all, got {len(masks)}")
-    if not isinstance(masks, np.ndarray) or masks.dtype == object:
-        masks = [np.asarray(mask) for mask in masks]
+    masks = [np.asarray(mask) for mask in masks]
     for sample, (mask, image) in enumerate(zip(masks, images, strict=True)):
         if mask.shape != image.shape[:2] or mask.dtype != bool:
             raise ValueError(

@@ -38,15 +38,12 @@ def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
     """Return the rows of all blocks, or the blocks, with given names or those that fit saw."""
     check_choice("by", by, ("features", "blocks"))
     shapes = estimator.block_shapes_
-    known = vars(estimator).get("block_names_in_")
+    blocks = vars(estimator).get("block_names_in_") or [f"block {m}" for m in range(len(shapes))]
     if by == "blocks":
-        words = check_block_names(names, len(shapes)) or known
-        return [
-            Part(f"block {m}" if words is None else words[m], m, None) for m in range(len(shapes))
-        ]
+        words = check_block_names(names, len(shapes)) or blocks
+        return [Part(word, m, None) for m, word in enumerate(words)]
     sizes = [n for n, _ in shapes]
     rows = _known_rows(estimator) if names is None else _given_rows(names, sizes)
-    blocks = known or [f"block {m}" for m in range(len(shapes))]
     return [
         Part(word if len(shapes) == 1 else f"{blocks[m]}: {word}", m, row)
         for m, words in enumerate(rows)
