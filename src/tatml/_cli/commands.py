@@ -502,19 +502,16 @@ def evaluation_pairs(
 
 def pair_facts(found: Report) -> dict[str, Any]:
     """Return the numbers of a report at the threshold of the model."""
-    point = found["estimator"]
-    rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
-    balanced = dict(zip(("value", "low", "high"), found.balanced_accuracy or (), strict=True))
+    parts = ("value", "low", "high")
+    balanced = dict(zip(parts, found.balanced_accuracy or (), strict=True))
+    kinds = {kind: getattr(found["estimator"], kind) for kind in ("false_match", "false_non_match")}
     return {
         "n_pairs": found.n_similar + found.n_dissimilar,
         "n_similar": found.n_similar,
         "auc": found.auc,
         "equal_error_rate": found.equal_error_rate,
         "balanced_accuracy": balanced,
-    } | {
-        name: {"value": rate.value, "low": rate.low, "high": rate.high}
-        for name, rate in rates.items()
-    }
+    } | {kind: {part: getattr(rate, part) for part in parts} for kind, rate in kinds.items()}
 
 
 def write_report(found: Report, facts: dict[str, Any], out: Path, overwrite: bool) -> None:

@@ -75,7 +75,11 @@ def draw_pairs(
     if strategy == "neighbors":
         space = _in_common_units(blocks) if space is None else space
         return _as_pairs(*_neighbors(space, labels, groups, n_neighbors), groups)
-    return _as_pairs(*_all(labels, groups), groups)
+    pairs = np.stack(np.tril_indices(len(labels), -1), axis=1)
+    if groups is not None:
+        pairs = pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]
+    same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
+    return _as_pairs(pairs[same], pairs[~same], groups)
 
 
 def draw_random_pairs(
@@ -281,14 +285,6 @@ def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
     return np.concatenate(columns, axis=1)
 
 
-def _all(labels: Indices, groups: Indices | None) -> tuple[Indices, Indices]:
-    pairs = np.stack(np.tril_indices(len(labels), -1), axis=1)
-    if groups is not None:
-        pairs = pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]
-    same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
-    return pairs[same], pairs[~same]
-
-
 def neighbor_triplets(
     space: NDArray[np.float64], labels: NDArray[np.intp], n_targets: int, n_impostors: int
 ) -> NDArray[np.intp]:
@@ -342,7 +338,9 @@ def count_violated(
     occur twice.
     """
     pairs = np.unique(triplets[:, :2], axis=0)
-    n_drawn = int(np.sum(_violated(space, triplets, margin)))
+    a, b, c = triplets.T
+    near, far = (np.sum((space[a] - space[other]) ** 2, axis=1) for other in (b, c))
+    n_drawn = int(np.sum(far < near + margin))
     space = space - space.mean(axis=0)
     squares = np.einsum("ij,ij->i", space, space)
     total, step = 0, max(1, CHUNK_NUMBERS // len(space))
@@ -352,11 +350,3 @@ def count_violated(
         D = squares[a][:, None] + squares - 2 * space[a] @ space.T
         total += int(np.sum((limit[:, None] > D) & (labels[a][:, None] != labels)))
     return max(0, total - n_drawn)
-
-
-def _violated(
-    space: NDArray[np.float64], triplets: NDArray[np.intp], margin: float
-) -> NDArray[np.bool_]:
-    a, b, c = triplets.T
-    near = np.sum((space[a] - space[b]) ** 2, axis=1)
-    return np.sum((space[a] - space[c]) ** 2, axis=1) < near + margin

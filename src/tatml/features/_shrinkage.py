@@ -26,19 +26,19 @@ BLOCK_POINTS = 512  # points per matrix product, few enough to stay in the cache
 CANCELLED_BELOW = 1e-3  # ratio variance / mean² below which the points are centred first
 
 
-def check_shrinkage(value: Any, name: str = "shrinkage") -> Shrinkage:
+def check_shrinkage(value: Any) -> Shrinkage:
     """Return the validated shrinkage: None, "ledoit_wolf", "oas" or a number from 0 to 1."""
     if value is None:
         return None
     if isinstance(value, Real) and not isinstance(value, bool):
         if not 0 <= float(value) <= 1:
-            raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+            raise ValueError(f"shrinkage: expected a number from 0 to 1, got {value!r}")
         return float(value)
     if not isinstance(value, str):
         raise TypeError(
-            f"{name}: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"
+            f"shrinkage: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"
         )
-    check_choice(name, value, ESTIMATED)
+    check_choice("shrinkage", value, ESTIMATED)
     return next(word for word in ESTIMATED if word == value)
 
 

@@ -25,7 +25,6 @@ from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 TICKS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99)  # of a DET plot
 COLOURS = (THRESHOLD, "#cc79a7", "#009e73", "#56b4e9", "#e69f00", "#0072b2", "#d55e00")
@@ -364,7 +363,8 @@ class DetDisplay(_CurveDisplay):
                 label=f"{point.name}: {point.threshold:.4g}",
             )
         for axis, least in ((ax.xaxis, smallest[0]), (ax.yaxis, smallest[1])):
-            _set_rate_ticks(axis, least)
+            rates = [rate for rate in TICKS if rate >= least]
+            axis.set_ticks(norm.ppf(rates), [f"{rate:g}" for rate in rates], fontsize="small")
         ax.set_xlim(norm.ppf(smallest[0]), LARGEST_DEVIATE)
         ax.set_ylim(norm.ppf(smallest[1]), LARGEST_DEVIATE)
         ax.set(xlabel="false match rate", ylabel="false non-match rate")
@@ -445,9 +445,3 @@ def _clipped(rates: Sequence[ErrorRate], smallest: float) -> NDArray[np.float64]
 
 def _deviates(rates: Sequence[ErrorRate], smallest: float) -> NDArray[np.float64]:
     return norm.ppf(_clipped(rates, smallest))
-
-
-def _set_rate_ticks(axis: Axis, smallest: float) -> None:
-    """Label an axis of normal deviates with rates."""
-    shown = [rate for rate in TICKS if rate >= smallest]
-    axis.set_ticks(norm.ppf(shown), [f"{rate:g}" for rate in shown], fontsize="small")
