@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from .._messages import missing_extra
+from .._messages import listed, missing_extra
 
 FOLDER_VARIABLE = "TATML_DATA"
 N_NAMES_SHOWN = 3  # how many missing or unexpected files a message lists
@@ -106,7 +106,7 @@ def find_dataset(layout: DatasetLayout, folder: Any) -> FoundDataset:
         found = _find_images(layout, root, prefix)
         if found.files:
             return found
-    content = _format_names(sorted(os.listdir(root))) or "nothing"
+    content = listed(sorted(os.listdir(root)), N_NAMES_SHOWN) or "nothing"
     raise FileNotFoundError(
         f"{layout.name}: expected {layout.archive}, {layout.name}/{layout.archive}, "
         f"{layout.name}/{layout.files[0][0]} and so on, or {layout.files[0][0]} and so on in "
@@ -125,7 +125,7 @@ def check_complete(
     names = [name for name in names if not os.path.isfile(os.path.join(where, name))]
     raise ValueError(
         f"{where}: expected the {len(layout.keys)} samples of {layout.name}, found {len(rows)}; "
-        f"missing: {_format_names(names)}. {layout.advice}. "
+        f"missing: {listed(names, N_NAMES_SHOWN)}. {layout.advice}. "
         "Set allow_incomplete=True to load the samples that were found"
     )
 
@@ -212,12 +212,6 @@ def _find_images(layout: DatasetLayout, root: str, prefix: str) -> FoundDataset:
             rows.append(row)
             present.append(paths)
     return FoundDataset(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
-
-
-def _format_names(names: list[str]) -> str:
-    shown = ", ".join(names[:N_NAMES_SHOWN])
-    more = len(names) - N_NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 @dataclass(frozen=True)

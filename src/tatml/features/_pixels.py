@@ -120,17 +120,16 @@ def scaled_size(size: int, scale: float) -> int:
 
 
 def _bands(old: int, new: int) -> tuple[Band, ...]:
-    starts = range(0, new, BAND_ROWS)
-    return tuple(_band(old, new, start, min(start + BAND_ROWS, new)) for start in starts)
-
-
-def _band(old: int, new: int, start: int, stop: int) -> Band:
-    stretch = old / new
-    centres = (np.arange(start, stop) + 0.5) * stretch - 0.5
-    low = max(0, ceil(centres[0] - SUPPORT * stretch))
-    high = min(old, floor(centres[-1] + SUPPORT * stretch) + 1)
-    weights = _keys_cubic((np.arange(low, high) - centres[:, None]) / stretch)
-    return Band(start, stop, low, high, weights / weights.sum(axis=1, keepdims=True))
+    """Return the matrix (new, old) that resamples a row of pixels, as bands."""
+    stretch, bands = old / new, []
+    for start in range(0, new, BAND_ROWS):
+        stop = min(start + BAND_ROWS, new)
+        centres = (np.arange(start, stop) + 0.5) * stretch - 0.5
+        low = max(0, ceil(centres[0] - SUPPORT * stretch))
+        high = min(old, floor(centres[-1] + SUPPORT * stretch) + 1)
+        weights = _keys_cubic((np.arange(low, high) - centres[:, None]) / stretch)
+        bands.append(Band(start, stop, low, high, weights / weights.sum(axis=1, keepdims=True)))
+    return tuple(bands)
 
 
 def _keys_cubic(x: Floats) -> Floats:

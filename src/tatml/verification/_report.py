@@ -16,7 +16,7 @@ from .._data.names import make_frame
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
-from .._messages import shown
+from .._messages import listed, shown
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
 from .._verification.operating import USUAL_SAME_RATE, Costs, JudgedPairs, OperatingPoint
@@ -517,8 +517,7 @@ def _warn_of_few_errors(rates: Bunch) -> None:
                 where = "" if name is None else f" of {shown(name)}"
                 few.append(f"{rate.n_errors} {words} in {rate.n_pairs} pairs{where}")
     if few:
-        more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
         warn_user(
-            f"error_rates: fewer than {FEW_ERRORS} errors ({', '.join(few[:MOST_NAMED])}{more}): "
+            f"error_rates: fewer than {FEW_ERRORS} errors ({listed(few, MOST_NAMED)}): "
             "the rates are rough; use their limits, or more pairs"
         )
