@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
@@ -151,9 +152,11 @@ class Blocks:
         rows = _as_rows(key, len(self))
         return self._with_arrays(_take_rows(array, rows) for array in self._arrays)
 
-    def _with_arrays(self, arrays: Iterable[ArrayLike]) -> Blocks:
-        """Return blocks of other entries and the same rows, with the names of these ones."""
-        return Blocks(*arrays, names=self._names, row_names=self._row_names)
+    def _with_arrays(self, arrays: Iterable[Array]) -> Blocks:
+        """Return blocks of other arrays with the same rows and names; they are not checked."""
+        other = copy(self)
+        other._arrays = tuple(arrays)
+        return other
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError: the blocks may differ in shape, so that one array cannot hold them."""
@@ -306,7 +309,8 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
 def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
     """Select rows; negative indices count from the end, which PyTorch's `take` does not allow."""
     if foreign_kind(array) is None or isinstance(rows, slice):
-        return array[rows, ...]  # the standard has no shorter form
+        taken = array[rows, ...]  # the standard has no shorter form
+        return np.ascontiguousarray(taken) if isinstance(taken, np.ndarray) else taken
     n_samples = array.shape[0]
     if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
         raise IndexError(

@@ -65,7 +65,9 @@ def write_samples(
     Blocks have the names of `like`.
     """
     if form == "blocks":
-        return Blocks(*arrays) if like is None else like._with_arrays(arrays)
+        if like is None:
+            return Blocks(*arrays)
+        return Blocks(*arrays, names=like.names, row_names=like.row_names)
     (array,) = arrays
     return array.reshape(len(array), -1) if form == "vectors" else array
 
