@@ -36,7 +36,6 @@ def test_the_pairs_of_published_records_are_drawn_again(groups, last, digest):
     assert sha256(content).hexdigest()[:16] == digest
 
 
-@pytest.mark.filterwarnings("ignore:threshold_")  # of random labels
 @pytest.mark.parametrize("with_groups", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_estimators_draw_the_same_pairs(seed, with_groups):

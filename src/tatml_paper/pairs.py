@@ -59,8 +59,6 @@ def draw_pairs(
     classes = (y[:, np.newaxis] == np.unique(y)).astype(float)  # samples with a clear threshold
     drawn: Any = Euclidean(n_pairs_per_class=n_pairs_per_class, random_state=seed)
     drawn.fit(classes, y, groups)
-    assert drawn.pairs_ is not None
-    assert drawn.similar_ is not None
     return Pairs(drawn.pairs_, drawn.similar_)
 
 
