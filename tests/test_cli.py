@@ -503,7 +503,7 @@ DEFAULTS = {  # command line: what the commands are given besides what it names
         "k": 3,
         "force": False,
     },
-    "transform m.skops a.csv": {**COLUMNS, "pairs": None, "out": None, "force": False},
+    "transform m.skops a.csv": {**COLUMNS, "out": None, "force": False},
     "reproduce all": {
         **dict.fromkeys(["datasets", "data", "methods", "features", "repeats"]),
         "out": "tatml-results",

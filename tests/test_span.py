@@ -425,10 +425,13 @@ def test_every_part_of_a_factored_metric_is_checked(large):
     for right in (replace(factor, span=replace(of_span, whitening=np.eye(n))), np.ones((2, n))):
         metric.factors_ = [right]
         check_fitted_state(metric)
-    for wrong in (np.ones(n), np.ones((2, n - 1))):
-        metric.factors_ = [wrong]
+    for wrong in ([np.ones(n)], [np.ones((2, n - 1))], [], [factor, factor], (factor,)):
+        metric.factors_ = wrong
         with pytest.raises((TypeError, ValueError), match=r"^factors_: expected"):
             check_fitted_state(metric)
+    metric.factors_, metric.result_ = [factor], replace(metric.result_, L=[])
+    with pytest.raises(ValueError, match=r"^result_\.L: expected"):
+        check_fitted_state(metric)
 
 
 def test_a_search_that_is_fitted_again_forgets_the_large_block():
