@@ -37,7 +37,7 @@ LIMITS = {
     "percentiles": ([(0, 100), (5, 5.1)], [(5, 5), (-1, 5), (5, 100.1), (nan, 5), (1, 2, 3)]),
     "n_pairs_per_class": ([None, 2], [1, 2.0]),
     "class_weight": ([None, "balanced", {-1: 0, 1: 2.0}], [{0: 1}, {1: -1}, {1: inf}, "equal", []]),
-    "cv": ([None, 2, [1], StratifiedKFold(2)], [1, 2.5, "three", True]),
+    "cv": ([None, 2, [1], StratifiedKFold(2), "unused"], [1, 0, 10**400]),
 }
 
 
