@@ -24,6 +24,7 @@ Y = np.arange(N_SAMPLES) % 3
 NAMED = ("auto", "diagonal", "scaled", "identity", "within", "discriminant")
 UNITS = ("columns", "common")
 INDEX = np.array([(i, j) for i in range(N_SAMPLES) for j in range(i)])
+GRID = {"C": [1.0, 10.0], "prior": ["discriminant", "auto", "scaled"]}
 TIGHT = {"C": 10.0, "tol": 1e-13, "threshold": "joint", "random_state": 0}
 
 
@@ -219,7 +220,7 @@ def test_a_wide_block_of_identical_samples(monkeypatch):
         Maz(C=10.0, tol=1e-13, random_state=0),
         TATML(pairs="neighbors", **TIGHT),
         TATML(C=10.0, tol=1e-13, random_state=0),  # the threshold is judged on held-out pairs
-        TATMLCV(Cs=(1.0, 10.0), tol=1e-13, cv=3, random_state=0),
+        TATMLCV(TATML(tol=1e-13, random_state=0), GRID, cv=3),
         TATML(n_components=4, **TIGHT),
     ],
     ids=lambda estimator: repr(estimator)[:20],
@@ -529,7 +530,7 @@ def test_sparse_samples_give_the_metric_of_dense_ones(prior):
         Maz(random_state=0, tol=1e-12, threshold="search", thresholds=(0.7, 1.0)),
         TATML(random_state=0, tol=1e-12, pairs="neighbors", prior="auto"),
         TATML(random_state=0, tol=1e-12, n_components=3),
-        TATMLCV(random_state=0, tol=1e-12, Cs=(1.0, 10.0), cv=3),
+        TATMLCV(TATML(random_state=0, tol=1e-12), GRID, cv=3),
     ],
     ids=lambda estimator: repr(estimator)[:20],
 )

@@ -14,8 +14,7 @@ from tatml.verification import error_rates
 
 from .extras import pyplot
 from .pairs import Floats
-from .report.histograms import draw_histograms
-from .report.pictures import make_subplots, save_png
+from .report.figures import draw_histograms, make_subplots, save_png
 from .report.story import StoryPicture
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
-from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from tatml import Blocks
@@ -81,6 +81,11 @@ class ThresholdSearch(TransformerMixin, BaseEstimator):
         return self.best_estimator_.transform(X)
 
 
+def _is_grid_search(estimator: Any) -> bool:
+    """Tell scikit-learn's search over a pipeline, which knows `refit`, from `TATMLCV`."""
+    return hasattr(estimator, "refit")
+
+
 def fit_in_training_half(
     estimator: Any, X: Blocks, y: NDArray, groups: NDArray | None = None, folds: int = 5
 ) -> Any:
@@ -91,7 +96,7 @@ def fit_in_training_half(
     if groups is None:
         return estimator.fit(X, y)
     parameters = {}
-    if isinstance(estimator, GridSearchCV):
+    if _is_grid_search(estimator):
         estimator.set_params(cv=StratifiedGroupKFold(folds))
         parameters = {"groups": groups}
         steps = estimator.estimator.steps
@@ -107,14 +112,14 @@ def fit_in_training_half(
 
 def embed_samples(fitted: Any, X: Blocks) -> NDArray[np.float64]:
     """Map samples to vectors whose Euclidean distance is the learnt distance."""
-    if isinstance(fitted, GridSearchCV):
+    if _is_grid_search(fitted):
         return fitted.best_estimator_[:-1].transform(X)
     return fitted.transform(X)
 
 
 def learner_of(fitted: Any) -> Any:
     """Return the estimator that learnt the metric, from inside searches and pipelines."""
-    if isinstance(fitted, GridSearchCV):
+    if _is_grid_search(fitted):
         steps = fitted.best_estimator_.named_steps
         return steps.get("metric", fitted.best_estimator_[-1])
     if hasattr(fitted, "steps"):

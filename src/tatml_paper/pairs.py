@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def draw_pairs(
     (20, 10)
     """
     classes = (y[:, np.newaxis] == np.unique(y)).astype(float)  # samples with a clear threshold
-    drawn = Euclidean(n_pairs_per_class=n_pairs_per_class, random_state=seed)
+    drawn: Any = Euclidean(n_pairs_per_class=n_pairs_per_class, random_state=seed)
     drawn.fit(classes, y, groups)
     return Pairs(drawn.pairs_, drawn.similar_)
 

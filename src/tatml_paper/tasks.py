@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import product
@@ -82,7 +82,7 @@ def _word(value: Any) -> str:
 
 def _declared(value: Any) -> Any:
     """Return an estimator as its class and parameters, at any depth."""
-    if isinstance(value, TATMLCV):
+    if type(value) is TATMLCV:
         return [type(value).__name__, _declared_search(value)]
     if hasattr(value, "get_params") and not isinstance(value, str):
         parameters = value.get_params(deep=False).items()
@@ -99,7 +99,8 @@ def _declared_search(search: TATMLCV) -> dict[str, Any]:
     They had no grid: the values to choose from had names of their own.
     """
     metric = TATML() if search.estimator is None else search.estimator
-    grids = [search.param_grid] if isinstance(search.param_grid, Mapping) else search.param_grid
+    grids: Any = search.param_grid
+    grids = [grids] if hasattr(grids, "items") else grids
     first, *more = grids or [{}]
     given = metric.get_params(deep=False) | search.get_params(deep=False)
     if search.random_state is None:

@@ -6,10 +6,9 @@ folder of the results only, because images of the real data sets may not be redi
 
 from __future__ import annotations
 
-import io
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from tatml.plotting import ConvergenceDisplay, MetricDisplay
 
 from ..cells import BASELINE, FIXED
 from ..extras import pyplot
-from ..files import replaced_whole, write_text
+from ..files import write_text
 from ..fitting import embed_samples, learner_of
 from ..methods import METHODS
 from ..pairs import row_distances
@@ -39,17 +38,15 @@ from ..samples import (
 )
 from ..settings import FEATURE_TITLES, PROTOCOL, Dataset, features_of
 from ..tasks import Task
-from .histograms import draw_histograms
+from .figures import draw_histograms, make_subplots, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MANIFEST = Path("pictures") / "pictures.json"
-WIDTH, DPI = 4.6, 130  # width in inches, about that of a phone, and dots per inch
 RIGHT, WRONG = "#00734d", "#b3340a"
 NEIGHBOURS = PROTOCOL.neighbours
-STYLE = {"font.size": 9}
 DRAWN_AS = 4  # version of the drawings: raise it when they change, so that they are drawn again
 
 
@@ -172,28 +169,6 @@ def fit_method(task: Task, method: str, samples: DatasetSamples) -> FittedMethod
     training, test = (samples.take(half) for half in rows)
     fitted = choose_and_fit(METHODS[method], training, seeds["fit"])
     return FittedMethod(task.dataset, task.features, fitted, training, test, rows)
-
-
-def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours: int = 128) -> str:
-    """Save a figure with few colours, to keep the page small; return its name."""
-    from PIL import Image  # a dependency of matplotlib
-
-    plt = pyplot()
-    with plt.rc_context(STYLE):
-        figure = make_figure()
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
-        plt.close(figure)
-    image = Image.open(content).convert("RGB").quantize(colours)
-    with replaced_whole(folder / name) as file:
-        image.save(file, format="png", optimize=True)
-    return name
-
-
-def make_subplots(height: float, n_rows: int, n_columns: int = 1) -> tuple[Figure, NDArray]:
-    """Return a figure as wide as a phone, and its axes."""
-    options = {"figsize": (WIDTH, height), "layout": "constrained", "squeeze": False}
-    return pyplot().subplots(n_rows, n_columns, **options)
 
 
 def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
