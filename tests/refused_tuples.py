@@ -35,18 +35,19 @@ def tuples(name: str, size: int, calls: str) -> list[Refusal]:
     """Return refusals of tuples of samples."""
     index = index_tuples(size)
     rows = X[index]
-    shape = rf"expected at least one row of {size} samples, .*got shape "
+    words = {3: "three", 4: "four"}
+    shape = rf"expected at least one {name[:-1]}, {words[size]} samples .* one feature, got shape "
 
     def bad(error: type, words: str, *values: Any) -> list[Refusal]:
         return of(name, calls, error, words, *values)
 
     return [
         *bad(Type, "expected a dense array .*got sparse", scipy.sparse.csr_array(X)),
-        *bad(Type, "expected .*got Blocks; for .* give indices", BLOCKS),
-        *bad(Value, rf"expected an array .*\(20, {size}\); indices need a preprocessor", index),
+        *bad(Type, "expected .*got Blocks; for .* give index", BLOCKS),
+        *bad(Value, rf"expected an array .*\(20, {size}\); index .* need a preprocessor", index),
         *bad(Value, r"expected an array of shape .*got shape \((12,)?\)", X[:, 0], None),
         *bad(Value, shape, rows[:0], rows[:, :2], rows[..., :0]),
-        *bad(Value, "expected .*in row 7, member 1", with_entry(rows, (7, 1, 0), nan)),
+        *bad(Value, f"expected .*in {name[:-1]} 7, member 1", with_entry(rows, (7, 1, 0), nan)),
         *bad(Type, "expected real numbers", rows.astype(str)),
         *bad(Type, DATES, dates_like(rows)),
         *bad(Type, DURATIONS, dates_like(rows) - dates_like(rows).min()),

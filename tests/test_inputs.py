@@ -23,7 +23,6 @@ from good_calls import (
 from helpers import SHAPES, assert_same_blocks, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import BLOCKS, INDEX, MATRICES, PAIRS, SIGNS, SIMILAR, K, N, X, Y
-from sklearn.base import BaseEstimator
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.model_selection import StratifiedKFold
@@ -51,9 +50,10 @@ from tatml._estimators.inputs import (
     samples_of,
     tuple_samples,
 )
+from tatml._estimators.metric import MetricEstimator
 
 
-class Shell(BaseEstimator):
+class Shell(MetricEstimator):
     """The least that the edge asks of an estimator."""
 
     def __init__(self, preprocessor=None):
@@ -112,22 +112,22 @@ def test_the_defaults_are_those_documented(name):
 
 def test_tables_matrices_and_blocks_become_blocks():
     shell = Shell()
-    assert_same_blocks(samples_of(shell, X.tolist(), reset=True), [X[:, :, None]])
+    assert_same_blocks(shell._read_samples(X.tolist()), [X[:, :, None]])
     assert (shell.n_features_in_, shell.block_shapes_) == (3, ((3, 1),))
-    assert_same_blocks(samples_of(shell, MATRICES.tolist(), reset=True), [MATRICES])
+    assert_same_blocks(shell._read_samples(MATRICES.tolist()), [MATRICES])
     assert (shell.n_features_in_, shell.block_shapes_) == (6, ((3, 2),))
-    assert_same_blocks(samples_of(shell, BLOCKS, reset=True), BLOCKS.arrays)
+    assert_same_blocks(shell._read_samples(BLOCKS), BLOCKS.arrays)
     assert (shell.n_features_in_, shell.block_shapes_) == (8, ((3, 2), (2, 1)))
 
 
 def test_names_of_columns_are_kept_until_the_next_fit():
     frame = pd.DataFrame(X, columns=list("abc"))
     shell = Shell()
-    assert_same_blocks(samples_of(shell, frame, reset=True), [X[:, :, None]])
+    assert_same_blocks(shell._read_samples(frame), [X[:, :, None]])
     assert shell.feature_names_in_.tolist() == list("abc")
     with pytest.raises(ValueError, match="The feature names should match"):
         samples_of(shell, frame[list("cba")], reset=False)
-    samples_of(shell, BLOCKS, reset=True)
+    shell._read_samples(BLOCKS)
     assert not hasattr(shell, "feature_names_in_")
 
 
@@ -179,7 +179,7 @@ def test_indicators_find_their_samples(given):
     chosen = np.array([5, 5, 0, 11])
     for preprocessor in (given, lambda index: given[index]):
         shell = Shell(preprocessor)
-        found = samples_of(shell, chosen, reset=True)
+        found = shell._read_samples(chosen)
         assert_same_blocks(found, [array[chosen] for array in expected])
         blocks, index = tuple_samples(shell, INDEX, "pairs", reset=False)
         for array, whole in zip(blocks.arrays, expected, strict=True):
@@ -188,7 +188,7 @@ def test_indicators_find_their_samples(given):
 
 def test_samples_given_beside_a_preprocessor_are_taken_as_they_are():
     shell = Shell(preprocessor=np.zeros((3, 3)))
-    assert_same_blocks(samples_of(shell, X, reset=True), [X[:, :, None]])
+    assert_same_blocks(shell._read_samples(X), [X[:, :, None]])
     blocks, index = tuple_samples(shell, PAIRS, "pairs", reset=False)
     assert_array_equal(blocks.arrays[0][index][..., 0], PAIRS)
 

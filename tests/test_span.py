@@ -52,7 +52,7 @@ def in_whole_space(monkeypatch, fit):
 
 
 def force_units(monkeypatch, units):
-    name = "tatml._learning.kernel_space.choose_units"
+    name = "tatml._learning.cross_fit.choose_units"
     monkeypatch.setattr(name, lambda prior, parts: units)
 
 

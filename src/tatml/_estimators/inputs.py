@@ -29,6 +29,7 @@ from .preprocessors import look_up
 from .sparse_inputs import accepts_sparse, dense_extremes, read_sparse_table
 
 TUPLE_SIZES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
+NUMBERS = {2: "two", 3: "three", 4: "four"}
 
 
 def samples_of(
@@ -132,10 +133,10 @@ def tuple_samples(
     has_indicators = preprocessor is not None and array.ndim == 2
     if not has_indicators and array.ndim not in (3, 4):
         raise ValueError(_wrong_tuples(array, name, preprocessor))
-    if array.shape[1] != size or array.size == 0:
+    if len(array) == 0 or array.shape[1] != size or array.size == 0:
         raise ValueError(
-            f"{name}: expected at least one {name[:-1]} of {size} samples with at least one "
-            f"feature, shape (n_{name}, {size}, …), got shape {array.shape}"
+            f"{name}: expected at least one {name[:-1]}, {NUMBERS[size]} samples per {name[:-1]}, "
+            f"and at least one feature, got shape {array.shape}"
         )
     if has_indicators:
         found, index = _number_indicators(array, name)
@@ -226,7 +227,7 @@ def read_tuples(tuples: Any, name: str = "pairs") -> NDArray:
         kind = "Blocks" if isinstance(tuples, Blocks) else f"sparse {type(tuples).__name__}"
         raise TypeError(
             f"{name}: expected a dense array of shape (n_{name}, {TUPLE_SIZES[name]}, …), got "
-            f"{kind}; for {name} of Blocks give indices, and the Blocks as preprocessor"
+            f"{kind}; for {name} of Blocks give index {name}, and the Blocks as preprocessor"
         )
     return read_array(fetched(tuples), name)
 
@@ -239,7 +240,7 @@ def _wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
         expected = f"{shape}) of indicators for the preprocessor, or {expected}"
     hint = ""
     if array.ndim == 2 and preprocessor is None:
-        hint = "; indices need a preprocessor"
+        hint = f"; index {name} need a preprocessor"
         if name == "pairs":
             hint += ", or X in a method that has it (pair_distance)"
     return f"{name}: expected an array of shape {expected}, got shape {array.shape}{hint}"
