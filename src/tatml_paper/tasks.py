@@ -99,7 +99,8 @@ def _declared_search(search: TATMLCV) -> dict[str, Any]:
     They had no grid: the values to choose from had names of their own.
     """
     metric = TATML() if search.estimator is None else search.estimator
-    grids = [search.param_grid] if hasattr(search.param_grid, "items") else search.param_grid
+    grids: Any = search.param_grid
+    grids = [grids] if hasattr(grids, "items") else grids
     first, *more = grids or [{}]
     given = metric.get_params(deep=False) | search.get_params(deep=False)
     if search.random_state is None:
