@@ -4,14 +4,14 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from estimators_helpers import JOINT, all_pairs, as_list, labelled, labelled_pairs
+from estimators_helpers import JOINT, all_pairs, as_list, labelled, labelled_pairs, search_over
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.metrics import roc_auc_score
 
-from tatml import TATML, TATMLCV, Blocks, Newton, TATMLNeighbors, TATMLPairs
+from tatml import TATML, Blocks, Newton, TATMLNeighbors, TATMLPairs
 from tatml._data.blocks import as_blocks
 from tatml._data.pairs import Pairs
 from tatml._learning.cross_fit import (
@@ -368,8 +368,10 @@ def test_the_factor_of_pairs_without_a_list_is_that_of_random_pairs():
 
 def test_a_search_scales_its_threshold_too():
     X, y = labelled()
-    options = FEW | {"cv": 2, "priors": ["auto"]}
-    models = [TATMLCV([10.0], threshold=word, **options).fit(X, y) for word in ("auto", "joint")]
+    models = [
+        search_over({"C": [10.0]}, threshold=word, prior="auto", cv=2, **FEW).fit(X, y)
+        for word in ("auto", "joint")
+    ]
     assert_is_scaled(*models)
     plain = TATML(10.0, prior="auto", **FEW).fit(X, y)
     assert models[0].threshold_ == plain.threshold_

@@ -88,7 +88,7 @@ LEARNERS = {
         lambda place: (place(X), Y),
     ),
     "search": (
-        TATMLCV(random_state=0, Cs=[1.0, 100.0], cv=2, priors=["discriminant"]),
+        TATMLCV(random_state=0, param_grid={"C": [1.0, 100.0]}, cv=2),
         lambda place: (place(X), Y),
     ),
     "ITML": (ITML(random_state=0), lambda place: (place(X), Y)),
@@ -168,7 +168,7 @@ def test_priors_are_computed_where_the_samples_are(monkeypatch):
         return mean_square(rows)
 
     for module in ("priors", "prepare"):
-        monkeypatch.setattr(f"tatml._estimators.{module}.mean_square", spy)
+        monkeypatch.setattr(f"tatml._learning.{module}.mean_square", spy)
     for name in ALL_ON_DEVICE:
         found, expected = (
             fitted(name, place) for place in (lambda a: xp.asarray(a, device=device), np.asarray)

@@ -25,7 +25,13 @@ from tatml.features import KernelMap
 
 # Parameters of which some values are refused only when the samples, pairs or labels are known.
 NEED_DATA = {"class_weight", "cv", "k", "kernel", "n_components", "preprocessor", "prior", "solver"}
-NEED_DATA |= {"regularization", "threshold_strength"}  # sizes that overflow
+# The last two may overflow together with the data.
+NEED_DATA |= {
+    "estimator",
+    "param_grid",
+    "regularization",
+    "threshold_strength",
+}  # sizes that overflow
 
 
 # The largest and smallest values of parameters that are accepted, and the next ones.

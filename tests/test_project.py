@@ -356,4 +356,6 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("FeatureShares", "PermutationImportance", "RowMoments", "SparseRows"),
         *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
         *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
+        *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
+        *("PairDistanceDisplay", "ReliabilityDisplay"),
     }

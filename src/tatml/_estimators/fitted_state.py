@@ -74,7 +74,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     ValueError: threshold_: expected a finite number, got nan
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
-    for name in (*parameters, *_required(estimator, parameters)):
+    for name in (*parameters, *sorted(_required(estimator, parameters))):
         if name not in state:
             raise ValueError(f"{name}: expected a value, got none")
     for name in sorted(set(state) - {*parameters, *ATTRIBUTES, *HIDDEN}):
@@ -396,7 +396,8 @@ def _check_shapes(estimator: Any) -> None:
     sizes = [n for n, _ in inner]
     square: list[tuple[int, ...]] = [(n, n) for n in sizes]
     check_equal("n_features_in_", state.get("n_features_in_"), n_features)
-    check_equal(CENTER, _shapes_of(state.get(CENTER, [])), shapes if CENTER in state else [])
+    if CENTER in state:
+        check_equal(CENTER, _shapes_of(state[CENTER]), shapes)
     if "feature_names_in_" in state:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
     check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
@@ -404,16 +405,17 @@ def _check_shapes(estimator: Any) -> None:
     counts = check_components(_chosen(estimator, "n_components"), sizes)
     for name in {"components_", "factors_"} & state.keys():
         found = _shapes_of(state[name])
-        rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
-        if name == "factors_":  # fewer rows are possible
-            rows = [k for k, _ in found]
-        check_equal(name, found, list(zip(rows, sizes, strict=False)))
+        check_equal(name, [n for _, n in found], sizes)
+        if name == "components_":  # factors of a narrow span have fewer rows
+            rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
+            check_equal(name, [k for k, _ in found], rows)
     if "prior_" in state:
         check_equal("prior_", _shapes_of(state["prior_"]), square)
     if "result_" in state:
         L = state["result_"].L
+        check_equal("result_.L", len(L), len(sizes))
         if type(state["result_"]) is SpanResult:  # the factors of wide blocks are smaller
-            square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=False)]
+            square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=True)]
         check_equal("result_.L", _shapes_of(L), square)
         check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
     prior = _chosen(estimator, "prior")

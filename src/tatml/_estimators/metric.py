@@ -119,7 +119,8 @@ class _NotFormed:
 class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of metrics with `components_`: the Euclidean distance after `transform`."""
 
-    kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
+    kernel: Any = None  # of estimators without this parameter
+    kernel_map_: KernelMap | None = None
     pairs_: Indices | None
     similar_: NDArray[np.bool_] | None
     pair_weights_: Doubles | None
@@ -272,9 +273,8 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             found["prior_"] = one_or_list(metric.prior)
         if metric.result is not None:
             found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
-        self.__dict__ |= {name: value for name, value in found.items() if value is not None}
-        if hasattr(self, "kernel"):
             self.kernel_map_ = metric.kernel_map
+        self.__dict__ |= {name: value for name, value in found.items() if value is not None}
 
     def _keep_pairs(self, pairs: Pairs | None) -> None:
         """Store the pairs that a metric was learnt from; None if there is no list of them."""
@@ -312,8 +312,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _has_kernel_values(self) -> bool:
         """Return whether the samples are rows of a kernel matrix."""
-        kernel = getattr(self, "kernel", None)
-        kernel = getattr(kernel, "kernel", kernel)
+        kernel = getattr(self.kernel, "kernel", self.kernel)
         return isinstance(kernel, str) and kernel == "precomputed"
 
     def __sklearn_tags__(self) -> Any:

@@ -280,7 +280,8 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
 
 def _check_grid_is_free(settings: dict[str, Any]) -> None:
     """Raise unless each parameter of a grid has an effect, given the others."""
-    given = vars(settings["estimator"] or SimpleNamespace(c0=None, threshold="auto"))
+    defaults = SimpleNamespace(c0=None, threshold="auto", kernel=None)
+    given = vars(settings["estimator"] or defaults)
     for grid in settings["param_grid"] or ():
         c0s = grid.get("c0", [given["c0"]])
         thresholds = grid.get("threshold", [given["threshold"]])
@@ -289,6 +290,12 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
             raise ValueError(
                 "param_grid: expected no threshold_strength with a given c0 or threshold, got "
                 f"{shown(grid['threshold_strength'])}"
+            )
+        kernels = [given["kernel"], *grid.get("kernel", ())]
+        if len({kernel is not None and kernel.kernel == "precomputed" for kernel in kernels}) > 1:
+            raise ValueError(
+                "param_grid: expected kernel='precomputed' in the estimator only, because X holds "
+                f"either kernel values or samples, got {shown(kernels)}"
             )
 
 

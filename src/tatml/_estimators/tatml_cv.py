@@ -233,11 +233,6 @@ class TATMLCV(LabelEstimator):
             checks = {name: of for name, of in values.items() if name != "C"}
             both = zip(_combinations(others), _combinations(checks), strict=True)
             found += [Candidate(raw, replace(settings, **known), Cs) for raw, known in both]
-        if any(one.settings.has_kernel_values != settings.has_kernel_values for one in found):
-            raise ValueError(
-                "param_grid: expected kernel='precomputed' in the estimator only, because X holds "
-                "either kernel values or samples, got it in a search of several kernels"
-            )
         return found
 
     def _search(

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from .._array import Doubles
 from .._data.labels import group_labels
 from .._data.pairs import as_weights
 from .._estimators.given_labels import pair_labels
@@ -111,7 +110,14 @@ def threshold_interval(
     jobs = (delayed(_fit_threshold)(_copied(model), next(resamples)) for _ in range(count))
     shown_jobs = with_progress(jobs, count, "Bootstrap", "fit")
     thresholds = Parallel(n_jobs=n_jobs)(shown_jobs)
-    return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
+    tail = 50 * (1 - confidence_level)
+    low, high = np.percentile(thresholds, [tail, 100 - tail])
+    return Bunch(
+        value=float(estimator.threshold_),
+        low=float(low),
+        high=float(high),
+        distribution=np.array(thresholds),
+    )
 
 
 def _copied(model: Any) -> Any:
@@ -125,27 +131,6 @@ def _fit_threshold(model: Any, data: tuple) -> float:
         warnings.filterwarnings("ignore", message="y: .* different numbers")
         warnings.filterwarnings("ignore", message="threshold_: ")
         return model.fit(*data).threshold_
-
-
-def _resample_weights(
-    index: NDArray | None, n_pairs: int, similar: NDArray, n_resamples: int, rng: Any
-) -> Iterator[Doubles]:
-    """Yield the weights of the pairs in each resample that has pairs of both kinds.
-
-    Without `index`, pairs are resampled. With it, samples are, and the weight of a pair is the
-    product of the counts of its two samples.
-    """
-    n_units = n_pairs if index is None else int(index.max()) + 1
-    while n_resamples > 0:
-        counts = _draw_counts(n_units, rng)
-        weights = counts if index is None else counts[index[:, 0]] * counts[index[:, 1]]
-        if weights[similar].any() and weights[~similar].any():
-            n_resamples -= 1
-            yield weights
-
-
-def _draw_counts(n: int, rng: Any) -> Doubles:
-    return np.bincount(rng.choice(n, n), minlength=n).astype(float)
 
 
 def _check_learnt(estimator: Any) -> None:
@@ -186,7 +171,11 @@ def _resample_samples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
 def _resample_pairs(
     estimator: Any, pairs: Any, y: Any, sample_weight: Any, rng: Any
 ) -> Iterator[tuple]:
-    """Yield the pairs with the weights of a resample, as arguments of fit."""
+    """Yield the pairs with the weights of a resample, as arguments of fit.
+
+    Samples are resampled, and the weight of a pair is the product of the counts of its two
+    samples; if it is not known which pairs share samples, the pairs are resampled.
+    """
     similar = pair_labels(y, _num_samples(pairs))
     base = np.ones(len(similar))
     if sample_weight is not None:
@@ -194,14 +183,10 @@ def _resample_pairs(
     index, warning = pair_units(estimator, pairs, None, None)
     if warning:
         warn_user(warning)
+    n_units = len(similar) if index is None else int(index.max()) + 1
     while True:
-        (weights,) = _resample_weights(index, len(similar), similar, 1, rng)
-        weights = weights * base
+        counts = np.bincount(rng.choice(n_units, n_units), minlength=n_units)
+        drawn = counts if index is None else counts[index[:, 0]] * counts[index[:, 1]]
+        weights = drawn * base
         if weights[similar].any() and weights[~similar].any():
             yield pairs, y, weights
-
-
-def _make_interval(value: float, distribution: Doubles, confidence_level: float) -> Bunch:
-    tail = 50 * (1 - check_share("confidence_level", confidence_level))
-    low, high = np.percentile(distribution, [tail, 100 - tail])
-    return Bunch(value=float(value), low=float(low), high=float(high), distribution=distribution)
