@@ -322,8 +322,8 @@ def test_the_factored_form_is_the_full_matrix(monkeypatch, prior):
     """The same fit with square matrices, and without them."""
     X, new = wide_samples(), new_samples()
     full = TATML(prior=prior, **TIGHT).fit(X, Y)
-    for module in ("span", "reduction"):
-        monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", 10)
+    for module in ("span", "prepare"):
+        monkeypatch.setattr(f"tatml._learning.{module}.MOST_ROWS", 10)
     factored = TATML(prior=prior, **TIGHT).fit(X, Y)
     assert not hasattr(factored, "components_")
     distances = full.pair_distance(INDEX, new)
@@ -335,8 +335,8 @@ def test_the_factored_form_is_the_full_matrix(monkeypatch, prior):
 @pytest.mark.parametrize("most", [10, 1000])
 def test_the_embedding_does_not_depend_on_the_basis(monkeypatch, most):
     """Neither the order of the samples matters, nor one without weight, which the span contains."""
-    for module in ("span", "reduction"):
-        monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", most)
+    for module in ("span", "prepare"):
+        monkeypatch.setattr(f"tatml._learning.{module}.MOST_ROWS", most)
     X, new = wide_samples(), new_samples()
     order = np.random.default_rng(0).permutation(N_SAMPLES)
     similar = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
@@ -465,8 +465,8 @@ def test_reduced_components_are_an_array_and_say_what_they_drop(capsys):
 def test_a_warm_start_is_at_the_solution(monkeypatch):
     X = wide_samples()
     for most in (1000, 10):
-        for module in ("span", "reduction"):
-            monkeypatch.setattr(f"tatml._estimators.{module}.MOST_ROWS", most)
+        for module in ("span", "prepare"):
+            monkeypatch.setattr(f"tatml._learning.{module}.MOST_ROWS", most)
         for prior in ("discriminant", np.eye(N_ROWS)):
             settings = TIGHT | {"tol": 1e-9, "prior": prior, "warm_start": True}
             metric = TATML(**settings).fit(X, Y)

@@ -17,8 +17,7 @@ def accepts_sparse(estimator: BaseEstimator, X: Any, reset: bool) -> bool:
     """Return whether X is sparse, and the metric is, or will be, learnt in the span of samples."""
     if not scipy.sparse.issparse(X) or len(X.shape) != 2:
         return False
-    parameters = estimator.get_params(deep=False)
-    if "solver" not in parameters or parameters.get("kernel") is not None:
+    if not hasattr(estimator, "solver") or getattr(estimator, "kernel", None) is not None:
         return False
     if reset:
         return bool(X.shape[0] < X.shape[1])

@@ -172,6 +172,7 @@ class TATMLCV(LabelEstimator):
 
     kernel = _of_estimator("kernel")
     preprocessor = _of_estimator("preprocessor")
+    solver = _of_estimator("solver")
     margin = _of_best("margin")
     threshold = _of_best("threshold")
 
