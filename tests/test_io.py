@@ -93,7 +93,7 @@ def all_kinds():
         TATML(**FEW).fit(blocks, Y),
         TATMLCV(TATML(**FEW), grid, cv=GroupKFold(2)).fit(X, Y, groups=np.arange(89)),
         search({"C": np.array([1, 10])}, TATML(prior=np.eye(13), preprocessor=X), cv=folds),
-        search([grid | {"n_components": [3]}]),
+        search([grid | {"n_components": [3]}], TATML(kernel="rbf", **FEW)),
         Maz(threshold="search", cv=2, **FEW).fit(X, Y),
         ITML(solver=Dykstra(), tol=1e-3, **FEW).fit(X, Y),
         GMML(**FEW).fit(X, Y),

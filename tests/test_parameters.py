@@ -170,6 +170,7 @@ def test_a_search_checks_its_estimator_and_its_grid():
         (None, {"C": []}, "param_grid: C: expected at least one value, got none"),
         (None, {"C": [1, 0]}, "param_grid: C: expected a positive number, got 0"),
         (TATML(c0=1.0), strengths, "param_grid: expected no threshold_strength with a given c0"),
+        (None, {"kernel": ["rbf", "precomputed"]}, "param_grid: expected kernel='precomputed' in"),
         (None, strengths | {"threshold": [1.0]}, "param_grid: expected no threshold_strength"),
     ):
         with pytest.raises((TypeError, ValueError), match=f"^{words}"):

@@ -15,6 +15,7 @@ LIMITS = {
     "check_count": ([1, np.int64(7), maxsize], [0, -1, maxsize + 1, 1.0, True, "1"]),
     "check_finite": ([-1e308, 0, np.float64(2)], [inf, -inf, nan, True, 1j, 10**400]),
     "check_not_negative": ([0, 0.0, 1e308], [-5e-324, nan, inf]),
+    "check_between": ([5e-324, 0.5, nextafter(1, 0)], [0, 1, 1.5, -0.5, nan]),
     "check_share": ([0, 1, 0.5], [nextafter(1, 2), -1e-9, nan]),
     "check_flag": ([True, False, 0, 1, np.True_], [None, "yes", 1.0]),
     "check_jobs": ([None, 1, -1, 10_000, -10_000], [0, 10_001, -10_001, 1.5, True]),
