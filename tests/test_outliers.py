@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 from tatml import PAPER, TATML, TATMLCV, Blocks, TATMLPairs, learn_metric
 from tatml._data.blocks import as_blocks
-from tatml._estimators import outliers
-from tatml._estimators.outliers import clip_outliers
+from tatml._learning import outliers
+from tatml._learning.outliers import clip_outliers
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 
@@ -163,7 +163,7 @@ def test_samples_that_dominate_are_named_once_at_the_line_of_the_user():
     X[17], X[44, 2] = 3e4, -2e4
     for model, name in (
         (TATML(**FEW), "X"),
-        (TATMLCV([10.0], cv=2, priors=["auto"], **FEW), "X"),
+        (TATMLCV(TATML(prior="auto", **FEW), {"C": [10.0]}, cv=2), "X"),
     ):
         with pytest.warns(UserWarning, match=f"^{name}: samples 17 are so far from") as caught:
             model.fit(X, y)

@@ -23,7 +23,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
 from tatml import Euclidean, PairThreshold, TATMLPairs
-from tatml._estimators.probabilities import fit_log_likelihood_ratio
+from tatml._verification.probabilities import fit_log_likelihood_ratio
 from tatml.io import load_model, save_model
 
 INDEX, SIGNS = index_pairs()

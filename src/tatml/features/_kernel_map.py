@@ -162,16 +162,6 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
-def check_not_negative(rows: Floats, m: int) -> None:
-    negative = np.argwhere(rows < 0)
-    if len(negative):
-        sample, entry = (int(i) for i in negative[0])
-        raise ValueError(
-            f"X: expected numbers of at least 0 for kernel='chi2', got {rows[sample, entry]:g} in "
-            f"block {m}, sample {sample}, entry {entry}"
-        )
-
-
 class KernelMap(TransformerMixin, BaseEstimator):
     """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
 
@@ -405,7 +395,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _fit_block(self, array: Array, units: str, m: int) -> BlockMap:
         """Return the map of one block of samples."""
         rows = to_numpy(array).reshape(array.shape[0], -1).astype(np.float64, copy=False)
-        center, scale = find_units(rows, units == "columns" or _is_auto(units, array))
+        of_vectors = units == "auto" and array.shape[2] == 1
+        center, scale = find_units(rows, units == "columns" or of_vectors)
         if self.kernel == "chi2":
             center = np.zeros_like(center)
         landmarks = (rows[self.landmark_rows_] - center) / scale
@@ -459,9 +450,13 @@ class KernelMap(TransformerMixin, BaseEstimator):
         return self.gamma_factor / usual if usual > 0 else 1.0
 
     def _check_signs(self, blocks: Blocks) -> None:
-        if self.kernel == "chi2":
-            for m, array in enumerate(blocks.arrays):
-                check_not_negative(to_numpy(array).reshape(array.shape[0], -1), m)
+        for m, array in enumerate(blocks.arrays if self.kernel == "chi2" else ()):
+            rows = to_numpy(array).reshape(array.shape[0], -1)
+            for sample, entry in np.argwhere(rows < 0)[:1]:
+                raise ValueError(
+                    "X: expected numbers of at least 0 for kernel='chi2', got "
+                    f"{rows[sample, entry]:g} in block {m}, sample {sample}, entry {entry}"
+                )
 
     def _keeps_features(self) -> bool:
         return bool(self.keep_features) and self.kernel != "precomputed"
@@ -505,8 +500,3 @@ def name_images(names: Sequence[str] | int, n_kept: int, n_images: int) -> list[
             return ["features"] * n_kept + ["kernel image"] * n_images
         names = [f"block {m}" for m in range(names)]
     return [*names[:n_kept], *(f"kernel image of {name}" for name in names[:n_images])]
-
-
-def _is_auto(units: str, array: Floats) -> bool:
-    """Return whether "auto" stands for "columns": for vectors."""
-    return units == "auto" and array.shape[2] == 1
