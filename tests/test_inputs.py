@@ -340,7 +340,7 @@ def test_values_at_the_edge_are_accepted():
         ("TATMLCV.fit", {"cv": 4}, {"k": 6}, {"n_jobs": 1}, {"k": 7, "scoring": "auc"}),
         ("TATMLCV.fit", {"param_grid": {}}, {"param_grid": [{}, {"C": (1,)}]}),
         ("TATMLCV.fit", {"estimator": None}, {"param_grid": {"threshold_strength": [1.0]}}),
-        ("Maz.fit", {"threshold": "search", "k": 8}, {"k": 9}, {"cv": "unused"}),
+        ("Maz.fit", {"threshold": "search", "k": 8}, {"k": 9}),
         ("ITML.fit", {"bounds": (1.0, 1.0)}, {"percentiles": (0, 100)}),
         ("GMML.fit", {"t": 0}, {"t": 1}),
         ("TATMLPairs.fit", {"class_weight": None}, {"class_weight": {-1: 1e-3, 1: 1}}),

@@ -498,6 +498,7 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (found, {"estimator": with_state(inner, prior=np.eye(3))}, "prior"),
         (found, {"cv": 1}, "cv"),
         (found, {"cv": 2.5}, "cv"),
+        (found, {"cv": "three"}, "cv"),
         (found, {"k": 0}, "k"),
         (found, {"n_jobs": 0}, "n_jobs"),
         (found, {"scoring": "best"}, "scoring"),

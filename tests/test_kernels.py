@@ -157,7 +157,8 @@ def test_without_held_out_pairs_the_units_are_those_of_the_rule():
 @pytest.mark.parametrize("estimator", LABELLED)
 def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
     X, y, new, labels = iris()
-    model = clone(estimator).set_params(kernel="rbf").fit(X, y)
+    name = "estimator__kernel" if isinstance(estimator, TATMLCV) else "kernel"
+    model = clone(estimator).set_params(**{name: "rbf"}).fit(X, y)
     Z, found = model.transform(X), model.transform(new)
     assert Z.shape[1] == model._n_features_out == len(model.get_feature_names_out())
     expected = np.linalg.norm(found[PAIRS[:, 0]] - found[PAIRS[:, 1]], axis=1)
@@ -168,7 +169,7 @@ def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
     shapes = [(n, n) for n, _ in model.kernel_map_.block_shapes_out_]
     assert [W.shape for W in model.get_mahalanobis_matrix()] == shapes
     assert model.block_shapes_ == ((4, 1),)
-    model.set_params(kernel=None).fit(X, y)
+    model.set_params(**{name: None}).fit(X, y)
     assert model.kernel_map_ is None
     assert model.transform(X).shape == (75, 4)
 

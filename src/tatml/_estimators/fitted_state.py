@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from math import inf, prod
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -210,7 +211,14 @@ def _check_unfitted(name: str, value: Any) -> None:
             check(part, getattr(value, part))
 
 
+def _check_splits(name: str, value: Any) -> None:
+    is_splitter = hasattr(value, "split") and not isinstance(value, str)
+    if not isinstance(value, Integral) and not is_splitter:
+        as_list(name, value, "a number of folds, a splitter or a list of folds")
+
+
 IN_FILES: dict[str, Check] = {
+    "cv": or_none(_check_splits),
     "estimator": or_none(_check_unfitted),
     "metric": _check_metric,
     "preprocessor": or_none(lambda name, value: as_blocks(value, name)),

@@ -223,11 +223,6 @@ def _check_folds(name: str, value: Any) -> Any:
     """Return a number of folds; a splitter or folds as they are, until the samples are known."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return check_count(name, value, least=2)
-    if isinstance(value, str) or not (hasattr(value, "split") or hasattr(value, "__iter__")):
-        raise ValueError(
-            f"{name}: expected a number of folds, or a splitter, that these samples allow, got "
-            f"{shown(value)}"
-        )
     return value
 
 

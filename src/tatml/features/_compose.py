@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
-from ._inputs import MatrixTransformer, read_samples, write_samples
+from ._inputs import MatrixTransformer, SampleReader, write_samples
 
 FITTED_NAMES = ("row_names_", "pixel_feature_names_")  # attributes with the names of rows
 
@@ -253,7 +253,7 @@ def _column_names(transformer: Any) -> list[str] | None:
         return None
 
 
-class BlockScaler(TransformerMixin, BaseEstimator):
+class BlockScaler(SampleReader, TransformerMixin, BaseEstimator):
     """Common scale of blocks, so that none dominates the distance.
 
     Each block is divided by one number: the root mean squared Frobenius distance of two different
@@ -295,7 +295,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        blocks, self._form = read_samples(self, X, reset=True)
+        blocks, self._form = self._read(X, reset=True)
         self.scale_ = np.array([_root_mean_square_distance(array) for array in blocks.arrays])
         return self
 
@@ -330,7 +330,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
 
     def _apply(self, operation: Callable[[Floats, np.floating], Floats], X: Any) -> Any:
         check_is_fitted(self)
-        blocks, _ = read_samples(self, X, reset=False)
+        blocks, _ = self._read(X, reset=False)
         arrays = [
             operation(array, array.dtype.type(scale))
             for array, scale in zip(blocks.arrays, self.scale_, strict=True)

@@ -16,13 +16,56 @@ from .._data.arrays import as_real_array, check_no_dates
 from .._data.blocks import Blocks, as_blocks
 from .._data.names import check_row_names
 from .._validation import as_list
+from ._symmetric import check_square
 
 SampleForm = Literal["vectors", "matrices", "blocks"]
 
 # ---- Samples that are vectors, matrices or Blocks ----
 
 
-class MatrixTransformer(TransformerMixin, BaseEstimator):
+class SampleReader:
+    """Mixin that reads vectors, matrices or Blocks, and keeps their shapes in fit."""
+
+    block_shapes_in_: tuple[tuple[int, int], ...]
+    n_features_in_: int
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
+        """Convert X to Blocks, and return them with the form of X.
+
+        The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
+        If `reset`, the shapes are stored; otherwise they are compared with the stored ones.
+        """
+        form: SampleForm = "blocks"
+        if not isinstance(X, Blocks):
+            if not (hasattr(X, "shape") and hasattr(X, "ndim")):  # data frames keep their names
+                X = as_real_array(X, "X")
+            form = "vectors" if X.ndim < 3 else "matrices"
+        if form == "vectors":  # scikit-learn checks column names and the number of features
+            check_no_dates(X, "X")  # which it would convert
+            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        blocks = as_blocks(X)
+        if reset:
+            self.block_shapes_in_, self.n_features_in_ = blocks.block_shapes, blocks.shape[1]
+            if form != "vectors":  # an earlier fit may have seen named columns
+                vars(self).pop("feature_names_in_", None)
+            return blocks, form
+        expected = getattr(self, "block_shapes_in_", blocks.block_shapes)
+        if blocks.block_shapes != expected:
+            raise ValueError(
+                f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
+                f"got {_format_shapes(blocks.block_shapes)}"
+            )
+        return blocks, form
+
+    def _read_square(self, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
+        """Read samples; raise an error unless all matrices are square."""
+        blocks, form = self._read(X, reset=reset)
+        for m, shape in enumerate(blocks.block_shapes):
+            check_square(shape, m)
+        return blocks, form
+
+
+class MatrixTransformer(SampleReader, TransformerMixin, BaseEstimator):
     """Base class of transformers that return matrices or Blocks, which are no data frames."""
 
     def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
@@ -43,36 +86,6 @@ class StatelessTransformer(MatrixTransformer):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
-
-
-def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
-    """Convert X to Blocks, and return them with the form of X.
-
-    The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
-    If `reset`, the estimator stores the shapes; otherwise they are compared with the stored ones.
-    """
-    form: SampleForm = "blocks"
-    if not isinstance(X, Blocks):
-        if not (hasattr(X, "shape") and hasattr(X, "ndim")):  # data frames stay: columns have names
-            X = as_real_array(X, "X")
-        form = "vectors" if X.ndim < 3 else "matrices"
-    if form == "vectors":  # scikit-learn checks column names and the number of features
-        check_no_dates(X, "X")  # which it would convert
-        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
-    blocks = as_blocks(X)
-    if reset:
-        estimator.block_shapes_in_ = blocks.block_shapes
-        estimator.n_features_in_ = blocks.shape[1]
-        if form != "vectors":  # an earlier fit may have seen named columns
-            vars(estimator).pop("feature_names_in_", None)
-        return blocks, form
-    expected = getattr(estimator, "block_shapes_in_", blocks.block_shapes)
-    if blocks.block_shapes != expected:
-        raise ValueError(
-            f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
-            f"got {_format_shapes(blocks.block_shapes)}"
-        )
-    return blocks, form
 
 
 def write_samples(

@@ -39,7 +39,7 @@ from .._validation import (
     check_positive,
     check_random,
 )
-from ._inputs import read_samples
+from ._inputs import SampleReader
 
 LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
 # Kernels that are computed from inner products, or given: wherever the samples are.
@@ -162,7 +162,7 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
-class KernelMap(TransformerMixin, BaseEstimator):
+class KernelMap(SampleReader, TransformerMixin, BaseEstimator):
     """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
 
     A kernel k(x, z) is the inner product of two samples in a feature space. The samples are
@@ -278,7 +278,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        blocks, self._form = read_samples(self, X, reset=True)
+        blocks, self._form = self._read(X, reset=True)
         if len(blocks) < 2:
             raise ValueError(f"X: expected at least 2 samples, got n_samples = {len(blocks)}")
         n_landmarks = self.check_parameters(blocks)
@@ -300,7 +300,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
             that is one block.
         """
         check_is_fitted(self)
-        blocks, _ = read_samples(self, X, reset=False)
+        blocks, _ = self._read(X, reset=False)
         mapped = self.map_blocks(blocks)
         return mapped.arrays[0][:, :, 0] if self._gives_columns() else mapped
 

@@ -20,11 +20,10 @@ from ._inputs import (
     MatrixTransformer,
     SampleForm,
     StatelessTransformer,
-    read_samples,
     write_samples,
 )
 from ._spd_means import MEANS, Mean, MeanKind, compute_mean, congruence, power
-from ._symmetric import check_posdef, check_square, map_eigenvalues
+from ._symmetric import check_posdef, map_eigenvalues
 
 
 class _SPDMap(StatelessTransformer):
@@ -44,7 +43,7 @@ class _SPDMap(StatelessTransformer):
         self
         """
         self._check_parameters()
-        _read_square(self, X, reset=True)
+        self._read_square(X, reset=True)
         return self
 
     def _check_parameters(self) -> None:
@@ -60,7 +59,7 @@ class _SPDMap(StatelessTransformer):
     ) -> Any:
         """Apply the function to the eigenvalues of each matrix; see `map_eigenvalues`."""
         self._check_parameters()
-        blocks, form = _read_square(self, X, reset=False)
+        blocks, form = self._read_square(X, reset=False)
         arrays = [
             map_eigenvalues(
                 array, function, m, takes_posdef=takes_posdef, gives_posdef=gives_posdef
@@ -383,7 +382,7 @@ class TangentSpace(MatrixTransformer):
             Symmetric matrices, in the same form as X.
         """
         check_is_fitted(self)
-        blocks, form = _read_square(self, X, reset=False)
+        blocks, form = self._read_square(X, reset=False)
         for m, array in enumerate(blocks.arrays):
             check_posdef(array, m)
         names, numbers, codes = self._find_groups(groups, len(blocks))
@@ -409,7 +408,7 @@ class TangentSpace(MatrixTransformer):
             Symmetric positive definite matrices.
         """
         check_is_fitted(self)
-        blocks, form = _read_square(self, X, reset=False)
+        blocks, form = self._read_square(X, reset=False)
         names, numbers, codes = self._find_groups(groups, len(blocks))
         if None in numbers:
             raise ValueError(
@@ -428,7 +427,7 @@ class TangentSpace(MatrixTransformer):
         check_choice("mean", self.mean, MEANS)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        blocks, form = _read_square(self, X, reset=True)
+        blocks, form = self._read_square(X, reset=True)
         names, codes = None, np.zeros(len(blocks), dtype=np.intp)
         if groups is not None:
             names, codes = read_groups(groups, len(blocks))
@@ -495,14 +494,6 @@ class TangentSpace(MatrixTransformer):
                 for group, number in enumerate(numbers)
             ]
         )
-
-
-def _read_square(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
-    """Read samples; raise an error unless all matrices are square."""
-    blocks, form = read_samples(estimator, X, reset=reset)
-    for m, shape in enumerate(blocks.block_shapes):
-        check_square(shape, m)
-    return blocks, form
 
 
 def _stack(means: Sequence[Sequence[Floats]]) -> tuple[Floats, ...]:
