@@ -88,9 +88,8 @@ def with_one_caller(files):
     }
 
 
-def with_one_importer(trees, package):
-    """Return the paths of the modules that one other module imports."""
-    modules = read_modules(package)
+def with_one_importer(trees, modules):
+    """Return the paths of the modules of a package that one other module of it imports."""
     importers = Counter()
     for name, (path, is_package) in modules.items():
         for imported in imports_of(trees[path], name, is_package, modules):
@@ -109,7 +108,7 @@ def count(folder, packages=()):
     trees = {path: ast.parse(read(path)) for path in sorted(folder.rglob("*.py"))}
     files = {path: [*ast.walk(tree)] for path, tree in trees.items()}
     one_caller = with_one_caller(files)
-    one_importer = set().union(*(with_one_importer(trees, package) for package in packages))
+    one_importer = set().union(*(with_one_importer(trees, read_modules(name)) for name in packages))
     rows = {}
     for path, nodes in files.items():
         kinds = Counter(map(type, nodes))
