@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from sklearn.base import clone
 
 from .._array import Indices
 from .._data.blocks import Blocks
-from .._messages import shown
-from .._validation import check_choice, check_random
-from ..features._kernel_map import KERNELS, Kernel, KernelMap
+from .._validation import check_random
+from ..features._kernel_map import Kernel, KernelMap
 from .task import Settings
 
 KernelLike = Kernel | KernelMap | None
-
-
-def as_kernel_map(kernel: Any) -> KernelMap | None:
-    """Return the kernel map that the parameter `kernel` stands for; None for None."""
-    if kernel is None or isinstance(kernel, KernelMap):
-        return kernel
-    if not isinstance(kernel, str):
-        raise TypeError(
-            f"kernel: expected None, the name of a kernel or a KernelMap, got {shown(kernel)}"
-        )
-    check_choice("kernel", kernel, KERNELS)
-    return KernelMap(cast(Kernel, kernel))
 
 
 class Space(Protocol):
