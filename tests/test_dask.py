@@ -25,7 +25,7 @@ from tatml import TATMLCV, Comparisons, Compute, Newton, learn_metric
 from tatml._sharding.all_pairs import AllPairs
 from tatml._sharding.base import LossSetting
 from tatml._sharding.chunks import PairChunks, sharded_term
-from tatml._sharding.dask import ATTEMPTS, DaskExecutor, SampledDaskExecutor, aligned_chunks
+from tatml._sharding.dask import ATTEMPTS, DaskExecutor, aligned_chunks
 from tatml._sharding.shards import LEAST_SENT, MOST_SENT
 from tatml.datasets import make_textures
 from tatml.features import CovarianceDescriptor
@@ -511,7 +511,7 @@ def test_a_sample_stays_on_the_workers_and_stands_for_all_pairs(client):
     case, term = many_pairs_on(client)
     sample = term.sample(1_500, np.random.RandomState(0))
     assert sample.listed is None
-    assert isinstance(sample.executor, SampledDaskExecutor)
+    assert sample.executor.sample_of[0] is term.executor
     counts = sample.executor.gather(count_pairs, sample.setting)
     assert counts == pytest.approx([500, 250, 750], abs=1)
     L = [np.eye(n) for n, _ in case.blocks.block_shapes]

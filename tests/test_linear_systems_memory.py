@@ -12,7 +12,9 @@ from test_linear_systems import RTOL, at, explicit_matrix, flat, random_directio
 from tatml import Newton
 from tatml._optim.hessian import LARGEST_MATRIX, ActivePairs, by_svec, kept_gram, system_costs
 from tatml._optim.linear_systems import WoodburySystem, newton_system, pair_gram
-from tatml._optim.pair_sums import Limits, PairSums
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.sums import Limits
+from tatml._optim.svec_rows import SvecRows
 from tatml._svec import svec_size
 
 # The Gram matrix of the first block is made by tiles; of most others it is cheaper by svec.
@@ -66,7 +68,7 @@ def pairs_of(n, width, k, **limits):
     features = [rng.normal(size=(30, width, n)) / n]
     first = rng.integers(30, size=k)
     second = (first + 1 + rng.integers(29, size=k)) % 30
-    return PairSums(features, first, second, limits=Limits(**limits))
+    return PairSums.of(features, first, second, limits=Limits(**limits))
 
 
 @pytest.mark.parametrize(("tile", "pairs_per_tile"), [(0, 1), (15, 1), (16, 2), (36, 3), (900, 15)])
@@ -130,7 +132,7 @@ def test_kept_rows_give_the_same_system(case):
         hessians = []
         for size in (2**26, 0):
             point = limited_at(case, svec_bytes=size)
-            assert (point.problem.pairs.sums.kept_svec_rows is None) == (size == 0)
+            assert (point.problem.pairs.rows.kept is None) == (size == 0)
             hessians.append(point.hessian(factors))
             solution = newton_system(point, factors, "dense").solve(V, b, RTOL)
             expected = np.linalg.solve(explicit_matrix(case, point, factors), flat(V, b))
@@ -141,7 +143,7 @@ def test_kept_rows_give_the_same_system(case):
 def test_kept_rows_are_summed_in_chunks(case):
     factors = random_factors(case)
     point = limited_at(case, chunk_bytes=1)
-    assert point.problem.pairs.sums.kept_svec_rows is not None
+    assert point.problem.pairs.rows.kept is not None
     assert_allclose(point.hessian(factors), at(case).hessian(factors), rtol=1e-12, atol=1e-11)
 
 
@@ -150,7 +152,7 @@ def test_a_chunk_of_kept_rows_has_as_many_pairs_as_fit_into_its_limit(chunk_byte
     sums, parts = pairs_of(3, 1, 50, chunk_bytes=chunk_bytes), []
     pairs = ActivePairs(sums, np.ones(50), np.ones(50), 1.0)
     pairs.gram_of = lambda chunks: parts.extend(part for part, _ in chunks)
-    kept_gram(pairs, sums.kept_svec_rows)
+    kept_gram(pairs, SvecRows(sums).kept)
     assert [part.start for part in parts] == [*range(0, 50, step)]
     assert max(part.stop - part.start for part in parts) == step
 

@@ -390,4 +390,5 @@ def _print_lines(lines: Sequence[str]) -> None:
 
 def mean_scatter(sums: Sums, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
-    return [to_numpy(sums.n_blocks * S) for S in sums.scatter(asarray(share, sums.features[0]))]
+    n_blocks, like = sums.features.n_blocks, sums.features.like
+    return [to_numpy(n_blocks * S) for S in sums.scatter(asarray(share, like))]

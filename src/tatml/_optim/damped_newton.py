@@ -94,7 +94,7 @@ def predict_multipliers(point: Point, direction: Direction) -> FoundPoint:
     """
     problem, pairs, (V, b) = point.problem, point.pairs, direction  # theory (Polish)
     xp, loss = problem.xp, pairs.loss
-    s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
+    s = pairs.slope + pairs.curvature * pairs.changes_along(V, b / sqrt(problem.c0))
     s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
     gap = sum(map(excess_by_cholesky, point.residual(pairs.sums.scatter(s))))
     residual = problem.threshold_residual(point.b0, s)

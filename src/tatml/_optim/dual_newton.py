@@ -29,7 +29,7 @@ from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
 from .problem import LogDetProblem
 from .result import Status
-from .sums import Sums
+from .sums import Evaluation, Sums
 
 PATIENCE = 20  # limit on the steps in a row without a smaller gap
 MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a dense matrix
@@ -80,8 +80,12 @@ class _DualPoint:
         return self.problem.mu0 + self.problem.threshold_force(self.s) / self.problem.c0
 
     @cached_property
+    def evaluation(self) -> Evaluation:
+        return self.sums.evaluate()
+
+    @property
     def distances(self) -> Array:
-        return self.sums.distances()
+        return self.evaluation.distances
 
     @property
     def zeta(self) -> Array:
@@ -90,8 +94,8 @@ class _DualPoint:
     @cached_property
     def own_curvature(self) -> Array:
         """Bounds of ‖z_k‖² + 1/(c w), the second derivatives of −g in each s_k."""
-        reach, gamma = self.sums.reach(self.distances), self.problem.pairs.loss.gamma
-        trace = self.distances if reach is None else reach**2
+        reach, gamma = self.evaluation.reach, self.problem.pairs.loss.gamma
+        trace = self.distances if reach is None else reach() ** 2
         return trace**2 + gamma**2 / self.problem.c0 + self.softness
 
     @cached_property

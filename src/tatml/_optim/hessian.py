@@ -13,9 +13,9 @@ from typing import Any
 
 from .._array import Array, as_double, as_single, fast_single, namespace
 from .._svec import svec_congruence, svec_size
-from .pair_sums import SMALLEST_CHUNK
-from .sample_form import pair_form_cost, sample_form_cost
+from .sample_form import SMALLEST_CHUNK, pair_form_cost, sample_form_cost
 from .sums import Limits, Sums
+from .svec_rows import svec_chunks
 
 Direction = tuple[list[Array], float]
 
@@ -40,13 +40,14 @@ class ActivePairs:
     """
 
     def __init__(self, sums: Sums, curvature: Array, gamma: Array, c0: float):
-        self.sums, self.curvature, self.xp = sums, curvature, sums.xp
+        self.sums, self.curvature, self.xp = sums, curvature, sums.features.xp
         self.threshold = -gamma / sqrt(c0)  # the last entry of z_k
         self.learns_threshold = c0 < inf
 
     def gram(self) -> Array:
         """Assemble Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
-        return self.gram_of(self.sums.svec_chunks(dimension(self.sums.sizes)))  # theory (N)
+        chunks = svec_chunks(self.sums, dimension(self.sums.features.sizes))
+        return self.gram_of(chunks)  # theory (N)
 
     def gram_of(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
         """Assemble Σ_k h_k z_k z_kᵀ from chunks of the svec part of z_k."""
@@ -61,7 +62,7 @@ class ActivePairs:
 
     def held(self) -> ActivePairs:
         """Hold all differences where a GPU has room for them, and return these pairs."""
-        self.sums = self.sums.held()
+        self.sums = self.sums.with_pairs(self.sums.pairs.held())
         return self
 
     def project(self, V: Sequence[Array], b: float) -> Array:
@@ -82,7 +83,7 @@ class ActivePairs:
 
         With `factors`, it is that in the coordinates of further factors.
         """
-        shapes = list(zip(self.sums.sizes, self.sums.widths, strict=True))
+        shapes = self.sums.features.shapes
         if pair_form_cost(shapes, self.sums.n_pairs, gpu=False) < WORTH_SINGLE:
             return None
         return InSingle(self, factors)
@@ -92,7 +93,7 @@ class InSingle:
     """The operator of active pairs in float32; directions are in float64."""
 
     def __init__(self, pairs: ActivePairs, factors: Sequence[Array] | None = None):
-        sums = pairs.sums.in_single()
+        sums = pairs.sums.with_pairs(pairs.sums.pairs.converted(as_single))
         if factors is not None:
             sums = sums.transformed([as_single(factor) for factor in factors])
         self._curvature, self._threshold = map(as_single, (pairs.curvature, pairs.threshold))
@@ -103,7 +104,11 @@ class InSingle:
         with fast_single(V[0]):
             shift = self._threshold * b
             q, lifted = self._sums.product([as_single(v) for v in V], self._curvature, shift)
-            part = float(self._sums.xp.sum(self._threshold * q)) if self._learns_threshold else 0.0
+            part = (
+                float(self._sums.features.xp.sum(self._threshold * q))
+                if self._learns_threshold
+                else 0.0
+            )
         return [as_double(S) for S in lifted], part
 
     def in_single(self) -> InSingle:
@@ -136,7 +141,7 @@ def dimension(sizes: Sequence[int]) -> int:
 
 def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
     """Assemble Σ_k h_k z_k z_kᵀ over all pairs from the kept svec(A_k)/M, chunk by chunk."""
-    step = max(SMALLEST_CHUNK, pairs.sums.limits.chunk_at(rows) // (8 * rows.shape[1]))
+    step = max(SMALLEST_CHUNK, pairs.sums.features.limits.chunk_at(rows) // (8 * rows.shape[1]))
     starts = range(0, rows.shape[0], step)
     parts = [slice(start, min(start + step, rows.shape[0])) for start in starts]
     return pairs.gram_of((part, rows[part, :]) for part in parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .._array import Array, as_double, contiguous, namespace, reshaped
 
@@ -53,3 +53,14 @@ def row_products(a: Array, b: Array) -> Array:
     """Compute the inner product of each sample of `a` with that of `b`."""
     shape = (a.shape[0], a.shape[1] * a.shape[2])
     return namespace(a).linalg.vecdot(reshaped(a, shape), reshaped(b, shape))
+
+
+def slices(n: int, step: int) -> Iterator[slice]:
+    """Yield slices of `step` entries that cover 0 … n − 1; the last one may be shorter."""
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Join arrays along the first axis, without a copy of a single one."""
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)

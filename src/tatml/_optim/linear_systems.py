@@ -19,9 +19,11 @@ from typing import Any
 from .._array import Array, asarray, eye, factor_posdef, inner, namespace, zeros
 from .._svec import svec, svec_size, unsvec_all
 from .hessian import ActivePairs, Direction, by_svec
+from .layout import joined
 from .pair_sums import PairSums
 from .point import Point
 from .sums import Sums
+from .svec_rows import svec_chunks
 from .terms import HessianProduct
 
 MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used
@@ -81,7 +83,9 @@ class WoodburySystem(NewtonSystem):
         if rows is not None:
             given = namespace(rows).concat([svec(v) for v in V])
             q = self._solve(rows @ given + threshold * b)
-            return unsvec_all(given - rows.T @ q, self.pairs.sums.sizes), b - inner(threshold, q)
+            return unsvec_all(given - rows.T @ q, self.pairs.sums.features.sizes), b - inner(
+                threshold, q
+            )
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
@@ -160,26 +164,26 @@ class ConjugateGradientSystem(NewtonSystem):
 
 def _svec_rows(sums: Sums) -> Array | None:
     """Return svec(A_k)/M of all pairs, where their inner products are cheaper than others."""
-    shapes = zip(sums.sizes, sums.widths, strict=True)
+    shapes = sums.features.shapes
     if sums.links is not None or not all(by_svec(n, width) for n, width in shapes):
         return None
-    chunks = [rows for _, rows in sums.svec_chunks(0)]
-    return chunks[0] if len(chunks) == 1 else sums.xp.concat(chunks)
+    return joined([rows for _, rows in svec_chunks(sums, 0)])
 
 
 def pair_gram(sums: Sums, threshold: Array) -> Array:
     """Assemble ZᵀZ of the pairs, given the last entry of each z_k."""
     total = threshold[:, None] * threshold[None, :]  # theory (Gram)
-    for m, (n, width) in enumerate(zip(sums.sizes, sums.widths, strict=True)):
+    for m, (n, width) in enumerate(sums.features.shapes):
         block = sums.pairs.block(m)
         inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
-        total += sums.combined(inner) / sums.n_blocks**2
+        rows = inner if sums.links is None else sums.links.gram(inner)
+        total += rows / sums.features.n_blocks**2
     return total
 
 
 def _svec_gram(block: PairSums) -> Array:
     """Assemble ‖U_kᵀU_l‖_F² of all pairs k, l of one block from inner products of svec(A_k)."""
-    Z = block.xp.concat([block.svec_rows(rows) for _, rows in block.chunks()])
+    Z = joined([rows for _, rows in svec_chunks(block, 0)])
     return Z @ Z.T
 
 
@@ -188,10 +192,11 @@ def _tiled_gram(block: PairSums) -> Array:
 
     A tile holds n'² numbers for each of its pairs k, l.
     """
-    xp, k, width = block.xp, block.n_pairs, block.widths[0]
-    step = max(1, int(sqrt(block.limits.tile_numbers)) // width)
+    features, k = block.features, block.n_pairs
+    xp, (n, width) = features.xp, features.shapes[0]
+    step = max(1, int(sqrt(features.limits.tile_numbers)) // width)
     parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
-    flat = [xp.reshape(block.rows(part)[0], (-1, block.sizes[0])) for part in parts]
+    flat = [xp.reshape(block.rows(part)[0], (-1, n)) for part in parts]
     total = zeros((k, k), like=flat[0])
     for i, rows in enumerate(parts):
         for j, columns in enumerate(parts[: i + 1]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._array import Array, placed, to_numpy
-from .pair_term import PairTerm
+from .pair_term import PairTerm, placed_sums
 from .problem import LogDetProblem
 from .result import Result
 
@@ -24,9 +24,9 @@ def place_problem(problem: LogDetProblem, like: Array) -> LogDetProblem:
 def _placed_term(term: PairTerm, like: Array) -> PairTerm:
     return replace(
         term,
-        sums=term.sums.placed(like),
+        sums=placed_sums(term.sums, like),
         loss=term.loss.placed(like),
-        given=None if term.given is None else term.given.placed(like),
+        given=None if term.given is None else placed_sums(term.given, like),
         given_loss=None if term.given_loss is None else term.given_loss.placed(like),
     )
 

@@ -43,7 +43,7 @@ from .._array import (
 )
 from .._data.blocks import Blocks
 from .certificate import PairTotals, accumulated, unit_roundoff
-from .comparison_sums import ComparisonSums
+from .comparison_sums import ComparisonSums, Links
 from .dual_along import DualAlong
 from .layout import lay_out
 from .losses import PairLoss, SquaredHinge, zeta_at
@@ -95,8 +95,8 @@ class LogDetProblem:
     ) -> LogDetProblem:
         """Build the problem of pairs in memory; `prior=None` stands for the identity."""
         sums = build_pair_sums(blocks, pairs, dtype)
-        factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
-        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss, keeps_rows=True)
+        factors = tuple(eye(n, like=sums.features.like) for n, _ in blocks.block_shapes)
+        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
         problem = cls(term, c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 
@@ -280,9 +280,8 @@ class LogDetProblem:
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
         pairs = self.term.for_start()
-        distances = pairs.sums.distances()
-        reach = pairs.sums.reach(distances)
-        mean = float(pairs.xp.mean(distances if reach is None else reach**2))
+        distances, _, reach, _ = pairs.sums.evaluate()
+        mean = float(pairs.xp.mean(distances if reach is None else reach() ** 2))
         t = min(1.0, longest / max(mean, 1.0))
         return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
 
@@ -321,11 +320,10 @@ def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -
     features = lay_out(blocks.arrays, centre=many, double=precision == xp.float64)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
     sums = PairSums.from_samples(features, first, second)
-    rounded = [xp.astype(block, precision, copy=False) for block in sums.features]
-    sums = PairSums(rounded, sums.first, sums.second)
+    sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))
     if pairs.links is None:
         return sums
-    return ComparisonSums(sums, *(asarray(rows, like=rounded[0]) for rows in pairs.links))
+    return ComparisonSums(sums, Links(*(asarray(rows, like=features[0]) for rows in pairs.links)))
 
 
 class SignedPairs(Protocol):

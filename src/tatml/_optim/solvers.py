@@ -227,11 +227,11 @@ class Newton(Solver):
         if not problem.is_listed:
             return None
         sums = problem.pairs.sums
-        features, kind = sums.features[0], foreign_kind(sums.features[0])
+        features, kind = sums.features.like, foreign_kind(sums.features.like)
         if kind not in (None, "torch"):
             return None
         return Fit(
-            tuple(zip(sums.sizes, sums.widths, strict=True)),
+            tuple(sums.features.shapes),
             features.shape[0],
             problem.n_pairs,
             str(features.device) if on_gpu(features) else None,

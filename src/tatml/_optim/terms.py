@@ -16,7 +16,7 @@ members of `Term`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -45,14 +45,13 @@ class Totals(NamedTuple):
     """LᵀS(s)L of each block."""
 
 
-class Line(Protocol):
+class Line(NamedTuple):
     """The losses of a term along a direction, as functions of the step length."""
 
-    def slope(self, t: float) -> float:
-        """Compute Σ u (φ'(ζ + t u) − φ'(ζ))."""
-
-    def increase(self, t: float) -> float:
-        """Compute Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
+    slope: Callable[[float], float]
+    """Computes Σ u (φ'(ζ + t u) − φ'(ζ))."""
+    increase: Callable[[float], float]
+    """Computes Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
 
 
 class HessianProduct(Protocol):
