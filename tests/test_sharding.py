@@ -30,7 +30,7 @@ from tatml._sharding.base import SerialExecutor
 from tatml._sharding.chunks import PairChunks
 from tatml._sharding.gpu import Device, _each
 from tatml._sharding.samples import as_shared_samples
-from tatml._sharding.shards import pair_shard
+from tatml._sharding.shards import chunk_piece
 from tatml._sharding.term import FUSED_DIMENSION, shard_hessian
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
@@ -226,12 +226,12 @@ def test_features_are_laid_out_in_the_same_way_everywhere(dtype):
     found = [
         build_pair_sums(Blocks(X), pairs).features.like,
         as_shared_samples(X, read_in_parts=False, memory=0).arrays[0],
-        pair_shard((X, case.pairs, case.similar)).load(None).sums.features.like,
+        chunk_piece((X, case.pairs, case.similar)).sums.features.like,
     ]
     for features in found:
         assert_array_equal(features, expected, strict=True)
         assert features.flags.c_contiguous
-    differences = pair_shard((X, None, np.ones(len(X), dtype=bool))).load(None).sums.features.like
+    differences = chunk_piece((X, None, np.ones(len(X), dtype=bool))).sums.features.like
     assert_array_equal(differences, np.swapaxes(exact, 1, 2), strict=True)  # never centred
     assert differences.flags.c_contiguous
 

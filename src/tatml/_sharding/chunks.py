@@ -25,14 +25,7 @@ from .compute import Compute
 from .gpu import Device, array_on
 from .memory import memory_for_shards, pairs_per_sample
 from .samples import SharedSamples, as_shared_samples
-from .shards import (
-    common_length,
-    comparison_shards,
-    divided,
-    pair_shard,
-    pair_shards,
-    read_chunk,
-)
+from .shards import chunk_piece, comparison_shards, cut, pair_shards
 from .term import ShardedTerm
 
 if TYPE_CHECKING:
@@ -105,13 +98,7 @@ class PairChunks:
         check_files(**arrays)
         warn_of_missing_chunks(**arrays)
         combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
-        if any(is_dask(array) for array in arrays.values()):
-            from .dask import aligned_chunks
-
-            chunks = aligned_chunks(arrays, combine)
-        else:
-            parts = divided(list(arrays.values()), step, common_length(arrays))
-            chunks = [partial(read_chunk, combine, part) for part in parts]
+        chunks = cut(arrays, step, combine)
         _check_same_shapes(first, second)
         return cls(chunks)
 
@@ -171,7 +158,7 @@ def sharded_term(
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
         _check_none("comparisons", "PairChunks", comparisons)
-        shards = [pair_shard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
+        shards = [Shard(chunk, chunk_piece, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
         shared = None
     else:
         if is_dask(X):
