@@ -402,7 +402,7 @@ def test_what_is_no_dask_array():
 def test_chunks_that_do_not_align():
     case = vectors()
     pairs, similar, _ = dask_arrays(case)
-    with pytest.raises(ValueError, match=r"^similar: expected the chunks of pairs, \(17, 3, 40\)"):
+    with pytest.raises(ValueError, match=r"^similar: expected the chunks of pairs, got others"):
         learn_metric(case.blocks, pairs, similar.rechunk(30))
     with pytest.raises(ValueError, match=r"^similar: expected 60 rows, got shape \(59,\)"):
         learn_metric(case.blocks, pairs, case.similar[:-1])
@@ -419,22 +419,18 @@ def test_misaligned_chunks_are_told_apart():
     """Also where they begin alike, or where one list begins with the other."""
     ten = (10,) * 10
     shown = {
-        (*ten[:6], 9, 11, 10, 10): "(…, 10, 10, 10, 10, …) (10 chunks, 100 rows), got "
-        "(…, 10, 9, 11, 10, …) (10 chunks, 100 rows), which differ from chunk 6 on",
-        (9, 11, *ten[2:]): "(10, 10, 10, 10, …) (10 chunks, 100 rows), got "
-        "(9, 11, 10, 10, …) (10 chunks, 100 rows), which differ from chunk 0 on",
-        (*ten, 10): "(…, 10, 10, 10) (10 chunks, 100 rows), got "
-        "(…, 10, 10, 10, 10) (11 chunks, 110 rows), which differ from chunk 10 on",
-        (50, 50): "(10, 10, 10, 10, …) (10 chunks, 100 rows), got "
-        "(50, 50) (2 chunks, 100 rows), which differ from chunk 0 on",
+        (*ten[:6], 9, 11, 10, 10): "chunk 6 has 9 rows instead of 10",
+        (9, 11, *ten[2:]): "chunk 0 has 9 rows instead of 10",
+        (*ten, 10): "there are 11 chunks instead of 10",
+        (50, 50): "chunk 0 has 50 rows instead of 10",
     }
     for chunks, message in shown.items():
         arrays = {
             "pairs": da.zeros(100, chunks=(ten,)),
             "weights": da.zeros(sum(chunks), chunks=(chunks,)),
         }
-        expected = f"weights: expected the chunks of pairs, {message}; call weights.rechunk"
-        with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        expected = f"weights: expected the chunks of pairs, got others: {message}"
+        with pytest.raises(ValueError, match=f"^{re.escape(expected)}; call weights.rechunk$"):
             aligned_chunks(arrays, tuple)
 
 

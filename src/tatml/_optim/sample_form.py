@@ -9,8 +9,9 @@ need one matrix product over the samples instead of one over the pairs; the rest
 These sums cost less where there are many pairs per sample. They cancel where samples are far from
 the origin compared with the distances of the pairs; there, differences are used.
 
-That a pair is the difference of two samples is known to four functions of `PairGraph` alone:
-`differences`, `expanded_products` with `_expanded`, and `scatter`.
+That a pair is the difference of two samples, and not their sum, is known to `_differences`,
+`expanded_products`, `_expanded` and `scatter` alone, and to the dense products of a tile
+(`_sharding/all_pairs.py`).
 """
 
 from __future__ import annotations

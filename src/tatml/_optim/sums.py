@@ -73,11 +73,7 @@ class Features:
         self.blocks, self.factors, self.limits = tuple(blocks), factors, limits
         self.like, self.n_blocks = self.blocks[0], len(self.blocks)
         self.n_rows: int = self.like.shape[0]
-
-    @property
-    def xp(self) -> Any:
-        """The array namespace."""
-        return namespace(self.like)
+        self.xp: Any = namespace(self.like)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -27,7 +27,6 @@ FAN_IN = 8  # Number of results that one task adds up.
 RETRIES = 2  # How often dask runs a failed task again.
 ATTEMPTS = 3  # How often a round is tried if the cluster loses workers or the scheduler.
 LARGEST_SAMPLE = 500_000  # Most pairs of a sample that a fit is rehearsed on.
-SHOWN_CHUNKS = 4  # Number of chunk lengths in a message.
 
 
 class DaskExecutor:
@@ -260,8 +259,8 @@ def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
     for other, chunks in rows.items():
         if chunks != expected:
             raise ValueError(
-                f"{other}: expected the chunks of {name}, {_difference(expected, chunks)}; call "
-                f"{other}.rechunk"
+                f"{other}: expected the chunks of {name}, got others: "
+                f"{_difference(expected, chunks)}; call {other}.rechunk"
             )
     parts = []
     for other, array in arrays.items():
@@ -295,21 +294,11 @@ def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:
 
 
 def _difference(expected: tuple[int, ...], chunks: tuple[int, ...]) -> str:
-    """Return "a, got b" for two lists of chunk lengths, with the first place where they differ."""
-    shortest = min(len(expected), len(chunks))
-    differ = (k for k in range(shortest) if expected[k] != chunks[k])
-    first = next(differ, shortest)
-    start = max(0, min(first - 1, max(len(expected), len(chunks)) - SHOWN_CHUNKS))
-    shown = [_shown_chunks(lengths, start) for lengths in (expected, chunks)]
-    return f"{shown[0]}, got {shown[1]}, which differ from chunk {first} on"
-
-
-def _shown_chunks(chunks: tuple[int, ...], start: int) -> str:
-    """Return some of the lengths from `start` on, and how many there are."""
-    some = [str(size) for size in chunks[start : start + SHOWN_CHUNKS]]
-    before = ["…"] if start else []
-    after = ["…"] if start + SHOWN_CHUNKS < len(chunks) else []
-    return f"({', '.join(before + some + after)}) ({len(chunks)} chunks, {sum(chunks)} rows)"
+    """Describe the first place where two lists of chunk lengths differ."""
+    for k, (size, other) in enumerate(zip(expected, chunks, strict=False)):
+        if size != other:
+            return f"chunk {k} has {other} rows instead of {size}"
+    return f"there are {len(chunks)} chunks instead of {len(expected)}"
 
 
 # Functions that run on the workers
