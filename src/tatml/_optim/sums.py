@@ -73,7 +73,11 @@ class Features:
         self.blocks, self.factors, self.limits = tuple(blocks), factors, limits
         self.like, self.n_blocks = self.blocks[0], len(self.blocks)
         self.n_rows: int = self.like.shape[0]
-        self.xp: Any = namespace(self.like)
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace."""
+        return namespace(self.like)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
