@@ -1,5 +1,6 @@
 """All pairs as tiles: the sums of the explicit list of all pairs, and the same solution."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from estimators_helpers import JOINT
 from helpers import SHAPES, largest_difference
 from memory_helpers import peak_memory
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sharding_helpers import TIGHT, Sliceable, assert_same, mapped
 from sklearn.exceptions import ConvergenceWarning
 
@@ -56,6 +57,17 @@ def test_the_sums_of_a_tile_are_those_of_its_pairs(n_first):
         assert largest_difference(found, expected) < 1e-13 * np.sum(plain.distances() ** 2), name
         some = np.array([3, 0, 5])
         assert_allclose(tile.take(some).distances(), plain.distances()[some], rtol=1e-12)
+
+
+def test_a_tile_that_moves_to_another_process_is_still_a_tile():
+    X, labels = np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 3
+    samples = as_shared_samples(X, read_in_parts=False, memory=0)
+    for shard in AllPairs(labels).shards(9, 2, 4**2 * TILE_BYTES, 0):
+        piece = pickle.loads(pickle.dumps(shard)).load(samples)
+        moved = pickle.loads(pickle.dumps(piece))
+        assert moved.sums.form.whole_is_cheap
+        assert_array_equal(moved.sums.distances(), piece.sums.distances())
+        assert_array_equal(moved.similar, piece.similar)
 
 
 def test_distances_of_near_copies_do_not_cancel():

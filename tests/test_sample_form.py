@@ -14,6 +14,7 @@ from tatml._optim.layout import lay_out
 from tatml._optim.pair_sums import PairSums
 from tatml._optim.sample_form import LARGEST_NORMS, PairGraph, form_costs
 from tatml._optim.sums import Limits, RoundingBounds
+from tatml._optim.svec_rows import SvecRows
 
 N_PAIRS = 60
 BY_SAMPLES, BY_PAIRS = Limits(by_samples=True), Limits(by_samples=False)
@@ -250,6 +251,28 @@ def test_comparisons(by_samples, monkeypatch, alone, compute):
     assert_allclose(found.primal, expected.primal, rtol=1e-10)
     for W, other in zip(found.W, expected.W, strict=True):
         assert_allclose(W, other, atol=1e-6 * np.abs(other).max())
+
+
+def test_links_are_a_matrix_with_one_pair_minus_another_in_each_row():
+    rng = np.random.default_rng(0)
+    plus, minus = rng.integers(7, size=(2, 20))
+    R = np.eye(7)[plus] - np.eye(7)[minus]
+    links, v, s = Links(plus, minus), rng.normal(size=7), rng.normal(size=20)
+    G = rng.normal(size=(7, 7))
+    assert_allclose(links.differences(v), R @ v, atol=1e-14)
+    assert_allclose(links.pair_weights(s, 7), R.T @ s, atol=1e-14)
+    assert_allclose(links.gram(G), R @ G @ R.T, atol=1e-14)
+    assert_allclose(links.norms(v), np.hypot(v[plus], v[minus]))
+
+
+def test_svec_rows_of_comparisons_are_their_differences():
+    case = random_case(SHAPES["two ragged"], n_pairs=30)
+    pairs, links = sums_of(case), Links(*np.random.default_rng(0).integers(30, size=(2, 50)))
+    expected = links.differences(SvecRows(pairs).kept)
+    for chunk_bytes in (1, 2**20):
+        rows = SvecRows(ComparisonSums(sums_of(case, chunk_bytes=chunk_bytes), links))
+        assert_allclose(rows.kept, expected, atol=1e-13)
+        assert rows.evaluate([np.eye(3), np.eye(2)], lambda part, d: d) is None  # digits cancel
 
 
 def test_sums_over_comparisons():
