@@ -198,11 +198,16 @@ class SampleForm:
         self.exact, self.features, self.graph = exact, exact.features, graph
 
     @cached_property
-    def _norms(self) -> Array:
-        """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
+    def _sample_norms(self) -> Array:
+        """‖z_i‖/√M of the samples, shape (n_samples,)."""
         features = self.features
         squares = sum(row_products(block, block) for block in features.blocks)
-        return self.graph.summed(features.xp.sqrt(squares / features.n_blocks))
+        return features.xp.sqrt(squares / features.n_blocks)
+
+    @cached_property
+    def _norms(self) -> Array:
+        """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
+        return self.graph.summed(self._sample_norms)
 
     def _loses_few_digits(
         self, weights: Array | float, norms: Array, distances: Array, largest: float
@@ -217,7 +222,8 @@ class SampleForm:
         n_pairs, xp = self.exact.n_pairs, self.features.xp
         step = -(-n_pairs // LOOKED_AT)
         places = xp.arange(0, n_pairs, step, device=self.features.like.device)
-        norms, distances = xp.take(self._norms, places, axis=0), self.exact.take(places).distances()
+        norms = self.graph.take(places).summed(self._sample_norms)
+        distances = self.exact.take(places).distances()
         return self._loses_few_digits(1.0, norms, distances, LARGEST_NORMS)
 
     def distances(self) -> Array:
