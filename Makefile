@@ -17,9 +17,10 @@ WHEEL_VENV ?= .venv-wheel
 # MNE, in the extra eeg, is newer than the oldest versions that we allow.
 TEST_EXTRAS := test,eeg
 
-# How much `make fuzz` does: fuzzed calls, problems for the oracle of 60 digits, and processes.
+# How much `make fuzz` does: fuzzed calls, problems for the oracle of 60 digits.
 CASES ?= 20000
 SEEDS ?= 2000
+# How many processes `make fuzz` and `make mutants` use.
 JOBS ?= 2
 # How many random changes `make mutants` tries, and which.
 COUNT ?= 150
@@ -62,8 +63,8 @@ coverage: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=auto --cov=src --cov-branch --cov-report=term:skip-covered
 
 mutants: $(VENV)/.with-test
-	$(BIN)/python tests/mutants.py --record
-	$(BIN)/python tests/mutants.py --count $(COUNT) --seed $(SEED)
+	$(BIN)/python tests/mutants.py --record --processes $(JOBS)
+	$(BIN)/python tests/mutants.py --count $(COUNT) --seed $(SEED) --processes $(JOBS)
 
 fuzz: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzzing.py --cases $(CASES) --processes $(JOBS)

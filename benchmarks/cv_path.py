@@ -48,8 +48,7 @@ def main() -> None:
         metric = TATML(threshold="joint", random_state=0)  # 3-NN needs no held-out pairs
         pipeline = Pipeline([("tatml", metric), ("knn", KNeighborsClassifier(3))])
         grid = GridSearchCV(pipeline, {"tatml__C": CS}, cv=5)
-        path = TATMLCV(CS, prior="discriminant", scoring="accuracy", threshold="joint")
-        path.set_params(random_state=0)
+        path = TATMLCV(metric, {"C": CS}, scoring="accuracy")
         runs = [
             (*spent(grid, train, y_train), *spent(path, train, y_train))
             for _ in range(options.repeats)

@@ -23,7 +23,7 @@ import scipy.sparse
 from common import describe_machine
 
 from tatml import TATML
-from tatml._estimators import span
+from tatml._learning import span
 
 SIZES = (200, 500, 1000, 2000, 5000)
 MIB = 2**20

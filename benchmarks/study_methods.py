@@ -21,6 +21,7 @@ from study_lmnn import LMNN, OneScale
 
 import tatml
 from tatml import GMML, ITML, TATML, TATMLCV, Euclidean
+from tatml.features import KernelMap
 
 
 class Vectors(TransformerMixin, BaseEstimator):
@@ -56,6 +57,11 @@ def lda():
     return tuned(steps, grid)
 
 
+WEIGHTS = [10.0, 100.0, 1000.0]
+KERNELS = [
+    {"prior": ["discriminant", "auto", "scaled"], "C": WEIGHTS},
+    {"kernel": [KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)], "C": WEIGHTS},
+]
 METHODS = {
     "Euclidean": lambda seed: Euclidean(random_state=seed),
     "Euclidean, standardised": lambda seed: make_pipeline(
@@ -87,15 +93,18 @@ METHODS = {
         cv=StratifiedKFold(5, shuffle=True, random_state=seed),
     ),
     "TATML kernel": lambda seed: TATML(kernel="rbf", random_state=seed),
-    "TATMLCV kernel": lambda seed: TATMLCV(kernels="auto", random_state=seed),
+    "TATMLCV kernel": lambda seed: TATMLCV(param_grid=KERNELS, random_state=seed),
     "TATML": lambda seed: TATML(random_state=seed),
     "TATML vec": lambda seed: make_pipeline(Vectors(), TATML(random_state=seed)),
     "TATMLCV": lambda seed: TATMLCV(random_state=seed),
     "TATMLCV vec": lambda seed: make_pipeline(
         Vectors(),
         TATMLCV(
-            priors=["discriminant", "within"],
-            pair_strategies=["random", "neighbors"],
+            param_grid={
+                "prior": ["discriminant", "within"],
+                "pairs": ["random", "neighbors"],
+                "C": WEIGHTS,
+            },
             random_state=seed,
         ),
     ),

@@ -37,7 +37,8 @@ COLOURS = {"discriminant": "#0072b2", "auto": "#d55e00", "scaled": "#009e73"}
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 for ax, (name, (X, y)) in zip(axes, data.items(), strict=True):
     X, X_new, y, y_new = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-    search = TATMLCV(Cs, cv=3, n_pairs_per_class=200, random_state=0).fit(X, y)
+    metric = TATML(n_pairs_per_class=200, random_state=0)
+    search = TATMLCV(metric, {"prior": list(COLOURS), "C": Cs}, cv=3).fit(X, y)
     folds = search.cv_results_["split_test_score"]
     for number, (prior, colour) in enumerate(COLOURS.items()):
         rows = [k for k, p in enumerate(search.cv_results_["params"]) if p["prior"] == prior]

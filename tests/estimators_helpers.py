@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from sklearn.neighbors import NearestNeighbors
 
-from tatml import Blocks
+from tatml import TATML, TATMLCV, Blocks
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -20,6 +20,7 @@ SHAPES = {
 }
 KINDS = list(SHAPES)
 # TATML's problem alone: for tests of its identities, which hold for the samples as they are.
+OF_SEARCH = ("scoring", "k", "cv", "n_jobs")  # parameters that TATML does not have
 JOINT = {"threshold": "joint", "clip_outliers": False}
 
 
@@ -35,6 +36,12 @@ def labelled(kind="vectors", n_samples=60, seed=0):
     if len(arrays) > 1:
         return Blocks(*arrays), y
     return (arrays[0][:, :, 0] if kind == "vectors" else arrays[0]), y
+
+
+def search_over(param_grid=None, make=TATMLCV, **options):
+    """Return a search; options that are not its own are parameters of its estimator."""
+    own = {name: options.pop(name) for name in OF_SEARCH if name in options}
+    return make(TATML(**options), param_grid, **own)
 
 
 def arrays_of(X):

@@ -16,7 +16,6 @@ import refused_samples
 import refused_tuples
 from fuzz_mutations import INDEX, LABELS, SAMPLES, WEIGHTS, mutate_array, mutate_blocks
 from good_calls import (
-    FEW,
     KINDS,
     LABEL_ESTIMATORS,
     METHODS,
@@ -31,14 +30,19 @@ from good_calls import (
     good_arguments,
     index_pairs,
     index_tuples,
+    made,
+    parameter_names,
+    quick_options,
     samples,
+    set_parameter,
     tuples_of,
 )
 from hostile import parameter_value
 from refusals import Refusal
 
 import tatml
-from tatml import ITML, TATMLCV, Blocks, Comparisons, Compute, Dykstra, Newton, TATMLPairs
+from tatml import ITML, TATML, TATMLCV, Blocks, Comparisons, Compute, Dykstra, Newton, TATMLPairs
+from tatml._estimators.inputs import TUPLE_SIZES
 
 
 def choose(rng: np.random.Generator, values: Iterable[Any]) -> Any:
@@ -152,7 +156,7 @@ def fit_case(rng: np.random.Generator) -> Case:
         return pair_fit_case(rng, make)
     if make in TUPLE_ESTIMATORS:
         return tuple_fit_case(rng, make)
-    options = FEW | choose(rng, LABEL_ESTIMATORS[make])
+    options = quick_options(make) | choose(rng, LABEL_ESTIMATORS[make])
     kind = choose(rng, ["vectors", *KINDS])
     if make is ITML and isinstance(options.get("solver"), Dykstra):
         kind = "vectors"  # its projections are for these
@@ -194,7 +198,7 @@ def tuple_fit_case(rng: np.random.Generator, make: type) -> Case:
     kind = choose(rng, ["vectors", *KINDS])
     if kind == "blocks" or rng.random() < 0.2:
         options["preprocessor"] = samples(kind)
-    index = index_tuples(make._tuple_size)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])
     arguments = {name: index if "preprocessor" in options else samples(kind)[index]}
     if rng.random() < 0.3:
         arguments["sample_weight"] = np.linspace(0, 2, len(index))
@@ -206,8 +210,10 @@ def tuple_fit_case(rng: np.random.Generator, make: type) -> Case:
 def new_or_fitted(rng: np.random.Generator, make: type, options: dict[str, Any]) -> Any:
     """An estimator to fit, which may have been fitted before."""
     if rng.random() < 0.3:
-        return copy.copy(fitted(make, "vectors")).set_params(**make(**options).get_params())
-    return make(**options)
+        return copy.copy(fitted(make, "vectors")).set_params(
+            **made(make, options).get_params(deep=False)
+        )
+    return made(make, options)
 
 
 def method_case(rng: np.random.Generator) -> Case:
@@ -292,7 +298,10 @@ def _parameters_of(case: Case) -> dict[str, str]:
     """The names that may be changed and named, each with where it belongs."""
     names = {name: "argument" for name in inspect.signature(case.function).parameters}
     if case.estimator is not None:
-        names |= {name: "estimator" for name in case.estimator.get_params(deep=False)} | names
+        own = [*case.estimator.get_params(deep=False)]
+        if isinstance(case.estimator, TATMLCV):
+            own += parameter_names(TATML)
+        names |= {name: "estimator" for name in own} | names
     return names
 
 
@@ -312,7 +321,7 @@ def _mutate(rng: np.random.Generator, case: Case, parameters: dict[str, str]) ->
     if parameters[name] == "argument":
         case.arguments[name] = value
     else:
-        case.estimator.set_params(**{name: value})
+        set_parameter(case.estimator, name, value)
 
 
 def _mutated_array(rng: np.random.Generator, case: Case, name: str) -> tuple[str, Any]:

@@ -30,6 +30,7 @@ from tatml import (
     TATMLQuadruplets,
     TATMLTriplets,
 )
+from tatml._estimators.inputs import TUPLE_SIZES
 
 
 @dataclass
@@ -110,7 +111,8 @@ DRAWN = [{"pairs": "neighbors"}, {"pairs": "all"}, {"n_pairs_per_class": None}]
 TUNED = [{"threshold": 0.8}, {"c0": 2.0}, {"reduction": "sum"}, {"threshold_prior": 1.0}]
 
 
-QUICK_CV = {"Cs": [1.0, 100.0], "cv": 2, "k": 1}
+QUICK_GRID = {"C": [1.0, 100.0], "prior": ["discriminant", "auto"]}
+QUICK_CV = {"estimator": TATML(**FEW), "param_grid": QUICK_GRID, "cv": 2, "k": 1, "random_state": 0}
 QUICK_SEARCH = {"threshold": "search", "thresholds": (0.5, 1.0), "cv": 2, "k": 1}
 
 
@@ -118,8 +120,9 @@ LABEL_ESTIMATORS = {
     TATML: [*SOLVED, *DRAWN, *TUNED, dict(PAPER)],
     TATMLCV: [
         QUICK_CV,
-        QUICK_CV | {"scoring": "auc", "solver": Newton(max_iter=5)},
-        QUICK_CV | DRAWN[0],
+        QUICK_CV | {"scoring": "auc", "estimator": TATML(solver=Newton(max_iter=5), **FEW)},
+        QUICK_CV | {"estimator": TATML(**DRAWN[0] | FEW)},
+        QUICK_CV | {"param_grid": [{"kernel": [None, "rbf"]}, {"threshold_strength": [0.1, 1.0]}]},
     ],
     Maz: [*SOLVED, *DRAWN, {"reduction": "sum"}, QUICK_SEARCH],
     ITML: [*SOLVED, *DRAWN, {"bounds": (0.5, 2.0)}],
@@ -158,8 +161,29 @@ def index_tuples(size: int) -> np.ndarray:
 
 def tuples_of(make: type, kind: str) -> Any:
     """Tuples of samples; of indices for Blocks."""
-    index = index_tuples(make._tuple_size)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])
     return index if kind == "blocks" else samples(kind)[index]
+
+
+def quick_options(make: type) -> dict[str, Any]:
+    """Options with which an estimator of labelled samples is fast, and always the same."""
+    return QUICK_CV if make is TATMLCV else FEW
+
+
+def made(make: type, options: dict[str, Any]) -> Any:
+    """Return an estimator; parameters that a search does not have are those of its estimator."""
+    model = make(**{name: options[name] for name in options if name in parameter_names(make)})
+    for name in options.keys() - set(parameter_names(make)):
+        set_parameter(model, name, options[name])
+    return model
+
+
+def set_parameter(model: Any, name: str, value: Any) -> None:
+    """Set a parameter of an estimator, or of a copy of the one that it searches over."""
+    if name in parameter_names(type(model)):
+        model.set_params(**{name: value})
+    elif isinstance(model.estimator, TATML):  # else it has been replaced by another value
+        model.set_params(estimator=copy.copy(model.estimator).set_params(**{name: value}))
 
 
 @cache
@@ -167,8 +191,7 @@ def fitted(make: type, kind: str) -> Any:
     """An estimator fitted to good samples, with probabilities calibrated on the same."""
     index, y = index_pairs()
     if make in LABEL_ESTIMATORS:
-        options = QUICK_CV if make is TATMLCV else {}
-        model = make(**FEW | options).fit(samples(kind), classes())
+        model = made(make, quick_options(make)).fit(samples(kind), classes())
     elif make in TUPLE_ESTIMATORS:
         found = {"preprocessor": samples(kind)} if kind == "blocks" else {}
         model = make(**found).fit(tuples_of(make, kind)).set_threshold(1.0)
@@ -291,6 +314,8 @@ def changed_call(
     arguments = good_arguments(target, kind)
     arguments |= {name: value for name, value in given.items() if name in arguments_of(target)}
     names = frozenset(arguments) | arguments_of(target) | parameters_of(target)
+    if make is TATMLCV:
+        names |= frozenset(parameter_names(TATML))
     if make is None:
         return Case(target, tatml.learn_metric, arguments, names=names)
     parameters = {name: given[name] for name in given if name not in arguments_of(target)}
@@ -298,10 +323,10 @@ def changed_call(
         model = copy.copy(fitted(make, kind))
         function = model.get_metric() if method == "get_metric()" else getattr(model, method)
         return Case(target, function, arguments, model, names=names)
-    options = FEW if make in LABEL_ESTIMATORS else {}
+    options = quick_options(make) if make in LABEL_ESTIMATORS else {}
     if kind == "blocks" and make not in LABEL_ESTIMATORS:
         options = {"preprocessor": samples(kind)}
-    model = make(**options | (QUICK_CV if make is TATMLCV else {}) | parameters)
+    model = made(make, options | parameters)
     if again:
         vars(model).update(vars(fitted(make, "vectors")) | vars(model))
     return Case(target, model.fit, arguments, model, names=names)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-from tatml import Compute, Dykstra, Newton
+from tatml import TATML, Compute, Dykstra, Maz, Newton
 
 HUGE = 10**400  # an integer that overflows a float
 
@@ -169,7 +169,6 @@ FRESH = {  # functions that make a value per case, because using it changes it
 
 NOT_FOR = {  # values that are valid but slow, or that raise their own errors when called
     "n_jobs": {"-1", "2", "3", "int8", "uint64"},
-    "Cs": {"1e12", "2**63"},
     "max_memory": {"2**63"},
     "callback": {"class", "RandomState class", "Generator class"},
     "preprocessor": {"class", "RandomState class", "Generator class"},
@@ -245,8 +244,28 @@ EXTRA = {
         "class of places": Compute,
     },
     "class_weight": {"balanced": "balanced", "one class": {1: 1.0}, "zero": {-1: 0, 1: 1}},
-    "pair_strategies": {"both": ["random", "neighbors"]},
-    "priors": {"both": ["auto", "within"]},
+    "param_grid": {
+        "weights": {"C": [1.0, 10.0]},
+        "two grids": [{"prior": ["auto", "within"]}, {"kernel": ["rbf"], "C": (1, 2.0)}],
+        "pairs": {"pairs": ["random", "neighbors"], "margin": [(0.5, 2.0), (0.9, 1.1)]},
+        "components": {"n_components": [None, 2, 50]},
+        "solvers": {"solver": ["dykstra", Newton(max_iter=3)], "tol": np.array([1e-3])},
+        "unknown name": {"Cs": [1.0]},
+        "no list": {"C": 1.0},
+        "wrong values": {"C": [1.0, -1.0], "threshold": ["auto", nan]},
+        "huge values": {"C": [1.0, HUGE], "c0": [inf, 1e300]},
+        "matrices": {"prior": [np.eye(3), np.eye(2), "identity"]},
+        "hostile values": {"prior": HostileIterator(), "tol": [HostileFloat()]},
+    },
+    "estimator": {
+        "defaults": TATML(),
+        "fixed threshold": TATML(threshold=1.0, n_pairs_per_class=6),
+        "wrong": TATML(C=-1.0),
+        "kernel": TATML(kernel="rbf", n_pairs_per_class=6),
+        "precomputed kernel": TATML(kernel="precomputed"),
+        "another": Maz(),
+        "class of estimators": TATML,
+    },
     "strategy": {name: name for name in ("f_beta", "max_tpr", "max_tnr", "false_match_rate")},
     "percentiles": {"equal": (50, 50), "whole": (0, 100)},
 }

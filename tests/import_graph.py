@@ -78,7 +78,7 @@ LAYERS = (
         ),
     ),
     ("sharding", ("_sharding", "_sharding.*")),
-    ("learning", ("_learn_metric",)),
+    ("learning", ("_learn_metric", "_learning", "_learning.*")),
     ("statistics", ("_verification", "_verification.*")),
     ("estimators", ("_estimators", "_estimators.*")),
     (
@@ -103,10 +103,10 @@ LAYERS = (
 # The import graph
 
 
-def read_modules():
+def read_modules(package=PACKAGE):
     """{name: (path, whether it is a package)} of all modules."""
     found = {}
-    for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
+    for path in sorted((SOURCE / package).rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         found[".".join(parts[:-1] if is_package else parts)] = path, is_package

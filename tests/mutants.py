@@ -2,6 +2,7 @@
 
     python tests/mutants.py --record             # once: which test runs which line (some minutes)
     python tests/mutants.py --count 150 --seed 0 # a random sample of changes, over all packages
+    python tests/mutants.py --count 150 --processes 16 --stop-after 500  # on a larger machine
     python tests/mutants.py --again results.json # those of an earlier sample that no test killed
 
 Each mutant changes one place of a copy of the source: a comparison, a sign, a constant, a
@@ -13,7 +14,9 @@ example ``<`` for ``<=`` where equality cannot happen).
 Left out by rule, because no test could tell: annotations, texts of messages, ``__all__``,
 ``frozen`` of dataclasses, ``strict`` of zip (the lengths are equal by construction), ``copy`` of
 astype, ``stacklevel`` of warnings, and None for False as the value of a function.
-Needs coverage and pytest-cov; not part of `make test`.
+Tests that fail without a change are named when the record is made, and left out: they kill nothing.
+Tests of packages that are not installed are skipped; what only they test survives.
+Needs coverage, pytest-cov and pytest-xdist; not part of `make test`.
 
 Random samples over all packages, before the tests that kill their survivors were written:
 
@@ -173,21 +176,33 @@ def mutants_again(rows):
 # Which test runs which line
 
 
-def record():
+def record(n_processes):
     """Run all tests under coverage and keep, per line, the tests that run it."""
     RECORD.mkdir(parents=True, exist_ok=True)
     data = RECORD / "coverage"
     data.unlink(missing_ok=True)
     environment = {**os.environ, "COVERAGE_FILE": str(data), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
+    environment["PYTHONPATH"] = search_path(SOURCE)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(n_processes)]
     options = ["--cov=src", "--cov-context=test", "--cov-branch", "--cov-report=term"]
     report = f"--junitxml={RECORD / 'times.xml'}"
-    subprocess.run([*command, *options, report, "tests"], cwd=ROOT, env=environment, check=True)
+    command += [*options, report, "-p", "no:cacheprovider", "tests"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    seconds, other = seconds_by_test()
+    if not seconds or not data.exists():
+        raise SystemExit("no test has passed under coverage")
+    failed = sorted(name for name, outcome in other.items() if outcome != "skipped")
+    print(f"recorded {len(seconds)} tests; left out, because they fail: {failed or 'none'}")
+
+
+def search_path(*folders):
+    """Return the folders, then those of PYTHONPATH, as its value."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def seconds_by_test():
-    """Return {test: seconds} of the recorded run."""
-    found = {}
+    """Return {test: seconds} of those that passed in the recorded run, and {test: outcome}."""
+    found, other = {}, {}
     for case in ElementTree.parse(RECORD / "times.xml").iter("testcase"):
         folder, _, module = case.get("classname").partition(".")
         if not module:  # a file that was skipped as a whole
@@ -195,7 +210,10 @@ def seconds_by_test():
         module, *classes = module.split(".")
         name = "::".join([f"{folder}/{module}.py", *classes, case.get("name")])
         found[name] = float(case.get("time"))
-    return found
+        for outcome in ("skipped", "failure", "error"):
+            if case.find(outcome) is not None:
+                other[name] = outcome
+    return {name: time for name, time in found.items() if name not in other}, other
 
 
 def tests_by_line(tests):
@@ -297,15 +315,17 @@ def nearest_first(tests):
 class Server:
     """A plugin of pytest that runs, instead of all tests, those of each mutant in a fork."""
 
-    def __init__(self, folder, work, known, timeout, report):
+    def __init__(self, folder, work, known, timeout, end, report):
         self.folder, self.work, self.known = folder, work, known
-        self.timeout, self.report = timeout, report
+        self.timeout, self.end, self.report = timeout, end, report
 
     def pytest_runtestloop(self, session):
-        """Run the tests of all mutants of this worker."""
+        """Run the tests of mutants, until the queue that all workers share ends with None."""
         items = {item.nodeid: item for item in session.items}
         new = [test for test in items if test not in self.known]
-        for mutant, recorded in self.work:
+        for mutant, recorded in iter(self.work.get, None):
+            if monotonic() > self.end:
+                continue
             tests = [test for test in (*new, *recorded) if test in items]
             target = self.folder / "src" / mutant.path
             original = target.read_text(encoding="utf-8")
@@ -381,10 +401,10 @@ def copy_project(folder):
             shutil.copy(file, folder)
 
 
-def serve(folder, work, known, timeout, results):
-    """In a worker: collect all tests of the copy in `folder` once, and run its share of mutants."""
+def serve(folder, work, known, timeout, end, results):
+    """In a worker: collect all tests of the copy in `folder` once, and run mutants."""
     paths = [str(folder / "src"), str(folder / "tests")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the processes that tests start
+    os.environ["PYTHONPATH"] = search_path(*paths)  # for the processes that tests start
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1", "CI": "1"}
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder.parent)
     sys.dont_write_bytecode = True
@@ -399,23 +419,25 @@ def serve(folder, work, known, timeout, results):
 
     options = ["-q", "-s", "--no-header", "--no-summary", "-p", "no:cacheprovider", "tests"]
     try:
-        pytest.main(options, plugins=[Server(folder, work, known, timeout, report)])
+        pytest.main(options, plugins=[Server(folder, work, known, timeout, end, report)])
     finally:
         results.put(None)  # the reader waits for it, whatever happened here
 
 
-def run_mutants(mutants, n_jobs, most_seconds, timeout):
+def run_mutants(mutants, n_processes, most_seconds, timeout, end):
     """Yield (mutant, number of tests, outcome), each worker with a copy of the project."""
-    seconds = seconds_by_test()
+    seconds, other = seconds_by_test()
     recorded = tests_by_line(seconds)
-    work = [(mutant, tests_for(mutant, recorded, seconds, most_seconds)) for mutant in mutants]
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as place:
-        results, workers = context.Queue(), []
-        for job in range(n_jobs):
+        work, results, workers = context.Queue(), context.Queue(), []
+        for mutant in mutants:
+            work.put((mutant, tests_for(mutant, recorded, seconds, most_seconds)))
+        for job in range(n_processes):
+            work.put(None)
             folder = Path(place, str(job))
             copy_project(folder)
-            arguments = folder, work[job::n_jobs], set(seconds), timeout, results
+            arguments = folder, work, {*seconds, *other}, timeout, end, results
             workers.append(context.Process(target=serve, args=arguments))
             workers[-1].start()
         for _ in workers:
@@ -430,34 +452,38 @@ def main():
     parser.add_argument("--record", action="store_true", help="record which test runs which line")
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
         "--seconds", type=float, default=150, help="of tests per mutant, the fastest first"
     )
     parser.add_argument("--timeout", type=float, default=600, help="seconds per mutant")
+    parser.add_argument(
+        "--stop-after", type=float, default=float("inf"), help="seconds: start no mutant after them"
+    )
     parser.add_argument("--package", default=".", help="a folder of src (default: all)")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--again", type=Path, help="results whose survivors are run, not a sample")
     options = parser.parse_args()
     if options.record:
-        return record()
+        return record(options.processes)
     if options.again:
-        mutants = mutants_again(json.loads(options.again.read_text(encoding="utf-8")))
+        mutants = [*mutants_again(json.loads(options.again.read_text(encoding="utf-8")))]
     else:
-        mutants = draw_mutants(options.count, random.Random(options.seed), options.package)
-    results = list(run_mutants(mutants, options.jobs, options.seconds, options.timeout))
-    packages = defaultdict(Counter)
-    for mutant, _, outcome in results:
-        for package in (mutant.path.rpartition("/")[0], "all"):
+        mutants = [*draw_mutants(options.count, random.Random(options.seed), options.package)]
+    rows, packages = [], defaultdict(Counter)
+    settings = options.seconds, options.timeout, monotonic() + options.stop_after
+    for m, n, outcome in run_mutants(mutants, options.processes, *settings):
+        rows.append(
+            {"file": m.path, "line": m.line, "change": m.change, "tests": n, "outcome": outcome}
+        )
+        if options.json:  # after each, in case that this process is ended
+            options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        for package in (m.path.rpartition("/")[0], "all"):
             packages[package][outcome] += 1
     for package, counts in sorted(packages.items(), key=lambda item: item[0] == "all"):
         print(f"{package:24}" + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()))
-    if options.json:
-        rows = [
-            {"file": m.path, "line": m.line, "change": m.change, "tests": n, "outcome": outcome}
-            for m, n, outcome in results
-        ]
-        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    if len(rows) < len(mutants):
+        print(f"{len(mutants) - len(rows)} of {len(mutants)} were not started")
     return None
 
 

@@ -28,7 +28,7 @@ from refusals import (
 )
 from sklearn.model_selection import StratifiedKFold
 
-from tatml import Compute, Dykstra, Newton
+from tatml import TATML, Compute, Dykstra, Maz, Newton
 from tatml.features import KernelMap
 
 SEARCH = {"threshold": "search"}
@@ -188,18 +188,7 @@ COUNTS = {
     "n_jobs": of("n_jobs", FIT, Value, "expected None or a number other than 0, got", 0, 20_000)
     + of("n_jobs", FIT, Type, "expected an integer, got", "two", 1.5)
     + of("n_jobs", FIT, Value, "expected at (most|least)", HUGE, -HUGE),
-    "Cs": not_a_grid("Cs")[:-2]
-    + of("Cs", FIT, Value, "expected at least 1, got 0", 0)
-    + of("Cs", FIT, Value, "expected at most", HUGE),
     "thresholds": not_a_grid("thresholds", **SEARCH),
-    "threshold_strengths": not_a_grid("threshold_strengths")
-    + together(
-        "TATMLCV.fit",
-        Value,
-        r"threshold_strengths: expected None with a given c0 or threshold, got \[1.0\]",
-        {"threshold_strengths": [1.0], "c0": 1.0},
-        {"threshold_strengths": [1.0], "threshold": 1.0},
-    ),
     "cv": no_folds("TATMLCV.fit") + no_folds("Maz.fit", **SEARCH),
 }
 
@@ -217,20 +206,51 @@ WORDS = {
     + of("prior", FIT, Value, ONE_OF, "wishful")
     + of("prior", "GMML.fit", Value, ONE_OF, None, 3, np.eye(3))
     + of("metric", FIT, Value, ONE_OF, "taxi", None, 3),
-    "lists of words": of("priors", FIT, Value, ONE_OF, ["wishful"], [None])
-    + of("priors", FIT, Type, "expected a sequence of words, got", "auto", [], 3)
-    + of("pair_strategies", FIT, Value, ONE_OF, ["some"])
-    + of("pair_strategies", FIT, Type, "expected a sequence of words, got", "auto", [], 3),
+    "searches": of("param_grid", FIT, Value, r"C: expected at least one value, got none", {"C": []})
+    + of("param_grid", FIT, Value, "C: expected a positive number, got -1.0", {"C": [1.0, -1.0]})
+    + of("param_grid", FIT, Value, "C: expected a positive number, got 0", [{}, {"C": range(2)}])
+    + of("param_grid", FIT, Type, "C: expected a number, got", {"C": [1.0, "a"]}, {"C": (1, None)})
+    + of("param_grid", FIT, Type, "C: expected a list of values, got", {"C": "abc"}, {"C": 0.5})
+    + of("param_grid", FIT, Type, "C: expected a list of values, got", {"C": iter([1.0])})
+    + of("param_grid", FIT, Type, "prior: expected a list", {"prior": HostileIterator()})
+    + of("param_grid", FIT, Value, f"prior: {ONE_OF}", {"prior": ["wishful"]}, {"prior": ["best"]})
+    + of("param_grid", FIT, Value, f"pairs: {ONE_OF}", {"pairs": ["some"]}, {"pairs": [None]})
+    + of("param_grid", FIT, Value, f"kernel: {ONE_OF}", {"kernel": ["sigmoid"]})
+    + of("param_grid", FIT, Type, "expected None, a dict of lists .*got", 3, "C", [], [{}, 3], {1})
+    + of("param_grid", FIT, Value, "expected names of parameters .*'C'", {"Cs": [1]}, {"c": [1]})
+    + of("param_grid", FIT, Value, "expected names of parameters .*got", {3: [1]}, {"k": [1]})
+    + of("param_grid", FIT, Value, "expected names of parameters .*got", {"verbose": [True]})
+    + of("param_grid", FIT, Value, "expected kernel='precomputed'", {"kernel": ["precomputed"]})
+    + of("estimator", FIT, Type, "expected None or a TATML, got", 3, "TATML", TATML, Maz())
+    + of("estimator", FIT, Value, "C: expected a positive number, got 0", TATML(C=0))
+    + of("estimator", FIT, Type, "threshold: expected", TATML(threshold="search"))
+    + together(
+        "TATMLCV.fit",
+        Value,
+        "param_grid: expected no threshold_strength with a given c0 or threshold, got",
+        {"param_grid": {"threshold_strength": [1.0]}, "estimator": TATML(c0=1.0)},
+        {"param_grid": {"threshold_strength": [1.0], "threshold": [1.0]}},
+    )
+    + together(
+        "TATMLCV.fit",
+        Value,
+        "n_components: expected at most n = 3 in block 0, got 4",
+        {"estimator": TATML(n_components=4)},
+        {"param_grid": [{}, {"n_components": [3, 4]}]},
+    )
+    + together(
+        "TATMLCV.fit",
+        Value,
+        r"prior: expected .*\(3, 3\)",
+        {"param_grid": {"prior": [np.eye(2)]}},
+    ),
     "kernel": of("kernel", FIT, Value, ONE_OF, "sigmoid", "")
     + of("kernel", FIT, Type, "expected None, the name of a kernel or a KernelMap, got", 3, ["rbf"])
     + [
         refusal
         for given in ({"gamma": 0.0}, {"n_landmarks": K}, {"degree": 0}, {"units": "metres"})
         for refusal in of_kernel(**given)
-    ]
-    + of("kernels", FIT, Value, ONE_OF, "all")
-    + of("kernels", FIT, Type, "expected 'auto', or a list of kernels, got", 3, [])
-    + together(FIT, Value, "kernel: expected one of", {"kernels": ["sigmoid"]}),
+    ],
     "solver": of("solver", BOTH, Value, SOLVER, "sgd", None, 3, Newton, ["newton"], HostileRepr())
     + of(
         "solver",
@@ -345,9 +365,9 @@ MATRICES = {
     + together(
         "TATMLCV.fit",
         Value,
-        "Cs, threshold_strength: expected sizes for which c0 is a positive number, got",
-        {"threshold_strength": 5e-324, "Cs": [1.0]},
-        {"threshold_strength": 10.0, "Cs": [1e308]},
+        "C, threshold_strength: expected sizes for which c0 is a positive number, got",
+        {"param_grid": {"threshold_strength": [5e-324], "C": [1.0]}},
+        {"param_grid": {"threshold_strength": [10.0], "C": [1e308]}},
     )
     + together(
         "GMML.fit",

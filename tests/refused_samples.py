@@ -212,8 +212,10 @@ SAMPLES = {
         SAME,
         SAME_MATRICES,
     )
-    + of("X", "TATML.fit TATMLCV.fit", Value, IDENTICAL, SAME, prior="identity")
-    + of("X", "TATML.fit TATMLCV.fit", Value, IDENTICAL, SAME, prior=np.eye(3))
+    + of("X", "TATML.fit", Value, IDENTICAL, SAME, prior="identity")
+    + of("X", "TATML.fit", Value, IDENTICAL, SAME, prior=np.eye(3))
+    + of("X", "TATMLCV.fit", Value, IDENTICAL, SAME, param_grid={"prior": ["identity"]})
+    + of("X", "TATMLCV.fit", Value, IDENTICAL, SAME, param_grid={"prior": [np.eye(3)]})
     + of("X", "Maz.fit", Value, IDENTICAL, SAME, prior="identity")
     + of(
         "X",

@@ -129,8 +129,16 @@ TABLE = {
             (Comparisons(TRIPLETS[:0]), Value, r"index: expected shape \(K, 3\) or \(K, 4\)"),
             (Comparisons(TRIPLETS[:, :2]), Value, r"index: .*got \(20, 2\)"),
             (Comparisons(TRIPLETS * 1.0), Type, "index: expected integer sample indices, got"),
-            (Comparisons(with_entry(TRIPLETS, (3, 1), 12)), Value, "index: .*got 12 in row 3"),
-            (Comparisons(with_entry(TRIPLETS, (3, 1), -1)), Value, "index: .*got -1 in row 3"),
+            (
+                Comparisons(with_entry(TRIPLETS, (3, 1), 12)),
+                Value,
+                "index: .*got index 12 in row",
+            ),
+            (
+                Comparisons(with_entry(TRIPLETS, (3, 1), -1)),
+                Value,
+                "index: .*got index -1 in row 3",
+            ),
             (Comparisons(masked(TRIPLETS)), Type, f"index: {MASKED}"),
             (Comparisons(TRIPLETS, np.ones(3)), Value, r"weights: expected shape \(20,\)"),
             (Comparisons(TRIPLETS, -np.ones(20)), Value, "weights: expected finite, non-neg"),

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sharding_helpers import TIGHT, Sliceable, assert_same, mapped
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import TATML, Blocks, Compute, Newton, learn_metric
-from tatml._estimators.tatml_all_pairs import has_very_many_pairs
+from tatml import TATML, Blocks, Compute, Dykstra, Newton, learn_metric
+from tatml._learning.drawing import sums_in_tiles
+from tatml._learning.task import Settings
 from tatml._optim.pair_sums import PairSums
 from tatml._sharding.all_pairs import AllPairs, tile_sums
 from tatml._sharding.chunks import PairChunks
@@ -256,18 +257,18 @@ def test_samples_of_one_tile_are_centred_together():
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("grouped", [False, True], ids=["", "groups"])
-def test_the_estimator_does_not_list_very_many_pairs(monkeypatch, reduction, grouped):
+def test_the_estimator_does_not_list_very_many_pairs(reduction, grouped):
     for name in ("vectors", "three ragged"):
         X, labels = Blocks(*random_arrays(name)), np.arange(N_SAMPLES) % 3
         labels[:8] = 0
         groups = np.arange(N_SAMPLES) // 2 if grouped else None
         options = JOINT | {"pairs": "all", "reduction": reduction, "tol": TIGHT}
         learner = TATML(100.0 if reduction == "mean" else 1.0, **options)
-        with warnings.catch_warnings(), monkeypatch.context() as many:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             expected = learner.fit(X, labels, groups).result_
             listed, threshold = learner.pairs_, learner.threshold_
-            many.setattr("tatml._estimators.tatml.has_very_many_pairs", lambda *args: True)
+            learner._most_listed_pairs = 0
             found = learner.fit(X, labels, groups).result_
         assert learner.pairs_ is None
         assert len(listed) > 0
@@ -275,24 +276,22 @@ def test_the_estimator_does_not_list_very_many_pairs(monkeypatch, reduction, gro
         assert_allclose(learner.threshold_, threshold, rtol=1e-8)
 
 
-def test_the_estimator_lists_up_to_two_million_pairs(monkeypatch):
+def test_very_many_pairs_of_one_kind_are_refused():
     learner = TATML(pairs="all")
-    assert not has_very_many_pairs(learner, 2000)
-    assert has_very_many_pairs(learner, 2001)
-    monkeypatch.setattr("tatml._estimators.tatml.has_very_many_pairs", lambda *args: True)
+    learner._most_listed_pairs = 0
     with pytest.raises(ValueError, match=r"^y: expected classes that give .* got no similar"):
         learner.fit(np.eye(4), [0, 1, 2, 3])
 
 
 def test_long_lists_are_summed_in_tiles_unless_the_solver_needs_them():
     """2,000 samples have 1,999,000 pairs, 2,001 have 2,001,000: the limit is 2,000,000."""
-    every = TATML(pairs="all")
-    assert [has_very_many_pairs(every, n) for n in (2000, 2001)] == [False, True]
+    every = Settings(pairs="all")
+    assert [sums_in_tiles(every, n) for n in (2000, 2001)] == [False, True]
     for other in (
-        TATML(pairs="random"),
-        TATML(pairs="all", n_components=2),
-        TATML(pairs="all", solver="dykstra"),
-        TATML(pairs="all", solver=Newton(linear_solver="woodbury")),
+        Settings(pairs="random"),
+        Settings(pairs="all", n_components=2),
+        Settings(pairs="all", solver=Dykstra()),
+        Settings(pairs="all", solver=Newton(linear_solver="woodbury")),
     ):
-        assert not has_very_many_pairs(other, 10_000), other
-    assert has_very_many_pairs(TATML(pairs="all", solver=Newton(linear_solver="cg")), 2001)
+        assert not sums_in_tiles(other, 10_000), other
+    assert sums_in_tiles(Settings(pairs="all", solver=Newton(linear_solver="cg")), 2001)

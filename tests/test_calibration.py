@@ -283,6 +283,7 @@ def test_a_refused_promise_changes_nothing():
 
 
 def test_the_record_belongs_to_the_threshold(tmp_path):
+    pytest.importorskip("skops")
     distances, y = distances_of(1000)
     model = judge().calibrate_threshold(distances, y, strategy=NON_MATCH, max_rate=0.05)
     loaded = load_model(save_model(model, tmp_path / "model.skops")).estimator

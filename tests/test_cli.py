@@ -80,8 +80,8 @@ FITS = [
     (["--set", "c0=inf", "--random-state", 3], TATML(c0=np.inf, random_state=3, **FEW)),
     (["--set", "margin=(0.4, 1.5)"], TATML(margin=(0.4, 1.5), random_state=0, **FEW)),
     (
-        ["--estimator", "TATMLCV", "--set", "Cs=[1, 100]", "--set", "cv=2"],
-        TATMLCV(Cs=[1, 100], cv=2, random_state=0, **FEW),
+        ["--estimator", "TATMLCV", "--set", "param_grid={'C': [1, 100]}", "--set", "cv=2"],
+        TATMLCV(TATML(**FEW), {"C": [1, 100]}, cv=2, random_state=0),
     ),
     (["--estimator", "Maz"], Maz(random_state=0, **FEW)),
     (["--estimator", "ITML"], ITML(random_state=0, **FEW)),
@@ -96,7 +96,10 @@ FITS = [
 
 def test_fit_is_the_estimator(train, model):
     for arguments, estimator in FITS:
-        assert run("fit", train, "--force", "--out", model, *FEW_ARGUMENTS, *arguments) == 0
+        few = [*FEW_ARGUMENTS]
+        if isinstance(estimator, TATMLCV):
+            few[-1] = f"estimator__{few[-1]}"
+        assert run("fit", train, "--force", "--out", model, *few, *arguments) == 0
         estimator.fit(WINE.data[TRAIN], WINE.target[TRAIN])
         saved = load_model(model).estimator
         assert type(saved) is type(estimator)
@@ -328,7 +331,8 @@ def test_fit_says_what_the_file_holds_of_the_samples(train, tmp_path, capsys):
 
 
 def test_fit_prints_json(train, model, capsys):
-    options = ["--set", "Cs=[1, 10, 100]", *FEW_ARGUMENTS]
+    grid = "param_grid={'C': [1, 10, 100], 'prior': ['discriminant', 'auto']}"
+    options = ["--set", grid, "--set", "estimator__n_pairs_per_class=20"]
     assert run("fit", train, "--out", model, "--estimator", "TATMLCV", *options, "--json") == 0
     facts = printed_json(capsys)
     assert "components_" in facts["holds"]
@@ -423,7 +427,8 @@ def rows_of(capsys):
 
 def test_a_given_prior_is_named(train, model, capsys):
     prior = np.diag(1 / WINE.data.var(axis=0)).tolist()
-    options = ["--set", "Cs=[10]", "--set", "cv=2", "--set", f"prior={prior}", *FEW_ARGUMENTS]
+    grid = f"param_grid={{'C': [10], 'prior': [{prior}]}}"
+    options = ["--set", grid, "--set", "cv=2", "--set", "estimator__solver=Newton(max_iter=99)"]
     assert run("fit", train, "--estimator", "TATMLCV", "--out", model, *options) == 0
     assert "prior as given" in rows_of(capsys)
 
@@ -498,7 +503,7 @@ DEFAULTS = {  # command line: what the commands are given besides what it names
         "k": 3,
         "force": False,
     },
-    "transform m.skops a.csv": {**COLUMNS, "pairs": None, "out": None, "force": False},
+    "transform m.skops a.csv": {**COLUMNS, "out": None, "force": False},
     "reproduce all": {
         **dict.fromkeys(["datasets", "data", "methods", "features", "repeats"]),
         "out": "tatml-results",

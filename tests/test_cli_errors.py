@@ -18,8 +18,8 @@ from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, 
 import tatml
 from tatml import TATML, Dykstra, Euclidean, Newton, io
 from tatml._cli import commands
-from tatml._cli.commands import LabelledFile, _check_comparable, _parse_setting, _parse_solver
-from tatml._cli.files import read_csv_table
+from tatml._cli.commands import _check_comparable, _parse_setting, _parse_solver
+from tatml._cli.files import InputData, read_csv_table
 
 skops = pytest.importorskip("skops.io")
 
@@ -220,7 +220,7 @@ WRONG_ARCHIVES = [
     ({"X": ROWS[0], "y": CLASSES}, "X: expected shape (n_samples, n)"),
     (
         {"X": np.where(ROWS == 4, np.nan, ROWS), "y": CLASSES},
-        "X: expected finite numbers, got nan at [0, 2]",
+        "X: expected finite numbers, got nan in block 0, sample 0, entry (2, 0)",
     ),
     ({"X": ROWS.astype(str), "y": CLASSES}, "X: expected"),
     ({"X": ROWS, "X0": ROWS, "y": CLASSES}, "expected either X or X0"),
@@ -233,11 +233,11 @@ WRONG_ARCHIVES = [
     ({"pairs": np.full((4, 2, 3), np.nan), "y": CLASSES}, "pairs: expected finite numbers"),
     (
         {"X": ROWS, "pairs": [[0, 1], [2, 4]], "y": [1, -1]},
-        "pairs: expected numbers from 0 to 3, g",
+        "pairs: expected 0 ≤ index < n_samples = 4, got index 4 in row 1",
     ),
     (
         {"X": ROWS, "pairs": [[0.0, 1.0]], "y": [1]},
-        "pairs: expected index pairs into X, integers o",
+        "pairs: expected integer sample indices, got dtype float64",
     ),
     ({"X": ROWS, "pairs": [[0, 1], [2, 3]], "y": [1, 2]}, "y: expected 1 for similar and -1 or 0"),
     ({"X": ROWS, "pairs": [[0, 1], [2, 3]]}, "expected the labels of the pairs"),
@@ -514,7 +514,7 @@ def test_neighbours_may_be_all_training_samples_and_unknown_classes_are_counted(
 
 
 def test_groups_in_both_files_are_counted():
-    known = LabelledFile(Path("a.csv"), None, np.array([0, 1, 1]), np.array([1, 2, 3]))
+    known = InputData(Path("a.csv"), None, np.array([0, 1, 1]), np.array([1, 2, 3]))
     for groups, message in (([3, 2, 9], "2 groups are in both a"), ([4, 5, 6], None)):
         other = replace(known, path=Path("b.csv"), groups=np.array(groups))
         with warnings.catch_warnings(record=True) as caught:

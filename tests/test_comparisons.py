@@ -2,7 +2,6 @@
 
 from math import inf
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from comparisons_helpers import compared_case, neighbour_triplets, without_pairs
@@ -39,6 +38,7 @@ def case(request):
 
 def conic(case):
     """Solve with one variable per matrix and one slack per row, in the user's coordinates."""
+    cp = pytest.importorskip("cvxpy")
     M = len(case.sizes)
     W = [cp.Variable((n, n), PSD=True) for n in case.sizes]
     b0 = cp.Variable() if np.isfinite(case.c0) else None
@@ -478,8 +478,8 @@ X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0]])
         ({"comparisons": [[0, 1, 2]]}, TypeError, "comparisons: expected Comparisons"),
         ({"comparisons": Comparisons([[0, 1]])}, ValueError, r"index: expected shape \(K, 3\)"),
         ({"comparisons": Comparisons(np.zeros((0, 3), int))}, ValueError, "index: expected"),
-        ({"comparisons": Comparisons([[0, 1, 3]])}, ValueError, "got 3 in row 0"),
-        ({"comparisons": Comparisons([[0, 1, -1]])}, ValueError, "got -1 in row 0"),
+        ({"comparisons": Comparisons([[0, 1, 3]])}, ValueError, "got index 3 in row 0"),
+        ({"comparisons": Comparisons([[0, 1, -1]])}, ValueError, "got index -1 in row 0"),
         ({"comparisons": Comparisons([[0.0, 1.0, 2.0]])}, TypeError, "integer sample indices"),
         ({"comparisons": Comparisons([[0, 1, 1]])}, ValueError, "whose two pairs differ, got none"),
         ({"comparisons": Comparisons([[0, 1, 2]], [-1.0])}, ValueError, "weights: expected finite"),

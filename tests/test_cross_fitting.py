@@ -1,21 +1,20 @@
 """Held-out pairs: how they are kept apart, and what they choose (units, and the threshold)."""
 
 from math import sqrt
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from estimators_helpers import JOINT, all_pairs, as_list, labelled, labelled_pairs
+from estimators_helpers import JOINT, all_pairs, as_list, labelled, labelled_pairs, search_over
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.metrics import roc_auc_score
 
-from tatml import TATML, TATMLCV, Blocks, Newton, TATMLNeighbors, TATMLPairs
+from tatml import TATML, Blocks, Newton, TATMLNeighbors, TATMLPairs
 from tatml._data.blocks import as_blocks
 from tatml._data.pairs import Pairs
-from tatml._estimators.cross_fitting import (
+from tatml._learning.cross_fit import (
     FACTORS,
     FittedPart,
     HeldOutPairs,
@@ -27,7 +26,8 @@ from tatml._estimators.cross_fitting import (
     hold_out_samples,
     merge_identical,
 )
-from tatml._estimators.folds import LabelledSamples, make_pair_folds
+from tatml._learning.folds import LabelledSamples, make_pair_folds
+from tatml._learning.metric import Metric
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 STEP = FACTORS[1] / FACTORS[0]
@@ -51,8 +51,7 @@ def judged(ratios, similar, weights=None, threshold=1.0):
     index = np.stack([np.zeros(len(ratios), int), np.arange(1, len(ratios) + 1)], axis=1)
     pairs = Pairs(np.asfortranarray(index), np.asarray(similar), weights)
     part = HeldOutPairs(np.arange(1), ends, None, ends, pairs)
-    model = SimpleNamespace(threshold_=threshold, _component_list=lambda: [np.eye(1)])
-    return FittedPart(model, part, pairs)
+    return FittedPart(Metric([np.eye(1)], threshold=threshold), part, pairs)
 
 
 def factor_of(*cases):
@@ -355,13 +354,13 @@ def test_auto_is_a_multiple_of_the_joint_threshold(name):
         assert_is_scaled(model, TATMLPairs(threshold="joint", **options).fit(index, labels))
 
 
-def test_the_factor_of_pairs_without_a_list_is_that_of_random_pairs(monkeypatch):
+def test_the_factor_of_pairs_without_a_list_is_that_of_random_pairs():
     X, y = labelled(n_samples=90)
     listed = TATML(pairs="all", random_state=0).fit(X, y)
-    monkeypatch.setattr("tatml._estimators.tatml.has_very_many_pairs", lambda *_: True)
-    models = [
-        TATML(pairs="all", threshold=word, random_state=0).fit(X, y) for word in ("auto", "joint")
-    ]
+    models = [TATML(pairs="all", threshold=word, random_state=0) for word in ("auto", "joint")]
+    for model in models:
+        model._most_listed_pairs = 0
+        model.fit(X, y)
     assert models[0].pairs_ is None
     assert_is_scaled(*models)
     assert_allclose(models[0].threshold_, listed.threshold_, rtol=0.1)
@@ -369,8 +368,10 @@ def test_the_factor_of_pairs_without_a_list_is_that_of_random_pairs(monkeypatch)
 
 def test_a_search_scales_its_threshold_too():
     X, y = labelled()
-    options = FEW | {"cv": 2, "priors": ["auto"]}
-    models = [TATMLCV([10.0], threshold=word, **options).fit(X, y) for word in ("auto", "joint")]
+    models = [
+        search_over({"C": [10.0]}, threshold=word, prior="auto", cv=2, **FEW).fit(X, y)
+        for word in ("auto", "joint")
+    ]
     assert_is_scaled(*models)
     plain = TATML(10.0, prior="auto", **FEW).fit(X, y)
     assert models[0].threshold_ == plain.threshold_

@@ -442,7 +442,7 @@ def test_a_search_runs_on_the_same_cluster(client):
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
     X = rng.normal(size=(60, 3)) + 2 * np.eye(3)[y]
-    search = TATMLCV([1.0, 100.0], cv=2, n_jobs=2, random_state=0)
+    search = TATMLCV(param_grid={"C": [1.0, 100.0]}, cv=2, n_jobs=2, random_state=0)
     expected = clone(search).set_params(n_jobs=None).fit(X, y)
     before = client.run_on_scheduler(count_transitions)
     with joblib.parallel_config(backend="dask"):

@@ -23,7 +23,7 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._array import to_numpy
-from tatml._estimators.scatters import mean_square
+from tatml._learning.scatters import mean_square
 from tatml._optim.newton import solve_newton
 from tatml._optim.pair_sums import PairSums
 from tatml._optim.sums import Limits
@@ -88,7 +88,7 @@ LEARNERS = {
         lambda place: (place(X), Y),
     ),
     "search": (
-        TATMLCV(random_state=0, Cs=[1.0, 100.0], cv=2, priors=["discriminant"]),
+        TATMLCV(random_state=0, param_grid={"C": [1.0, 100.0]}, cv=2),
         lambda place: (place(X), Y),
     ),
     "ITML": (ITML(random_state=0), lambda place: (place(X), Y)),
@@ -167,8 +167,8 @@ def test_priors_are_computed_where_the_samples_are(monkeypatch):
         kinds.append((type(rows), getattr(rows, "device", None)))
         return mean_square(rows)
 
-    for module in ("priors", "label_mixins"):
-        monkeypatch.setattr(f"tatml._estimators.{module}.mean_square", spy)
+    for module in ("priors", "prepare"):
+        monkeypatch.setattr(f"tatml._learning.{module}.mean_square", spy)
     for name in ALL_ON_DEVICE:
         found, expected = (
             fitted(name, place) for place in (lambda a: xp.asarray(a, device=device), np.asarray)

@@ -1,47 +1,46 @@
 """The paths of newcomers: the code of a tutorial, and nothing else, gives a result and a picture.
 
 tests/external/newcomers.py does the same in new environments, with the commands of the pages.
+Here the pages run in the process of the tests, which has imported the libraries already.
 """
 
 import ast
 import importlib.util
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+import warnings
 
 import pytest
+import sklearn
 from docs_helpers import DOCS, ROOT, code_of, read
 
-import tatml
 from tatml import TATML
 
-SAVE = """
-import matplotlib.pyplot as _plt
-for _number in _plt.get_fignums():
-    _plt.figure(_number).savefig(f"picture_{_number}.png")
-"""
 ALWAYS = {"numpy", "scipy", "sklearn", "tatml"}  # what the library itself needs
 
 
-def run_page(name, folder):
-    """Run the blocks of a tutorial in a new interpreter; return what it printed."""
-    script = folder / f"{name}.py"
-    script.write_text(code_of(DOCS / "tutorials" / f"{name}.md") + SAVE, encoding="utf-8")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "MPLBACKEND": "agg",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(tatml.__file__).parents[1]),
-        "PYTHONWARNINGS": "error::UserWarning,error::RuntimeWarning,error::FutureWarning",
-    }
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run_page(tmp_path, monkeypatch, capfd):
+    """A function that runs the blocks of a tutorial in an empty folder, and returns the output."""
+    pytest.importorskip("matplotlib").use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setenv("HOME", str(tmp_path))  # MNE writes its settings there
+    monkeypatch.chdir(tmp_path)
+
+    def run(name):
+        page = DOCS / "tutorials" / f"{name}.md"
+        capfd.readouterr()
+        with plt.rc_context(), sklearn.config_context(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for category in (UserWarning, RuntimeWarning, FutureWarning):
+                warnings.simplefilter("error", category)
+            exec(compile(code_of(page), page.name, "exec"), {"__name__": "__main__"})
+        for number in plt.get_fignums():
+            plt.figure(number).savefig(f"picture_{number}.png")
+        return capfd.readouterr().out
+
+    plt.close("all")
+    yield run
+    plt.close("all")
 
 
 def load(name, path):
@@ -66,8 +65,8 @@ def pictures_in(folder):
     return len(pictures)
 
 
-def test_with_a_table(tmp_path):
-    printed = run_page("tables", tmp_path)
+def test_with_a_table(run_page, tmp_path):
+    printed = run_page("tables")
     plain, scaled, learnt = (
         number_after(f"{name:16} accuracy", printed)
         for name in ("plain distance", "scaled columns", "learnt distance")
@@ -89,10 +88,10 @@ def test_tables_of_words_dates_and_missing_values_are_refused_as_the_tutorial_sa
             TATML().fit(numbers.assign(b=wrong), labels)
 
 
-def test_with_covariance_matrices(tmp_path):
+def test_with_covariance_matrices(run_page, tmp_path):
     pytest.importorskip("mne")
     pytest.importorskip("pyriemann")
-    printed = run_page("covariances", tmp_path)
+    printed = run_page("covariances")
     names = ("plain distance", "metric of the rows", "learnt distance")
     plain, rows, learnt = (number_after(f"one band, {name}", printed) for name in names)
     assert plain + 0.1 < rows < learnt
@@ -117,8 +116,8 @@ def test_the_recommended_form_for_recordings_is_the_better_one():
         assert "bank, LogEuclidean" not in recommends
 
 
-def test_with_embeddings(tmp_path):
-    printed = run_page("embeddings", tmp_path)
+def test_with_embeddings(run_page, tmp_path):
+    printed = run_page("embeddings")
     cosine, learnt = re.findall(r"AUC (0\.\d+|1\.0+)", printed)
     assert float(cosine) + 0.05 < float(learnt)
     matched = [float(rate) for rate in re.findall(r"false match +([\d.]+)%", printed)]
@@ -129,8 +128,8 @@ def test_with_embeddings(tmp_path):
     assert pictures_in(tmp_path) == 2
 
 
-def test_with_the_paper(tmp_path):
-    printed = run_page("paper", tmp_path)
+def test_with_the_paper(run_page, tmp_path):
+    printed = run_page("paper")
     thresholds = [float(number) for number in re.findall(r"threshold (\d\.\d+)", printed)]
     assert thresholds[0] == pytest.approx(thresholds[1], rel=1e-3)
     assert pictures_in(tmp_path) == 2

@@ -2,7 +2,6 @@
 
 from math import inf
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from helpers import SHAPES, dual_of, largest_difference, random_case, random_dual_point
@@ -22,6 +21,7 @@ ORDERS = ["permutation", "random", "cyclic"]
 
 def conic(case):
     """W, b0 and the value, by Clarabel."""
+    cp = pytest.importorskip("cvxpy")
     W = [cp.Variable((n, n), PSD=True) for n in case.sizes]
     b0, M = cp.Variable(), len(W)
     D = [

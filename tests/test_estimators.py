@@ -29,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 
 from tatml import PAPER, TATML, Euclidean, Maz, Newton, learn_metric
 from tatml._data.blocks import as_blocks
-from tatml._estimators.maz import search_threshold
+from tatml._estimators.maz import best_of
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 STRATEGIES = ("random", "neighbors", "all")
@@ -329,8 +329,8 @@ def test_maz_warns_once_at_the_line_of_the_user_and_its_search_is_silent(thresho
 
 def test_of_equal_scores_the_first_candidate_is_chosen():
     scores = {3.0: 0.5, 1.0: 0.9, 2.0: 0.9}
-    assert search_threshold([3.0, 1.0, 2.0], scores.get) == (1.0, scores)
-    assert search_threshold([2.0, 1.0], scores.get)[0] == 2.0
+    assert best_of(scores) == 1.0
+    assert best_of({2.0: 0.9, 1.0: 0.9}) == 2.0
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -19,6 +19,7 @@ from tatml import (
     TATMLTriplets,
     learn_metric,
 )
+from tatml._estimators.inputs import TUPLE_SIZES
 from tatml.io import load_model, save_model
 
 ESTIMATORS = list(TUPLE_ESTIMATORS)
@@ -40,7 +41,7 @@ def fit(make, kind, **options):
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_the_metric_is_that_of_learn_metric(make, kind, reduction):
     model = fit(make, kind, reduction=reduction, C=10.0, margin=0.7, clip_outliers=False, tol=1e-10)
-    index = index_tuples(make._tuple_size)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])
     C = 10.0 / len(index) if reduction == "mean" else 10.0
     prior = model.prior_ if isinstance(model.prior_, list) else [model.prior_]
     comparisons = Comparisons(index, margin=0.7, C=C)
@@ -56,7 +57,7 @@ def test_the_metric_is_that_of_learn_metric(make, kind, reduction):
 def test_the_compared_distances_have_mean_one_under_the_prior(make, kind):
     """In each block, over both sides of all comparisons, each as often as it occurs."""
     X, members = samples(kind), make._members
-    index = index_tuples(make._tuple_size)[:, members].reshape(-1, 2)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])[:, members].reshape(-1, 2)
     arrays = X.arrays if kind == "blocks" else [X.reshape(len(X), X.shape[1], -1)]
     for prior in ("auto", "scaled", "within", "discriminant"):
         model = fit(make, kind, prior=prior, clip_outliers=False)
@@ -69,7 +70,7 @@ def test_the_compared_distances_have_mean_one_under_the_prior(make, kind):
 
 @each
 def test_arrays_and_indices_give_the_same_metric(make):
-    index = index_tuples(make._tuple_size)
+    index = index_tuples(TUPLE_SIZES[make._tuples_name])
     arrays = make().fit(samples("vectors")[index])
     indices = make(preprocessor=samples("vectors")).fit(index)
     words = make(preprocessor=lambda names: samples("vectors")[names.astype(int)])
@@ -102,7 +103,7 @@ def test_triplets_are_quadruplets_with_the_first_sample_twice():
 @each
 def test_units_do_not_matter(make):
     """Of the columns, and their origin."""
-    index, X = index_tuples(make._tuple_size), samples("vectors")
+    index, X = index_tuples(TUPLE_SIZES[make._tuples_name]), samples("vectors")
     scale, shift = np.array([1e3, 1.0, 1e-4]), np.array([5.0, -1e3, 0.0])
     one = make(preprocessor=X).fit(index)
     other = make(preprocessor=scale * X + shift).fit(index)
@@ -115,7 +116,7 @@ def test_units_do_not_matter(make):
 @each
 @pytest.mark.parametrize("kind", KINDS)
 def test_decisions_are_differences_of_distances(make, kind):
-    model, index = fit(make, kind), index_tuples(make._tuple_size)
+    model, index = fit(make, kind), index_tuples(TUPLE_SIZES[make._tuples_name])
     members = list(make._members)
     near, far = (
         model.pair_distance(index[:, pair], X=samples(kind)) for pair in (members[:2], members[2:])
@@ -146,13 +147,14 @@ def test_there_is_no_threshold_before_a_calibration(make):
 
 @each
 def test_a_saved_metric_answers_the_same(make, tmp_path):
+    pytest.importorskip("skops")
     model = fit(make, "vectors", preprocessor=samples("vectors"))
     path = tmp_path / "metric.skops"
     save_model(model, path)
     loaded = load_model(path).estimator
     assert_array_equal(loaded.transform(samples("vectors")), model.transform(samples("vectors")))
     assert loaded.result_.b0 is None
-    tuples = samples("vectors")[index_tuples(make._tuple_size)]
+    tuples = samples("vectors")[index_tuples(TUPLE_SIZES[make._tuples_name])]
     assert_array_equal(loaded.predict(tuples), model.predict(tuples))
 
 

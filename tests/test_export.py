@@ -211,6 +211,7 @@ def test_without_threshold_and_calibration_there_is_no_entry(tmp_path):
 
 
 def test_a_loaded_model_is_exported_as_the_estimator_is(tmp_path):
+    pytest.importorskip("skops")
     model = fitted(TATML, "blocks")
     loaded = load_model(save_model(model, tmp_path / "model.skops"))
     first, second = (

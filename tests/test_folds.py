@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from tatml import TATML, TATMLCV
 from tatml._data.blocks import Blocks
-from tatml._estimators.folds import LabelledSamples, gives_pairs, make_folds, make_pair_folds
+from tatml._learning.folds import LabelledSamples, gives_pairs, make_folds, make_pair_folds
 
 
 def check_folds(folds, labels, groups):
@@ -173,7 +173,7 @@ def test_a_search_fits_two_to_five_samples_per_class(size, grouped):
     if grouped:
         groups, y = np.repeat(np.arange(len(y)), 2), np.repeat(y, 2)
     X = rng.normal(size=(len(y), 3)) + 3 * rng.normal(size=(6, 3))[y]
-    model = TATMLCV([10.0], cv=5, priors=["discriminant"], random_state=0).fit(X, y, groups=groups)
+    model = TATMLCV(param_grid={"C": [10.0]}, cv=5, random_state=0).fit(X, y, groups=groups)
     n_folds = model.cv_results_["split_test_score"].shape[1]
     assert n_folds == 2
     assert 0.5 < model.best_score_ <= 1
@@ -183,7 +183,7 @@ def test_a_search_fits_two_to_five_samples_per_class(size, grouped):
 def test_two_samples_of_two_classes_have_no_folds():
     X, y = np.random.default_rng(0).normal(size=(4, 2)), np.array([0, 0, 1, 1])
     message = r"^cv: expected a number of folds that all give similar and dissimilar pairs, got 5 "
-    refused(TATMLCV([10.0]), X, y, message + "for 4 samples in 2 classes")
+    refused(TATMLCV(), X, y, message + "for 4 samples in 2 classes")
     assert make_pair_folds(y, None) == []
     model = TATML().fit(X, y)  # no folds: b0's own threshold
     assert model.threshold_factor_ == 1.0

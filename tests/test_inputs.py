@@ -3,7 +3,6 @@
 import re
 import warnings
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,8 @@ from good_calls import (
     TUPLE_ESTIMATORS,
     changed_call,
     index_tuples,
+    made,
+    quick_options,
 )
 from helpers import SHAPES, assert_same_blocks, random_case, solver_of
 from numpy.testing import assert_allclose, assert_array_equal
@@ -43,7 +44,13 @@ from tatml import (
 from tatml._data.checks import hint_at_raw_covariances
 from tatml._data.labels import group_labels
 from tatml._estimators.given_labels import class_labels, pair_labels
-from tatml._estimators.inputs import given_distances, index_pairs, pair_samples, samples_of
+from tatml._estimators.inputs import (
+    TUPLE_SIZES,
+    given_distances,
+    index_pairs,
+    samples_of,
+    tuple_samples,
+)
 
 
 class Shell(BaseEstimator):
@@ -63,13 +70,6 @@ TUNED = {"threshold": "auto", "c0": None, "reduction": "mean", "clip_outliers": 
 TUNED |= {"kernel": None}
 LEARNT = {"C": 100.0, "prior": "discriminant"} | TUNED | PULLED | SHARED | SOLVED
 WARM = {"warm_start": False}
-GRID = {
-    "Cs": (10.0, 100.0, 1000.0),
-    "threshold_strengths": None,
-    "priors": None,
-    "pair_strategies": None,
-    "kernels": None,
-}
 COMPARED = {"C": 100.0, "margin": 1.0, "prior": "discriminant", "reduction": "mean"}
 COMPARED |= {"clip_outliers": True, "kernel": None} | SHARED | SOLVED | WARM
 DEFAULTS = {
@@ -80,9 +80,8 @@ DEFAULTS = {
     | {"n_neighbors": 3, "n_impostors": 3, "max_rounds": 3, "n_pairs_per_class": None}
     | ({"clip_outliers": True, "kernel": None} | SHARED | SOLVED),
     "TATML": LEARNT | DRAWN | WARM,
-    "TATMLCV": GRID
-    | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None}
-    | {name: value for name, value in (LEARNT | DRAWN | {"prior": None}).items() if name != "C"},
+    "TATMLCV": {"estimator": None, "param_grid": None, "random_state": None}
+    | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None},
     "Maz": {"threshold": 1.0, "thresholds": (0.5, 0.5**0.5, 1.0, 2**0.5), "cv": 3, "k": 3}
     | {"C": 100.0, "prior": "discriminant", "margin": (0.5, 2.0), "reduction": "mean"}
     | {"kernel": None}
@@ -182,7 +181,7 @@ def test_indicators_find_their_samples(given):
         shell = Shell(preprocessor)
         found = samples_of(shell, chosen, reset=True)
         assert_same_blocks(found, [array[chosen] for array in expected])
-        blocks, index = pair_samples(shell, INDEX, reset=False)
+        blocks, index = tuple_samples(shell, INDEX, "pairs", reset=False)
         for array, whole in zip(blocks.arrays, expected, strict=True):
             assert_array_equal(array[index], whole[INDEX])
 
@@ -190,7 +189,7 @@ def test_indicators_find_their_samples(given):
 def test_samples_given_beside_a_preprocessor_are_taken_as_they_are():
     shell = Shell(preprocessor=np.zeros((3, 3)))
     assert_same_blocks(samples_of(shell, X, reset=True), [X[:, :, None]])
-    blocks, index = pair_samples(shell, PAIRS, reset=False)
+    blocks, index = tuple_samples(shell, PAIRS, "pairs", reset=False)
     assert_array_equal(blocks.arrays[0][index][..., 0], PAIRS)
 
 
@@ -201,13 +200,13 @@ def test_every_sample_is_asked_for_once():
         asked.extend(indicators.tolist())
         return X[indicators]
 
-    pair_samples(Shell(preprocessor), [[3, 1], [1, 7], [3, 7]], reset=True)
+    tuple_samples(Shell(preprocessor), [[3, 1], [1, 7], [3, 7]], "pairs", reset=True)
     assert asked == [1, 3, 7]
 
 
 def test_pairs_keep_their_order():
     for pairs in (PAIRS, MATRICES[INDEX]):
-        blocks, index = pair_samples(Shell(), pairs, reset=True)
+        blocks, index = tuple_samples(Shell(), pairs, "pairs", reset=True)
         assert_array_equal(blocks.arrays[0][index].reshape(pairs.shape), pairs)
 
 
@@ -257,7 +256,10 @@ def test_a_column_of_labels_is_taken_with_a_warning():
 @pytest.mark.parametrize("label_estimator", LABEL_ESTIMATORS)
 def test_two_whole_columns_are_samples_unless_they_look_like_index_pairs(label_estimator):
     """With a preprocessor: indices of samples that have two such columns; other labels; Blocks."""
-    make = partial(label_estimator, **FEW | (QUICK_CV if label_estimator is TATMLCV else {}))
+
+    def make(**given):
+        return made(label_estimator, quick_options(label_estimator) | given)
+
     table = np.random.default_rng(0).integers(10, size=(N, 2))
     signs = np.where(np.arange(N) % 2, 1, -1)
     expected = make().fit(table, signs).transform(table)
@@ -280,8 +282,8 @@ def warnings_of(call):
     "model",
     [
         *(make(random_state=0) for make in LABEL_ESTIMATORS if make is not TATMLCV),
-        TATMLCV(Cs=[1.0], priors=["discriminant"]),
-        TATMLCV(Cs=[1.0], priors=["discriminant"], scoring="accuracy"),
+        TATMLCV(param_grid={"C": [1.0]}),
+        TATMLCV(param_grid={"C": [1.0]}, scoring="accuracy"),
         Maz(threshold="search", thresholds=[1.0], cv=2),
     ],
 )
@@ -316,9 +318,9 @@ def test_few_samples_of_a_class_are_warned_of_once_by_name():
     """A number of folds adapts to them; a splitter does not."""
     labels = np.where(np.arange(N) < 2, 3, Y)
     with pytest.warns(UserWarning, match="cv: The least populated class") as caught:
-        TATMLCV(**FEW | QUICK_CV | {"cv": StratifiedKFold(3), "scoring": "accuracy"}).fit(X, labels)
+        TATMLCV(**QUICK_CV | {"cv": StratifiedKFold(3), "scoring": "accuracy"}).fit(X, labels)
     assert len(caught) == 1
-    TATMLCV(**FEW | QUICK_CV | {"cv": 3}).fit(X, labels)
+    TATMLCV(**QUICK_CV | {"cv": 3}).fit(X, labels)
 
 
 def test_a_search_warns_once_of_what_has_not_converged():
@@ -336,8 +338,9 @@ def test_values_at_the_edge_are_accepted():
         ("TATML.fit", {"n_components": 3}, {"n_components": [1]}, {"n_pairs_per_class": 2}),
         ("TATML.fit", {"c0": np.inf}, {"random_state": 2**32 - 1}, {"verbose": np.bool_(0)}),
         ("TATMLCV.fit", {"cv": 4}, {"k": 6}, {"n_jobs": 1}, {"k": 7, "scoring": "auc"}),
-        ("TATMLCV.fit", {"Cs": 1}, {"threshold_strengths": [1.0]}, {"priors": ["auto"]}),
-        ("Maz.fit", {"threshold": "search", "k": 8}, {"k": 9}, {"cv": "unused"}),
+        ("TATMLCV.fit", {"param_grid": {}}, {"param_grid": [{}, {"C": (1,)}]}),
+        ("TATMLCV.fit", {"estimator": None}, {"param_grid": {"threshold_strength": [1.0]}}),
+        ("Maz.fit", {"threshold": "search", "k": 8}, {"k": 9}),
         ("ITML.fit", {"bounds": (1.0, 1.0)}, {"percentiles": (0, 100)}),
         ("GMML.fit", {"t": 0}, {"t": 1}),
         ("TATMLPairs.fit", {"class_weight": None}, {"class_weight": {-1: 1e-3, 1: 1}}),
@@ -369,7 +372,7 @@ def test_a_new_fit_forgets_the_earlier_one(name):
     make = ESTIMATORS[name]
     given = {"X": MATRICES} if make in LABEL_ESTIMATORS else {"pairs": MATRICES[INDEX]}
     if make in TUPLE_ESTIMATORS:
-        given = {make._tuples_name: MATRICES[index_tuples(make._tuple_size)]}
+        given = {make._tuples_name: MATRICES[index_tuples(TUPLE_SIZES[make._tuples_name])]}
     fresh, again = (changed_call(f"{name}.fit", given, again=flag) for flag in (False, True))
     again.estimator.set_threshold(123.0)
     one, two = fresh.call(), again.call()
@@ -404,9 +407,9 @@ def covariances():
 def fit_all(name, samples):
     """Fit the estimator to samples, or to pairs of them."""
     options = QUICK_CV if name == "TATMLCV" else {}
-    model = ESTIMATORS[name](preprocessor=samples, **options)
+    model = made(ESTIMATORS[name], options | {"preprocessor": samples})
     if ESTIMATORS[name] in TUPLE_ESTIMATORS:
-        return model.fit(index_tuples(model._tuple_size))
+        return model.fit(index_tuples(TUPLE_SIZES[model._tuples_name]))
     by_labels = ESTIMATORS[name] in LABEL_ESTIMATORS
     return model.fit(*((samples, CLASSES) if by_labels else (LABELLED_INDEX, LABELLED_SIGNS)))
 

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._estimators import label_mixins
-from tatml._estimators import tatml as tatml_module
+from tatml._learning import drawing, learn
 from tatml.inspection import threshold_interval
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -153,14 +152,14 @@ def test_samples_may_be_lists_tables_and_matrices():
 
 def spied_draws(monkeypatch):
     """Return a list that collects the samples and the pairs of every draw."""
-    draw_pairs, drawn = label_mixins.draw_pairs, []
+    draw_pairs, drawn = drawing.draw_pairs, []
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((blocks.arrays[0][:, :, 0], pairs.index))
         return pairs
 
-    monkeypatch.setattr(label_mixins, "draw_pairs", spy)
+    monkeypatch.setattr(drawing, "draw_pairs", spy)
     return drawn
 
 
@@ -368,14 +367,14 @@ def test_every_resample_takes_the_threshold_of_its_word(threshold, monkeypatch):
     """Its factor is found anew; no copy of a sample is both known and held out."""
     X, y = labelled()
     estimator = TATML(threshold=threshold, **FEW).fit(X, y)
-    held_out, parts_of = [], tatml_module.hold_out_samples
+    held_out, parts_of = [], learn.hold_out_samples
 
     def spy(*arguments):
         parts = parts_of(*arguments)
         held_out.append(parts)
         return parts
 
-    monkeypatch.setattr(tatml_module, "hold_out_samples", spy)
+    monkeypatch.setattr(learn, "hold_out_samples", spy)
     models = spied_fits(monkeypatch, TATML)
     interval = threshold_interval(estimator, X, y, n_resamples=6, random_state=0)
     assert_is_interval(interval, estimator, 6)

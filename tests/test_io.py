@@ -32,9 +32,10 @@ from tatml import (
     io,
 )
 from tatml._data.atomic_files import written_atomically
+from tatml._estimators.fitted_state import IN_FILES
 from tatml._verification.targets import Calibration
 from tatml.features import KernelMap
-from tatml.io import check_metadata, is_plain
+from tatml.io import check_metadata, is_plain, without_fits
 
 skops = pytest.importorskip("skops.io")
 
@@ -50,6 +51,11 @@ def folder(tmp_path, monkeypatch):
 
 def fitted(**changes):
     return TATML(**FEW | changes).fit(X, Y)
+
+
+def search(grid=None, estimator=None, **changes):
+    given = {"param_grid": grid or {"C": [1, 10]}, "cv": 2, "random_state": 0} | changes
+    return TATMLCV(TATML(**FEW) if estimator is None else estimator, **given).fit(X, Y)
 
 
 def with_state(model, **changes):
@@ -80,13 +86,14 @@ def all_kinds():
     blocks = Blocks(X[:, :12].reshape(-1, 4, 3), X[:, 12:])
     seeded = Newton(max_iter=100, random_state=np.random.default_rng(0))
     some = {"n_pairs_per_class": 20, "random_state": np.random.RandomState(0)}
-    folds = [(np.arange(0, 89, 2), np.arange(1, 89, 2))]
+    folds, grid = [(np.arange(0, 89, 2), np.arange(1, 89, 2))], {"C": [1, 10]}
     return [
         TATML(prior=np.eye(13), n_components=3, solver=seeded, **some).fit(X, Y),
         TATML(c0=np.inf, margin=[0.5, 2], **FEW).set_output(transform="pandas").fit(X, Y),
         TATML(**FEW).fit(blocks, Y),
-        TATMLCV(Cs=[1, 10], cv=GroupKFold(2), **FEW).fit(X, Y, groups=np.arange(89)),
-        TATMLCV(Cs=np.array([1, 10]), cv=folds, prior=np.eye(13), **FEW).fit(X, Y),
+        TATMLCV(TATML(**FEW), grid, cv=GroupKFold(2)).fit(X, Y, groups=np.arange(89)),
+        search({"C": np.array([1, 10])}, TATML(prior=np.eye(13), preprocessor=X), cv=folds),
+        search([grid | {"n_components": [3]}]),
         Maz(threshold="search", cv=2, **FEW).fit(X, Y),
         ITML(solver=Dykstra(), tol=1e-3, **FEW).fit(X, Y),
         GMML(**FEW).fit(X, Y),
@@ -197,7 +204,7 @@ def test_what_is_not_saved(folder):
         ({}, {}, "expected one of GMML, ITML, TATML"),
         (TATML(), {}, "not fitted"),
         (PairThreshold(metric=distance).fit(X[index], labels), {}, "functions are not saved"),
-        (TATMLCV(Cs=[1], cv=RepeatedKFold(n_splits=2, n_repeats=1), **FEW).fit(X, Y), {}, "KFold"),
+        (search(cv=RepeatedKFold(n_splits=2, n_repeats=1)), {}, "KFold"),
         (with_state(good, C=-1), {}, "C: expected a positive number"),
         (good, {"data": X}, "metadata: expected words, numbers and lists"),
         (good, {1: "one"}, "metadata: expected words, numbers and lists under words, got 1"),
@@ -303,6 +310,33 @@ def test_models_that_unpack_to_too_much_are_refused_before(folder, monkeypatch):
         io.load_model("model.skops", max_bytes=0)
 
 
+def test_settings_hold_no_samples_of_another_fit():
+    kernel = KernelMap().fit(X)
+    given = {
+        "estimator": TATML(preprocessor=X, kernel=kernel),
+        "grid": [{"kernel": (None, kernel)}],
+    }
+    found = without_fits(given)
+    assert found["estimator"].preprocessor is None
+    for held in (found["estimator"].kernel, found["grid"][0]["kernel"][1]):
+        assert not hasattr(held, "maps_")
+    assert given["estimator"].preprocessor is X  # what was given is as it was
+    assert hasattr(kernel, "maps_")
+
+
+def test_an_estimator_in_a_file_is_not_fitted_and_holds_no_function():
+    check = IN_FILES["estimator"]
+    check("estimator", TATML(solver=Newton(max_iter=3)))
+    for wrong, words in (
+        (fitted(), "estimator: expected an estimator that is not fitted"),
+        (with_state(TATML(), C=MISSING), "estimator: expected an estimator that is not fitted"),
+        (TATML(preprocessor=lookup), "preprocessor: expected"),
+        (TATML(solver=with_state(Newton(), speed=1)), "solver: expected the fields of a Newton"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            check("estimator", wrong)
+
+
 def wrong_states():
     """Changes of a model, each of which alone must be refused, and the attribute to be named."""
     metric, eye = fitted(), np.eye(13)
@@ -322,6 +356,9 @@ def wrong_states():
         ({"C": MISSING}, "C"),
         ({"margin": (2.0, 0.5)}, "margin"),
         ({"threshold": "search for it"}, "threshold"),
+        ({"threshold": "search"}, "threshold"),  # of Maz
+        ({"threshold": 1e160}, "threshold"),
+        ({"kernel": KernelMap(gamma=-1.0)}, "kernel: gamma"),
         ({"threshold_prior": -1.0}, "threshold_prior"),
         ({"c0": 0.0}, "c0"),
         ({"prior": "none"}, "prior"),
@@ -443,28 +480,37 @@ def test_every_parameter_and_attribute_is_checked(folder):
 def test_the_attributes_of_the_other_estimators_are_checked(folder):
     index, similar = wine_pairs(TRAIN, count=30)
     labels = np.where(similar, 1, -1)
-    search = TATMLCV(Cs=[1, 10], cv=2, **FEW).fit(X, Y)
+    found = search()
     pairs = TATMLPairs(C=10).fit(X[index], labels)
     threshold = PairThreshold().fit(X[index], labels)
     maz, itml = Maz(**FEW).fit(X, Y), ITML(**FEW, tol=1e-3).fit(X, Y)
     triplets = TATMLTriplets().fit(X[[[0, 1, 40], [2, 3, 60], [41, 42, 5]]])
-    results, scores = search.cv_results_, search.cv_results_["std_test_score"]
+    results, scores = found.cv_results_, found.cv_results_["std_test_score"]
+    inner = found.estimator
     for estimator, changes, name in (
-        (search, {"Cs": [0]}, "Cs"),
-        (search, {"Cs": 0}, "Cs"),
-        (search, {"cv": 1}, "cv"),
-        (search, {"cv": 2.5}, "cv"),
-        (search, {"k": 0}, "k"),
-        (search, {"n_jobs": 0}, "n_jobs"),
-        (search, {"scoring": "best"}, "scoring"),
-        (search, {"priors": ["none"]}, "priors"),
-        (search, {"C_": 5.0}, "C_"),
-        (search, {"best_score_": 0.123}, "best_score_"),
-        (search, {"best_params_": results["params"][0] | {"C": search.C_, "k": 1}}, "best_params_"),
-        (search, {"cv_results_": {}}, "cv_results_"),
-        (search, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
-        (search, {"cv_results_": MISSING}, "cv_results_"),
-        (search, {"cv_results_": results | {"std_test_score": np.nan * scores}}, "cv_results_"),
+        (found, {"param_grid": {"C": [0]}}, "param_grid"),
+        (found, {"param_grid": {"D": [1]}}, "param_grid"),
+        (found, {"param_grid": 0}, "param_grid"),
+        (found, {"estimator": maz}, "estimator"),
+        (found, {"estimator": fitted()}, "estimator"),
+        (found, {"estimator": with_state(inner, C=0)}, "estimator: C"),
+        (found, {"estimator": with_state(inner, n_components=3)}, "components_"),
+        (found, {"estimator": with_state(inner, prior=np.eye(3))}, "prior"),
+        (found, {"cv": 1}, "cv"),
+        (found, {"cv": 2.5}, "cv"),
+        (found, {"cv": "three"}, "cv"),
+        (found, {"k": 0}, "k"),
+        (found, {"n_jobs": 0}, "n_jobs"),
+        (found, {"scoring": "best"}, "scoring"),
+        (found, {"C_": 5.0}, "C_"),
+        (found, {"best_score_": 0.123}, "best_score_"),
+        (found, {"best_params_": results["params"][0] | {"C": found.C_, "k": 1}}, "best_params_"),
+        (found, {"best_params_": {"C": "much"}}, "best_params_: C"),
+        (found, {"best_params_": [1]}, "best_params_"),
+        (found, {"cv_results_": {}}, "cv_results_"),
+        (found, {"cv_results_": results | {"mean_test_score": np.ones(3)}}, "cv_results_"),
+        (found, {"cv_results_": MISSING}, "cv_results_"),
+        (found, {"cv_results_": results | {"std_test_score": np.nan * scores}}, "cv_results_"),
         (pairs, {"classes_": [-1, 1]}, "classes_: expected"),
         (pairs, {"classes_": np.array([0, 1])}, "classes_"),
         (pairs, {"class_weight": {2: 1.0}}, "class_weight"),
@@ -473,6 +519,7 @@ def test_the_attributes_of_the_other_estimators_are_checked(folder):
         (threshold, {"metric": "posix"}, "metric"),
         (threshold, {"metric": 3}, "metric"),
         (threshold, {"threshold_": MISSING}, "threshold_"),
+        (maz, {"threshold": "auto"}, "threshold"),
         (maz, {"search_scores_": {"a": 1.0}}, "search_scores_"),
         (maz, {"search_scores_": {}}, "search_scores_"),
         (maz, {"search_scores_": [0.5]}, "search_scores_"),

@@ -4,7 +4,6 @@ import warnings
 from dataclasses import replace
 from itertools import product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from estimators_helpers import (
@@ -102,6 +101,7 @@ def test_the_gradient_vanishes_on_wine(solver):
 
 def conic_metric(itml, X):
     """Solve ITML's problem as published, with slacks, by a general conic solver."""
+    cp = pytest.importorskip("cvxpy")
     arrays, prior = arrays_of(X), as_list(itml.prior_)
     W = [cp.Variable((len(W0), len(W0)), PSD=True) for W0 in prior]
     slack = cp.Variable(len(itml.pairs_))

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from estimators_helpers import search_over
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
@@ -26,9 +27,9 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._data.pairs import Pairs
-from tatml._estimators.cross_fitting import hold_out_pairs, hold_out_samples
-from tatml._estimators.folds import LabelledSamples, make_pair_folds
-from tatml._estimators.kernel_space import KernelSettings
+from tatml._learning.cross_fit import hold_out_pairs, hold_out_samples
+from tatml._learning.folds import LabelledSamples, make_pair_folds
+from tatml._learning.kernel_space import KernelSettings
 from tatml.features import KernelMap
 from tatml.io import load_model, save_model
 from tatml.plotting import BlockShareDisplay
@@ -39,7 +40,9 @@ PAIRS = PAIRS[PAIRS[:, 0] != PAIRS[:, 1]]
 EXACT = {"threshold": "joint", "prior": "scaled", "random_state": 0, "tol": 1e-10}
 LABELLED = (
     TATML(n_pairs_per_class=60, random_state=0),
-    TATMLCV([10.0, 100.0], priors=["scaled"], cv=3, n_pairs_per_class=60, random_state=0),
+    search_over(
+        {"C": [10.0, 100.0], "prior": ["scaled"]}, cv=3, n_pairs_per_class=60, random_state=0
+    ),
     Maz(n_pairs_per_class=60, random_state=0),
     ITML(n_pairs_per_class=60, random_state=0),
 )
@@ -154,7 +157,8 @@ def test_without_held_out_pairs_the_units_are_those_of_the_rule():
 @pytest.mark.parametrize("estimator", LABELLED)
 def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
     X, y, new, labels = iris()
-    model = clone(estimator).set_params(kernel="rbf").fit(X, y)
+    name = "estimator__kernel" if isinstance(estimator, TATMLCV) else "kernel"
+    model = clone(estimator).set_params(**{name: "rbf"}).fit(X, y)
     Z, found = model.transform(X), model.transform(new)
     assert Z.shape[1] == model._n_features_out == len(model.get_feature_names_out())
     expected = np.linalg.norm(found[PAIRS[:, 0]] - found[PAIRS[:, 1]], axis=1)
@@ -165,7 +169,7 @@ def test_every_estimator_learns_from_labels_in_the_space_of_a_kernel(estimator):
     shapes = [(n, n) for n, _ in model.kernel_map_.block_shapes_out_]
     assert [W.shape for W in model.get_mahalanobis_matrix()] == shapes
     assert model.block_shapes_ == ((4, 1),)
-    model.set_params(kernel=None).fit(X, y)
+    model.set_params(**{name: None}).fit(X, y)
     assert model.kernel_map_ is None
     assert model.transform(X).shape == (75, 4)
 
@@ -269,20 +273,19 @@ def test_the_units_of_the_kernel_are_chosen_by_held_out_pairs():
 
 def test_the_search_chooses_the_kernel():
     (X, y), (new, labels) = banana(200, 0), banana(400, 1)
-    options = {"priors": ["discriminant"], "cv": 3, "random_state": 0}
-    model = TATMLCV([10.0, 100.0], kernels=[None, "rbf"], **options).fit(X, y)
+    options = {"cv": 3, "random_state": 0}
+    grid = {"C": [10.0, 100.0], "kernel": [None, "rbf"]}
+    model = TATMLCV(param_grid=grid, **options).fit(X, y)
     assert model.best_params_["kernel"] == "rbf"
     assert len(model.cv_results_["params"]) == 4
     assert model.kernel_map_.gamma_ > 0
-    auto = TATMLCV([100.0], kernels="auto", **options).fit(X, y)
-    kernels = [params["kernel"] for params in auto.cv_results_["params"]]
-    factors = [getattr(kernel, "gamma_factor", None) for kernel in kernels]
-    assert factors[0] is None
-    assert factors[1:] == sorted(factors[1:])
-    assert scores(auto, new, labels)[0] > 0.9
+    kernels = [KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)]
+    several = TATMLCV(param_grid=[{}, {"kernel": kernels}], **options).fit(X, y)
+    assert several.best_params_["kernel"] in kernels
+    assert scores(several, new, labels)[0] > 0.9
     rotated = np.random.default_rng(0).normal(size=(200, 3))
     labels = (rotated[:, 0] > 0).astype(int)
-    linear = TATMLCV([100.0], kernels=[None, KernelMap(gamma=1e3)], **options)
+    linear = TATMLCV(param_grid={"kernel": [None, KernelMap(gamma=1e3)]}, **options)
     assert linear.fit(rotated, labels).best_params_["kernel"] is None
 
 
@@ -323,6 +326,8 @@ def test_damaged_kernel_maps_are_not_saved(tmp_path):
     for name, wrong, named in (
         ("maps_", [None], "kernel_map_.maps_"),
         ("maps_", [], "kernel_map_.maps_"),
+        ("gamma_", np.array([2.0]), "kernel_map_.maps_"),
+        ("gamma_", [2.0], "kernel_map_.gamma_"),
         ("block_shapes_out_", ((4, 1), (9, 1)), "kernel_map_"),
         ("degree", 0, "degree"),
     ):
@@ -394,7 +399,7 @@ def test_triplets_are_solved_in_the_span(prior, monkeypatch):
     X = rng.normal(size=(18, 50)) + 0.5 * y[:, None]
     model = TATMLTriplets(prior=prior, tol=1e-10, clip_outliers=False, preprocessor=X)
     found = clone(model).fit(triplets_of(y, 60))
-    monkeypatch.setattr("tatml._estimators.span.ROWS_PER_SPAN", np.inf)
+    monkeypatch.setattr("tatml._learning.span.ROWS_PER_SPAN", np.inf)
     expected = clone(model).fit(triplets_of(y, 60))
     new, index = rng.normal(size=(10, 50)), PAIRS % 10
     assert_allclose(found.pair_distance(index, new), expected.pair_distance(index, new), rtol=1e-5)
@@ -407,7 +412,7 @@ def test_neighbours_are_found_in_the_span(monkeypatch):
     X = rng.normal(size=(30, 60)) + 0.5 * y[:, None]
     options = {"max_rounds": 2, "tol": 1e-10, "prior": "scaled", "random_state": 0}
     found = TATMLNeighbors(**options).fit(X, y)
-    monkeypatch.setattr("tatml._estimators.span.ROWS_PER_SPAN", np.inf)
+    monkeypatch.setattr("tatml._learning.span.ROWS_PER_SPAN", np.inf)
     expected = TATMLNeighbors(**options).fit(X, y)
     assert_array_equal(found.comparisons_, expected.comparisons_)
     assert_allclose(found.pair_distance(PAIRS % 30, X), expected.pair_distance(PAIRS % 30, X))

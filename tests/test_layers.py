@@ -1,11 +1,15 @@
 """A module imports from its own layer or from lower ones only; `import_graph.py` has the layers."""
 
 import ast
+import importlib
+import re
 from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from import_graph import GRAPH, LAYERS, MODULES, PACKAGE, imports_of, layers_of
+from import_graph import GRAPH, LAYERS, MODULES, PACKAGE, SOURCE, imports_of, layers_of
+
+PUBLIC_MODULES = {name for name in MODULES if "._" not in name and name != "tatml.__main__"}
 
 # The rules
 
@@ -77,7 +81,91 @@ def test_the_library_imports_the_paper_in_one_command_only():
     assert {module: paths for module, paths in found.items() if paths} == expected
 
 
+DOCUMENTED = {"os._exit"}  # of the standard library, public in spite of the underscore
+
+
+def is_private(name):
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+def is_listed(path):
+    """Whether a dotted path of `tatml` is a public module, or listed in the `__all__` of one."""
+    if path in PUBLIC_MODULES:
+        return True
+    module, _, name = path.rpartition(".")
+    return module in PUBLIC_MODULES and name in importlib.import_module(module).__all__
+
+
+def uses_of_what_is_private(tree):
+    """Yield what a module of `tatml_paper` uses of `tatml`, or of any object, and is not public."""
+    bound = {}  # names of public modules of `tatml`
+    for path, node in paths_of_imports(tree):
+        if path.split(".")[0] == "tatml":
+            if not is_listed(path):
+                yield path
+            (name,) = (
+                alias.asname or alias.name for alias in node.names if path.endswith(alias.name)
+            )
+            bound[name] = path
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name):
+                whole = ast.unparse(node)
+                if is_private(name) and whole not in DOCUMENTED:
+                    yield whole
+                module = bound.get(ast.unparse(node.value))
+                if module in PUBLIC_MODULES and not is_listed(f"{module}.{name}"):
+                    yield whole
+            case ast.Call(func=ast.Name(id=function), args=[_, ast.Constant(value=str(name)), *_]):
+                if function in ("getattr", "setattr", "hasattr", "delattr") and is_private(name):
+                    yield ast.unparse(node)
+            case ast.Constant(value=str(text)) if re.fullmatch(
+                r"tatml(\.\w+)*\._\w+(\.\w+)*", text
+            ):
+                yield text
+
+
+def test_the_paper_uses_public_names_only():
+    """Whoever writes a client like it needs no private part of the library either."""
+    found = {
+        path.relative_to(SOURCE).as_posix(): [*uses_of_what_is_private(ast.parse(text))]
+        for path in sorted((SOURCE / "tatml_paper").rglob("*.py"))
+        if (text := path.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 20
+    assert {module: uses for module, uses in found.items() if uses} == {}
+
+
 # The rules see what they should
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from tatml._data.pairs import Pairs", ["tatml._data.pairs.Pairs"]),
+        ("from tatml import _array", ["tatml._array"]),
+        ("from tatml.plotting._axes import pyplot", ["tatml.plotting._axes.pyplot"]),
+        ("from tatml.verification import _report", ["tatml.verification._report"]),
+        ("from tatml.plotting import pyplot", ["tatml.plotting.pyplot"]),
+        ("import tatml._svec", ["tatml._svec"]),
+        ("def f():\n    from tatml._svec import svec", ["tatml._svec.svec"]),
+        ("from tatml import datasets\ndatasets.missing_extra()", ["datasets.missing_extra"]),
+        ("import tatml as t\nt._learn_metric", ["t._learn_metric", "t._learn_metric"]),
+        ("metric._component_list()", ["metric._component_list"]),
+        ("fit(X).blocks._arrays", ["fit(X).blocks._arrays"]),
+        ("self.metric._place = None", ["self.metric._place"]),
+        ("getattr(metric, '_place', None)", ["getattr(metric, '_place', None)"]),
+        ("import_module('tatml._data.pairs')", ["tatml._data.pairs"]),
+        ("from tatml import TATML, __version__, datasets\ndatasets.load_eth80()", []),
+        ("import tatml.io as io\nfrom tatml.features import Vectorize\nio.save_model", []),
+        ("from .pairs import Pairs\nself._file\ncls._lock()\nos._exit(1)\nX.__len__()", []),
+        ("getattr(datasets, 'load_eth80')\n'tatml-results'", []),
+    ],
+)
+def test_uses_of_what_is_private_are_found(source, expected):
+    assert [*uses_of_what_is_private(ast.parse(source))] == expected
 
 
 def test_imports_of_the_paper_are_found():

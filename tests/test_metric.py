@@ -19,8 +19,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._data.pairs import Pairs
-from tatml._estimators.embedding import row_distances
-from tatml._estimators.thresholds import learn_b0
+from tatml._learning.embedding import row_distances
+from tatml._learning.thresholds import learn_b0
 
 SHAPES = {
     "vectors": [(4, 1)],

@@ -177,6 +177,7 @@ def test_kernel_images_are_named_after_their_blocks():
 
 
 def test_estimators_keep_names_and_forget_those_of_an_earlier_fit(tmp_path):
+    pytest.importorskip("skops")
     X, y = named(), np.arange(12) % 2
     model = TATML(random_state=0).fit(X, y)
     assert (model.block_names_in_, model.row_names_in_) == names_of(X)
@@ -214,6 +215,7 @@ def test_names_change_no_number():
     ],
 )
 def test_models_with_wrong_names_are_not_saved(name, value, tmp_path):
+    pytest.importorskip("skops")
     model = TATML(random_state=0).fit(named(), np.arange(12) % 2)
     setattr(model, name, value)
     with pytest.raises((TypeError, ValueError), match=rf"{name}.*: expected"):

@@ -11,9 +11,9 @@ from cli_helpers import run as run_command
 from kill_helpers import Runner, kill_and_resume, numbers, run_undisturbed
 from report_helpers import make_record
 
-from tatml._data.atomic_files import written_atomically
 from tatml_paper import read_records, reproduce, run, versions
 from tatml_paper import runner as task_runner
+from tatml_paper.files import replaced_whole
 from tatml_paper.samples import read_features
 from tatml_paper.settings import QUICK_DATASETS
 from tatml_paper.store import Store
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path, monkeypat
 
     monkeypatch.setattr("os.fsync", fail)
     full = pytest.raises(OSError, match=r"No space left on device: .*table1\.md")
-    with full, written_atomically(path) as file:
+    with full, replaced_whole(path) as file:
         file.write(b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["table1.md"]
@@ -109,9 +109,23 @@ def test_an_error_of_numpy_names_the_file(tmp_path):
     """NumPy's errors about a full disk have neither a number nor a file name."""
     path = tmp_path / "features.npz"
     named = pytest.raises(OSError, match=r"features\.npz: 8 requested and 0 written")
-    with named, written_atomically(path):
+    with named, replaced_whole(path):
         raise OSError("8 requested and 0 written")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions_and_its_links(tmp_path):
+    path, link = tmp_path / "table1.md", tmp_path / "link.md"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    link.symlink_to(path.name)
+    with replaced_whole(link) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["link.md", "table1.md"]
 
 
 @pytest.fixture(scope="module")

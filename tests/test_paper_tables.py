@@ -257,12 +257,12 @@ def test_the_study_is_on_eth80_or_on_embedded_data():
 
 def test_settings_reach_the_estimators():
     tatml = sensitivity_method("tatml", {"study": "grid", "c0": 0.25, "mu0": 4.0}).build(0)
-    assert (tatml.c0, tatml.threshold_prior) == (0.25, 2.0)
-    assert tuple(tatml.Cs) == (0.01, 0.1, 1.0, 10.0)
+    assert (tatml.estimator.c0, tatml.estimator.threshold_prior) == (0.25, 2.0)
+    assert tatml.param_grid == {"C": [0.01, 0.1, 1.0, 10.0]}
     moved = sensitivity_method("tatml", {"study": "decades", "moves": "C", "C": 100.0}).build(0)
     assert (moved.C, moved.c0, moved.threshold_prior) == (100.0, 1.0, 1.0)
     maz = sensitivity_method("maz", {"study": "threshold", "b0": 0.25}).build(0)
-    assert (maz.threshold, maz.c0) == (0.5, None)
+    assert (maz.threshold, maz.estimator.c0) == (0.5, None)
     many = sensitivity_method("maz", {"study": "decades", "moves": "n_pairs", "n_pairs": 30})
     assert many.build(0).n_pairs_per_class == 30
     assert many.build(0).prior == PAPER["prior"]

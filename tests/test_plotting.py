@@ -42,7 +42,7 @@ def texts(legend):
 
 def assert_nothing_is_cut_off(figure):
     """Everything that is drawn lies inside the figure."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert -0.01 <= drawn.x0 <= drawn.x1 <= width + 0.01
     assert -0.01 <= drawn.y0 <= drawn.y1 <= height + 0.01
@@ -366,7 +366,7 @@ def test_colour_bars_have_labels():
 def test_the_numbers_of_a_spectrum_can_be_read(values):
     """At least two labelled numbers, and not so many that they touch."""
     display = MetricDisplay([np.diag(values)]).plot()
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     axis = display.axes_[1, 0].yaxis
     low, high = axis.get_view_interval()
     ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)

@@ -63,7 +63,7 @@ def test_axes_are_equal_and_classes_have_names():
     )
     assert display.figure_ is figure
     assert [ax.get_title() for ax in axes] == ["Features, standardised", "TATML"]
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     for ax, rows, shares in zip(
         axes, (display.plain, display.learnt), display.variances, strict=True
     ):

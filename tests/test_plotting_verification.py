@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("closed_figures")
 
 def assert_nothing_is_cut_off(figure):
     """Everything that is drawn lies inside the figure."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert -0.01 <= drawn.x0 <= drawn.x1 <= width + 0.01
     assert -0.01 <= drawn.y0 <= drawn.y1 <= height + 0.01

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 
 from tatml import TATML, Blocks, TATMLPairs
-from tatml._estimators.priors import PRIORS, UNITS, WithinClasses, make_prior
+from tatml._learning.priors import PRIORS, make_prior
+from tatml._learning.within import UNITS, WithinClasses
 
 SCALED = [kind for kind in PRIORS if kind != "identity"]
 SHRUNK = ("within", "discriminant")

@@ -23,7 +23,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
 from tatml import Euclidean, PairThreshold, TATMLPairs
-from tatml._estimators.probabilities import fit_log_likelihood_ratio
+from tatml._verification.probabilities import fit_log_likelihood_ratio
 from tatml.io import load_model, save_model
 
 INDEX, SIGNS = index_pairs()
@@ -55,6 +55,7 @@ def logistic(n_pairs, intercept, slope, seed=0):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_log_odds_are_the_likelihood_ratio_plus_the_prior_odds(name, tmp_path):
     """Saved models have them too."""
+    pytest.importorskip("skops")
     model = fitted(ESTIMATORS[name], "vectors")
     model.set_same_rate(0.02)
     ratio = model.pair_log_likelihood_ratio(INDEX, X)
@@ -250,6 +251,7 @@ def test_a_failed_fit_keeps_the_probabilities():
     ],
 )
 def test_wrong_calibrations_are_not_saved(attribute, value, message, tmp_path):
+    pytest.importorskip("skops")
     model = TATMLPairs().fit(X[INDEX], SIGNS).calibrate_probability(X[INDEX], SIGNS)
     setattr(model, attribute, value)
     if value is None:

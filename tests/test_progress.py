@@ -66,7 +66,8 @@ def test_a_bar_is_closed_when_the_work_fails(bars):
 
 def test_the_search_counts_its_paths_and_a_bootstrap_its_fits(bars):
     X, y = load_iris(return_X_y=True)
-    TATMLCV([1.0, 10.0], priors=["within", "scaled"], cv=3, random_state=0).fit(X, y)
+    grid = {"C": [1.0, 10.0], "prior": ["within", "scaled"]}
+    TATMLCV(param_grid=grid, cv=3, random_state=0).fit(X, y)
     metric = TATML(random_state=0).fit(X, y)
     threshold_interval(metric, X, y, n_resamples=4, random_state=0)
     assert [bar.done for bar in bars] == [2 * 3, 4]

@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import tatml
 import tatml_paper
@@ -91,9 +92,10 @@ LOOKS_AT_TYPES = {
     "tatml/_estimators/given_labels.py",
     "tatml/_estimators/inputs.py",
     "tatml/_estimators/pair_units.py",
+    "tatml/_estimators/parameters.py",
     "tatml/_estimators/preprocessors.py",
     "tatml/_estimators/sparse_inputs.py",
-    "tatml/_estimators/tuple_inputs.py",
+    "tatml/_learning/places.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
     "tatml/_sharding/shards.py",
@@ -103,6 +105,7 @@ SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
 SETTINGS_TYPES = {"Compute", "Dykstra", "KernelMap", "Newton"}
 # Types of this library that stand for an array.
 SETTINGS_TYPES |= {"SpanFactor", "SpanResult", "SparseBlock", "SparseRows"}
+SETTINGS_TYPES |= {"AllPairs", "Pairs", "Solver"}
 
 
 def type_names(node):
@@ -221,6 +224,64 @@ def test_what_is_too_large_is_found(tmp_path, monkeypatch):
 # Public names, documentation and version
 
 
+MOST_CLASSES, MOST_MEMBERS = 4, 12
+ESTIMATORS = [value for value in vars(tatml).values() if inspect.isclass(value)]
+ESTIMATORS = [value for value in ESTIMATORS if issubclass(value, BaseEstimator)]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_estimators_have_few_ancestors(estimator):
+    own = [base.__name__ for base in estimator.__mro__ if base.__module__.startswith("tatml")]
+    assert len(own) <= MOST_CLASSES, own
+
+
+def protocols(tree):
+    """Yield the protocols of a module with the number of their members."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(b) for b in node.bases):
+            members = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AnnAssign)]
+            yield node.name, len(members)
+
+
+def test_protocols_have_few_members():
+    found = [item for path in SOURCES for item in protocols(ast.parse(read(path)))]
+    assert len(found) > 3
+    assert [item for item in found if item[1] > MOST_MEMBERS] == []
+
+
+def foreign_attributes(tree):
+    """Yield the lines that set or delete an attribute of an argument other than self and cls."""
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        arguments = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+        names = {argument.arg for argument in arguments} - {"self", "cls"}
+        for node in ast.walk(function):
+            match node:
+                case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                    if name in names:
+                        yield node.lineno, ast.unparse(node)
+
+
+def test_no_function_sets_attributes_of_its_arguments():
+    found = {source_id(path): list(foreign_attributes(ast.parse(read(path)))) for path in SOURCES}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_what_sets_attributes_of_arguments_is_found():
+    source = (
+        "def f(model, *, other):\n    model.x_ = 1\n    del other.y\n    mine = g()\n    mine.z = 2"
+    )
+    found = [text for _, text in foreign_attributes(ast.parse(source))]
+    assert sorted(found) == ["model.x_", "other.y"]
+    assert list(foreign_attributes(ast.parse("def f(self):\n    self.x_ = 1"))) == []
+
+
+def test_private_modules_list_no_names():
+    private = [path for path in SOURCES if "/_" in source_id(path) and path.stem != "__init__"]
+    assert [source_id(path) for path in private if "__all__ =" in read(path)] == []
+
+
 def test_public_names():
     listed = {module: sorted(importlib.import_module(module).__all__) for module in PUBLIC}
     assert listed == {module: sorted(names.split()) for module, names in PUBLIC.items()}
@@ -252,6 +313,7 @@ def test_public_objects_are_documented_with_an_example():
 
 
 def test_examples_run():
+    pytest.importorskip("skops")
     modules = [importlib.import_module(name) for name in MODULES]
     assert [module.__name__ for module in modules if not module.__doc__] == []
     results = {module.__name__: doctest.testmod(module) for module in modules}
@@ -293,4 +355,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "RowMoments", "SparseRows"),
         *("Compared", "Comparisons", "LinkedPairs"),
+        *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
+        *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
+        *("PairDistanceDisplay", "ReliabilityDisplay"),
     }

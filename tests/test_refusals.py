@@ -46,7 +46,8 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml import learn_metric as learn
-from tatml._estimators.inputs import check_has, unchanged_on_error
+from tatml._estimators.inputs import TUPLE_SIZES, check_has
+from tatml._estimators.pair_judge import PairJudge
 from tatml.inspection import threshold_interval
 from tatml.verification import error_rates
 
@@ -323,7 +324,7 @@ def test_identical_samples_are_refused_without_a_warning(name):
         if make not in LABEL_ESTIMATORS:
             given = {"pairs": INDEX, "y": SIGNS, "preprocessor": same}
         if make in TUPLE_ESTIMATORS:
-            index = index_tuples(make._tuple_size)
+            index = index_tuples(TUPLE_SIZES[make._tuples_name])
             given = {make._tuples_name: index, "preprocessor": same}
         for kernel in kernels:
             chosen = given if kernel is None else given | {"kernel": kernel}
@@ -333,8 +334,11 @@ def test_identical_samples_are_refused_without_a_warning(name):
 # Errors of another kind
 
 
-class Shell(BaseEstimator):
-    """An estimator without methods."""
+class Shell(PairJudge, BaseEstimator):
+    """An estimator without a fit."""
+
+    def pair_distance(self, pairs, X=None):
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -344,7 +348,7 @@ def test_any_error_in_a_fit_restores_the_estimator(error):
     before = dict(vars(shell))
 
     def fail():
-        with unchanged_on_error(shell):
+        with shell._fitting():
             shell.changed_ = shell.new_ = 1
             del shell.removed_
             raise error
@@ -362,7 +366,7 @@ def test_an_interrupted_fit_restores_the_estimator(name):
     make = ESTIMATORS[name]
     indicators = {"X": np.arange(12)} if make in LABEL_ESTIMATORS else {"pairs": INDEX}
     if make in TUPLE_ESTIMATORS:
-        indicators = {make._tuples_name: index_tuples(make._tuple_size)}
+        indicators = {make._tuples_name: index_tuples(TUPLE_SIZES[make._tuples_name])}
     case = changed_call(f"{name}.fit", {"preprocessor": interrupted, **indicators}, again=True)
     before = dict(vars(case.estimator))
     with pytest.raises(KeyboardInterrupt):

@@ -9,9 +9,11 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-import yaml
+import pytest
 
 import tatml
+
+yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"

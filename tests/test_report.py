@@ -47,13 +47,15 @@ from tatml_paper.report.page import (
 )
 from tatml_paper.report.pictures import MANIFEST
 from tatml_paper.report.results import Results
-from tatml_paper.report.run_tables import failure_table, run_table, time_table
 from tatml_paper.report.summary import compare_by_object, describe_completeness
 from tatml_paper.report.tables import (
     comparison_table,
+    failure_table,
     object_table,
     overview_table,
+    run_table,
     settings_table,
+    time_table,
     verification_table,
 )
 from tatml_paper.settings import FEATURE_TITLES

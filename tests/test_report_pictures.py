@@ -5,13 +5,12 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from PIL import Image
 from sklearn.neighbors import KNeighborsClassifier
+from tatml_paper.report.figures import draw_histograms
 
 from tatml.datasets import make_textures
 from tatml_paper.protocol import held_out_pairs, split_in_halves
 from tatml_paper.report import pictures
-from tatml_paper.report.histograms import draw_histograms
 from tatml_paper.report.pictures import (
     CASES,
     choose_queries,
@@ -24,6 +23,8 @@ from tatml_paper.report.pictures import (
 )
 from tatml_paper.settings import DATASETS, QUICK_DATASETS, Dataset
 from tatml_paper.tasks import Task
+
+Image = pytest.importorskip("PIL.Image")
 
 SMALL = Dataset(
     "textures",

@@ -78,7 +78,7 @@ def fit(estimator, X):
 NARROW = [
     TATML(**FEW),
     TATML(warm_start=True, **FEW),
-    TATMLCV(Cs=[1.0, 10.0], cv=2, **FEW),
+    TATMLCV(TATML(**FEW), {"C": [1.0, 10.0]}, cv=2),
     Maz(**FEW),
     ITML(**FEW),
     GMML(**FEW),
@@ -151,18 +151,26 @@ def test_models_with_a_precomputed_kernel_hold_positions(tmp_path):
     assert not any(np.isin(array, K).any() for array in arrays if array.dtype.kind == "f")
 
 
-@pytest.mark.parametrize("make", [TATML, TATMLCV])
-def test_the_samples_of_a_kernel_that_was_given_fitted_are_not_saved(make, tmp_path):
+def test_the_samples_of_a_kernel_that_was_given_fitted_are_not_saved(tmp_path):
     other, X = np.random.default_rng(5).normal(size=(17, 4)), table(4)
     kernel = KernelMap().fit(other)
-    given = {"kernel": kernel}
-    if make is TATMLCV:
-        given = {"kernels": [None, kernel], "Cs": [1.0], "cv": 2}
-    estimator = make(**given, **FEW).fit(X, Y)
-    _, arrays = saved(estimator, tmp_path)
-    assert not any(array.shape == (17, 4) for array in arrays)
-    assert hasattr(kernel, "maps_")  # the estimator is as it was
-    assert (estimator.kernels[1] if make is TATMLCV else estimator.kernel) is kernel
+    model = TATML(kernel=kernel, **FEW)
+    for estimator in (model, TATMLCV(model, {"kernel": [None, kernel]}, cv=2)):
+        _, arrays = saved(estimator.fit(X, Y), tmp_path)
+        assert not any(array.shape == (17, 4) for array in arrays)
+        assert hasattr(kernel, "maps_")  # the estimator is as it was
+        assert model.kernel is kernel
+    assert estimator.param_grid["kernel"][1] is kernel
+
+
+def test_the_samples_of_the_estimator_of_a_search_are_not_saved(tmp_path):
+    X = table(4)
+    inner = TATML(preprocessor=X, **FEW)
+    search = TATMLCV(inner.fit(X, Y), {"C": [1.0]}, cv=2)
+    model, arrays = saved(search.fit(X, Y), tmp_path)
+    assert vars(model.estimator.estimator) == vars(TATML(**FEW))
+    assert not any(np.isin(array, X).any() for array in arrays if array.dtype.kind == "f")
+    assert inner.preprocessor is X
 
 
 def test_models_of_wide_sparse_tables_hold_the_samples(tmp_path):

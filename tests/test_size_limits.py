@@ -18,7 +18,7 @@ from tatml._sharding.memory import (
 )
 from tatml._verification.targets import check_target
 from tatml.datasets._files import _is_of_type, _read_bytes
-from tatml.datasets._synthetic import check_at_least, check_strengths
+from tatml.datasets._synthetic import check_strengths, make_textures
 from tatml.features import CovarianceDescriptor
 from tatml.features._pixels import _gabor_bank
 
@@ -45,7 +45,7 @@ LIMITS = {
         (nextafter(1e100, inf), -1.1e100, inf),
     ),
     "strengths": (lambda x: check_strengths(noise=x), (0, 5), (-1e-9, nextafter(5, 6))),
-    "least": (lambda x: check_at_least("size", x, 8), (8, 9), (7, 0)),
+    "least": (lambda x: make_textures(2, 1, x), (8, 9), (7, 0)),
     "Gabor frequencies": (
         lambda x: _gabor_bank(f"gabor:{x}:2"),
         (0.01, 0.5, 0.25),

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from estimators_helpers import labelled
+from estimators_helpers import labelled, search_over
 from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -174,6 +174,10 @@ def test_the_draws_of_a_solver_are_those_of_the_estimator_unless_it_has_its_own(
     assert histories[0] == histories[1] != histories[2]
 
 
+def solver_of(model):
+    return model.estimator.solver if isinstance(model, TATMLCV) else model.solver
+
+
 @pytest.mark.parametrize(
     ("make", "solver"),
     [
@@ -185,14 +189,16 @@ def test_the_draws_of_a_solver_are_those_of_the_estimator_unless_it_has_its_own(
 )
 def test_estimators_take_solver_objects(make, solver, tmp_path):
     X, y = labelled()
-    options = {"Cs": [1.0, 10.0], "cv": 2} if make is TATMLCV else {}
-    model = clone(make(solver=solver, tol=0.5, **options, **FEW)).fit(X, y)
-    assert model.solver == solver
+    options = {"solver": solver, "tol": 0.5} | FEW
+    of_search = make is TATMLCV
+    model = search_over({"C": [1.0, 10.0]}, cv=2, **options) if of_search else make(**options)
+    model = clone(model).fit(X, y)
+    assert solver_of(model) == solver
     assert model.n_iter_ <= solver.max_iter
-    assert pickle.loads(pickle.dumps(model)).solver == solver
+    assert solver_of(pickle.loads(pickle.dumps(model))) == solver
     pytest.importorskip("skops")
     loaded = load_model(save_model(model, tmp_path / "model.skops")).estimator
-    assert loaded.solver == solver
+    assert solver_of(loaded) == solver
     assert_array_equal(loaded.transform(X), model.transform(X))
 
 

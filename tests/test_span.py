@@ -15,8 +15,8 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
-from tatml._estimators import span
 from tatml._estimators.fitted_state import check_fitted_state
+from tatml._learning import span
 from tatml.io import export, load_model, save_model
 
 N_SAMPLES, N_ROWS = 20, 60
@@ -24,6 +24,7 @@ Y = np.arange(N_SAMPLES) % 3
 NAMED = ("auto", "diagonal", "scaled", "identity", "within", "discriminant")
 UNITS = ("columns", "common")
 INDEX = np.array([(i, j) for i in range(N_SAMPLES) for j in range(i)])
+GRID = {"C": [1.0, 10.0], "prior": ["discriminant", "auto", "scaled"]}
 TIGHT = {"C": 10.0, "tol": 1e-13, "threshold": "joint", "random_state": 0}
 
 
@@ -51,7 +52,7 @@ def in_whole_space(monkeypatch, fit):
 
 
 def force_units(monkeypatch, units):
-    name = "tatml._estimators.kernel_space.choose_units"
+    name = "tatml._learning.kernel_space.choose_units"
     monkeypatch.setattr(name, lambda prior, parts: units)
 
 
@@ -219,7 +220,7 @@ def test_a_wide_block_of_identical_samples(monkeypatch):
         Maz(C=10.0, tol=1e-13, random_state=0),
         TATML(pairs="neighbors", **TIGHT),
         TATML(C=10.0, tol=1e-13, random_state=0),  # the threshold is judged on held-out pairs
-        TATMLCV(Cs=(1.0, 10.0), tol=1e-13, cv=3, random_state=0),
+        TATMLCV(TATML(tol=1e-13, random_state=0), GRID, cv=3),
         TATML(n_components=4, **TIGHT),
     ],
     ids=lambda estimator: repr(estimator)[:20],
@@ -379,6 +380,7 @@ def test_attributes_that_are_too_large_say_so(large, tmp_path):
 
 
 def test_a_factored_metric_is_saved(large, tmp_path):
+    pytest.importorskip("skops")
     metric, X = large
     save_model(metric, tmp_path / "metric.skops")
     loaded = load_model(tmp_path / "metric.skops").estimator
@@ -399,7 +401,7 @@ def test_every_part_of_a_factored_metric_is_checked(large):
         (factor, ".inner", {"inner": factor.inner[:, 0]}),
         (factor, ".inner", {"inner": factor.inner[1:, 1:]}),
         (factor, ".outside", {"outside": 0.0}),
-        (factor, "", {"span": None}),
+        (factor, ".span", {"span": None}),
         (of_span, ".span.rows", {"rows": of_span.rows[0]}),
         (of_span, ".span.unit", {"unit": np.ones((n, 1))}),
         (of_span, ".span.unit", {"unit": of_span.unit[1:]}),
@@ -423,10 +425,13 @@ def test_every_part_of_a_factored_metric_is_checked(large):
     for right in (replace(factor, span=replace(of_span, whitening=np.eye(n))), np.ones((2, n))):
         metric.factors_ = [right]
         check_fitted_state(metric)
-    for wrong in (np.ones(n), np.ones((2, n - 1))):
-        metric.factors_ = [wrong]
+    for wrong in ([np.ones(n)], [np.ones((2, n - 1))], [], [factor, factor], (factor,)):
+        metric.factors_ = wrong
         with pytest.raises((TypeError, ValueError), match=r"^factors_: expected"):
             check_fitted_state(metric)
+    metric.factors_, metric.result_ = [factor], replace(metric.result_, L=[])
+    with pytest.raises(ValueError, match=r"^result_\.L: expected"):
+        check_fitted_state(metric)
 
 
 def test_a_search_that_is_fitted_again_forgets_the_large_block():
@@ -525,7 +530,7 @@ def test_sparse_samples_give_the_metric_of_dense_ones(prior):
         Maz(random_state=0, tol=1e-12, threshold="search", thresholds=(0.7, 1.0)),
         TATML(random_state=0, tol=1e-12, pairs="neighbors", prior="auto"),
         TATML(random_state=0, tol=1e-12, n_components=3),
-        TATMLCV(random_state=0, tol=1e-12, Cs=(1.0, 10.0), cv=3),
+        TATMLCV(TATML(random_state=0, tol=1e-12), GRID, cv=3),
     ],
     ids=lambda estimator: repr(estimator)[:20],
 )
@@ -583,6 +588,7 @@ def test_sparse_samples_stay_sparse():
 
 
 def test_a_metric_of_sparse_samples_is_saved(tmp_path):
+    pytest.importorskip("skops")
     X, y = sparse_samples()
     metric = TATML(random_state=0).fit(X, y)
     save_model(metric, tmp_path / "metric.skops")

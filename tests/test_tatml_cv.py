@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from estimators_helpers import JOINT, as_list, labelled, refused
+from estimators_helpers import JOINT, as_list, labelled, refused, search_over
 from joblib import parallel_backend
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -27,8 +27,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
-from tatml._estimators import label_mixins, search_path, tatml_cv
-from tatml._estimators.search_path import PathSettings
+from tatml._estimators import tatml_cv
+from tatml._learning import drawing, path
+from tatml._learning.path import PathSettings
+from tatml.features import KernelMap
+from tatml.inspection import threshold_interval
+from tatml.io import load_model, save_model
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 GRID = [1000.0, 3.0, 30.0]  # not sorted
@@ -38,7 +42,7 @@ FOLDS = StratifiedKFold(3, shuffle=True, random_state=1)
 class PreciseCV(TATMLCV):
     """Solves the path for all pairs, and as precisely as a single fit."""
 
-    _path = PathSettings(tol=0.0, max_step=1)
+    _accuracy = PathSettings(tol=0.0, max_step=1)
 
 
 def noisy(kind="vectors", seed=0):
@@ -55,7 +59,8 @@ def noisy(kind="vectors", seed=0):
 def test_the_scores_are_those_of_a_grid_search(kind):
     X, y = noisy(kind)
     options = JOINT | FEW | {"tol": 1e-9, "prior": "auto"}
-    model = PreciseCV(GRID, cv=FOLDS, k=5, scoring="accuracy", **options).fit(X, y)
+    own = {"cv": FOLDS, "k": 5, "scoring": "accuracy"}
+    model = PreciseCV(TATML(**options), {"C": GRID}, **own).fit(X, y)
     pipeline = make_pipeline(TATML(**options), KNeighborsClassifier(5))
     grid = GridSearchCV(pipeline, {"tatml__C": GRID}, cv=FOLDS).fit(X, y)
     split = np.stack([grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
@@ -69,27 +74,30 @@ def test_the_scores_are_those_of_a_grid_search(kind):
 
 
 SEARCHES = {
-    "strengths": {"threshold_strengths": [2.0, 0.1], "priors": ["within"], "reduction": "sum"},
-    "priors": {"priors": ["identity", "covariance"], "threshold_strength": 0.3},
-    "pairs": {"pair_strategies": ["neighbors", "all"], "priors": ["discriminant"]},
-    "a fixed threshold": {"threshold": 0.8, "margin": (0.7, 1.5)},
-    "a fixed strength": {"c0": 3.0, "n_components": 2},
+    "strengths": ({"threshold_strength": [2.0, 0.1]}, {"prior": "within", "reduction": "sum"}),
+    "priors": ({"prior": ["identity", np.diag([1.0, 2, 3, 4])]}, {"threshold_strength": 0.3}),
+    "pairs": ({"prior": ["auto", "within"], "pairs": ["neighbors", "all"]}, {}),
+    "a fixed threshold": ({}, {"threshold": 0.8, "margin": (0.7, 1.5)}),
+    "a fixed strength": ({"n_components": [2, None]}, {"c0": 3.0}),
+    "margins": ({"margin": [(0.7, 1.5), (0.2, 3.0)], "reduction": ["mean", "sum"]}, {}),
+    "solvers": ({"solver": [Newton(linear_solver="dense"), Newton(linear_solver="cg")]}, {}),
 }
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_setting_is_scored_as_if_it_were_alone(name):
     X, y = noisy()
-    options = JOINT | FEW | {"tol": 1e-9} | SEARCHES[name]
-    model = PreciseCV(GRID[:2], cv=FOLDS, scoring="accuracy", **options).fit(X, y)
-    strengths = options.pop("threshold_strengths", [options.get("threshold_strength", 1.0)])
-    priors = options.pop("priors", ["discriminant", "auto", "scaled"])
-    kinds = options.pop("pair_strategies", [options.get("pairs", "random")])
+    others, changes = SEARCHES[name]
+    options = JOINT | FEW | {"tol": 1e-9} | changes
+    own = {"cv": FOLDS, "scoring": "accuracy"}
+    model = PreciseCV(TATML(**options), {"C": GRID[:2]} | others, **own).fit(X, y)
     results = model.cv_results_
-    wanted = list(product(GRID[:2], strengths, priors, kinds))
-    names = ("C", "threshold_strength", "prior", "pairs")
-    found = [tuple(params[name] for name in names) for params in results["params"]]
-    assert sorted(found) == sorted(wanted)
+    wanted = [
+        {"C": C} | dict(zip(others, values, strict=True))
+        for values in product(*others.values())
+        for C in GRID[:2]
+    ]
+    assert repr(results["params"]) == repr(wanted)  # C innermost, so that ties are decided by it
     assert len(np.unique(results["split_test_score"], axis=0)) > 1
     for params, scores in zip(results["params"], results["split_test_score"], strict=True):
         alone = make_pipeline(TATML(**options | params), KNeighborsClassifier(3))
@@ -100,7 +108,7 @@ def test_every_setting_is_scored_as_if_it_were_alone(name):
 def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
     X, y = noisy(kind)
     options = JOINT | FEW | {"pairs": pairs, "tol": 1e-9, "prior": "auto"}
-    model = PreciseCV(GRID, cv=FOLDS, scoring="auc", **options).fit(X, y)
+    model = PreciseCV(TATML(**options), {"C": GRID}, cv=FOLDS, scoring="auc").fit(X, y)
     areas = np.empty((3, 3))
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(pairs=pairs, **FEW).fit(X[test], y[test])
@@ -115,9 +123,9 @@ def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
 
 def test_the_choice_of_the_loose_path_is_as_good():
     X, y = noisy()
-    options = {"Cs": 9, "cv": FOLDS, "pairs": "all", "prior": "discriminant"}
-    loose = TATMLCV(**options).fit(X, y).cv_results_["mean_test_score"]
-    exact = PreciseCV(**options).fit(X, y).cv_results_["mean_test_score"]
+    given = TATML(pairs="all"), {"C": np.logspace(0, 4, 9)}
+    loose = TATMLCV(*given, cv=FOLDS).fit(X, y).cv_results_["mean_test_score"]
+    exact = PreciseCV(*given, cv=FOLDS).fit(X, y).cv_results_["mean_test_score"]
     assert not np.array_equal(loose, exact)
     assert_allclose(loose, exact, atol=0.02)
     assert exact[np.argmax(loose)] > exact.max() - 0.01
@@ -141,7 +149,7 @@ def test_a_path_takes_a_part_of_many_pairs(monkeypatch):
     ):
         counts.clear()
         X, y = labelled(n_samples=n_samples)
-        model = TATMLCV([10.0], cv=2, pairs="all", **options).fit(X, y)
+        model = search_over({"C": [10.0]}, cv=2, pairs="all", **options).fit(X, y)
         half = n_samples // 2
         assert counts
         for count in counts:
@@ -152,7 +160,7 @@ def test_a_path_takes_a_part_of_many_pairs(monkeypatch):
 
 def test_a_path_takes_all_pairs_of_neighbours(monkeypatch):
     class ThinCV(TATMLCV):
-        _path = PathSettings(min_pairs=10)
+        _accuracy = PathSettings(min_pairs=10)
 
     solve, counts = Newton.solve, []
 
@@ -166,7 +174,8 @@ def test_a_path_takes_all_pairs_of_neighbours(monkeypatch):
     for pairs, thinned in (("neighbors", False), ("random", True)):
         counts.clear()
         drawn.clear()
-        ThinCV([10.0], cv=2, pairs=pairs, prior="auto", scoring="accuracy", **FEW).fit(X, y)
+        metric = TATML(pairs=pairs, prior="auto", **FEW)
+        ThinCV(metric, {"C": [10.0]}, cv=2, scoring="accuracy").fit(X, y)
         for count, (listed, _) in zip(counts[:2], drawn[:2], strict=True):
             assert abs(count - len(listed) / (4 if thinned else 1)) <= 1, pairs
 
@@ -177,7 +186,7 @@ def test_the_neighbours_are_those_of_scikit_learn_in_chunks_too():
     for k in (1, 4):
         expected = KNeighborsClassifier(k).fit(known, y).predict(wanted)
         for chunk_rows in (1, 10, 1000):
-            found = search_path.predict_knn(known, y, wanted, k, chunk_rows)
+            found = path.predict_knn(known, y, wanted, k, chunk_rows)
             assert_array_equal(found, expected, err_msg=f"{k} {chunk_rows}")
 
 
@@ -187,7 +196,8 @@ def test_the_neighbours_are_those_of_scikit_learn_in_chunks_too():
 def test_the_best_setting_is_fitted_to_all_samples():
     X, y = noisy("two blocks")
     options = FEW | {"tol": 1e-8}
-    model = TATMLCV(GRID, priors=["scaled", "within"], cv=3, **options).fit(X, y)
+    grid = {"C": GRID, "prior": ["scaled", "within"]}
+    model = search_over(grid, cv=3, **options).fit(X, y)
     scores = model.cv_results_["mean_test_score"]
     assert model.best_score_ == max(scores)
     assert model.cv_results_["params"][int(np.argmax(scores))] == model.best_params_
@@ -226,20 +236,14 @@ def test_a_search_finds_classes_of_several_modes():
     assert tried == set(product(("discriminant", "auto", "scaled"), (10.0, 100.0, 1000.0)))
 
 
-def test_a_number_of_values_gives_a_logarithmic_grid():
-    assert_allclose(TATMLCV(5)._grid(), [1e0, 1e1, 1e2, 1e3, 1e4])
-    assert_allclose(TATMLCV(9)._grid(), 10 ** np.linspace(0, 4, 9))
-    assert TATMLCV()._grid() == [10.0, 100.0, 1000.0]
-
-
 def test_several_jobs_give_the_same(monkeypatch):
     """With threads, and with jobs that are pickled as for another process."""
     X, y = noisy("two blocks")
-    model = TATMLCV([10.0, 100.0], threshold_strengths=[0.1, 1.0], cv=3, **FEW)
+    model = search_over({"C": [10.0, 100.0], "threshold_strength": [0.1, 1.0]}, cv=3, **FEW)
     one = clone(model).fit(X, y)
     with parallel_backend("threading"):
         two = clone(model).set_params(n_jobs=2).fit(X, y)
-    score_path = search_path.score_path
+    score_path = path.score_path
 
     def elsewhere(*arguments):
         return score_path(*pickle.loads(pickle.dumps(arguments)))
@@ -257,8 +261,8 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
     X, y = noisy()
     for seed in (0, np.random.RandomState(0), None):
         drawn = spied_pairs(monkeypatch)
-        options = {"threshold_strengths": [0.1, 1.0], "priors": ["auto", "within"]}
-        TATMLCV([10.0], cv=FOLDS, n_pairs_per_class=20, random_state=seed, **options).fit(X, y)
+        grid = {"C": [10.0], "threshold_strength": [0.1, 1.0], "prior": ["auto", "within"]}
+        TATMLCV(TATML(n_pairs_per_class=20), grid, cv=FOLDS, random_state=seed).fit(X, y)
         in_folds = {pairs.index.tobytes() for pairs, _ in drawn[:-1]}
         assert len(drawn) == 4 * 3 * 2 + 1  # to learn from, and to be scored on
         assert len(in_folds) == 3 * 2
@@ -266,22 +270,22 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
 
 def spied_pairs(monkeypatch):
     """Return a list that collects the pairs and the samples of every draw."""
-    drawn, draw_pairs = [], label_mixins.draw_pairs
+    drawn, draw_pairs = [], drawing.draw_pairs
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((pairs, blocks))
         return pairs
 
-    monkeypatch.setattr(label_mixins, "draw_pairs", spy)
+    monkeypatch.setattr(drawing, "draw_pairs", spy)
     return drawn
 
 
 def test_the_area_is_that_of_random_pairs_for_every_strategy():
     """Otherwise neighbours, which are hard to separate, would be scored on neighbours."""
     X, y = noisy()
-    options = {"scoring": "auc", "cv": FOLDS, **FEW}
-    model = PreciseCV([10.0], pair_strategies=["random", "neighbors"], **options).fit(X, y)
+    grid = {"C": [10.0], "pairs": ["random", "neighbors"]}
+    model = PreciseCV(TATML(**FEW), grid, cv=FOLDS, scoring="auc").fit(X, y)
     for fold, (train, test) in enumerate(FOLDS.split(y, y)):
         drawn = Euclidean(**FEW).fit(X[test], y[test])
         for row, pairs in enumerate(("random", "neighbors")):
@@ -301,7 +305,8 @@ def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
             return result
 
         monkeypatch.setattr(Newton, "solve", counted)
-        return TATMLCV(np.logspace(1, 5, 7), cv=FOLDS, prior="auto", **FEW).fit(X, y)
+        grid = {"C": np.logspace(1, 5, 7)}
+        return search_over(grid, cv=FOLDS, prior="auto", **FEW).fit(X, y)
 
     assert_allclose(
         run("warm").cv_results_["mean_test_score"],
@@ -317,7 +322,7 @@ def test_the_scores_do_not_depend_on_the_origin(scoring):
     X, y = noisy()
     X = np.round(X * 2**15) / 2**15
     near, far = (
-        TATMLCV([10.0, 100.0], scoring=scoring, cv=FOLDS, **FEW).fit(Z, y) for Z in (X, X + 2.0**31)
+        TATMLCV(TATML(**FEW), scoring=scoring, cv=FOLDS).fit(Z, y) for Z in (X, X + 2.0**31)
     )
     assert_allclose(
         far.cv_results_["split_test_score"], near.cv_results_["split_test_score"], atol=1e-6
@@ -330,7 +335,8 @@ def test_few_pairs_are_enough():
     X, _ = labelled(n_samples=6)
     y = np.array([0, 0, 0, 0, 1, 1])
     for seed in range(6):
-        model = TATMLCV([10.0], cv=2, k=1, n_pairs_per_class=2, random_state=seed).fit(X, y)
+        few = {"n_pairs_per_class": 2, "random_state": seed}
+        model = search_over({"C": [10.0]}, cv=2, k=1, **few).fit(X, y)
         assert 0 <= model.best_score_ <= 1
 
 
@@ -344,7 +350,8 @@ def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypat
     groups = np.array([f"object {i}" for i in number])
     drawn = spied_pairs(monkeypatch)
     options = FEW | {"prior": "auto", "clip_outliers": False}
-    model = TATMLCV([10.0, 100.0], cv=cv, scoring=scoring, **options).fit(X, y, groups=groups)
+    model = search_over({"C": [10.0, 100.0]}, cv=cv, scoring=scoring, **options)
+    model.fit(X, y, groups=groups)
     *in_folds, last = drawn
     assert len(in_folds) == 3 * (2 if scoring == "auc" else 1)
     rows_of = {row.tobytes(): i for i, row in enumerate(X)}
@@ -358,28 +365,205 @@ def test_a_group_is_on_one_side_of_a_split_and_in_no_pair(cv, scoring, monkeypat
     assert_array_equal(last[0].index, model.pairs_)
 
 
+# The estimator and its grid
+
+
+def tried(model, *names):
+    """Return the values that were tried, without repetition, and in their order."""
+    found = [tuple(params.get(name) for name in names) for params in model.cv_results_["params"]]
+    assert len(set(found)) == len(found)
+    return found
+
+
+def test_there_are_few_parameters():
+    names = ["cv", "estimator", "k", "n_jobs", "param_grid", "random_state", "scoring"]
+    assert sorted(TATMLCV().get_params()) == names
+    assert len(names) <= 14
+
+
+def test_the_default_grid_has_priors_unless_the_estimator_has_a_kernel_or_another_prior():
+    X, y = labelled()
+    Cs = [10.0, 100.0, 1000.0]
+    priors = ["discriminant", "auto", "scaled"]
+    for estimator in (None, TATML(), TATML(C=3.0, **FEW)):
+        model = TATMLCV(estimator, cv=2).fit(X, y)
+        assert tried(model, "prior", "C") == list(product(priors, Cs))
+    for given in ({"kernel": "rbf"}, {"prior": "within"}, {"prior": np.eye(4)}):
+        model = search_over(cv=2, **FEW | given).fit(X, y)
+        assert model.cv_results_["params"] == [{"C": C} for C in Cs]
+        assert (model.kernel_map_ is not None) == ("kernel" in given)
+        expected = TATML(C=model.C_, **FEW | given).fit(X, y)
+        assert_array_equal(model.transform(X), expected.transform(X))
+
+
+def test_a_list_of_grids_is_tried_one_after_another():
+    X, y = noisy()
+    kernels = [KernelMap(gamma_factor=factor) for factor in (0.3, 3.0)]
+    grids = [
+        {"C": [10.0, 1.0], "prior": ["auto", "scaled"]},
+        {"kernel": kernels, "C": (5.0,)},
+        {"pairs": ["all"]},
+    ]
+    model = search_over(grids, C=7.0, cv=2, scoring="accuracy", **FEW).fit(X, y)
+    assert model.cv_results_["params"] == [
+        {"C": 10.0, "prior": "auto"},
+        {"C": 1.0, "prior": "auto"},
+        {"C": 10.0, "prior": "scaled"},
+        {"C": 1.0, "prior": "scaled"},
+        {"C": 5.0, "kernel": kernels[0]},
+        {"C": 5.0, "kernel": kernels[1]},
+        {"C": 7.0, "pairs": "all"},
+    ]
+    assert model.cv_results_["split_test_score"].shape == (7, 2)
+    for grid, rows in zip(grids, ([0, 1, 2, 3], [4, 5], [6]), strict=True):
+        alone = clone(model).set_params(param_grid=grid).fit(X, y)
+        scores = model.cv_results_["split_test_score"][rows]
+        assert_array_equal(alone.cv_results_["split_test_score"], scores)
+
+
+def test_the_first_of_the_best_is_chosen():
+    X, y = labelled()
+    X = X + 100 * y[:, None]  # every setting is perfect
+    grid = {"prior": ["within", "auto"], "C": [100.0, 10.0]}
+    model = search_over(grid, cv=2, scoring="accuracy", **FEW).fit(X, y)
+    assert list(model.cv_results_["mean_test_score"]) == [1.0] * 4
+    assert model.best_params_ == {"C": 100.0, "prior": "within"}
+
+
+def test_best_params_are_the_values_of_the_user():
+    X, y = noisy()
+    kernel, prior, solver = KernelMap(n_landmarks=20), np.eye(4), Newton(max_iter=500)
+    for name, value in (("kernel", kernel), ("prior", prior), ("solver", solver)):
+        model = search_over({"C": [10], name: [value]}, cv=2, **FEW).fit(X, y)
+        assert model.best_params_[name] is value
+        assert (model.best_params_["C"], model.C_) == (10, 10)
+    assert not hasattr(kernel, "maps_")
+    named = search_over({"kernel": ["rbf"]}, cv=2, **FEW).fit(X, y)
+    assert named.best_params_["kernel"] == "rbf"
+
+
+def test_the_estimator_and_the_grid_are_as_they_were():
+    X, y = noisy()
+    metric, kernel = TATML(solver=Newton(max_iter=300), **FEW), KernelMap()
+    grid = [{"C": [10.0], "kernel": [None, kernel]}, {"prior": [np.eye(4)]}]
+    before, values = dict(vars(metric)), repr(grid)
+    search = TATMLCV(metric, grid, cv=2)
+    search.fit(X, y)
+    assert search.estimator is metric
+    assert search.param_grid is grid
+    assert repr(grid) == values
+    assert vars(metric).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(metric).items())
+    assert metric.get_params() == TATML(solver=before["solver"], **FEW).get_params()
+
+
+def test_a_fitted_estimator_stays_fitted_and_does_not_count():
+    X, y = noisy()
+    metric = TATML(warm_start=True, **FEW).fit(X, y)
+    before = dict(vars(metric))
+    found = TATMLCV(metric, {"C": [10.0]}, cv=2).fit(X, y)
+    assert all(value is before[name] for name, value in vars(metric).items())
+    cold = search_over({"C": [10.0]}, cv=2, **FEW).fit(X, y)
+    assert_array_equal(found.components_, cold.components_)
+    again = found.fit(X, y)  # and neither does an earlier fit of the search
+    assert_array_equal(again.components_, cold.components_)
+    assert again.n_iter_ == cold.n_iter_
+
+
+def test_the_parameters_of_the_estimator_hold_where_the_grid_is_silent():
+    X, y = noisy("two blocks")
+    given = {"prior": "within", "margin": (0.6, 1.6), "n_components": 2, "pairs": "neighbors"}
+    given |= {"threshold": "joint", "clip_outliers": False, "tol": 1e-8, "n_neighbors": 2} | FEW
+    model = TATMLCV(TATML(C=3.0, **given), {"threshold_strength": [0.5]}, cv=2).fit(X, y)
+    assert model.best_params_ == {"C": 3.0, "threshold_strength": 0.5}
+    expected = TATML(C=3.0, threshold_strength=0.5, **given).fit(X, y)
+    assert_array_equal(model.transform(X), expected.transform(X))
+    assert (model.threshold_, model.b0_) == (expected.threshold_, expected.b0_)
+    assert model.result_.tol == 1e-8
+
+
+def test_without_a_seed_that_of_the_estimator_counts():
+    X, y = noisy()
+    few, grid = {"n_pairs_per_class": 10}, {"C": [1.0, 10.0]}
+    inner = TATMLCV(TATML(random_state=3, **few), grid, cv=2).fit(X, y)
+    outer = TATMLCV(TATML(**few), grid, cv=2, random_state=3).fit(X, y)
+    both = TATMLCV(TATML(random_state=5, **few), grid, cv=2, random_state=3).fit(X, y)
+    other = TATMLCV(TATML(random_state=5, **few), grid, cv=2).fit(X, y)
+    for model in (inner, both):
+        assert_array_equal(model.pairs_, outer.pairs_)
+        assert_array_equal(
+            model.cv_results_["split_test_score"], outer.cv_results_["split_test_score"]
+        )
+    assert not np.array_equal(other.pairs_, outer.pairs_)
+
+
+def test_the_chosen_margin_and_threshold_are_those_of_later_calls():
+    X, y = noisy()
+    pairs, same = np.stack([np.arange(70), np.arange(5, 75)], 1), np.where(y[:70] == y[5:], 1, -1)
+    grid = {"margin": [(0.9, 1.6)], "threshold": [0.7]}
+    model = search_over(grid, cv=2, **FEW).fit(X, y)
+    plain = TATML(margin=(0.9, 1.6), threshold=0.7, **FEW).fit(X, y)
+    assert (model.margin, model.threshold, model.threshold_) == ((0.9, 1.6), 0.7, 0.7)
+    for each in (model, plain):
+        each.set_threshold(1.3).calibrate_threshold(pairs, same, X=X, strategy="accuracy")
+    assert (model.b0_, model.threshold_) == (plain.b0_, plain.threshold_)
+    with pytest.raises(ValueError, match="whose threshold was learnt in fit"):
+        threshold_interval(search_over({"C": [1.0]}, cv=2, threshold=0.7).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("grid", [None, [{"C": [1, 10]}, {"kernel": ["rbf", KernelMap()]}]])
+def test_a_saved_search_is_loaded(grid, tmp_path):
+    pytest.importorskip("skops")
+    X, y = noisy()
+    model = TATMLCV(TATML(preprocessor=X, **FEW), grid, cv=2, scoring="accuracy").fit(
+        np.arange(len(X)), y
+    )
+    loaded = load_model(save_model(model, tmp_path / "model.skops")).estimator
+    assert_array_equal(loaded.transform(X), model.transform(X))
+    assert (loaded.threshold_, loaded.C_) == (model.threshold_, model.C_)
+    assert repr(loaded.best_params_) == repr(model.best_params_)
+    assert repr(loaded.param_grid) == repr(model.param_grid)
+    assert loaded.estimator.preprocessor is None
+    assert model.estimator.preprocessor is X
+    again = loaded.fit(X, y)
+    assert_array_equal(again.transform(X), model.transform(X))
+
+
+def test_kernel_values_are_searched_over():
+    X, y = noisy()
+    centred = X - X.mean(axis=0)
+    K, grid = centred @ centred.T, {"C": [1.0, 100.0], "prior": ["discriminant", "scaled"]}
+    model = search_over(grid, kernel="precomputed", cv=3, scoring="accuracy", **FEW).fit(K, y)
+    linear = KernelMap("linear", keep_features=False, units="common")
+    plain = search_over(grid, kernel=linear, cv=3, scoring="accuracy", **FEW).fit(X, y)
+    assert model.best_score_ == pytest.approx(plain.best_score_, abs=0.1)
+    assert model.__sklearn_tags__().input_tags.pairwise
+
+
 # In scikit-learn
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # few samples
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
 def test_the_checks_of_scikit_learn():
-    results = check_estimator(TATMLCV([9.0], cv=2, n_pairs_per_class=4), on_fail=None, on_skip=None)
+    model = search_over({"C": [9.0]}, cv=2, n_pairs_per_class=4)
+    results = check_estimator(model, on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
 
 
 def test_it_is_cloned_pickled_and_searched_over():
     X, y = noisy()
-    model = TATMLCV([10.0, 100.0], k=7, cv=3, priors=["within"], **FEW)
-    assert clone(model).get_params() == model.get_params()
+    model = search_over({"C": [10.0, 100.0], "prior": ["within"]}, k=7, cv=3, **FEW)
+    assert repr(clone(model).get_params()) == repr(model.get_params())
+    assert clone(model).estimator is not model.estimator
     fitted = model.fit(X, y)
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.transform(X), fitted.transform(X))
     assert again.best_params_ == fitted.best_params_
     search = GridSearchCV(
         make_pipeline(model, KNeighborsClassifier(3)),
-        [{"tatmlcv__k": [1]}, {"tatmlcv__scoring": ["auc"]}],
+        [{"tatmlcv__k": [1]}, {"tatmlcv__estimator__pairs": ["neighbors"]}],
         cv=2,
     ).fit(X, y)
     assert np.all(search.cv_results_["mean_test_score"] > 0.4)
@@ -389,20 +573,21 @@ def test_it_is_cloned_pickled_and_searched_over():
 def test_names_of_a_table_go_in_and_out():
     X, y = labelled()
     table = pd.DataFrame(X, columns=["length", "width", "weight", "age"])
-    model = TATMLCV([10.0, 100.0], cv=2, **FEW).set_output(transform="pandas").fit(table, y)
+    model = search_over({"C": [10.0, 100.0]}, cv=2, **FEW)
+    model.set_output(transform="pandas").fit(table, y)
     assert list(model.feature_names_in_) == ["length", "width", "weight", "age"]
     names = [f"tatmlcv{i}" for i in range(4)]
     assert list(model.get_feature_names_out()) == names
     assert list(model.transform(table).columns) == names
-    plain = TATMLCV([10.0, 100.0], cv=2, **FEW).fit(X, y)
+    plain = clone(model).fit(X, y)
     assert_array_equal(model.transform(table), plain.transform(X))
 
 
 def test_a_preprocessor_finds_the_samples():
     X, y = noisy("two blocks")
     rows = np.arange(5, 70)
-    plain = TATMLCV([10.0, 100.0], cv=3, **FEW).fit(X[rows], y[rows])
-    by_index = TATMLCV([10.0, 100.0], cv=3, preprocessor=X, **FEW).fit(rows, y[rows])
+    plain = search_over({"C": [10.0, 100.0]}, cv=3, **FEW).fit(X[rows], y[rows])
+    by_index = clone(plain).set_params(estimator__preprocessor=X).fit(rows, y[rows])
     assert_array_equal(by_index.transform(rows), plain.transform(X[rows]))
     assert by_index.best_params_ == plain.best_params_
 
@@ -411,7 +596,7 @@ def test_the_final_fit_says_that_it_has_not_converged():
     X, y = labelled()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = TATMLCV([100.0], cv=2, solver=Newton(max_iter=1), **FEW).fit(X, y)
+        model = search_over({"C": [100.0]}, cv=2, solver=Newton(max_iter=1), **FEW).fit(X, y)
     assert [warning.category for warning in caught] == [ConvergenceWarning]
     assert caught[0].filename == __file__
     assert not model.result_.converged
@@ -421,73 +606,120 @@ def test_the_final_fit_says_that_it_has_not_converged():
 
 
 WRONG = {
-    "Cs": [0, -1, 2.5, True, "many", None, [], [0.0], [1.0, -2.0], [np.nan], ["a"], [[1.0]]],
-    "threshold_strengths": [[], 0.5, "ab", [0.0], [-1.0, 1.0], [None]],
-    "priors": [[], "auto", ["wishful"], 3],
-    "pair_strategies": [[], "random", ["wishful"], 3],
-    "scoring": ["f1", None, 3],
-    "k": [0, 2.5, None, "3", True],
-    "cv": ["three"],
-    "threshold": ["automatic", 0, None],
-    "tol": [0, "small"],
-    "solver": ["gradient", Newton],
-    "prior": ["wishful", np.eye(3)],
-    "n_components": [0, 5],
-    "random_state": ["seed"],
+    "C": [10.0, "many", None, [], [0.0], [1.0, -2.0], [np.nan], ["a"], [[1.0]], [True]],
+    "threshold_strength": [[], 0.5, "ab", [0.0], [-1.0, 1.0], [None]],
+    "prior": [[], "auto", ["wishful"], 3, [np.eye(3)]],
+    "pairs": [[], "random", ["wishful"], 3],
+    "kernel": ["rbf", ["wishful"], [KernelMap(degree=0)], [KernelMap], [None, "precomputed"]],
+    "threshold": [["automatic"], [0], [None]],
+    "tol": [[0], ["small"]],
+    "solver": [["gradient"], [Newton]],
+    "n_components": [[0], [5]],
+    "n_pairs_per_class": [[1], range(3)],
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_of_the_grid_is_named(name):
+    X, y = labelled()
+    of_data = ("prior: expected", "n_components: expected")  # known with the samples
+    for values in WRONG[name]:
+        words = rf"^(param_grid: .*\b{name}\b|{'|'.join(of_data)})"
+        for grid in ({name: values}, [{"C": [1.0]}, {"C": [1.0], name: values}]):
+            refused(TATMLCV(TATML(**FEW), grid, cv=2), X, y, words)
+            refused(copy(once_fitted()).set_params(param_grid=grid), X, y, words)
+
+
+WRONG_FORMS = [
+    ({"Cs": [1.0]}, "param_grid: expected names of parameters of TATML .*'Cs'; did you mean 'C'"),
+    ({"estimator__C": [1.0]}, "param_grid: expected names of .*'estimator__C'"),
+    ({3: [1.0]}, "param_grid: expected names of parameters of TATML .*got 3"),
+    ({"verbose": [True]}, "param_grid: expected names .* that change its scores .*'verbose'"),
+    ({"clip_outliers": [True, False]}, "param_grid: expected names .*'clip_outliers'"),
+    ({"random_state": [0, 1]}, "param_grid: expected names .*'random_state'"),
+    ({"warm_start": [True]}, "param_grid: expected names .*'warm_start'"),
+    ({"preprocessor": [None]}, "param_grid: expected names .*'preprocessor'"),
+    ([], "param_grid: expected None, a dict of lists of values, or a list of such dicts, got"),
+    ("C", "param_grid: expected None, a dict of lists of values, or a list of such dicts, got"),
+    ([{"C": [1.0]}, 3], "param_grid: expected None, a dict of lists of values, or a list of"),
+    ({"threshold_strength": [1.0], "c0": [1.0]}, "param_grid: expected no threshold_strength"),
+]
+
+
+@pytest.mark.parametrize(("grid", "message"), WRONG_FORMS)
+def test_what_is_no_grid_is_refused(grid, message):
+    refused(TATMLCV(param_grid=grid, cv=2), *labelled(), message)
+
+
+def test_a_grid_that_the_estimator_leaves_without_effect_is_refused():
+    words = "param_grid: expected no threshold_strength with a given c0 or threshold, got"
+    for given in ({"c0": 1.0}, {"threshold": 1.0}):
+        refused(search_over({"threshold_strength": [1.0]}, **given), *labelled(), words)
+    fixed = {"threshold_strength": [0.1, 1.0], "threshold": ["joint"]}
+    assert search_over(fixed, threshold=1.0, cv=2, **FEW).fit(*labelled()).threshold == "joint"
+
+
+OF_THE_SEARCH = {
+    "scoring": ["f1", None, 3],
+    "k": [0, 2.5, None, "3", True],
+    "cv": ["three", 1, 2.5],
+    "n_jobs": [0, "two"],
+    "random_state": ["seed"],
+    "estimator": [3, TATML, Euclidean(), TATMLCV(), TATML(C=0), TATML(prior="wishful")],
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_SEARCH)
 def test_a_wrong_parameter_is_named(name):
     X, y = labelled()
-    for value in WRONG[name]:
-        model = TATMLCV(**{"Cs": [10.0], "cv": 2} | FEW | {name: value})
-        refused(model, X, y, rf"\b{name}\b")
-        refused(copy(once_fitted()).set_params(**{name: value}), X, y, rf"\b{name}\b")
+    for value in OF_THE_SEARCH[name]:
+        given = {"estimator": TATML(**FEW), "param_grid": {"C": [10.0]}, "cv": 2} | {name: value}
+        refused(TATMLCV(**given), X, y, rf"^{name}: ")
+        refused(copy(once_fitted()).set_params(**{name: value}), X, y, rf"^{name}: ")
 
 
 @cache
 def once_fitted():
-    return TATMLCV([10.0], cv=2, **FEW).fit(*labelled())
+    return search_over({"C": [10.0]}, cv=2, **FEW).fit(*labelled())
 
 
 def test_folds_that_cannot_be_scored_are_refused():
     X, y = labelled()
     order = np.argsort(y, kind="stable")  # every fold of KFold(3) is one class
     for scoring in ("auc", "accuracy"):
-        model = TATMLCV([10.0], cv=KFold(3), prior="auto", scoring=scoring)
+        model = search_over({"C": [10.0]}, cv=KFold(3), prior="auto", scoring=scoring)
         if scoring == "auc":
             refused(model, X[order], y[order], "y: expected labels that give dissimilar pairs")
         else:
             assert model.fit(X[order], y[order]).best_score_ == 0
     small = np.where(np.arange(60) < 57, 0, 1)
     with pytest.warns(UserWarning, match="cv: The least populated class"):
-        refused(TATMLCV([10.0], cv=StratifiedKFold(5)), X, small, r"\by\b: expected")
-    refused(TATMLCV([10.0], cv=StratifiedKFold(31)), X, y, "n_splits=31")
+        refused(TATMLCV(cv=StratifiedKFold(5)), X, small, r"\by\b: expected")
+    refused(TATMLCV(cv=StratifiedKFold(31)), X, y, "n_splits=31")
 
 
 def test_more_neighbours_than_training_samples_are_refused():
     X, y = labelled()  # 60 samples, 40 training samples per fold
-    options = FEW | {"cv": 3, "scoring": "accuracy", "prior": "auto"}
-    refused(TATMLCV([10.0], k=41, **options), X, y, "k: expected at most the 40 .*, got 41")
-    assert TATMLCV([10.0], k=40, **options).fit(X, y).best_score_ < 1
-    TATMLCV([10.0], k=41, **options | {"scoring": "auc"}).fit(X, y)  # needs no neighbours
+    model = search_over({"C": [10.0]}, cv=3, scoring="accuracy", k=41, **FEW)
+    refused(model, X, y, "k: expected at most the 40 .*, got 41")
+    assert clone(model).set_params(k=40).fit(X, y).best_score_ < 1
+    model.set_params(scoring="auc").fit(X, y)  # needs no neighbours
 
 
 def test_folds_may_be_masks():
     X, y = labelled()
     half = np.arange(len(y)) % 2 == 0
-    options = {"Cs": [1.0, 10.0], "n_pairs_per_class": 10, "random_state": 0}
-    masks = TATMLCV(cv=[(half, ~half)], **options).fit(X, y)
-    rows = TATMLCV(cv=[(np.flatnonzero(half), np.flatnonzero(~half))], **options).fit(X, y)
+    model = search_over({"C": [1.0, 10.0]}, cv=[(half, ~half)], **FEW)
+    masks = clone(model).fit(X, y)
+    rows = model.set_params(cv=[(np.flatnonzero(half), np.flatnonzero(~half))]).fit(X, y)
     assert_array_equal(masks.components_, rows.components_)
 
 
 def test_both_is_two_thirds_of_the_area_and_one_third_of_the_accuracy():
     X, y = noisy("vectors")
-    options = {"cv": 3, "prior": "auto", "random_state": 0}
+    model = search_over({"C": [1.0, 100.0]}, cv=3, prior="auto", random_state=0)
     scores = {
-        scoring: TATMLCV([1.0, 100.0], scoring=scoring, **options).fit(X, y).cv_results_
+        scoring: clone(model).set_params(scoring=scoring).fit(X, y).cv_results_
         for scoring in ("auc", "accuracy", "both")
     }
     auc, accuracy, both = (found["split_test_score"] for found in scores.values())

@@ -10,8 +10,9 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from tatml import Blocks, Comparisons, TATMLNeighbors, learn_metric
 from tatml._data.sampling import count_violated, neighbor_triplets
-from tatml._estimators.label_mixins import factors_by, prior_from_samples, within_classes
-from tatml._estimators.neighbor_priors import CANDIDATES, N_FOLDS, choose_prior
+from tatml._learning.neighbor_priors import CANDIDATES, N_FOLDS, choose_prior
+from tatml._learning.prepare import prior_from_samples
+from tatml._learning.within import within_classes
 
 X, Y = load_wine(return_X_y=True)
 
@@ -118,7 +119,7 @@ def test_the_best_prior_has_the_most_held_out_neighbours_of_the_class(load, best
         known = Blocks(X[~inside])
         for name in CANDIDATES:
             prior = prior_from_samples(name, known, within_classes(known, y[~inside]))
-            A = np.asarray(factors_by(prior)[0])
+            A = np.asarray(prior.own_factors()[0])
             nearest = NearestNeighbors(n_neighbors=3).fit(X[~inside] @ A.T)
             index = nearest.kneighbors(X[inside] @ A.T, return_distance=False)
             found[name] += np.sum(y[~inside][index] == y[inside][:, None])

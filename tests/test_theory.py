@@ -2,7 +2,6 @@
 
 from math import inf
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from helpers import (
@@ -34,6 +33,7 @@ inaccurate = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # 
 
 def conic(case, slack_penalty, b0=None):
     """Solve the paper's (P0), with its slacks: min BD + penalty(ξ), y_k (D_k − ξ_k) ≤ 0."""
+    cp = pytest.importorskip("cvxpy")
     M = len(case.sizes)
     W = [cp.Variable((n, n), PSD=True) for n in case.sizes]
     xi = cp.Variable(len(case.pairs))
@@ -52,6 +52,7 @@ def conic(case, slack_penalty, b0=None):
 
 
 def conic_tatml(case):
+    cp = pytest.importorskip("cvxpy")
     b0 = None if case.c0 == inf else cp.Variable()
 
     def penalty(xi):
@@ -89,6 +90,7 @@ def test_the_optimum_is_that_of_a_conic_solver(shapes, c0, options):
 def test_itml_is_solved_by_the_same_solver(shapes, eta):
     """(Itml): ITML's problem, slacks and all, is LogDetProblem with BurgLoss."""
     case = random_case(shapes, weights=True, prior=True)
+    cp = pytest.importorskip("cvxpy")
     bound = np.where(case.similar, 0.5, 1.5) * np.median(case.distances(case.W0))
     weight = eta * case.weights
     pairs = as_pairs(case.pairs, case.similar, len(case.blocks))

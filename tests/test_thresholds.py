@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from tatml import Euclidean
 from tatml._data.pairs import Pairs
-from tatml._estimators.thresholds import b0_of, learn_b0, threshold_of
+from tatml._learning.thresholds import b0_of, learn_b0, threshold_of
 from tatml._verification.calibration import calibrate
 from tatml._verification.targets import CALIBRATION_STRATEGIES, check_target
 

@@ -1,7 +1,7 @@
 """Run the Python blocks of the tutorials, and show what they print and draw below them.
 
 The blocks of a page run in order in one namespace, with warnings as errors.
-tests/test_docs_paths.py runs the same blocks in a new interpreter.
+tests/test_docs_paths.py runs the same blocks and checks what they print.
 """
 
 import contextlib

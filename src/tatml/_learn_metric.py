@@ -16,6 +16,7 @@ from ._data.checks import check_index_kind, check_init, check_magnitude, check_p
 from ._data.comparisons import Comparisons, as_comparisons, check_comparisons, link_pairs
 from ._data.pairs import as_pairs
 from ._data.storage import check_files
+from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import SquaredHinge, comparison_hinge, join_hinges
 from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
@@ -241,7 +242,7 @@ def _problem_in_memory(
     rows, loss = _rows_and_loss(data, blocks, setting)
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return LogDetProblem.build(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
+        return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
 
 
 def _rows_and_loss(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
@@ -70,10 +70,17 @@ def quoted(names: Iterable[str]) -> str:
     >>> quoted(["X", "y"])
     "'X', 'y'"
     """
-    names = [repr(str(name)) for name in names]
-    more = len(names) - MOST_NAMES
-    shown = ", ".join(names[:MOST_NAMES]) or "nothing"
-    return f"{shown} and {more} more" if more > 0 else shown
+    return listed([repr(str(name)) for name in names], MOST_NAMES) or "nothing"
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """Return the words in a row; of more than `most`, the number of the others.
+
+    >>> listed(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return f"{', '.join(words[:most])}{more}"
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:

@@ -75,16 +75,12 @@ def svec_congruence(G: Array) -> Array:
 class SvecLayout(NamedTuple):
     """The indices and weights of svec for matrices of one size."""
 
-    upper: Array
-    """The place of each entry of svec in the raveled matrix."""
-    position: Array
-    """The place of each entry of the raveled matrix in svec."""
+    upper: Array  # the place of each entry of svec in the raveled matrix
+    position: Array  # the place of each entry of the raveled matrix in svec
     row: Array
     column: Array
-    weight: Array
-    """√2 off the diagonal, 1 on it."""
-    halved: Array
-    """1/weight off the diagonal, 1/2 on it."""
+    weight: Array  # √2 off the diagonal, 1 on it
+    halved: Array  # 1/weight off the diagonal, 1/2 on it
 
 
 _LAYOUTS: dict[tuple, SvecLayout] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from inspect import isclass
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -15,64 +15,80 @@ from sklearn.utils import check_random_state
 
 from ._messages import shown
 
-# Margins and thresholds are limited so that products with them neither overflow nor vanish; the
-# number of jobs, so that a typing error starts no more processes than a machine can run.
-LARGEST_MARGIN = 1e50
-LARGEST_THRESHOLD = 1e100
-LARGEST_JOBS = 10_000
+LARGEST_MARGIN = 1e50  # products with margins neither overflow nor vanish
+LARGEST_JOBS = 10_000  # a typing error starts no more processes than a machine can run
 
 
 class WrongTypeError(TypeError, ValueError):
     """Error for a value of a wrong type, also caught as ValueError like that of scikit-learn."""
 
 
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless the value is one of the words in `choices`."""
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
+    """Return the value if it is one of the words in `choices`."""
     if not isinstance(value, str) or value not in tuple(choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: expected one of {listed}, got {shown(value)}")
+    return value
+
+
+def check_number(
+    name: str,
+    value: Any,
+    expected: str = "a finite number",
+    valid: Callable[[float], bool] = isfinite,
+) -> float:
+    """Return a real number as a float if it is `valid`; `expected` says in words what that is."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise WrongTypeError(f"{name}: expected a number, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError as error:  # of integers and fractions of Python
+        raise ValueError(f"{name}: expected {expected}, got more than a float can hold") from error
+    except Exception as error:  # raised by a number type of the user
+        raise WrongTypeError(f"{name}: expected {expected}, got {shown(value)}") from error
+    if not valid(number):
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}")
+    return number
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Return the value as a finite float."""
+    return check_number(name, value)
 
 
 def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
     """Return the value as a positive float, or infinity with `or_infinite`."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}: expected a number, got {shown(value)}")
-    kind = "a positive number" + (" or numpy.inf" if or_infinite else "")
-    number = _as_float(name, value, kind)
-    if not (number > 0 and (isfinite(number) or (or_infinite and number == inf))):
-        raise ValueError(f"{name}: expected {kind}, got {shown(value)}")
-    return number
+    if or_infinite:
+        return check_number(name, value, "a positive number or numpy.inf", lambda x: x > 0)
+    return check_number(name, value, "a positive number", lambda x: 0 < x < inf)
 
 
-def _as_float(name: str, value: Any, kind: str) -> float:
-    """Convert a real number to float; integers and fractions of Python may be too large."""
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ValueError(f"{name}: expected {kind}, got more than a float can hold") from error
-    except Exception as error:  # raised by a number type of the user
-        raise WrongTypeError(f"{name}: expected {kind}, got {shown(value)}") from error
+def check_not_negative(name: str, value: Any) -> float:
+    """Return the value as a finite float of at least 0."""
+    check_finite(name, value)
+    return check_number(name, value, "a finite number of at least 0", lambda x: x >= 0)
+
+
+def check_share(name: str, value: Any) -> float:
+    """Return the value as a float from 0 to 1."""
+    check_not_negative(name, value)
+    return check_number(name, value, "a number from 0 to 1", lambda x: x <= 1)
+
+
+def check_between(name: str, value: Any) -> float:
+    """Return the value as a float between 0 and 1, neither of which is allowed."""
+    check_finite(name, value)
+    return check_number(name, value, "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
 def check_number_or(name: str, value: Any, *words: str) -> float | None:
     """Return a positive number, or None if the value is one of the words."""
-    if isinstance(value, str):
-        if value not in words:
-            named = " or ".join(map(repr, words))
-            raise TypeError(f"{name}: expected a number or {named}, got {shown(value)}")
-        return None
-    return check_positive(name, value)
-
-
-def check_threshold(name: str, value: Any) -> float:
-    """Return a positive distance whose square neither overflows nor vanishes."""
-    number = check_positive(name, value)
-    if not 1 / LARGEST_THRESHOLD <= number <= LARGEST_THRESHOLD:
-        raise ValueError(
-            f"{name}: expected a distance from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}, "
-            f"whose square a float can hold, got {shown(value)}"
-        )
-    return number
+    if not isinstance(value, str):
+        return check_positive(name, value)
+    if value not in words:
+        named = " or ".join(map(repr, words))
+        raise TypeError(f"{name}: expected a number or {named}, got {shown(value)}")
+    return None
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
@@ -88,37 +104,6 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     if number > maxsize:
         raise ValueError(f"{name}: expected at most {maxsize}, got a larger number")
     return number
-
-
-def check_finite(name: str, value: Any) -> float:
-    """Return the value as a finite float."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise WrongTypeError(f"{name}: expected a number, got {shown(value)}")
-    number = _as_float(name, value, "a finite number")
-    if not isfinite(number):
-        raise ValueError(f"{name}: expected a finite number, got {shown(value)}")
-    return number
-
-
-def check_not_negative(name: str, value: Any) -> float:
-    """Return the value as a finite float of at least 0."""
-    if not check_finite(name, value) >= 0:
-        raise ValueError(f"{name}: expected a finite number of at least 0, got {shown(value)}")
-    return float(value)
-
-
-def check_share(name: str, value: Any) -> float:
-    """Return the value as a float from 0 to 1."""
-    if check_not_negative(name, value) > 1:
-        raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
-    return float(value)
-
-
-def check_between(name: str, value: Any) -> float:
-    """Return the value as a float between 0 and 1, neither of which is allowed."""
-    if not 0 < check_finite(name, value) < 1:
-        raise ValueError(f"{name}: expected a number between 0 and 1, got {shown(value)}")
-    return float(value)
 
 
 def as_list(name: str, values: Any, what: str) -> list[Any]:
@@ -140,46 +125,18 @@ def check_two(name: str, values: Any, what: str) -> tuple[float, float]:
     return members[0], members[1]
 
 
-def check_bounds(bounds: Any) -> tuple[float, float]:
-    """Return the two bounds of ITML on squared distances, 0 < u ≤ l."""
-    low, high = check_two("bounds", bounds, "two numbers (upper of similar, lower of dissimilar)")
-    low, high = check_positive("bounds", low), check_positive("bounds", high)
-    if low > high:
+def check_margin(margin: Any) -> tuple[float, float]:
+    """Return the margin, two numbers 0 < γ_s < γ_d."""
+    numbers = check_two("margin", margin, "two numbers (γ_s, γ_d)")
+    low, high = (check_positive("margin", number) for number in numbers)
+    if not low < high:
+        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {shown(margin)}")
+    if low < 1 / LARGEST_MARGIN or high > LARGEST_MARGIN:
         raise ValueError(
-            f"bounds: expected the first to be at most the second, got {shown(bounds)}"
+            f"margin: expected numbers from {1 / LARGEST_MARGIN:g} to {LARGEST_MARGIN:g}, got "
+            f"{shown(margin)}"
         )
     return low, high
-
-
-def check_percentiles(percentiles: Any) -> tuple[float, float]:
-    """Return two percentiles in ascending order."""
-    low, high = check_two("percentiles", percentiles, "two numbers from 0 to 100")
-    check_not_negative("percentiles", low)
-    if not low < check_not_negative("percentiles", high) <= 100:
-        raise ValueError(f"percentiles: expected 0 ≤ low < high ≤ 100, got {shown(percentiles)}")
-    return low, high
-
-
-def check_grid(name: str, values: Any) -> list[float]:
-    """Return a non-empty list of positive numbers."""
-    members = as_list(name, values, "a sequence of positive numbers")
-    try:
-        numbers = [check_positive(name, value) for value in members]
-    except TypeError as error:
-        raise TypeError(f"{name}: expected positive numbers, got {shown(values)}") from error
-    if not numbers:
-        raise ValueError(f"{name}: expected at least one number, got none")
-    return numbers
-
-
-def check_words(name: str, values: Any, choices: Iterable[str]) -> list[str]:
-    """Return a non-empty list of words, each one of `choices`."""
-    words = as_list(name, values, "a sequence of words")
-    if not words:
-        raise TypeError(f"{name}: expected a sequence of words, got {shown(values)}")
-    for word in words:
-        check_choice(name, word, choices)
-    return words
 
 
 def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
@@ -192,8 +149,7 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
         raise WrongTypeError(
             f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {shown(value)}"
         )
-    if not 0 <= _as_float(name, value, "a number from 0 to 1") <= 1:
-        raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
+    check_number(name, value, "a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -238,17 +194,3 @@ def check_random(value: Any) -> Any:
             "random_state: expected None, an integer, a RandomState or a Generator, got "
             f"{shown(value)}"
         ) from error
-
-
-def check_margin(margin: Any) -> tuple[float, float]:
-    """Return the margin, two numbers 0 < γ_s < γ_d."""
-    low, high = check_two("margin", margin, "two numbers (γ_s, γ_d)")
-    low, high = check_positive("margin", low), check_positive("margin", high)
-    if not low < high:
-        raise ValueError(f"margin: expected 0 < γ_s < γ_d, got {shown(margin)}")
-    if low < 1 / LARGEST_MARGIN or high > LARGEST_MARGIN:
-        raise ValueError(
-            f"margin: expected numbers from {1 / LARGEST_MARGIN:g} to {LARGEST_MARGIN:g}, got "
-            f"{shown(margin)}"
-        )
-    return low, high

@@ -32,7 +32,7 @@ from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state
 from ._estimators.inputs import check_has
 from ._estimators.revealed import revealed_samples
 from ._estimators.seen_samples import CENTER, center_of
-from ._estimators.span import too_large
+from ._learning.span import too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
@@ -47,24 +47,14 @@ FORMAT = "tatml model 1"
 # docs/deployment.md describes the formats.
 EXPORT_FORMAT = "tatml metric 1"
 KERNEL_FORMAT = "tatml kernel metric 1"
-SCALARS = (
-    "threshold_",
-    "same_rate_",
-    "likelihood_ratio_",
-)  # those that the estimator has are written
-
+SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")  # written if the estimator has them
 
 # The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
 MAX_BYTES = 2 * 2**30
 # The limit of the description in a skops file; that of a usual model has 50,000 bytes.
 MAX_SCHEMA_BYTES = 2**24
-# Attributes that are not saved: the samples, the pairs, and requests for scikit-learn's routing.
-LEFT_OUT = (
-    *("preprocessor", "pairs_", "similar_", "pair_weights_", "comparisons_"),
-    "_metadata_request",
-)
-# Parameters and attributes that name kernels, or settings with kernels.
-WITH_KERNELS = ("kernel", "kernels", "best_params_", "cv_results_")
+# Attributes that are not saved: the samples and the pairs.
+LEFT_OUT = ("preprocessor", "pairs_", "similar_", "pair_weights_", "comparisons_")
 
 SPLITTERS = [
     getattr(sklearn.model_selection, name)
@@ -195,7 +185,7 @@ def write_model(
     skops = _import_skops()
     if type(estimator) not in ESTIMATORS.values():
         raise TypeError(
-            f"estimator: expected one of {_estimator_names()}, got {type(estimator).__name__}"
+            f"estimator: expected one of {', '.join(ESTIMATORS)}, got {type(estimator).__name__}"
         )
     check_is_fitted(estimator)
     if metadata is not None and type(metadata) is not dict:
@@ -222,15 +212,13 @@ def write_model(
 def _without_data(estimator: Any) -> tuple[Any, list[str]]:
     """Return a copy of an estimator without its training data, and the names of what is missing."""
     saved = copy.copy(estimator)
-    state, left_out = vars(saved), []
-    for name in LEFT_OUT:
-        if state.get(name) is not None:
-            state[name] = None
-            left_out.append(name)
-    state.pop("_metadata_request", None)
-    for name in WITH_KERNELS:  # kernels that were given fitted hold the samples of another fit
+    state = vars(saved)
+    state.pop("_metadata_request", None)  # of scikit-learn's routing
+    left_out = [name for name in LEFT_OUT if state.get(name) is not None]
+    state.update(dict.fromkeys(left_out))
+    for name in (*type(saved)._get_param_names(), "best_params_", "cv_results_"):
         if name in state:
-            state[name] = _without_fits(state[name])
+            state[name] = without_fits(state[name])
     result = state.get("result_")
     if result is not None and result.active is not None:
         state["result_"] = replace(result, active=None, multipliers=None)
@@ -238,14 +226,16 @@ def _without_data(estimator: Any) -> tuple[Any, list[str]]:
     return saved, left_out
 
 
-def _without_fits(value: Any) -> Any:
-    """Return a parameter with copies of its kernel maps that are not fitted."""
+def without_fits(value: Any) -> Any:
+    """Return a setting with copies of its kernels and estimators, which may hold other samples."""
     if type(value) is KernelMap:
         return clone(value)
+    if type(value) in ESTIMATORS.values():
+        return clone(value).set_params(preprocessor=None)
     if type(value) in (list, tuple):
-        return type(value)(_without_fits(part) for part in value)
+        return type(value)(without_fits(part) for part in value)
     if type(value) is dict:
-        return {name: _without_fits(part) for name, part in value.items()}
+        return {name: without_fits(part) for name, part in value.items()}
     return value
 
 
@@ -296,9 +286,10 @@ def load_model(path: str | os.PathLike, *, max_bytes: int = MAX_BYTES) -> Model:
     if type(content) in ESTIMATORS.values():
         content = {"format": FORMAT, "metadata": {}, "estimator": content}
     if type(content) is not dict or content.get("format") != FORMAT:
-        raise ValueError(
-            f"{path}: expected a model saved by tatml ({FORMAT!r}), got {_content_text(content)}"
-        )
+        found = type(content).__name__
+        if type(content) is dict and "format" in content:
+            found = f"the format {shown(content['format'])}; a newer tatml may be needed"
+        raise ValueError(f"{path}: expected a model saved by tatml ({FORMAT!r}), got {found}")
     metadata, kind = content.get("metadata"), type(content.get("estimator"))
     if type(metadata) is not dict or kind not in ESTIMATORS.values():
         raise ValueError(f"{path}: expected an estimator of tatml, got {kind.__name__}")
@@ -324,16 +315,15 @@ def load_model(path: str | os.PathLike, *, max_bytes: int = MAX_BYTES) -> Model:
 
 def _read_content(path: Path, max_bytes: int) -> Any:
     """Read a skops file if it is not too large and creates only types that a model needs."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: expected a saved model, got a folder")
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "no such file"
-        kind = IsADirectoryError if path.is_dir() else FileNotFoundError
-        raise kind(f"{path}: expected a saved model, got {found}")
-    skops = _import_skops()
+        raise FileNotFoundError(f"{path}: expected a saved model, got no such file")
+    skops, expected = _import_skops(), f"{path}: expected a model saved by tatml"
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(
-                f"{path}: expected a model saved by tatml, got another kind of file "
-                "(pickles are not read: they can run code)"
+                f"{expected}, got another kind of file (pickles are not read: they can run code)"
             )
         try:
             problem = _content_problem(file, max_bytes)
@@ -342,10 +332,9 @@ def _read_content(path: Path, max_bytes: int) -> Any:
                 return skops.load(file, trusted=sorted(TRUSTED))
         except Exception as error:  # damaged archives raise many kinds of errors
             raise ValueError(
-                f"{path}: expected a model saved by tatml, got a file that skops cannot read "
-                f"({type(error).__name__}: {error})"
+                f"{expected}, got a file that skops cannot read ({type(error).__name__}: {error})"
             ) from error
-    raise ValueError(f"{path}: expected a model saved by tatml, got one that {problem}")
+    raise ValueError(f"{expected}, got one that {problem}")
 
 
 def _content_problem(file: BinaryIO, max_bytes: int) -> str | None:
@@ -389,16 +378,6 @@ def _import_skops() -> ModuleType:
     except ImportError as error:
         raise missing_extra("saving and loading models needs skops", "skops") from error
     return skops.io
-
-
-def _content_text(content: Any) -> str:
-    if type(content) is dict and "format" in content:
-        return f"the format {shown(content['format'])}; a newer tatml may be needed"
-    return type(content).__name__
-
-
-def _estimator_names() -> str:
-    return ", ".join(ESTIMATORS)
 
 
 # The most levels of lists and dicts in the metadata.

@@ -12,29 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Euclidean
-from tatml._array import Doubles
-from tatml._data.sampling import draw_random_pairs
 from tatml.verification import error_rates
 
 from . import demo_pictures
 from .cells import method_title
 from .demo_pictures import percent
 from .format import format_number
+from .pairs import Floats, Integers, draw_pairs
 from .report.page import NEXT
 from .report.results import Results
 from .report.story import Chapter, write_story
 from .standings import mean_score
 from .store import read_records
 
-Integers = NDArray[np.intp]
 MAX_RATE, CONFIDENCE = 0.05, 0.95
 
 
@@ -42,17 +38,16 @@ MAX_RATE, CONFIDENCE = 0.05, 0.95
 class Part:
     """Some of the images, as rows of pixels, with their digits and labelled pairs of them."""
 
-    images: Doubles
+    images: Floats
     digits: Integers
     pairs: Integers
     labels: Integers
 
 
-def make_part(images: Doubles, digits: Integers, seed: int) -> Part:
+def make_part(images: Floats, digits: Integers, seed: int) -> Part:
     """Draw pairs, half of them of one digit, and label them +1 (same) or −1 (different)."""
-    random_state = np.random.RandomState(seed)
-    pairs = draw_random_pairs(digits, n_pairs_per_class=1000, random_state=random_state)
-    return Part(images, digits, pairs.index, np.where(pairs.similar, 1, -1))
+    pairs = draw_pairs(digits, n_pairs_per_class=1000, seed=seed)
+    return Part(images, digits, pairs.index, pairs.labels)
 
 
 def split_digits() -> tuple[Part, Part, Part]:

@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from tatml import TATML, Euclidean, Result
-from tatml._array import Doubles
 from tatml.plotting import ConvergenceDisplay
-from tatml.plotting._axes import DISSIMILAR, SIMILAR, THRESHOLD, pyplot
 from tatml.verification import error_rates
 
-from .report.histograms import draw_histograms
-from .report.pictures import make_subplots, save_png
+from .extras import pyplot
+from .pairs import Floats
+from .report.figures import draw_histograms, make_subplots, save_png
 from .report.story import StoryPicture
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from .demo import Part
 
+SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # as in `tatml.plotting`
 N_SHOWN = 6  # pairs of each kind
 # Ends of the axes of distances and of maps, in multiples of the threshold, for both distances.
 END, MAP_END = 2.2, 1.7
@@ -126,7 +126,7 @@ def draw_certificate(folder: Path, result: Result) -> StoryPicture:
     )
 
 
-def share_below(distances: Doubles, thresholds: Doubles) -> Doubles:
+def share_below(distances: Floats, thresholds: Floats) -> Floats:
     """Return the share of the distances that are below each threshold.
 
     Examples

@@ -12,8 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
-from tatml._data.blocks import Blocks, as_blocks
-from tatml._estimators.maz import search_threshold
+from tatml import Blocks
 from tatml.features import Vectorize
 
 
@@ -37,7 +36,7 @@ class MatchedPCA(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Blocks, y: Any = None) -> Self:
         """Find the principal components of the vectors."""
-        size = matched_size([n for n, _ in as_blocks(X).block_shapes])
+        size = matched_size([n for n, _ in X.block_shapes])
         self.vectorize_ = Vectorize(join=True)
         vectors = self.vectorize_.fit_transform(X)
         self.pca_ = PCA(min(size, *vectors.shape), svd_solver="full").fit(vectors)
@@ -65,21 +64,26 @@ class ThresholdSearch(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Blocks, y: NDArray, groups: NDArray | None = None) -> Self:
         """Search over C for each threshold, and keep the best."""
-        searches = {}
-
-        def score(threshold: float) -> float:
-            search = clone(self.estimator).set_params(threshold=threshold)
-            searches[threshold] = search.fit(X, y, groups)
-            return search.best_score_
-
-        best, scores = search_threshold(self.thresholds, score)
-        self.best_estimator_, self.best_score_ = searches[best], scores[best]
-        self.best_params_ = {"C": searches[best].best_params_["C"], "threshold": float(best)}
+        searches = [
+            clone(self.estimator).set_params(estimator__threshold=threshold).fit(X, y, groups)
+            for threshold in self.thresholds
+        ]
+        best = max(searches, key=lambda search: search.best_score_)
+        self.best_estimator_, self.best_score_ = best, best.best_score_
+        self.best_params_ = {
+            "C": best.best_params_["C"],
+            "threshold": float(best.estimator.threshold),
+        }
         return self
 
     def transform(self, X: Blocks) -> NDArray[np.float64]:
         """Embed samples with the best metric."""
         return self.best_estimator_.transform(X)
+
+
+def _is_grid_search(estimator: Any) -> bool:
+    """Tell scikit-learn's search over a pipeline, which knows `refit`, from `TATMLCV`."""
+    return hasattr(estimator, "refit")
 
 
 def fit_in_training_half(
@@ -92,7 +96,7 @@ def fit_in_training_half(
     if groups is None:
         return estimator.fit(X, y)
     parameters = {}
-    if hasattr(estimator, "param_grid"):
+    if _is_grid_search(estimator):
         estimator.set_params(cv=StratifiedGroupKFold(folds))
         parameters = {"groups": groups}
         steps = estimator.estimator.steps
@@ -108,14 +112,14 @@ def fit_in_training_half(
 
 def embed_samples(fitted: Any, X: Blocks) -> NDArray[np.float64]:
     """Map samples to vectors whose Euclidean distance is the learnt distance."""
-    if hasattr(fitted, "param_grid"):
+    if _is_grid_search(fitted):
         return fitted.best_estimator_[:-1].transform(X)
     return fitted.transform(X)
 
 
 def learner_of(fitted: Any) -> Any:
     """Return the estimator that learnt the metric, from inside searches and pipelines."""
-    if hasattr(fitted, "param_grid"):
+    if _is_grid_search(fitted):
         steps = fitted.best_estimator_.named_steps
         return steps.get("metric", fitted.best_estimator_[-1])
     if hasattr(fitted, "steps"):

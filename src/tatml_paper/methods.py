@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -19,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tatml import GMML, ITML, PAPER, TATML, TATMLCV, Euclidean
-from tatml.features import Vectorize
+from tatml.features import KernelMap, Vectorize
 
 from .fitting import MatchedPCA, ThresholdSearch
 from .settings import PAPER_THRESHOLDS, PAPER_WEIGHTS, PROTOCOL
@@ -31,6 +32,13 @@ FOLDS, NEIGHBOURS = PROTOCOL.folds, PROTOCOL.neighbours
 PAPER_PAIRS: dict[str, Any] = {
     name: PAPER[name] for name in ("prior", "pairs", "n_pairs_per_class")
 }
+KERNEL_GRIDS: list[dict[str, Any]] = [
+    {"prior": ["discriminant", "auto", "scaled"], "C": [10.0, 100.0, 1000.0]},
+    {
+        "kernel": [KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)],
+        "C": [10.0, 100.0, 1000.0],
+    },
+]
 PAPER_WITHOUT_C: dict[str, Any] = {name: PAPER[name] for name in PAPER if name != "C"}
 
 
@@ -42,9 +50,11 @@ def fixed_configuration(seed: int) -> Pipeline:
     return make_pipeline(
         Vectorize(join=True),
         TATMLCV(
-            9,
-            priors=["discriminant", "within"],
-            pair_strategies=["random", "neighbors"],
+            param_grid={
+                "prior": ["discriminant", "within"],
+                "pairs": ["random", "neighbors"],
+                "C": np.logspace(0, 4, 9).tolist(),
+            },
             scoring="accuracy",
             cv=FOLDS,
             random_state=seed,
@@ -57,7 +67,7 @@ def kernel_configuration(seed: int) -> Pipeline:
 
     Set before any half was scored with a kernel.
     """
-    search = TATMLCV(kernels="auto", scoring="accuracy", cv=FOLDS, random_state=seed)
+    search = TATMLCV(param_grid=KERNEL_GRIDS, scoring="accuracy", cv=FOLDS, random_state=seed)
     return make_pipeline(Vectorize(join=True), search)
 
 
@@ -101,8 +111,14 @@ class Method:
 
 
 def _paper_tatml(seed: int, **changes: Any) -> TATMLCV:
-    options = PAPER_WITHOUT_C | {"scoring": "accuracy", "cv": FOLDS, "k": NEIGHBOURS} | changes
-    return TATMLCV(PAPER_WEIGHTS, random_state=seed, **options)
+    return TATMLCV(
+        TATML(**PAPER_WITHOUT_C | changes),
+        {"C": list(PAPER_WEIGHTS)},
+        scoring="accuracy",
+        k=NEIGHBOURS,
+        cv=FOLDS,
+        random_state=seed,
+    )
 
 
 def _maz(seed: int) -> ThresholdSearch:

@@ -17,13 +17,9 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 
-from tatml._data.pairs import Pairs
-from tatml._data.sampling import balanced, draw_random_pairs
-from tatml._estimators.embedding import row_distances
-from tatml._verification.calibration import equal_error_rate, find_best_threshold
-
 from .fitting import chosen_parameters, embed_samples, fit_in_training_half, learner_of
 from .methods import Method
+from .pairs import Pairs, best_threshold, draw_pairs, equal_error_rate, row_distances
 from .samples import DatasetSamples
 from .settings import PROTOCOL
 
@@ -63,20 +59,12 @@ def split_in_halves(
 
 
 def held_out_pairs(y: NDArray[np.intp], groups: NDArray[np.intp] | None, seed: int) -> Pairs:
-    """Draw pairs class by class; similar and dissimilar ones have the same total weight.
+    """Draw pairs class by class, of which none joins two views of one object.
 
-    No pair joins two views of one object. Small classes have fewer similar pairs than are wanted;
-    the weights compensate for it.
+    Small classes have fewer similar pairs than are wanted; the weights compensate for it.
     """
-    labels = np.unique(y, return_inverse=True)[1]
-    objects = None if groups is None else np.unique(groups, return_inverse=True)[1]
-    pairs = draw_random_pairs(
-        labels,
-        objects,
-        n_pairs_per_class=PROTOCOL.verification_pairs // (labels.max() + 1),
-        random_state=np.random.RandomState(seed),
-    )
-    return balanced(pairs)
+    n_per_class = PROTOCOL.verification_pairs // len(np.unique(y))
+    return draw_pairs(y, groups, n_pairs_per_class=n_per_class, seed=seed)
 
 
 def choose_and_fit(method: Method, training: DatasetSamples, seed: int) -> Any:
@@ -99,11 +87,7 @@ def score_test_half(
     knn = KNeighborsClassifier(PROTOCOL.neighbours).fit(known, training.y)
     scores = {"accuracy": 100 * knn.score(wanted, test.y)}
     calibration = held_out_pairs(training.y, training.groups, seed)
-    calibrated = find_best_threshold(
-        row_distances(known, calibration.index),
-        calibration.similar,
-        sample_weight=calibration.weights,
-    )
+    calibrated = best_threshold(row_distances(known, calibration.index), calibration)
     learnt = learner_of(fitted).threshold_ if method.own_threshold else None
     pairs = held_out_pairs(test.y, test.groups, seed + 1)
     distances = row_distances(wanted, pairs.index)

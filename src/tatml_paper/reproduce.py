@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from tatml._messages import missing_extra, suggestion
-from tatml.datasets._files import FOLDER_VARIABLE
-
+from .extras import missing_library
 from .markdown.write import write_tables
 from .methods import METHODS
 from .report.page import write_report
 from .report.pictures import draw_pictures
 from .runner import run
+from .samples import FOLDER_VARIABLE
 from .settings import DATASETS, QUICK_DATASETS, Dataset
 from .store import read_records
+from .tasks import choose_names
 
 
 def reproduce(options: Namespace) -> None:
     """Run experiments, or continue them, and print the names of the files that were written."""
     for module, name in (("matplotlib", "Matplotlib"), ("jinja2", "Jinja2")):
         if find_spec(module) is None:  # before the runs, which can take hours
-            raise missing_extra(f"the report needs {name}", "report")
+            raise missing_library(name)
     declared = QUICK_DATASETS if options.quick else DATASETS
     data = _given_folder(options.data)
     chosen = _checked_datasets(options.datasets, declared, data, options.quick)
-    _check_known("--methods", options.methods, METHODS)
+    choose_names("--methods", options.methods, METHODS)
     if os.path.lexists(options.out) and not os.path.isdir(options.out):
         raise NotADirectoryError(
             f"--out: expected a folder or an unused name, got {options.out}, which is no folder"
@@ -113,7 +113,7 @@ def _checked_datasets(
     given: Sequence[str] | None, declared: Mapping[str, Dataset], data: str | None, quick: bool
 ) -> Sequence[str] | None:
     """Return the names that were given; raise if the data of one of them are missing."""
-    _check_known("--datasets", given, declared, " (with --quick)" if quick else "")
+    given = choose_names("--datasets", given, declared, " (with --quick)" if quick else "")
     missing = [name for name in given or () if not declared[name].embedded and data is None]
     if missing:
         raise ValueError(
@@ -121,14 +121,3 @@ def _checked_datasets(
             f"--data or in {FOLDER_VARIABLE}; docs/datasets.md says how to lay it out"
         )
     return given
-
-
-def _check_known(
-    option: str, given: Sequence[str] | None, known: Collection[str], when: str = ""
-) -> None:
-    for name in given or ():
-        if name not in known:
-            raise ValueError(
-                f"{option}: expected some of {', '.join(known)}{when}, got {name!r}"
-                f"{suggestion(name, known)}"
-            )

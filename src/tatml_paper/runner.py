@@ -9,14 +9,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from threading import Thread
 from time import sleep
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
-
-from tatml._validation import check_count
 
 from .methods import METHODS
 from .progress import Progress
@@ -127,8 +126,10 @@ def run(
 
 
 def _repeat_numbers(repeats: int, first_repeat: int) -> range:
-    start = check_count("first_repeat", first_repeat, least=0)
-    return range(start, start + check_count("repeats", repeats))
+    for name, value, least in (("first_repeat", first_repeat, 0), ("repeats", repeats, 1)):
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name}: expected an integer of at least {least}, got {value!r}")
+    return range(first_repeat, first_repeat + repeats)
 
 
 def _at_hand(declared: Mapping[str, Dataset], data: Folder) -> list[str]:

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
-from tatml import datasets
-from tatml._data.atomic_files import written_atomically
-from tatml._data.blocks import Blocks
-from tatml.datasets._files import FOLDER_VARIABLE
+from tatml import Blocks, datasets
 from tatml.features import CovarianceDescriptor, LogEuclidean, Unfold
 
+from .files import replaced_whole
 from .settings import Dataset
 
+FOLDER_VARIABLE = "TATML_DATA"  # where `tatml.datasets` looks if no folder is given
 Folder = str | os.PathLike[str] | None
 
 
@@ -38,8 +37,7 @@ class DatasetSamples:
     def take(self, rows: NDArray[np.intp]) -> DatasetSamples:
         """Return the samples of some rows."""
         groups = None if self.groups is None else self.groups[rows]
-        X = Blocks(*(array[rows] for array in self.X.arrays))
-        return DatasetSamples(X, self.y[rows], groups)
+        return DatasetSamples(self.X[rows], self.y[rows], groups)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -97,7 +95,7 @@ def extract_features(dataset: Dataset, folder: Folder, cache: Path, jobs: int = 
     objects = data.groups if dataset.dataset == "eth80" else np.arange(0)
     cache.mkdir(parents=True, exist_ok=True)
     savez: Callable[..., None] = np.savez  # its annotation takes any name for allow_pickle
-    with written_atomically(path) as file:
+    with replaced_whole(path) as file:
         savez(file, y=data.target, groups=objects, **arrays)
     return path
 

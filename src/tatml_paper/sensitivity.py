@@ -64,8 +64,8 @@ def sensitivity_method(name: str, setting: StudySetting) -> Method:
         options = _options(name, setting) | {"random_state": seed}
         if setting["study"] == "decades":
             return TATML(**options)
-        options.pop("C")
-        return TATMLCV(PAPER_WEIGHTS, scoring="accuracy", cv=PROTOCOL.folds, **options)
+        grid = {"C": list(PAPER_WEIGHTS)}
+        return TATMLCV(TATML(**options), grid, scoring="accuracy", cv=PROTOCOL.folds)
 
     return Method(name, known.title, known.kind, build, known.form, known.about, own_threshold=True)
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import product
 from typing import Any, Literal, get_args
 
-from .methods import METHODS, QUICK_METHODS, Method
+import numpy as np
+
+from tatml import TATML, TATMLCV
+
+from .methods import KERNEL_GRIDS, METHODS, QUICK_METHODS, Method
 from .protocol import seed_of
 from .samples import data_digest, digest_of
 from .sensitivity import StudySetting, sensitivity_method, sensitivity_settings
@@ -77,17 +82,44 @@ def _word(value: Any) -> str:
 
 def _declared(value: Any) -> Any:
     """Return an estimator as its class and parameters, at any depth."""
+    if type(value) is TATMLCV:
+        return [type(value).__name__, _declared_search(value)]
     if hasattr(value, "get_params") and not isinstance(value, str):
         parameters = value.get_params(deep=False).items()
-        counted = {
-            name: _declared(part)
-            for name, part in parameters
-            if part is not None or name not in NONE_CHANGES_NOTHING
-        }
+        counted = {name: _declared(part) for name, part in parameters if _counts(name, part)}
         return [type(value).__name__, counted]
     if hasattr(value, "__iter__") and not isinstance(value, str):
         return [_declared(part) for part in value]
     return repr(value)
+
+
+def _declared_search(search: TATMLCV) -> dict[str, Any]:
+    """Return the parameters of a search in the form of version 0.1, so that records stay valid.
+
+    They had no grid: the values to choose from had names of their own.
+    """
+    metric = TATML() if search.estimator is None else search.estimator
+    grids: Any = search.param_grid
+    grids = [grids] if hasattr(grids, "items") else grids
+    first, *more = grids or [{}]
+    given = metric.get_params(deep=False) | search.get_params(deep=False)
+    if search.random_state is None:
+        given["random_state"] = metric.random_state
+    for name in ("C", "warm_start", "estimator", "param_grid"):
+        del given[name]
+    if more:  # no kernel with three priors, or else kernels
+        known = repr(grids) == repr(KERNEL_GRIDS)
+        given |= {"kernels": "auto" if known else repr(grids), "priors": None, "prior": None}
+    else:
+        given |= {"priors": first.get("prior"), **({"prior": None} if "prior" in first else {})}
+    Cs, nine = first.get("C"), np.logspace(0, 4, 9).tolist()
+    given |= {"Cs": 9 if Cs == nine else Cs, "pair_strategies": first.get("pairs")}
+    given["threshold_strengths"] = first.get("threshold_strength")
+    return {name: _declared(part) for name, part in sorted(given.items()) if _counts(name, part)}
+
+
+def _counts(name: str, value: Any) -> bool:
+    return value is not None or name not in NONE_CHANGES_NOTHING
 
 
 def make_tasks(
@@ -154,7 +186,7 @@ def _sensitivity_tasks(
 
 
 def choose_names(
-    name: str, given: Sequence[str] | str | None, known: Iterable[str]
+    name: str, given: Sequence[str] | str | None, known: Iterable[str], when: str = ""
 ) -> list[str] | None:
     """Check that names are known, and return each once; None if none are given.
 
@@ -169,5 +201,9 @@ def choose_names(
     known = list(known)
     for one in given:
         if one not in known:
-            raise ValueError(f"{name}: expected some of {', '.join(known)}, got {one!r}")
+            near = get_close_matches(str(one).lower(), known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"{name}: expected some of {', '.join(known)}{when}, got {one!r}{hint}"
+            )
     return list(dict.fromkeys(given)) or None

@@ -68,12 +68,21 @@ def fitted(name: str, data: str, *, from_pairs: bool = False, **options: Any) ->
     if from_pairs:
         index = np.random.default_rng(0).integers(len(X), size=(2_000, 2))
         X, y = X[index], np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
-    model = getattr(tatml, name)(**options).fit(X, y)
+    make = searched if name == "TATMLCV" else getattr(tatml, name)
+    model = make(**options).fit(X, y)
     parts = model.components_
     parts = parts if isinstance(parts, list) else [parts]
     return {f"components{m}": part for m, part in enumerate(parts)} | {
         "threshold": model.threshold_
     }
+
+
+def searched(grid: dict[str, list[Any]], cv: int, **options: Any) -> Any:
+    """Return a search over parameters of TATML; in version 0.1 it had these parameters itself."""
+    if "param_grid" in tatml.TATMLCV().get_params():
+        return tatml.TATMLCV(tatml.TATML(**options), grid, cv=cv)
+    before = {"C": "Cs", "prior": "priors", "pairs": "pair_strategies", "kernel": "kernels"}
+    return tatml.TATMLCV(cv=cv, **{before[name]: grid[name] for name in grid}, **options)
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -254,6 +263,10 @@ def on_other_arrays() -> Iterator[tuple[str, Problem]]:
         )
 
 
+SEARCHED = {"prior": ["discriminant", "auto", "scaled"], "C": [10.0, 1000.0]}
+MORE = {"kernel": [None, "rbf"], "prior": ["discriminant"], "pairs": ["random", "neighbors"]}
+
+
 def estimators() -> Iterator[tuple[str, Problem]]:
     shared = {"random_state": 0}
     for data, few in (("wine", {}), ("digits", {"n_pairs_per_class": 100})):
@@ -264,7 +277,8 @@ def estimators() -> Iterator[tuple[str, Problem]]:
             "TATML reduced": ("TATML", label | {"n_components": 3}),
             "TATML c0": ("TATML", label | {"c0": 5.0, "reduction": "sum", "C": 0.01}),
             "TATML dykstra": ("TATML", label | {"solver": "dykstra", "tol": 1e-1}),
-            "TATMLCV": ("TATMLCV", label | {"Cs": [10.0, 1000.0], "cv": 3}),
+            "TATMLCV": ("TATMLCV", label | {"grid": SEARCHED, "cv": 3}),
+            "TATMLCV pairs": ("TATMLCV", label | {"grid": SEARCHED | MORE, "cv": 3}),
             "Maz": ("Maz", label),
             "Maz search": ("Maz", label | {"threshold": "search"}),
             "ITML": ("ITML", label),

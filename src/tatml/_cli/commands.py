@@ -10,7 +10,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from .files import (
 
 FROM_PAIRS = ("TATMLPairs", "PairThreshold")
 # Parameters that --set refuses: the data, and what has no effect in a single fit.
-NOT_SETTABLE = ("preprocessor", "warm_start", "verbose")
+NOT_SETTABLE = ("estimator", "preprocessor", "warm_start", "verbose")
 # What the parser raises for text that is not Python; the last two if it is nested too deeply.
 NOT_PYTHON = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 REPORT_FORMATS = (".txt", ".csv", ".json", ".html")
@@ -86,7 +86,7 @@ def fit(options: Namespace) -> None:
 def evaluate(options: Namespace) -> None:
     """Evaluate a model on data that it has not seen."""
     out = optional_path(options, REPORT_FORMATS)
-    model, data = _model_and_data(options, guess_target=True)
+    model, data = _model_and_data(options, guess_target=True, pairs=options.pairs)
     facts: dict[str, Any] = {
         "model": str(options.model),
         "estimator": type(model.estimator).__name__,
@@ -98,7 +98,8 @@ def evaluate(options: Namespace) -> None:
         facts["knn"] = measure_neighbours(model.estimator, train, require_labels(data), options.k)
     with data_errors(data.path, data.places):
         pairs = evaluation_pairs(data, options.random_state)
-        found = measure_pairs(model.estimator, *pairs, data.groups)
+        groups = None if data.X is None else data.groups  # the unit of dependence of index pairs
+        found = report(model.estimator, *pairs, groups=groups)
     facts["pairs"] = pair_facts(found) | {"drawn": data.pairs is None}
     facts["report"] = found.to_dict()
     if out is not None:
@@ -120,7 +121,7 @@ def evaluate(options: Namespace) -> None:
 def predict(options: Namespace) -> None:
     """Judge pairs, or classify samples by their nearest neighbours in the training data."""
     out = optional_path(options, TABLES)
-    model, data = _model_and_data(options, guess_target=False)
+    model, data = _model_and_data(options, pairs=options.pairs)
     if data.pairs is not None:
         with data_errors(data.path, data.places):
             table = _judge_pairs(model.estimator, data.pairs, data.X)
@@ -139,7 +140,7 @@ def predict(options: Namespace) -> None:
 def transform(options: Namespace) -> None:
     """Embed samples so that their Euclidean distance is the learnt distance."""
     out = optional_path(options, TABLES)
-    model, data = _model_and_data(options, guess_target=False)
+    model, data = _model_and_data(options)
     Z = embed_file(model.estimator, _samples_in(data), data.path)
     labels = {
         name: values
@@ -185,13 +186,16 @@ def _estimator_name(given: str | None, data: InputData) -> str:
 
 def _make_estimator(name: str, options: Namespace) -> Any:
     """Return the estimator with the parameters of the options."""
-    kind = ESTIMATORS[name]
-    known = [parameter for parameter in kind().get_params() if parameter not in NOT_SETTABLE]
+    made = ESTIMATORS[name]()
+    if "estimator" in made.get_params(deep=False):  # a search, of which both have parameters
+        made.set_params(estimator=ESTIMATORS["TATML"]())
+    known = [each for each in made.get_params() if each.split("__")[-1] not in NOT_SETTABLE]
     given = dict(_parse_setting(text) for text in options.set)
     if options.C is not None:
         given["C"] = options.C
-    if "solver" in given:
-        given["solver"] = _parse_solver(given["solver"])
+    for parameter, value in given.items():
+        if parameter.split("__")[-1] == "solver":
+            given[parameter] = _parse_solver(value)
     for parameter in given:
         if parameter not in known:
             raise ValueError(
@@ -202,7 +206,7 @@ def _make_estimator(name: str, options: Namespace) -> Any:
         given.setdefault("random_state", options.random_state)
     if "n_jobs" in known:
         given.setdefault("n_jobs", options.jobs)
-    return kind(**given)
+    return made.set_params(**given)
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
@@ -294,19 +298,14 @@ def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
         "n_pairs": None if pairs is None else len(pairs),  # None: all pairs, too many to be listed
     }
     if hasattr(estimator, "best_params_"):
-        facts["chosen"] = _chosen_parameters(estimator.best_params_)
+        chosen = dict(estimator.best_params_)
+        kernel = chosen.pop("kernel", None)  # it may be a KernelMap, which is shown as text
+        facts["chosen"] = chosen if kernel is None else chosen | {"kernel": str(kernel)}
         facts["searched"] = _searched_names(estimator.cv_results_["params"])
     if hasattr(estimator, "result_"):
         result = estimator.result_
         facts |= {"converged": result.converged, "gap": float(result.gap), "n_iter": result.n_iter}
     return facts
-
-
-def _chosen_parameters(best: dict[str, Any]) -> dict[str, Any]:
-    """Return the chosen parameters as numbers and words; no kernel is left out."""
-    kernel = best.get("kernel")
-    rest = {name: value for name, value in best.items() if name != "kernel"}
-    return rest if kernel is None else rest | {"kernel": str(kernel)}
 
 
 def _searched_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
@@ -358,10 +357,11 @@ def _threshold(model: Model) -> float:
 # Files and output
 
 
-def _model_and_data(options: Namespace, guess_target: bool) -> tuple[Model, InputData]:
+def _model_and_data(
+    options: Namespace, *, guess_target: bool = False, pairs: str | None = None
+) -> tuple[Model, InputData]:
     model = load_model(options.model)
-    columns = _columns_for(options, model, guess_target)
-    return model, read_data(options.data, columns, options.pairs)
+    return model, read_data(options.data, _columns_for(options, model, guess_target), pairs)
 
 
 def _columns_for(options: Namespace, model: Model, guess_target: bool) -> Columns:
@@ -396,16 +396,6 @@ def _data_text(data: InputData) -> str:
     return f"{text}, {len(np.unique(data.y))} classes{column}"
 
 
-@dataclass(frozen=True)
-class LabelledFile:
-    """The samples of a file with their classes and, optionally, their groups."""
-
-    path: Path
-    X: InputSamples
-    y: NDArray
-    groups: NDArray | None
-
-
 @contextmanager
 def data_errors(path: Path, places: Mapping[str, str] | None = None) -> Iterator[None]:
     """Add the place in a file to errors that estimators raise about the data.
@@ -424,13 +414,13 @@ def data_errors(path: Path, places: Mapping[str, str] | None = None) -> Iterator
         raise ValueError(message) from error
 
 
-def require_labels(data: InputData) -> LabelledFile:
-    """Return the samples of a file with their classes, or raise an error if it has none."""
+def require_labels(data: InputData) -> InputData:
+    """Return the data, or raise an error if the samples have no classes."""
     if data.X is None or data.y is None:
         raise ValueError(
             f"{data.path}: expected labels: an array y, or a column named y, target or by --target"
         )
-    return LabelledFile(data.path, data.X, data.y, data.groups)
+    return data
 
 
 def require_pair_labels(data: InputData) -> NDArray[np.intp]:
@@ -454,11 +444,10 @@ def embed_file(estimator: Any, X: InputSamples, path: Path) -> NDArray[np.float6
         return np.asarray(estimator.transform(X))  # a data frame after set_output
 
 
-def measure_neighbours(
-    estimator: Any, train: LabelledFile, test: LabelledFile, k: int
-) -> dict[str, Any]:
+def measure_neighbours(estimator: Any, train: InputData, test: InputData, k: int) -> dict[str, Any]:
     """Return the accuracy of the nearest training samples, with a 95 % interval."""
-    train, test = _with_common_labels(train, test)
+    if {"U"} < {train.y.dtype.kind, test.y.dtype.kind}:  # words in one file, numbers in the other
+        train, test = (replace(data, y=data.y.astype(str)) for data in (train, test))
     knn = fit_neighbours(estimator, train, k)
     _check_comparable(train, test)
     correct = int(np.sum(knn.predict(embed_file(estimator, test.X, test.path)) == test.y))
@@ -473,17 +462,7 @@ def measure_neighbours(
     }
 
 
-def _with_common_labels(
-    train: LabelledFile, test: LabelledFile
-) -> tuple[LabelledFile, LabelledFile]:
-    """Convert the classes of both to words if one file has words and the other only numbers."""
-    kinds = {train.y.dtype.kind, test.y.dtype.kind}
-    if len(kinds) < 2 or "U" not in kinds:
-        return train, test
-    return replace(train, y=train.y.astype(str)), replace(test, y=test.y.astype(str))
-
-
-def _check_comparable(train: LabelledFile, test: LabelledFile) -> None:
+def _check_comparable(train: InputData, test: InputData) -> None:
     """Raise an error if the two have no class in common, and warn of common groups."""
     known, found = set(train.y.tolist()), set(test.y.tolist())
     unknown = sorted(found - known, key=str)
@@ -504,7 +483,7 @@ def _check_comparable(train: LabelledFile, test: LabelledFile) -> None:
         )
 
 
-def fit_neighbours(estimator: Any, train: LabelledFile, k: int) -> KNeighborsClassifier:
+def fit_neighbours(estimator: Any, train: InputData, k: int) -> KNeighborsClassifier:
     """Return a classifier by the nearest training samples in the learnt distance."""
     if k > len(train.y):
         raise ValueError(f"--k: expected at most the {len(train.y)} training samples, got {k}")
@@ -524,35 +503,18 @@ def evaluation_pairs(
     return pairs.index, np.where(pairs.similar, 1, -1), known.X
 
 
-def measure_pairs(
-    estimator: Any,
-    pairs: NDArray,
-    labels: NDArray,
-    X: InputSamples | None,
-    groups: NDArray | None,
-) -> Report:
-    """Evaluate the distances and the threshold on pairs with labels ±1.
-
-    The groups of samples are the unit of dependence, for index pairs into samples.
-    """
-    return report(estimator, pairs, labels, X, groups=None if X is None else groups)
-
-
 def pair_facts(found: Report) -> dict[str, Any]:
     """Return the numbers of a report at the threshold of the model."""
-    point = found["estimator"]
-    rates = {"false_match": point.false_match, "false_non_match": point.false_non_match}
-    balanced = dict(zip(("value", "low", "high"), found.balanced_accuracy or (), strict=True))
+    parts = ("value", "low", "high")
+    balanced = dict(zip(parts, found.balanced_accuracy or (), strict=True))
+    kinds = {kind: getattr(found["estimator"], kind) for kind in ("false_match", "false_non_match")}
     return {
         "n_pairs": found.n_similar + found.n_dissimilar,
         "n_similar": found.n_similar,
         "auc": found.auc,
         "equal_error_rate": found.equal_error_rate,
         "balanced_accuracy": balanced,
-    } | {
-        name: {"value": rate.value, "low": rate.low, "high": rate.high}
-        for name, rate in rates.items()
-    }
+    } | {kind: {part: getattr(rate, part) for part in parts} for kind, rate in kinds.items()}
 
 
 def write_report(found: Report, facts: dict[str, Any], out: Path, overwrite: bool) -> None:

@@ -15,7 +15,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from .._data.atomic_files import checked_output, write_arrays, written_atomically
 from .._data.blocks import Blocks, as_blocks
+from .._data.pairs import as_index
 from .._messages import quoted, shown, suggestion
 
 InputSamples = Blocks | NDArray
@@ -84,14 +85,15 @@ class CsvTable:
     def read_numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Return some columns as finite numbers, shape (n_rows, n_columns)."""
         places = [self.place(name) for name in names]
-        try:
-            values = np.array(
-                [[_parse_number(row[place]) for place in places] for row in self.rows]
-            )
-        except ValueError as error:
-            raise ValueError(self._first_wrong(names)) from error
+        values = np.array([[parse_number(row[place]) for place in places] for row in self.rows])
         if not np.isfinite(values).all():
-            raise ValueError(self._first_wrong(names))
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            cell = self.rows[row][places[column]].strip()
+            raise ValueError(
+                f"{self.path}, line {self.lines[row]}, column {names[column]!r}: expected a finite "
+                f"number, got {shown(cell) if cell else 'an empty cell'}; leave a column out with "
+                "--drop"
+            )
         return values
 
     def read_labels(self, name: str, option: str) -> NDArray:
@@ -100,16 +102,12 @@ class CsvTable:
             if not cell or cell.lower() == "nan":
                 raise ValueError(f"{where}: expected a label, got {cell or 'an empty cell'}")
         cells = self.column(name)
-        for values in (_as_integers(cells), _as_fractions(cells)):
-            if values is not None:
-                self._check_finite_labels(name, values)
-                return values
-        return np.array(cells)
-
-    def _check_finite_labels(self, name: str, values: NDArray) -> None:
-        for (cell, where), value in zip(self.cells(name), values, strict=True):
-            if not isfinite(value):
-                raise ValueError(f"{where}: expected a label, got {cell}, which is not finite")
+        integers, numbers = _as_integers(cells), _as_fractions(cells)
+        if integers is None and numbers is not None and np.isinf(numbers).any():
+            cell, where = [*self.cells(name)][np.argmax(np.isinf(numbers))]
+            raise ValueError(f"{where}: expected a label, got {cell}, which is not finite")
+        values = numbers if integers is None else integers
+        return np.array(cells) if values is None else values
 
     def read_groups(self, name: str, option: str) -> NDArray:
         """Return a column of groups as words.
@@ -120,14 +118,6 @@ class CsvTable:
             if not cell:
                 raise ValueError(f"{where}: expected a group, got an empty cell")
         return np.array(self.column(name))
-
-    def _first_wrong(self, names: Sequence[str]) -> str:
-        """Return the message about the first cell, in reading order, that is no finite number."""
-        columns = [list(self.cells(name)) for name in names]
-        cells = (cell for row in zip(*columns, strict=True) for cell in row)
-        wrong, where = next((cell, where) for cell, where in cells if not _is_finite(cell))
-        found = shown(wrong) if wrong else "an empty cell"
-        return f"{where}: expected a finite number, got {found}; leave a column out with --drop"
 
 
 # Cells
@@ -142,19 +132,15 @@ def is_whole_number(cell: str) -> bool:
     return cell.isascii() and cell.isdecimal()
 
 
-def _parse_number(cell: str) -> float:
-    """Return the number in a cell; unlike Python, refuse 1_000 and digits other than 0 to 9."""
-    cell = cell.strip()
-    if "_" in cell or not cell.isascii():
-        raise ValueError(f"expected a number, got {shown(cell)}")
-    return float(cell)
+def parse_number(cell: str) -> float:
+    """Return the number in a cell, or NaN; unlike Python, refuse 1_000 and digits not from 0 to 9.
 
-
-def _is_finite(cell: str) -> bool:
+    Spaces around the number are ignored.
+    """
     try:
-        return isfinite(_parse_number(cell))
+        return float(cell) if cell.isascii() and "_" not in cell else nan
     except ValueError:
-        return False
+        return nan
 
 
 def _as_integers(cells: Sequence[str]) -> NDArray[np.int64] | None:
@@ -170,10 +156,8 @@ def _as_fractions(cells: Sequence[str]) -> NDArray[np.float64] | None:
     """Return the cells as numbers; None if some are words, or all are codes such as 007."""
     if all(is_whole_number(cell.lstrip("+-")) for cell in cells):
         return None
-    try:
-        return np.array([_parse_number(cell) for cell in cells])
-    except ValueError:
-        return None
+    values = np.array([parse_number(cell) for cell in cells])
+    return None if np.isnan(values).any() else values
 
 
 # Reading
@@ -187,7 +171,8 @@ def read_csv_table(path: Path) -> CsvTable:
     check_is_file(path)
     text = _read_text(path)
     header = next((line for line in io.StringIO(text, newline="") if line.strip()), "")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(header), strict=True)
+    delimiter = max(",;\t", key="".join(header.split('"')[::2]).count)  # outside of quotes
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, lines = [], []
     try:
         for row in reader:
@@ -240,14 +225,9 @@ def _reader_message(path: Path, line: int, error: csv.Error) -> str:
     return f"{where}: expected comma-separated values, got text that is none: {error}"
 
 
-def _delimiter(header: str) -> str:
-    """Return the most frequent delimiter of the header; those in quotation marks do not count."""
-    return max(",;\t", key="".join(header.split('"')[::2]).count)
-
-
 def _check_header(table: CsvTable, line: int) -> None:
     """Raise an error if the first row looks like data, or if two columns have the same name."""
-    numbers = [name for name in table.names if _is_finite(name)]
+    numbers = [name for name in table.names if isfinite(parse_number(name))]
     if numbers and not _counts_columns(table, numbers):
         place = table.names.index(numbers[0]) + 1
         raise ValueError(
@@ -272,7 +252,7 @@ def _counts_columns(table: CsvTable, numbers: Sequence[str]) -> bool:
     counts = [str(place) for place in range(len(numbers) + 1)]
     if len(numbers) == len(table.names) or list(numbers) not in (counts[:-1], counts[1:]):
         return False
-    words = [name for name in table.names if name and not _is_finite(name)]
+    words = [name for name in table.names if name and not isfinite(parse_number(name))]
     return not any(name in table.column(name) for name in words)
 
 
@@ -358,8 +338,8 @@ class InputData:
     """
 
     path: Path
-    X: InputSamples | None = None
-    y: NDArray | None = None
+    X: Any = None  # what a command needs of X and y, it asks for
+    y: Any = None
     groups: NDArray | None = None
     pairs: NDArray | None = None
     similar: NDArray[np.bool_] | None = None
@@ -482,27 +462,21 @@ def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     arrays = _read_arrays(path)
     X = _find_samples(path, arrays)
     pairs = None if with_pairs else arrays.get("pairs")
+    if X is None and pairs is None:
+        raise ValueError(
+            f"{path}: expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
+            f"got {quoted(arrays)}{suggestion('X', list(arrays))}"
+        )
+    groups = None if X is None else _one_each(path, arrays, columns.groups or "groups", len(X))
     if pairs is None:
-        if X is None:
-            raise ValueError(
-                f"{path}: expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
-                f"got {quoted(arrays)}"
-                f"{suggestion('X', list(arrays))}"
-            )
         for name in (columns.target, columns.groups):
             if name is not None and name not in arrays:
                 raise ValueError(f"{path}: expected an array {name!r}, got {quoted(arrays)}")
-        names = (columns.target or "y", columns.groups or "groups")
-        y, groups = (_one_each(path, name, arrays.get(name), len(X)) for name in names)
-        return InputData(path, X, y, groups)
+        return InputData(path, X, _one_each(path, arrays, columns.target or "y", len(X)), groups)
     pairs = _checked_pairs(path, pairs, None if X is None else len(X))
     name = "similar" if "similar" in arrays else "y"
-    flags = _one_each(path, name, arrays.get(name), len(pairs))
+    flags = _one_each(path, arrays, name, len(pairs))
     similar = None if flags is None else _flags(path, name, flags)
-    groups = None
-    if X is not None:
-        name = columns.groups or "groups"
-        groups = _one_each(path, name, arrays.get(name), len(X))
     return InputData(path, X, groups=groups, pairs=pairs, similar=similar)
 
 
@@ -526,7 +500,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray]:
     return arrays
 
 
-def _find_samples(path: Path, arrays: dict[str, NDArray]) -> InputSamples | None:
+def _find_samples(path: Path, arrays: dict[str, NDArray]) -> Any:
     numbers = sorted(int(name[1:]) for name in arrays if re.fullmatch(r"X(0|[1-9]\d*)", name))
     several = [f"X{m}" for m in numbers]
     if "X" in arrays and several:
@@ -535,29 +509,20 @@ def _find_samples(path: Path, arrays: dict[str, NDArray]) -> InputSamples | None
         raise ValueError(f"{path}: expected X0, X1, … without gaps, got {quoted(several)}")
     for name in ("X", *several):
         if name in arrays:
-            _check_samples(path, name, arrays[name])
+            if len(arrays[name].shape) not in (2, 3):
+                raise ValueError(
+                    f"{path}: {name}: expected shape (n_samples, n) or (n_samples, n, n'), got "
+                    f"{arrays[name].shape}"
+                )
+            as_blocks(arrays[name], f"{path}: {name}")
     counts = {name: len(arrays[name]) for name in several}
     if len(set(counts.values())) > 1:
         raise ValueError(f"{path}: expected the same number of samples in each block, got {counts}")
     return Blocks(*(arrays[name] for name in several)) if several else arrays.get("X")
 
 
-def _check_samples(path: Path, name: str, array: NDArray) -> None:
-    if len(array.shape) not in (2, 3):
-        raise ValueError(
-            f"{path}: {name}: expected shape (n_samples, n) or (n_samples, n, n'), got "
-            f"{array.shape}"
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        place = np.argwhere(~np.isfinite(array))[0]
-        raise ValueError(
-            f"{path}: {name}: expected finite numbers, got {array[tuple(place)]} at "
-            f"[{', '.join(map(str, place))}]"
-        )
-    as_blocks(array, f"{path}: {name}")
-
-
-def _one_each(path: Path, name: str, values: NDArray | None, count: int) -> NDArray | None:
+def _one_each(path: Path, arrays: dict[str, NDArray], name: str, count: int) -> NDArray | None:
+    values = arrays.get(name)
     if values is not None and values.shape != (count,):
         raise ValueError(
             f"{path}: {name}: expected shape ({count},), one value per sample or pair, got "
@@ -574,17 +539,10 @@ def _checked_pairs(path: Path, pairs: NDArray, n_samples: int | None) -> NDArray
                 f"pairs (n_pairs, 2) together with X, got {pairs.shape}"
             )
         return pairs
-    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu" or not len(pairs):
-        raise ValueError(
-            f"{path}: pairs: expected index pairs into X, integers of shape (n_pairs, 2), got "
-            f"{pairs.dtype} of shape {pairs.shape}"
-        )
-    outside = (pairs < 0) | (pairs >= n_samples)
-    if outside.any():
-        raise ValueError(
-            f"{path}: pairs: expected numbers from 0 to {n_samples - 1}, got {pairs[outside][0]}"
-        )
-    return pairs.astype(np.intp)
+    try:
+        return as_index(pairs, n_samples, allow_self=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _flags(path: Path, name: str, values: NDArray) -> NDArray[np.bool_]:

@@ -13,13 +13,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeAlias
+from math import isnan
+from typing import Any, NoReturn, TypeAlias
 
 from .. import __version__
 from .._messages import quoted, shown, suggestion
 from ..io import ESTIMATORS as SAVED
 from .commands import evaluate, fit, predict, reproduce, transform
-from .files import is_whole_number
+from .files import is_whole_number, parse_number
 
 # The estimators that the command fits: from labels or pairs, not from triplets or quadruplets.
 ESTIMATORS = [name for name, make in SAVED.items() if not hasattr(make, "_tuple_size")]
@@ -40,7 +41,7 @@ data:
 examples:
   tatml fit wine.csv --target cultivar --out wine.skops
   tatml fit wine.csv --out wine.skops --C 100 --set prior=within
-  tatml fit scans.npz --estimator TATMLCV --set "Cs=[10, 100, 1000]" --out scans.skops
+  tatml fit scans.npz --estimator TATMLCV --set "param_grid={'C': [10, 100]}" --out scans.skops
   tatml fit faces.csv --pairs known.csv --out faces.skops
 """
 EVALUATE_EXAMPLES = """\
@@ -67,9 +68,6 @@ examples:
   tatml reproduce table1 --datasets eth80 virus --methods tatml euc --repeats 5 --jobs 2
   tatml reproduce all --quick
 """
-
-
-Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -159,184 +157,11 @@ def _discard_output() -> None:
 # The arguments
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="tatml",
-        description="Metric learning that finds its own threshold.",
-        epilog="tatml COMMAND --help explains a command and shows examples.",
-    )
-    parser.add_argument("--version", action="version", version=f"tatml {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_fit(commands)
-    _add_evaluate(commands)
-    _add_predict(commands)
-    _add_transform(commands)
-    _add_reproduce(commands)
-    return parser
+Argument: TypeAlias = tuple[str, dict[str, Any]]  # the name, and what argparse needs to know of it
 
 
-def _add_command(
-    commands: Commands, run: Callable[[argparse.Namespace], None], text: str, epilog: str
-) -> argparse.ArgumentParser:
-    name = run.__name__
-    parser = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run, name=name)
-    parser.add_argument(
-        "--traceback", action="store_true", help="show where an error was raised, for bug reports"
-    )
-    return parser
-
-
-def _add_fit(commands: Commands) -> None:
-    parser = _add_command(commands, fit, "learn a metric and its threshold", FIT_EXAMPLES)
-    parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz (see below)")
-    parser.add_argument("--out", required=True, metavar="MODEL", help="file of the model, *.skops")
-    parser.add_argument(
-        "--estimator",
-        type=_estimator,
-        metavar="NAME",
-        help=f"one of {', '.join(ESTIMATORS)} (default: TATML; TATMLPairs for pairs)",
-    )
-    parser.add_argument("--C", type=_number, help="weight of the pairs relative to the prior")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="any parameter of the estimator, written as in Python; may be repeated",
-    )
-    parser.add_argument("--jobs", type=_count, metavar="N", help="number of processes, for TATMLCV")
-    _add_columns(parser)
-    _add_seed(parser)
-    _add_json(parser)
-    _add_force(parser)
-
-
-def _add_evaluate(commands: Commands) -> None:
-    text = "evaluate a model on data that it has not seen"
-    parser = _add_command(commands, evaluate, text, EVALUATE_EXAMPLES)
-    _add_model(parser)
-    parser.add_argument(
-        "--out", metavar="FILE", help="also write the report: .txt, .csv, .json or .html file"
-    )
-    _add_force(parser)
-    _add_neighbours(parser)
-    _add_columns(parser)
-    _add_seed(parser)
-    _add_json(parser)
-
-
-def _add_predict(commands: Commands) -> None:
-    text = "judge which pairs are similar, or classify samples"
-    parser = _add_command(commands, predict, text, PREDICT_EXAMPLES)
-    _add_model(parser)
-    parser.add_argument("--out", metavar="FILE", help=".csv or .npz file (default: print CSV)")
-    _add_neighbours(parser)
-    _add_columns(parser)
-    _add_force(parser)
-
-
-def _add_transform(commands: Commands) -> None:
-    text = "embed samples so that their Euclidean distance is the learnt distance"
-    parser = _add_command(commands, transform, text, TRANSFORM_EXAMPLES)
-    _add_model(parser)
-    parser.add_argument("--out", metavar="FILE", help=".csv or .npz file (default: print CSV)")
-    _add_columns(parser, pairs=False)
-    _add_force(parser)
-
-
-def _add_reproduce(commands: Commands) -> None:
-    text = "run the experiments of the paper and write tables and a report"
-    parser = _add_command(commands, reproduce, text, REPRODUCE_EXAMPLES)
-    parser.add_argument(
-        "what",
-        choices=("table1", "sensitivity", "all"),
-        help="the table, the sensitivity study, or both",
-    )
-    parser.add_argument(
-        "--datasets",
-        nargs="+",
-        metavar="NAME",
-        help="eth80, brodatz, virus, virus-gabor, eth80-objects (need --data), digits, textures",
-    )
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (default: $TATML_DATA)")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        default="tatml-results",
-        help="folder of the results (default: tatml-results)",
-    )
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="methods (default: all)")
-    parser.add_argument("--features", nargs="+", metavar="NAME", help="features (default: all)")
-    parser.add_argument(
-        "--repeats",
-        type=_count,
-        metavar="N",
-        help="number of random splits (default: 5; 2 with --quick)",
-    )
-    parser.add_argument(
-        "--jobs", type=_count, default=1, metavar="N", help="number of processes (default: 1)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="small version on embedded data: about 45 s"
-    )
-    parser.add_argument(
-        "--no-pictures",
-        action="store_true",
-        help="write the tables and the plots of the report only",
-    )
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="file that tatml fit has saved")
-    parser.add_argument("data", metavar="DATA", help="samples or pairs, .csv or .npz, as for fit")
-
-
-def _add_neighbours(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--train", metavar="TRAIN", help="samples with classes, for nearest neighbours"
-    )
-    parser.add_argument("--k", type=_count, default=3, help="number of neighbours (default: 3)")
-
-
-def _add_columns(parser: argparse.ArgumentParser, pairs: bool = True) -> None:
-    if pairs:
-        parser.add_argument(
-            "--pairs", metavar="PAIRS", help="CSV file of index pairs into the samples of DATA"
-        )
-    parser.add_argument("--target", metavar="COLUMN", help="column of the classes")
-    parser.add_argument(
-        "--groups", metavar="COLUMN", help="column of groups; samples of one group form no pair"
-    )
-    parser.add_argument(
-        "--drop",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="column to leave out; may be repeated",
-    )
-    if not pairs:
-        parser.set_defaults(pairs=None)
-
-
-def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--random-state", type=_seed, default=0, metavar="SEED", help="random seed (default: 0)"
-    )
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-
-
-def _add_force(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+def _argument(name: str, text: str, **settings: Any) -> Argument:
+    return name, {"help": text, **settings}
 
 
 def _estimator(text: str) -> str:
@@ -347,26 +172,159 @@ def _estimator(text: str) -> str:
     return text
 
 
-def _count(text: str) -> int:
-    if not (is_whole_number(text) and 0 < float(text) <= LARGEST_COUNT):
-        raise argparse.ArgumentTypeError(
-            f"expected a whole number from 1 to {LARGEST_COUNT}, got {shown(text)}"
-        )
-    return int(text)
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return the reader of an option that takes a whole number in this range."""
 
+    def read(text: str) -> int:
+        if not (is_whole_number(text) and least <= float(text) <= most):
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} to {most}, got {shown(text)}"
+            )
+        return int(text)
 
-def _seed(text: str) -> int:
-    if not (is_whole_number(text) and float(text) < 2**32):
-        raise argparse.ArgumentTypeError(
-            f"expected a whole number from 0 to {2**32 - 1}, got {shown(text)}"
-        )
-    return int(text)
+    return read
 
 
 def _number(text: str) -> float:
-    try:
-        if "_" in text or not text.isascii():
-            raise ValueError
-        return float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected a number, got {shown(text)}") from error
+    number = parse_number(text)
+    if isnan(number):
+        raise argparse.ArgumentTypeError(f"expected a number, got {shown(text)}")
+    return number
+
+
+COUNT = _whole_number(1, LARGEST_COUNT)
+MODEL = _argument("model", "file that tatml fit has saved", metavar="MODEL")
+DATA = _argument("data", "samples or pairs, .csv or .npz, as for fit", metavar="DATA")
+NEIGHBOURS = (
+    _argument("--train", "samples with classes, for nearest neighbours", metavar="TRAIN"),
+    _argument("--k", "number of neighbours (default: 3)", type=COUNT, default=3),
+)
+PAIRS = _argument("--pairs", "CSV file of index pairs into the samples of DATA", metavar="PAIRS")
+GROUPS = "column of groups; samples of one group form no pair"
+DROPPED = "column to leave out; may be repeated"
+COLUMNS = (
+    _argument("--target", "column of the classes", metavar="COLUMN"),
+    _argument("--groups", GROUPS, metavar="COLUMN"),
+    _argument("--drop", DROPPED, action="append", default=[], metavar="COLUMN"),
+)
+SEED = _argument(
+    "--random-state",
+    "random seed (default: 0)",
+    type=_whole_number(0, 2**32 - 1),
+    default=0,
+    metavar="SEED",
+)
+JSON = _argument("--json", "print the results as JSON", action="store_true")
+FORCE = _argument("--force", "overwrite the file if it exists", action="store_true")
+TRACEBACK = "show where an error was raised, for bug reports"
+
+FIT = (
+    _argument("data", "samples or pairs, .csv or .npz (see below)", metavar="DATA"),
+    _argument("--out", "file of the model, *.skops", required=True, metavar="MODEL"),
+    _argument(
+        "--estimator",
+        f"one of {', '.join(ESTIMATORS)} (default: TATML; TATMLPairs for pairs)",
+        type=_estimator,
+        metavar="NAME",
+    ),
+    _argument("--C", "weight of the pairs relative to the prior", type=_number),
+    _argument(
+        "--set",
+        "any parameter of the estimator, written as in Python; may be repeated",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+    ),
+    _argument("--jobs", "number of processes, for TATMLCV", type=COUNT, metavar="N"),
+    *(PAIRS, *COLUMNS, SEED, JSON, FORCE),
+)
+REPORT = _argument(
+    "--out", "also write the report: .txt, .csv, .json or .html file", metavar="FILE"
+)
+TABLE = _argument("--out", ".csv or .npz file (default: print CSV)", metavar="FILE")
+REPRODUCE = (
+    _argument(
+        "what",
+        "the table, the sensitivity study, or both",
+        choices=("table1", "sensitivity", "all"),
+    ),
+    _argument(
+        "--datasets",
+        "eth80, brodatz, virus, virus-gabor, eth80-objects (need --data), digits, textures",
+        nargs="+",
+        metavar="NAME",
+    ),
+    _argument("--data", "folder of the data (default: $TATML_DATA)", metavar="DIR"),
+    _argument(
+        "--out",
+        "folder of the results (default: tatml-results)",
+        metavar="DIR",
+        default="tatml-results",
+    ),
+    _argument("--methods", "methods (default: all)", nargs="+", metavar="NAME"),
+    _argument("--features", "features (default: all)", nargs="+", metavar="NAME"),
+    _argument(
+        "--repeats",
+        "number of random splits (default: 5; 2 with --quick)",
+        type=COUNT,
+        metavar="N",
+    ),
+    _argument("--jobs", "number of processes (default: 1)", type=COUNT, default=1, metavar="N"),
+    _argument("--quick", "small version on embedded data: about 45 s", action="store_true"),
+    _argument(
+        "--no-pictures", "write the tables and the plots of the report only", action="store_true"
+    ),
+)
+
+# Every command: its function, what it does, its examples and its arguments.
+COMMANDS: tuple[tuple[Callable[[argparse.Namespace], None], str, str, tuple[Argument, ...]], ...]
+COMMANDS = (
+    (fit, "learn a metric and its threshold", FIT_EXAMPLES, FIT),
+    (
+        evaluate,
+        "evaluate a model on data that it has not seen",
+        EVALUATE_EXAMPLES,
+        (MODEL, DATA, REPORT, FORCE, *NEIGHBOURS, PAIRS, *COLUMNS, SEED, JSON),
+    ),
+    (
+        predict,
+        "judge which pairs are similar, or classify samples",
+        PREDICT_EXAMPLES,
+        (MODEL, DATA, TABLE, *NEIGHBOURS, PAIRS, *COLUMNS, FORCE),
+    ),
+    (
+        transform,
+        "embed samples so that their Euclidean distance is the learnt distance",
+        TRANSFORM_EXAMPLES,
+        (MODEL, DATA, TABLE, *COLUMNS, FORCE),
+    ),
+    (
+        reproduce,
+        "run the experiments of the paper and write tables and a report",
+        REPRODUCE_EXAMPLES,
+        REPRODUCE,
+    ),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tatml",
+        description="Metric learning that finds its own threshold.",
+        epilog="tatml COMMAND --help explains a command and shows examples.",
+    )
+    parser.add_argument("--version", action="version", version=f"tatml {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for run, text, epilog, arguments in COMMANDS:
+        command = commands.add_parser(
+            run.__name__,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=run, name=run.__name__)
+        command.add_argument("--traceback", action="store_true", help=TRACEBACK)
+        for name, settings in arguments:
+            command.add_argument(name, **settings)
+    return parser

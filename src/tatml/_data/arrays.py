@@ -88,19 +88,19 @@ def _is_masked(values: Any) -> bool:
     if isinstance(values, list | tuple):
         return any(_is_masked(part) for part in values)
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a data frame
-        return any(_is_masked(values[column].to_numpy()) for column in _object_columns(values))
+        return any(map(_is_masked, _object_columns(values)))
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         return any(value is np.ma.masked for value in values.flat)
     return False
 
 
-def _object_columns(frame: Any) -> list[Any]:
+def _object_columns(frame: Any) -> list[NDArray]:
     """Return the columns of dtype object of a pandas data frame; other frames have none."""
     dtypes: Any = getattr(frame, "dtypes", None)
     unique = getattr(frame.columns, "is_unique", False)
     if not hasattr(dtypes, "items") or unique is not True:  # delayed objects have any attribute
         return []
-    return [name for name, dtype in dtypes.items() if str(dtype) == "object"]
+    return [frame[name].to_numpy() for name, dtype in dtypes.items() if str(dtype) == "object"]
 
 
 def check_no_dates(values: Any, name: str) -> None:
@@ -119,8 +119,7 @@ def _find_dates(values: Any) -> tuple[str, str] | None:
             hint = _hint_for(getattr(dtype, "kind", None))
             if hint is not None:
                 return f"{dtype} in column {shown(column)}", hint
-        parts = [values[column].to_numpy() for column in _object_columns(values)]
-        return next((found for part in parts if (found := _find_dates(part))), None)
+        return next(filter(None, map(_find_dates, _object_columns(values))), None)
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if not isinstance(kind, str) and foreign_kind(values) is None:
         try:  # a list, or a data frame of another package

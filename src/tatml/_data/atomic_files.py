@@ -89,7 +89,8 @@ def written_atomically(path: str | os.PathLike, overwrite: bool = True) -> Itera
             file.flush()
             os.fsync(file.fileno())
         if overwrite:
-            _copy_mode(target, temporary)
+            with suppress(FileNotFoundError):  # of the file that is replaced, if there is one
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             os.replace(temporary, target)
         else:
             _rename_to_unused(temporary, target)
@@ -108,12 +109,6 @@ def written_atomically(path: str | os.PathLike, overwrite: bool = True) -> Itera
 def _remove(path: Path) -> None:
     with suppress(OSError):
         os.unlink(path)
-
-
-def _copy_mode(source: Path, target: Path) -> None:
-    """Give the new file the permissions of the one that it replaces, if there is one."""
-    with suppress(FileNotFoundError):
-        os.chmod(target, stat.S_IMODE(source.stat().st_mode))
 
 
 def _rename_to_unused(source: Path, target: Path) -> None:

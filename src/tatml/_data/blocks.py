@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._array import Array, asarray, foreign_kind, namespace, to_numpy
+from .._array import Array, asarray, contiguous, foreign_kind, namespace, to_numpy
 from .arrays import (
     BLOCKS_HINT,
     as_floating_array,
@@ -80,10 +81,18 @@ class Blocks:
         if not arrays:
             raise ValueError("Blocks: expected at least one array, got none")
         blocks = [_as_block(array, f"block {m}") for m, array in enumerate(arrays)]
-        _check_same_n_samples(blocks)
+        for m, block in enumerate(blocks):
+            if block.shape[0] != blocks[0].shape[0]:
+                raise ValueError(
+                    "Blocks: expected the same number of samples in each block, got block 0 has "
+                    f"{blocks[0].shape[0]}, block {m} has {block.shape[0]}"
+                )
         for m, block in enumerate(blocks):
             check_same_place(f"block {m}", block, "block 0", blocks[0])
-        self._arrays = _with_common_dtype(blocks)
+        if len({block.dtype for block in blocks}) > 1:
+            xp = namespace(blocks[0])
+            blocks = [xp.astype(block, xp.float64, copy=False) for block in blocks]
+        self._arrays = tuple(blocks)
         self._names = check_block_names(names, len(blocks))
         self._row_names = check_row_names(row_names, self.block_shapes)
 
@@ -145,15 +154,23 @@ class Blocks:
     def __getitem__(self, key: Any) -> Blocks: ...
     def __getitem__(self, key: Any) -> Any:
         """Select one sample (an integer) or several (a slice, a mask or indices)."""
-        key = _without_ellipsis(key)
-        if _is_integer(key):
+        if isinstance(key, tuple):  # [rows, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError(
+                    f"Blocks: expected one index, for the samples, got the {len(key)} of {key!r}; "
+                    "index the arrays in X.arrays to reach inside a block"
+                )
+            key = key[0]
+        if isinstance(key, numbers.Integral) and not isinstance(key, bool):
             return tuple(array[key] for array in self._arrays)
         rows = _as_rows(key, len(self))
         return self._with_arrays(_take_rows(array, rows) for array in self._arrays)
 
-    def _with_arrays(self, arrays: Iterable[ArrayLike]) -> Blocks:
-        """Return blocks of other entries and the same rows, with the names of these ones."""
-        return Blocks(*arrays, names=self._names, row_names=self._row_names)
+    def _with_arrays(self, arrays: Iterable[Array]) -> Blocks:
+        """Return blocks of other arrays with the same rows and names; they are not checked."""
+        other = copy(self)
+        other._arrays = tuple(arrays)
+        return other
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError: the blocks may differ in shape, so that one array cannot hold them."""
@@ -226,21 +243,6 @@ def _as_block(values: Any, name: str) -> NDArray[np.floating]:
     )
 
 
-def _check_same_n_samples(arrays: list[NDArray[np.floating]]) -> None:
-    counts = [array.shape[0] for array in arrays]
-    if len(set(counts)) > 1:
-        other = next(m for m, count in enumerate(counts) if count != counts[0])
-        listed = f"block 0 has {counts[0]}, block {other} has {counts[other]}"
-        raise ValueError(f"Blocks: expected the same number of samples in each block, got {listed}")
-
-
-def _with_common_dtype(arrays: list[NDArray[np.floating]]) -> tuple[NDArray[np.floating], ...]:
-    if len({array.dtype for array in arrays}) == 1:
-        return tuple(arrays)
-    xp = namespace(arrays[0])
-    return tuple(xp.astype(array, xp.float64, copy=False) for array in arrays)
-
-
 def _check_not_empty(blocks: Blocks, name: str) -> None:
     if len(blocks) == 0:
         raise ValueError(f"{name}: expected at least one sample, got {blocks!r}")
@@ -268,22 +270,6 @@ def check_finite_entries(blocks: Blocks, name: str, samples: NDArray | None = No
             )
 
 
-def _without_ellipsis(key: Any) -> Any:
-    """Return the key of X[key, ...], which is how scikit-learn indexes an object with a shape."""
-    if not isinstance(key, tuple):
-        return key
-    if len(key) == 2 and key[1] is Ellipsis:
-        return key[0]
-    raise IndexError(
-        f"Blocks: expected one index, for the samples, got the {len(key)} of {key!r}; "
-        "index the arrays in X.arrays to reach inside a block"
-    )
-
-
-def _is_integer(key: Any) -> bool:
-    return isinstance(key, numbers.Integral) and not isinstance(key, bool)
-
-
 def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
     """Convert a slice, a mask or indices to a slice or indices of rows."""
     if isinstance(key, slice):
@@ -306,7 +292,7 @@ def _as_rows(key: Any, n_samples: int) -> slice | NDArray[np.intp]:
 def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
     """Select rows; negative indices count from the end, which PyTorch's `take` does not allow."""
     if foreign_kind(array) is None or isinstance(rows, slice):
-        return array[rows, ...]  # the standard has no shorter form
+        return contiguous(array[rows, ...])  # the standard has no shorter form
     n_samples = array.shape[0]
     if rows.size and not -n_samples <= rows.min() <= rows.max() < n_samples:
         raise IndexError(

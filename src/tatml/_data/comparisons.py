@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._messages import shown
 from .._validation import LARGEST_MARGIN, check_positive
-from .pairs import _to_array, as_some_weights
+from .pairs import _to_array, as_some_weights, check_in_range
 
 NAME = "comparisons: index"
 
@@ -139,13 +139,7 @@ def as_quadruplets(index: ArrayLike, n_samples: int, *, offset: int = 0) -> NDAr
         raise ValueError(f"{NAME}: expected shape (K, 3) or (K, 4) with K ≥ 1, got {rows.shape}")
     if rows.dtype.kind not in "iu":
         raise TypeError(f"{NAME}: expected integer sample indices, got dtype {rows.dtype}")
-    outside = (rows < 0) | (rows >= n_samples)
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(
-            f"{NAME}: expected 0 ≤ index < n_samples = {n_samples}, got {rows[row, column]} in "
-            f"row {offset + row}"
-        )
+    check_in_range(rows, n_samples, NAME, offset)
     columns = [0, 1, 0, 2] if rows.shape[1] == 3 else [0, 1, 2, 3]
     return rows[:, columns].astype(np.intp)
 

@@ -48,6 +48,10 @@ def _words(name: str, values: Any, count: int, what: str) -> tuple[str, ...]:
     return tuple(str(word) for word in words)
 
 
-def join_names(block: str | None, row: str) -> str:
-    """Return the name of a row of a block, in words that a table or a display shows."""
-    return row if block is None else f"{block}: {row}"
+def make_frame(columns: Any, names: Sequence[str], what: str) -> Any:
+    """Return a data frame with named rows; `what` names the column of their names."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: pip install pandas") from error
+    return pd.DataFrame(columns, index=pd.Index(list(names), name=what))

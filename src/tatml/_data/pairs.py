@@ -153,29 +153,24 @@ def as_index(
         )
     if index.dtype.kind not in "iu":
         raise TypeError(f"pairs: expected integer sample indices, got dtype {index.dtype}")
-    _check_in_range(index, n_samples, offset)
-    if not allow_self:
-        _check_no_self_pair(index, offset)
-    return np.asfortranarray(index, dtype=np.intp)
-
-
-def _check_in_range(index: NDArray[np.integer], n_samples: int, offset: int) -> None:
-    outside = (index < 0) | (index >= n_samples)
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(
-            f"pairs: expected 0 ≤ index < n_samples = {n_samples}, "
-            f"got index {index[row, column]} in row {offset + row}"
-        )
-
-
-def _check_no_self_pair(index: NDArray[np.integer], offset: int) -> None:
-    same = index[:, 0] == index[:, 1]
-    if same.any():
+    check_in_range(index, n_samples, "pairs", offset)
+    if not allow_self and (same := index[:, 0] == index[:, 1]).any():
         row = np.flatnonzero(same)[0]
         raise ValueError(
             f"pairs: expected two different samples in each row, got {index[row, 0]} twice "
             f"in row {offset + row}"
+        )
+    return np.asfortranarray(index, dtype=np.intp)
+
+
+def check_in_range(index: NDArray[np.integer], n_samples: int, name: str, offset: int = 0) -> None:
+    """Raise unless all indices are numbers of samples; `offset` is the number of the first row."""
+    outside = (index < 0) | (index >= n_samples)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"{name}: expected 0 ≤ index < n_samples = {n_samples}, got index "
+            f"{index[row, column]} in row {offset + row}"
         )
 
 

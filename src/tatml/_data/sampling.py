@@ -75,7 +75,11 @@ def draw_pairs(
     if strategy == "neighbors":
         space = _in_common_units(blocks) if space is None else space
         return _as_pairs(*_neighbors(space, labels, groups, n_neighbors), groups)
-    return _as_pairs(*_all(labels, groups), groups)
+    pairs = np.stack(np.tril_indices(len(labels), -1), axis=1)
+    if groups is not None:
+        pairs = pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]
+    same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
+    return _as_pairs(pairs[same], pairs[~same], groups)
 
 
 def draw_random_pairs(
@@ -114,7 +118,8 @@ def draw_random_pairs(
     n_classes = int(labels.max()) + 1
     n_pairs = _automatic(n_classes) if n_pairs_per_class is None else n_pairs_per_class
     n_similar = (n_pairs + 1) // 2
-    random_state = _as_random_state(random_state)
+    if not hasattr(random_state, "randint"):  # scikit-learn's sampling takes no Generator
+        random_state = np.random.RandomState(random_state.integers(2**32))
     own_group = np.arange(len(labels)) if groups is None else groups
     order = np.lexsort((own_group, labels))
     start = np.searchsorted(labels[order], np.arange(n_classes + 1))
@@ -143,7 +148,15 @@ def balanced(pairs: Pairs) -> Pairs:
 
 def _as_pairs(similar: Indices, dissimilar: Indices, groups: Indices | None) -> Pairs:
     """Join similar and dissimilar pairs; raise where there are none of a kind."""
-    _check_both_kinds(similar, dissimilar, groups)
+    within = "" if groups is None else " outside the groups"
+    for name, pairs, need in (
+        ("similar", similar, "a class of two samples"),
+        ("dissimilar", dissimilar, "two classes"),
+    ):
+        if len(pairs) == 0:
+            raise ValueError(
+                f"y: expected labels that give {name} pairs, which takes {need}{within}, got none"
+            )
     index = np.asfortranarray(np.concatenate([similar, dissimilar]))
     return Pairs(index, np.arange(len(index)) < len(similar))
 
@@ -224,10 +237,6 @@ def _draw_cells(counts: Indices, n_wanted: int, random_state: Any) -> tuple[Indi
     return row, (code - (last - counts)[row]).astype(np.intp)
 
 
-def _apart(pairs: Indices, groups: Indices | None) -> Indices:
-    return pairs if groups is None else pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]
-
-
 def _distinct(pairs: Indices) -> Indices:
     """Return each unordered pair once, in the order of first appearance."""
     _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
@@ -274,31 +283,6 @@ def _in_common_units(blocks: Blocks) -> NDArray[np.float64]:
             variance = np.full_like(variance, variance.sum())
         columns.append(features / np.sqrt(np.where(variance > 0, variance, 1.0)))
     return np.concatenate(columns, axis=1)
-
-
-def _all(labels: Indices, groups: Indices | None) -> tuple[Indices, Indices]:
-    pairs = _apart(np.stack(np.tril_indices(len(labels), -1), axis=1), groups)
-    same = labels[pairs[:, 0]] == labels[pairs[:, 1]]
-    return pairs[same], pairs[~same]
-
-
-def _check_both_kinds(similar: Indices, dissimilar: Indices, groups: Indices | None) -> None:
-    within = "" if groups is None else " outside the groups"
-    for name, pairs, need in (
-        ("similar", similar, "a class of two samples"),
-        ("dissimilar", dissimilar, "two classes"),
-    ):
-        if len(pairs) == 0:
-            raise ValueError(
-                f"y: expected labels that give {name} pairs, which takes {need}{within}, got none"
-            )
-
-
-def _as_random_state(random_state: Any) -> Any:
-    """Convert a Generator to the RandomState that scikit-learn's sampling needs."""
-    if hasattr(random_state, "randint"):
-        return random_state
-    return np.random.RandomState(random_state.integers(2**32))
 
 
 def neighbor_triplets(
@@ -354,7 +338,9 @@ def count_violated(
     occur twice.
     """
     pairs = np.unique(triplets[:, :2], axis=0)
-    n_drawn = int(np.sum(_violated(space, triplets, margin)))
+    a, b, c = triplets.T
+    near, far = (np.sum((space[a] - space[other]) ** 2, axis=1) for other in (b, c))
+    n_drawn = int(np.sum(far < near + margin))
     space = space - space.mean(axis=0)
     squares = np.einsum("ij,ij->i", space, space)
     total, step = 0, max(1, CHUNK_NUMBERS // len(space))
@@ -364,11 +350,3 @@ def count_violated(
         D = squares[a][:, None] + squares - 2 * space[a] @ space.T
         total += int(np.sum((limit[:, None] > D) & (labels[a][:, None] != labels)))
     return max(0, total - n_drawn)
-
-
-def _violated(
-    space: NDArray[np.float64], triplets: NDArray[np.intp], margin: float
-) -> NDArray[np.bool_]:
-    a, b, c = triplets.T
-    near = np.sum((space[a] - space[b]) ** 2, axis=1)
-    return np.sum((space[a] - space[c]) ** 2, axis=1) < near + margin

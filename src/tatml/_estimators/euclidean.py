@@ -6,16 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .inputs import samples_of, unchanged_on_error
-from .label_mixins import LabelThresholdMixin
-from .metric import components_of, one_or_list
+from .._learning.drawing import draw_some
+from .._learning.metric import Metric, components_of, means_of
+from .metric import LabelEstimator
+from .parameters import checked
 
 
-class Euclidean(LabelThresholdMixin, BaseEstimator):
+class Euclidean(LabelEstimator):
     """The Euclidean (Frobenius) distance with a learnt threshold: a baseline for TATML.
 
     The distance of two samples is √((1/M) Σ_m ‖Φ_m(x) − Φ_m(x')‖²), so W = I. If labels are given,
@@ -103,15 +103,22 @@ class Euclidean(LabelThresholdMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_error(self):
-            for name in ("threshold_", "b0_", "pairs_", "similar_", "pair_weights_"):
-                self.__dict__.pop(name, None)
-            blocks = samples_of(self, X, reset=True, y=y)
+        with self._fitting():
+            self._forget("pairs_", "similar_", "pair_weights_")
+            settings = self._settings(checked(self))
+            if y is None:
+                samples, blocks = None, self._read_samples(X)
+            else:
+                samples = self._read_labelled(X, y, groups)
+                blocks = samples.blocks
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
-            self.components_ = one_or_list(components_of(identity, blocks, self.n_components))
-            if y is not None:
-                samples = self._labelled(blocks, y, groups)
-                self._learn_from(blocks, self._draw_pairs(samples))
+            factors = components_of(identity, blocks, settings.n_components)
+            metric = Metric(factors, center=means_of(blocks))
+            if samples is None:
+                self._publish(metric)
+            else:
+                pairs = draw_some(samples, settings, settings.pairs)
+                self._publish_with_threshold(metric, blocks, pairs, settings)
         return self
 
     def __sklearn_tags__(self) -> Any:

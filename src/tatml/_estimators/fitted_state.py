@@ -1,4 +1,8 @@
-"""Checks of the whole state of a fitted estimator, for estimators that are saved or loaded."""
+"""Checks of the whole state of a fitted estimator, for estimators that are saved or loaded.
+
+Parameters are checked by the table of `parameters`, fitted attributes by `ATTRIBUTES`, both one by
+one; then the parts must agree with each other. SECURITY.md says what a loaded file must not do.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +10,55 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from math import inf, prod
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.blocks import Blocks
+from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_prior
 from .._data.names import check_block_names, check_row_names
+from .._learning.metric import check_components
+from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
+from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
+from .._optim.solvers import Dykstra, Newton
 from .._validation import (
     as_list,
     check_between,
-    check_bounds,
     check_choice,
     check_count,
     check_finite,
     check_not_negative,
     check_positive,
     check_share,
+    check_two,
 )
+from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
-from .fitted_parameters import StateCheck, check_equal, check_parameter, ignore_name
-from .metric import check_components
-from .priors import UNITS
-from .probabilities import check_likelihood_ratio
-from .seen_samples import CENTER, N_SAMPLES, center_of, check_center
-from .span import Span, SpanFactor, SpanResult, SparseRows
+from .parameters import CHECKS, Check, checked, or_none
+from .seen_samples import CENTER, N_SAMPLES
 
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
 
 # Attributes besides parameters and fitted attributes: the container chosen by set_output.
 HIDDEN = {"_sklearn_output_config", "_fitted_to_sparse"}
-# Attributes of calibrated probabilities: both or none.
-CALIBRATED = ("likelihood_ratio_", "same_rate_")
 OUTPUT_WORDS = {"transform", "default", "pandas", "polars"}
+
+# The fitted attributes of estimators that have a parameter of this name.
+METRIC = ("n_features_in_", "block_shapes_")
+SOLVED = ("result_", "n_iter_", "threshold_", "b0_")
+REQUIRED = {
+    "class_weight": ("classes_", "threshold_", "b0_"),
+    "n_components": METRIC,
+    "solver": SOLVED,
+    "param_grid": (*METRIC, *SOLVED, "cv_results_", "best_params_", "best_score_", "C_"),
+}
+CALIBRATED = ("likelihood_ratio_", "same_rate_")  # both or none
 
 
 def check_fitted_state(estimator: BaseEstimator) -> None:
@@ -60,22 +75,17 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     ValueError: threshold_: expected a finite number, got nan
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
-    required = [*parameters, *_required(parameters, state)]
-    if not getattr(estimator, "_learns_threshold", True):
-        required = [name for name in required if name not in ("threshold_", "b0_")]
-    required += [name for name in CALIBRATED if set(CALIBRATED) & set(state)]
-    missing = [name for name in required if name not in state]
-    if missing:
-        raise ValueError(f"{missing[0]}: expected a value, got none")
-    unknown = sorted(set(state) - {*parameters, *ATTRIBUTES, *HIDDEN})
-    if unknown:
-        raise ValueError(
-            f"{unknown[0]}: expected no such attribute, got {shown(state[unknown[0]])}"
-        )
-    for name, value in state.items():
+    for name in (*parameters, *sorted(_required(estimator, parameters))):
+        if name not in state:
+            raise ValueError(f"{name}: expected a value, got none")
+    for name in sorted(set(state) - {*parameters, *ATTRIBUTES, *HIDDEN}):
+        raise ValueError(f"{name}: expected no such attribute, got {shown(state[name])}")
+    for name, check in IN_FILES.items():
         if name in parameters:
-            check_parameter(name, value)
-        elif name not in HIDDEN:
+            check(name, state[name])
+    checked(estimator)
+    for name, value in state.items():
+        if name in ATTRIBUTES:
             ATTRIBUTES[name](name, value)
     output = state.get("_sklearn_output_config", {})
     if type(output) is not dict or not set(output) | set(output.values()) <= OUTPUT_WORDS:
@@ -86,237 +96,299 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
         _check_search(estimator)
 
 
-def _required(parameters: Sequence[str], state: dict[str, Any]) -> list[str]:
+def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
     """Return the fitted attributes that a fitted estimator of this type and state has."""
-    names = []
-    if "class_weight" in parameters:  # an estimator that learns from pairs
-        names += ["classes_", "threshold_", "b0_"]
-    if "metric" not in parameters:
-        names += ["n_features_in_", "block_shapes_"]
-        names.append("factors_" if "factors_" in state else "components_")
-    if "solver" in parameters:
-        names += ["result_", "n_iter_", "threshold_", "b0_"]
-        if type(state.get("result_")) is not SpanResult:  # its matrices are too large
-            names.append("prior_")
-    if "Cs" in parameters:
-        names += ["cv_results_", "best_params_", "best_score_", "C_"]
-    return names
+    state = vars(estimator)
+    names = {name for one in parameters for name in REQUIRED.get(one, ())}
+    if "n_features_in_" in names:
+        names.add("factors_" if "factors_" in state else "components_")
+    if "result_" in names and type(state.get("result_")) is not SpanResult:  # else it is too large
+        names.add("prior_")
+    if not getattr(estimator, "_learns_threshold", True):
+        names -= {"threshold_", "b0_"}
+    return names | set(CALIBRATED if state.keys() & set(CALIBRATED) else ())
+
+
+# Kinds of checks
+
+
+def array(kinds: str, n_dims: int) -> Check:
+    """Return a check for finite arrays of these kinds of dtypes."""
+
+    def check(name: str, value: Any) -> None:
+        if type(value) is not np.ndarray:
+            raise TypeError(f"{name}: expected an array, got {shown(value)}")
+        if value.dtype.kind not in kinds or len(value.shape) != n_dims:
+            raise TypeError(
+                f"{name}: expected an array with {n_dims} dimensions, got {value.dtype} of shape "
+                f"{value.shape}"
+            )
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+
+    return check
+
+
+def list_of(check: Check) -> Check:
+    """Return a check for lists whose members pass another check."""
+
+    def check_all(name: str, value: Any) -> None:
+        if type(value) is not list:
+            raise TypeError(f"{name}: expected a list, got {shown(value)}")
+        for member in value:
+            check(name, member)
+
+    return check_all
+
+
+def exactly(kind: type) -> Check:
+    """Return a check for values of this type, and of no type derived from it."""
+
+    def check(name: str, value: Any) -> None:
+        if type(value) is not kind:
+            raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(value)}")
+
+    return check
+
+
+def parts_of(kind: type, **checks: Check) -> Check:
+    """Return a check for an object of a dataclass that has exactly its fields, and for these."""
+    names = {part.name for part in fields(kind)}
+
+    def check(name: str, value: Any) -> None:
+        exactly(kind)(name, value)
+        if set(vars(value)) != names:
+            raise TypeError(f"{name}: expected the fields of a {kind.__name__}, got {shown(value)}")
+        for part, check_part in checks.items():
+            check_part(f"{name}.{part}", getattr(value, part))
+
+    return check
+
+
+def check_equal(name: str, found: Any, expected: Any) -> None:
+    """Raise an error unless a part of a fitted estimator is what the other parts imply."""
+    if found != expected:
+        raise ValueError(
+            f"{name}: expected {shown(expected)} as in the other attributes, got {shown(found)}"
+        )
+
+
+def all_of(*checks: Check) -> Check:
+    """Return a check that makes several checks."""
+
+    def check(name: str, value: Any) -> None:
+        for one in checks:
+            one(name, value)
+
+    return check
+
+
+VECTOR, MATRIX, INTEGERS = array("f", 1), array("f", 2), array("i", 1)
+
+
+# Parameters, for which files are stricter than constructors
+
+
+def _check_metric(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name}: expected the name of a distance, got {shown(value)}; functions are not saved"
+        )
+
+
+def _check_settings(name: str, value: Any) -> None:
+    """Raise an error if a solver has other attributes than its settings."""
+    if isinstance(value, Newton | Dykstra):
+        parts_of(type(value))(name, value)
+
+
+def _check_unfitted(name: str, value: Any) -> None:
+    """Raise an error if an estimator has attributes besides its parameters, or holds samples."""
+    if set(vars(value)) != set(type(value)._get_param_names()):
+        raise ValueError(f"{name}: expected an estimator that is not fitted, got {shown(value)}")
+    for part, check in IN_FILES.items():
+        if part in vars(value):
+            check(part, getattr(value, part))
+
+
+def _check_splits(name: str, value: Any) -> None:
+    is_splitter = hasattr(value, "split") and not isinstance(value, str)
+    if not isinstance(value, Integral) and not is_splitter:
+        as_list(name, value, "a number of folds, a splitter or a list of folds")
+
+
+IN_FILES: dict[str, Check] = {
+    "cv": or_none(_check_splits),
+    "estimator": or_none(_check_unfitted),
+    "metric": _check_metric,
+    "preprocessor": or_none(lambda name, value: as_blocks(value, name)),
+    "solver": _check_settings,
+}
 
 
 # Fitted attributes
 
 
-def _check_array(name: str, value: Any, kinds: str, n_dims: int) -> None:
-    if type(value) is not np.ndarray or value.dtype.kind not in kinds or len(value.shape) != n_dims:
-        found = (
-            f"{value.dtype} of shape {value.shape}" if type(value) is np.ndarray else shown(value)
-        )
-        raise TypeError(f"{name}: expected an array with {n_dims} dimensions, got {found}")
-    if value.dtype.kind == "f" and not np.isfinite(value).all():
-        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-
-
 def _check_matrices(name: str, value: Any) -> None:
     for matrix in value if type(value) is list else [value]:
-        _check_array(name, matrix, "f", 2)
+        MATRIX(name, matrix)
 
 
-def _check_factors(name: str, value: Any) -> None:
-    """Check the linear maps of all blocks: matrices, or maps of wide blocks in factored form."""
-    for factor in as_list(name, value, "a list of linear maps"):
-        if type(factor) is np.ndarray:
-            _check_array(name, factor, "f", 2)
-            continue
-        for part, kind in ((factor, SpanFactor), (getattr(factor, "span", None), Span)):
-            if type(part) is not kind or set(vars(part)) != {field.name for field in fields(kind)}:
-                raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(part)}")
-        span = factor.span
-        _check_array(f"{name}.inner", factor.inner, "f", 2)
-        _check_rows(f"{name}.span.rows", span.rows)
-        _check_array(f"{name}.span.unit", span.unit, "f", 1)
-        check_equal(f"{name}.span.unit", len(span.unit), span.size)
-        check_positive(f"{name}.outside", factor.outside)
-        check_positive(f"{name}.span.outside", span.outside)
-        size = _mixed_size(name, span)
-        check_equal(f"{name}.inner", factor.inner.shape, (size, size))
-        if span.whitening is not None:
-            _check_array(f"{name}.span.whitening", span.whitening, "f", 2)
-            check_equal(f"{name}.span.whitening", span.whitening.shape, factor.shape)
+def _check_factor(name: str, value: Any) -> None:
+    """Check the linear map of a block: a matrix, or that of a wide block in factored form."""
+    if type(value) is np.ndarray:
+        return MATRIX(name, value)
+    FACTOR(name, value)
+    span, size = value.span, len(value.span.rows)
+    if span.mix is not None:
+        check_equal(f"{name}.span.mix", len(span.mix), size)
+        size = span.mix.shape[1]
+    check_equal(f"{name}.span.unit", len(span.unit), span.size)
+    check_equal(f"{name}.inner", value.inner.shape, (size, size))
+    if span.whitening is not None:
+        check_equal(f"{name}.span.whitening", span.whitening.shape, value.shape)
 
 
-def _check_rows(name: str, rows: Any) -> None:
+def _check_rows(name: str, value: Any) -> None:
     """Check the samples of a span, dense or sparse."""
-    if type(rows) is not SparseRows:
-        _check_array(name, rows, "f", 2)
-        return
-    for part, kinds in (("data", "f"), ("indices", "i"), ("indptr", "i"), ("mean", "f")):
-        _check_array(f"{name}.{part}", getattr(rows, part, None), kinds, 1)
+    if type(value) is not SparseRows:
+        return MATRIX(name, value)
+    SPARSE_ROWS(name, value)
     try:
-        rows.table.check_format(full_check=True)
+        value.table.check_format(full_check=True)
     except ValueError as error:
         raise ValueError(f"{name}: expected a sparse array, got another: {error}") from error
 
 
-def _mixed_size(name: str, span: Span) -> int:
-    """Return the dimension of a span."""
-    if span.mix is None:
-        return len(span.rows)
-    _check_array(f"{name}.span.mix", span.mix, "f", 2)
-    check_equal(f"{name}.span.mix", len(span.mix), len(span.rows))
-    return span.mix.shape[1]
-
-
-def _check_pair_array(name: str, value: Any, kinds: str, n_dims: int = 1) -> None:
-    if value is not None:
-        _check_array(name, value, kinds, n_dims)
-
-
 def _check_block_shapes(name: str, value: Any) -> None:
     for shape in as_list(name, value, "the shapes of the blocks"):
-        if len(as_list(name, shape, "two numbers")) != 2:
-            raise ValueError(f"{name}: expected two numbers per block, got {shown(shape)}")
-        for size in shape:
+        for size in check_two(name, shape, "two numbers per block"):
             check_count(name, size)
 
 
-def _check_classes(name: str, value: Any) -> None:
-    _check_array(name, value, "i", 1)
-    if value.tolist() != [-1, 1]:
-        raise ValueError(f"{name}: expected -1 and 1, got {shown(value)}")
-
-
-def _check_likelihood_ratio(name: str, value: Any) -> None:
-    _check_array(name, value, "f", 1)
-    check_likelihood_ratio(name, value)
-
-
-def _check_names(name: str, value: Any) -> None:
-    _check_array(name, value, "OU", 1)
-    check_block_names(value.tolist(), len(value), name)
-
-
-def _check_tuple(name: str, value: Any) -> None:
-    if type(value) is not tuple:  # `_check_shapes` looks at its members
-        raise TypeError(f"{name}: expected a tuple, got {shown(value)}")
-
-
 def _check_search_scores(name: str, value: Any) -> None:
-    if type(value) is not dict or not value:
-        raise TypeError(f"{name}: expected scores of thresholds, got {shown(value)}")
+    if not value:
+        raise ValueError(f"{name}: expected scores of thresholds, got none")
     for threshold, score in value.items():
         check_positive(name, threshold)
         check_share(name, score)
 
 
-def _check_dict(name: str, value: Any) -> None:
-    if type(value) is not dict:
-        raise TypeError(f"{name}: expected a dict, got {shown(value)}")
+def _check_best_params(name: str, value: Any) -> None:
+    """Raise an error unless the value could be one setting of a grid."""
+    CHECKS["param_grid"](name, {part: [chosen] for part, chosen in value.items()})
+
+
+def _check_lower(name: str, value: Any) -> None:
+    if np.any(np.triu(value, 1)) or not np.all(np.diagonal(value) > 0):
+        raise ValueError(
+            f"{name}: expected lower triangular matrices with a positive diagonal, got others"
+        )
+
+
+def _check_history(name: str, value: Any) -> None:
+    lengths = {len(as_list(name, part, "arrays")) for part in value.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"{name}: expected arrays of one length, got {sorted(lengths)}")
 
 
 def _check_result(name: str, value: Any) -> None:
-    names = {part.name for part in fields(Result)}
-    if type(value) not in (Result, SpanResult) or set(vars(value)) != names:
-        raise TypeError(f"{name}: expected a Result, got {shown(value)}")
-    if type(value.status) is not Status:
-        raise TypeError(f"{name}.status: expected a Status, got {shown(value.status)}")
-    if value.b0 is not None:
-        check_finite(f"{name}.b0", value.b0)
-    check_finite(f"{name}.primal", value.primal)
+    RESULTS.get(type(value), RESULTS[Result])(name, value)
     if (value.dual, value.gap) != (-inf, inf):  # no lower bound is known
         check_finite(f"{name}.dual", value.dual)
         check_not_negative(f"{name}.gap", value.gap)
-    check_positive(f"{name}.tol", value.tol)
-    check_count(f"{name}.n_iter", value.n_iter, least=0)
-    for factor in as_list(f"{name}.L", value.L, "a list of matrices"):
-        _check_array(f"{name}.L", factor, "f", 2)
-        if np.any(np.triu(factor, 1)) or not np.all(np.diagonal(factor) > 0):
-            raise ValueError(
-                f"{name}.L: expected lower triangular matrices with a positive diagonal, got others"
-            )
-    _check_pair_array(f"{name}.active", value.active, "i")
-    _check_pair_array(f"{name}.multipliers", value.multipliers, "f")
-    _check_dict(f"{name}.history", value.history)
-    lengths = {len(as_list(f"{name}.history", part, "arrays")) for part in value.history.values()}
-    if len(lengths) > 1:
-        raise ValueError(f"{name}.history: expected arrays of one length, got {sorted(lengths)}")
-
-
-def _check_calibration(name: str, value: Any) -> None:
-    if type(value) is not Calibration or set(vars(value)) != {
-        part.name for part in fields(Calibration)
-    }:
-        raise TypeError(f"{name}: expected a Calibration, got {shown(value)}")
-    check_choice(f"{name}.strategy", value.strategy, CALIBRATION_STRATEGIES)
-    check_choice(f"{name}.method", value.method, CALIBRATION_METHODS)
-    check_count(f"{name}.n_pairs", value.n_pairs)
-    for part, check in (
-        ("max_rate", check_share),
-        ("confidence", check_share),
-        ("n_errors", partial(check_count, least=0)),
-        ("n_effective", check_not_negative),
-    ):
-        if getattr(value, part) is not None:
-            check(f"{name}.{part}", getattr(value, part))
 
 
 def _check_kernel_map(name: str, value: Any) -> None:
-    """Raise an error unless the value is None or a fitted KernelMap of consistent arrays."""
-    if value is None:
-        return
+    """Raise an error unless the value is a fitted KernelMap of consistent arrays."""
     if type(value) is not KernelMap or not hasattr(value, "maps_"):
         raise TypeError(f"{name}: expected a fitted KernelMap, got {shown(value)}")
-    for m, block_map in enumerate(as_list(f"{name}.maps_", value.maps_, "one map per block")):
-        _check_block_map(f"{name}.maps_[{m}]", block_map, value.kernel == "precomputed")
-    check_parameter("kernel", value)
+    value.check_settings()
+    maps, precomputed = value.maps_, value.kernel == "precomputed"
+    list_of(BLOCK_MAP)(f"{name}.maps_", maps)
+    for m, block_map in enumerate(maps):
+        part = f"{name}.maps_[{m}]"
+        (INTEGERS if precomputed else MATRIX)(f"{part}.landmarks", block_map.landmarks)
+        sizes = [len(block_map.landmarks), len(block_map.means), len(block_map.projection)]
+        check_equal(f"{part}.means", sizes, sizes[:1] * 3)
+        if not precomputed:
+            check_equal(f"{part}.scale", len(block_map.scale), block_map.landmarks.shape[1])
+    VECTOR(f"{name}.gamma_", value.gamma_)
+    check_equal(f"{name}.maps_", [block_map.gamma for block_map in maps], value.gamma_.tolist())
 
 
-def _check_block_map(name: str, value: Any, precomputed: bool) -> None:
-    if type(value) is not BlockMap or set(vars(value)) != {part.name for part in fields(BlockMap)}:
-        raise TypeError(f"{name}: expected a BlockMap, got {shown(value)}")
-    _check_array(f"{name}.landmarks", value.landmarks, *("i", 1) if precomputed else ("f", 2))
-    for part in ("center", "scale", "means"):
-        _check_array(f"{name}.{part}", getattr(value, part), "f", 1)
-    _check_array(f"{name}.projection", value.projection, "f", 2)
-    check_positive(f"{name}.gamma", value.gamma)
-    sizes = [len(value.landmarks), len(value.means), len(value.projection)]
-    check_equal(f"{name}.means", sizes, sizes[:1] * 3)
-    if not precomputed:
-        check_equal(f"{name}.scale", len(value.scale), value.landmarks.shape[1])
-
-
-ATTRIBUTES: dict[str, StateCheck] = {
+SPARSE_ROWS = parts_of(SparseRows, data=VECTOR, indices=INTEGERS, indptr=INTEGERS, mean=VECTOR)
+SPAN = parts_of(
+    Span,
+    rows=_check_rows,
+    unit=VECTOR,
+    mix=or_none(MATRIX),
+    whitening=or_none(MATRIX),
+    outside=check_positive,
+)
+FACTOR = parts_of(SpanFactor, inner=MATRIX, outside=check_positive, span=SPAN)
+RESULTS = {
+    kind: parts_of(
+        kind,
+        status=exactly(Status),
+        b0=or_none(check_finite),
+        primal=check_finite,
+        tol=check_positive,
+        n_iter=partial(check_count, least=0),
+        L=list_of(all_of(MATRIX, _check_lower)),
+        active=or_none(INTEGERS),
+        multipliers=or_none(VECTOR),
+        history=all_of(exactly(dict), _check_history),
+    )
+    for kind in (Result, SpanResult)
+}
+BLOCK_MAP = parts_of(
+    BlockMap, center=VECTOR, scale=VECTOR, means=VECTOR, projection=MATRIX, gamma=check_positive
+)
+ATTRIBUTES: dict[str, Check] = {
     "C_": check_positive,
     "b0_": check_finite,
-    "block_names_in_": _check_tuple,
-    "best_params_": _check_dict,
+    "block_names_in_": exactly(tuple),
+    "best_params_": all_of(exactly(dict), _check_best_params),
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
-    "calibration_": _check_calibration,
-    "bounds_": ignore_name(check_bounds),
-    "classes_": _check_classes,
-    "comparisons_": partial(_check_pair_array, kinds="i", n_dims=2),
+    "calibration_": parts_of(
+        Calibration,
+        strategy=partial(check_choice, choices=CALIBRATION_STRATEGIES),
+        method=partial(check_choice, choices=CALIBRATION_METHODS),
+        max_rate=or_none(check_share),
+        confidence=or_none(check_share),
+        n_errors=or_none(partial(check_count, least=0)),
+        n_pairs=check_count,
+        n_effective=or_none(check_not_negative),
+    ),
+    "bounds_": CHECKS["bounds"],
+    "classes_": all_of(INTEGERS, lambda name, value: check_equal(name, value.tolist(), [-1, 1])),
+    "comparisons_": or_none(array("i", 2)),
     "components_": _check_matrices,
-    "cv_results_": _check_dict,
-    "factors_": _check_factors,
-    "feature_names_in_": _check_names,
-    "kernel_map_": _check_kernel_map,
-    "likelihood_ratio_": _check_likelihood_ratio,
+    "cv_results_": exactly(dict),
+    "factors_": list_of(_check_factor),
+    "feature_names_in_": all_of(
+        array("OU", 1), lambda name, value: check_block_names(value.tolist(), len(value), name)
+    ),
+    "kernel_map_": or_none(_check_kernel_map),
+    "likelihood_ratio_": all_of(VECTOR, check_likelihood_ratio),
     "n_features_in_": check_count,
     "n_iter_": check_count,
     "n_missed_": partial(check_count, least=0),
     "n_rounds_": check_count,
-    "pair_weights_": partial(_check_pair_array, kinds="f"),
-    "pairs_": partial(_check_pair_array, kinds="i", n_dims=2),
+    "pair_weights_": or_none(VECTOR),
+    "pairs_": or_none(array("i", 2)),
     "prior_": _check_matrices,
     "prior_units_": partial(check_choice, choices=UNITS),
     "result_": _check_result,
-    "row_names_in_": _check_tuple,
+    "row_names_in_": exactly(tuple),
     "same_rate_": check_between,
-    "search_scores_": _check_search_scores,
-    "similar_": partial(_check_pair_array, kinds="b"),
+    "search_scores_": all_of(exactly(dict), _check_search_scores),
+    "similar_": or_none(array("b", 1)),
     "threshold_": check_not_negative,
     "threshold_factor_": check_positive,
-    CENTER: check_center,
+    CENTER: list_of(MATRIX),
     N_SAMPLES: check_count,
 }
 
@@ -326,55 +398,58 @@ ATTRIBUTES: dict[str, StateCheck] = {
 
 def _check_shapes(estimator: Any) -> None:
     """Raise an error unless all matrices have the sizes of the samples."""
-    shapes = [tuple(shape) for shape in estimator.block_shapes_]
-    _check_kernel_shapes(estimator, shapes)
+    state, shapes = vars(estimator), [tuple(shape) for shape in estimator.block_shapes_]
     n_features = sum(prod(shape) for shape in shapes)
-    check_equal("n_features_in_", estimator.n_features_in_, n_features)
-    if CENTER in vars(estimator):
-        check_equal(CENTER, _shapes_of(center_of(estimator)), shapes)
-    if hasattr(estimator, "feature_names_in_"):
-        check_equal("feature_names_in_", len(estimator.feature_names_in_), n_features)
-    check_block_names(getattr(estimator, "block_names_in_", None), len(shapes), "block_names_in_")
-    check_row_names(getattr(estimator, "row_names_in_", None), shapes, "row_names_in_")
-    inner = shapes
-    if getattr(estimator, "kernel_map_", None) is not None:
-        inner = [tuple(shape) for shape in estimator.kernel_map_.block_shapes_out_]
+    inner = _shapes_in_kernel(state.get("kernel_map_"), shapes)
     sizes = [n for n, _ in inner]
-    square = [(n, n) for n in sizes]
-    if hasattr(estimator, "components_"):
-        counts = check_components(estimator.n_components, sizes)
-        rows = [(n if k is None else k, n) for n, k in zip(sizes, counts, strict=True)]
-        check_equal("components_", _shapes_of(estimator.components_), rows)
-    if hasattr(estimator, "factors_"):
-        found = [factor.shape[1] for factor in estimator.factors_]
-        check_equal("factors_", found, sizes)
-    if hasattr(estimator, "prior_"):
-        check_equal("prior_", _shapes_of(estimator.prior_), square)
-    if hasattr(estimator, "result_"):
-        found = _shapes_of(list(estimator.result_.L))
-        if type(estimator.result_) is SpanResult:  # the factors of wide blocks are smaller
-            square = [
-                (min(n, len(L)),) * 2 for n, L in zip(sizes, estimator.result_.L, strict=False)
-            ]
-        check_equal("result_.L", found, square)
-        check_equal("n_iter_", estimator.n_iter_, max(1, estimator.result_.n_iter))
-    prior = getattr(estimator, "prior", None)
+    square: list[tuple[int, ...]] = [(n, n) for n in sizes]
+    check_equal("n_features_in_", state.get("n_features_in_"), n_features)
+    if CENTER in state:
+        check_equal(CENTER, _shapes_of(state[CENTER]), shapes)
+    if "feature_names_in_" in state:
+        check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
+    check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
+    check_row_names(state.get("row_names_in_"), shapes, "row_names_in_")
+    counts = check_components(_chosen(estimator, "n_components"), sizes)
+    for name in {"components_", "factors_"} & state.keys():
+        found = _shapes_of(state[name])
+        check_equal(name, [n for _, n in found], sizes)
+        if name == "components_":  # factors of a narrow span have fewer rows
+            rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
+            check_equal(name, [k for k, _ in found], rows)
+    if "prior_" in state:
+        check_equal("prior_", _shapes_of(state["prior_"]), square)
+    if "result_" in state:
+        L = state["result_"].L
+        check_equal("result_.L", len(L), len(sizes))
+        if type(state["result_"]) is SpanResult:  # the factors of wide blocks are smaller
+            square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=True)]
+        check_equal("result_.L", _shapes_of(L), square)
+        check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
+    prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
         check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
 
 
-def _check_kernel_shapes(estimator: Any, shapes: list[tuple[int, int]]) -> None:
-    """Raise an error unless the kernel map belongs to samples of the given shapes."""
-    kernel_map = getattr(estimator, "kernel_map_", None)
+def _chosen(estimator: Any, name: str) -> Any:
+    """Return the value of a parameter in the final fit: of a search, the best one."""
+    searched = getattr(estimator, "estimator", None)
+    given = getattr(estimator if searched is None else searched, name, None)
+    return getattr(estimator, "best_params_", {}).get(name, given)
+
+
+def _shapes_in_kernel(kernel_map: Any, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the shapes of what a kernel map returns, if it belongs to samples of given shapes."""
     if kernel_map is None:
-        return
+        return shapes
     maps, kept = kernel_map.maps_, []
     if kernel_map.kernel != "precomputed":
         expected = [prod(shape) for shape in shapes]
         check_equal("kernel_map_.maps_", [len(m.center) for m in maps], expected)
         kept = shapes if kernel_map.keep_features else []
-    images = [(m.projection.shape[1], 1) for m in maps]
-    check_equal("kernel_map_", list(map(tuple, kernel_map.block_shapes_out_)), [*kept, *images])
+    found = [*kept, *((m.projection.shape[1], 1) for m in maps)]
+    check_equal("kernel_map_", list(map(tuple, kernel_map.block_shapes_out_)), found)
+    return found
 
 
 def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:
@@ -383,12 +458,12 @@ def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:
 
 def _check_search(estimator: Any) -> None:
     """Raise an error unless the chosen parameters are among those of the search."""
-    results = estimator.cv_results_
+    results, params = estimator.cv_results_, estimator.best_params_
     tried = as_list("cv_results_", results.get("params"), "the parameters of the search")
     for name in ("mean_test_score", "std_test_score", "split_test_score"):
-        _check_array(f"cv_results_[{name!r}]", results.get(name), "f", 2 if "split" in name else 1)
+        array("f", 2 if "split" in name else 1)(f"cv_results_[{name!r}]", results.get(name))
         check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
-    check_equal("C_", estimator.C_, estimator.best_params_.get("C"))
+    check_equal("C_", estimator.C_, params.get("C"))
     best = int(np.argmax(results["mean_test_score"]))
     check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
-    check_equal("best_params_", repr(estimator.best_params_), repr(tried[best]))
+    check_equal("best_params_", repr(params), repr(tried[best]))

@@ -7,21 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from .._array import lower_triangular, symmetrised
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
+from .._learning.drawing import draw_some
+from .._learning.metric import Metric, components_of, means_of
+from .._learning.prepare import mean_scatter
+from .._learning.priors import PriorName, make_prior
+from .._learning.within import within_classes
 from .._optim.problem import build_pair_sums
-from .._validation import check_choice, check_positive, check_share
-from .inputs import samples_of, unchanged_on_error
-from .label_mixins import LabelThresholdMixin, within_classes
-from .logdet_learner import mean_scatter
-from .metric import components_of, one_or_list
-from .priors import PRIORS, PriorName, make_prior
+from .metric import LabelEstimator
+from .parameters import checked
 
 
-class GMML(LabelThresholdMixin, BaseEstimator):
+class GMML(LabelEstimator):
     """Geometric Mean Metric Learning from labelled samples.
 
     The metric of each block is a point on the geodesic from the inverse of the scatter S of similar
@@ -114,28 +114,29 @@ class GMML(LabelThresholdMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_error(self):
-            t = check_share("t", self.t)
-            regularization = check_positive("regularization", self.regularization)
-            check_choice("prior", self.prior, PRIORS)
-            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            samples = self._labelled(blocks, y, groups)
-            pairs = self._draw_pairs(samples, prior=self.prior)
+        with self._fitting():
+            parameters = checked(self)
+            settings = self._settings(parameters)
+            samples = self._read_labelled(X, y, groups)
+            blocks = samples.blocks
+            within = within_classes(blocks, samples.labels)
+            pairs = draw_some(samples, settings, settings.pairs, within)
             sums = build_pair_sums(blocks, pairs)
             similar, dissimilar = (
                 mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
             )
             both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
             _check_spread(both)
-            prior = make_prior(self.prior, blocks, both, within_classes(blocks, samples.labels))
+            prior = make_prior(settings.prior, blocks, both, within)
+            t, regularization = parameters.t, parameters.regularization
             L = _compute_factors(similar, dissimilar, prior, t, regularization)
             L = [
                 lower / np.sqrt(np.sum(lower * (S @ lower)))
                 for lower, S in zip(L, both, strict=True)
             ]
-            self.components_ = one_or_list(components_of(L, blocks, self.n_components))
-            self.prior_ = one_or_list(prior)
-            self._learn_from(blocks, pairs)
+            factors = components_of(L, blocks, settings.n_components)
+            metric = Metric(factors, center=means_of(blocks), prior=prior)
+            self._publish_with_threshold(metric, blocks, pairs, settings)
         return self
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,35 +21,14 @@ from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.storage import warn_of_missing_chunks
+from .._learning.places import fetched
 from .._messages import named_error
 from .._warnings import warn_user
-from .device_inputs import fetched, remember_place
 from .given_labels import check_no_index_pairs, check_no_pairs
 from .preprocessors import look_up
-from .seen_samples import keep_facts
 from .sparse_inputs import accepts_sparse, dense_extremes, read_sparse_table
 
-# What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
-CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
-
-# The names of the blocks, and of the rows of each block, if fit saw Blocks that have some.
-NAMES = ("block_names_in_", "row_names_in_")
-
-
-@contextmanager
-def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Forget earlier calibrations for a fit; if it raises, restore the estimator as it was."""
-    before = dict(vars(estimator))
-    for name in CALIBRATED:
-        vars(estimator).pop(name, None)
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-    finally:
-        vars(estimator).pop("_place", None)
+TUPLE_SIZES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
 
 
 def samples_of(
@@ -59,13 +36,11 @@ def samples_of(
 ) -> Blocks:
     """Return samples as Blocks, from a table, matrices, Blocks or indicators.
 
-    With `reset` the estimator stores the shape of the samples (n_features_in_, feature_names_in_,
-    block_shapes_); without it X must have the stored shape. With the labels `y` of a fit, pairs
-    and index pairs that belong to `TATMLPairs` are refused.
+    Without `reset`, X must have the shape of the samples of fit. With it, scikit-learn stores the
+    number and the names of the columns of a table. With the labels `y` of a fit, pairs and index
+    pairs that belong to `TATMLPairs` are refused.
     """
     preprocessor = estimator.preprocessor
-    if reset:
-        remember_place(estimator, preprocessor, X)
     X = fetched(X)
     check_not_masked(X, "X")
     warn_of_missing_chunks(X=X)
@@ -73,8 +48,6 @@ def samples_of(
     if has_indicators:
         X = look_up(preprocessor, read_array(X, "X"), estimator)
         check_not_masked(X, "preprocessor")
-    if reset:
-        vars(estimator).pop("_fitted_to_sparse", None)
     if isinstance(X, Blocks) or _n_dims(X) > 2:
         blocks = as_blocks(X)
         if not isinstance(X, Blocks):
@@ -85,10 +58,6 @@ def samples_of(
             blocks = _table(estimator, X, reset, min_samples)
         if preprocessor is not None and not has_indicators and not scipy.sparse.issparse(X):
             check_no_index_pairs(blocks, y)
-        return _with_checked_shapes(estimator, blocks, reset, "X")
-    if reset:
-        vars(estimator).pop("feature_names_in_", None)
-        estimator.n_features_in_ = blocks.shape[1]
     return _with_checked_shapes(estimator, blocks, reset, "X")
 
 
@@ -150,27 +119,32 @@ def _shape_of(X: Any) -> str:
         return type(X).__name__
 
 
-def pair_samples(
-    estimator: BaseEstimator, pairs: Any, *, reset: bool
+def tuple_samples(
+    estimator: BaseEstimator, tuples: Any, name: str, *, reset: bool
 ) -> tuple[Blocks, NDArray[np.intp]]:
-    """Return the samples of given pairs, and the pairs as indices (n_pairs, 2) into them."""
-    array = read_pairs(pairs)
-    if reset:
-        remember_place(estimator, estimator.preprocessor, pairs)
-    if estimator.preprocessor is not None and array.ndim == 2:
-        _check_pair_shape(array)
-        found, index = _number_indicators(array)
-        blocks = as_blocks(look_up(estimator.preprocessor, found, estimator), "preprocessor")
-        index = index.reshape(-1, 2)
+    """Return the samples of pairs, triplets or quadruplets, and the tuples as indices into them.
+
+    `name` is that of the argument. Without `reset`, the samples must have the shape of those of
+    fit.
+    """
+    size, preprocessor = TUPLE_SIZES[name], estimator.preprocessor
+    array = read_tuples(tuples, name)
+    has_indicators = preprocessor is not None and array.ndim == 2
+    if not has_indicators and array.ndim not in (3, 4):
+        raise ValueError(_wrong_tuples(array, name, preprocessor))
+    if array.shape[1] != size or array.size == 0:
+        raise ValueError(
+            f"{name}: expected at least one {name[:-1]} of {size} samples with at least one "
+            f"feature, shape (n_{name}, {size}, …), got shape {array.shape}"
+        )
+    if has_indicators:
+        found, index = _number_indicators(array, name)
+        blocks = as_blocks(look_up(preprocessor, found, estimator), "preprocessor")
     else:
-        if array.ndim not in (3, 4):
-            raise ValueError(_wrong_pairs(array, estimator.preprocessor))
-        _check_pair_shape(array)
-        flat = as_real_array(array, "pairs").reshape(2 * len(array), *array.shape[2:])
-        blocks, index = _finite_pairs(flat), np.arange(len(flat)).reshape(-1, 2)
-    if reset:
-        estimator.n_features_in_ = blocks.shape[1]
-    return _with_checked_shapes(estimator, blocks, reset, "pairs"), index
+        flat = as_real_array(array, name).reshape(size * len(array), *array.shape[2:])
+        _check_finite(flat, name, size)
+        blocks, index = Blocks(flat), np.arange(len(flat))
+    return _with_checked_shapes(estimator, blocks, reset, name), index.reshape(-1, size)
 
 
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
@@ -178,21 +152,15 @@ def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
     return as_index(pairs, n_samples, allow_self=True)
 
 
-def _number_indicators(indicators: NDArray) -> tuple[NDArray, NDArray]:
+def _number_indicators(indicators: NDArray, name: str) -> tuple[NDArray, NDArray]:
     """Return the sorted distinct indicators, and for each given one its position among them."""
     try:
         return np.unique(indicators, return_inverse=True)
     except Exception as error:  # objects that cannot be compared
         raise TypeError(
-            "pairs: expected indicators of one type, such as integers or words, got objects that "
+            f"{name}: expected indicators of one type, such as integers or words, got objects that "
             "cannot be sorted"
         ) from error
-
-
-def forget_samples(estimator: BaseEstimator) -> None:
-    """Delete the attributes that describe the samples of an earlier fit."""
-    for name in ("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES):
-        vars(estimator).pop(name, None)
 
 
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
@@ -216,7 +184,7 @@ def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
 def _with_checked_shapes(
     estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str
 ) -> Blocks:
-    """Check the sizes of the entries, and store (`reset`) or compare the shapes of the blocks."""
+    """Check the sizes of the entries and, without `reset`, that the shapes are those of fit."""
     ends = dense_extremes(blocks)
     check_magnitude(ends, name)
     if reset:
@@ -224,9 +192,6 @@ def _with_checked_shapes(
         hint = hint_at_raw_covariances(blocks)
         if hint:
             warn_user(hint)
-        estimator.block_shapes_ = blocks.block_shapes
-        _keep_names(estimator, blocks)
-        keep_facts(estimator, blocks)
     elif blocks.block_shapes != estimator.block_shapes_:
         given, expected = blocks.shape[1], estimator.n_features_in_
         in_fit, found = _shapes_text(estimator.block_shapes_), _shapes_text(blocks.block_shapes)
@@ -239,14 +204,6 @@ def _with_checked_shapes(
             f"features as input: blocks of shapes {shapes}"
         )
     return blocks
-
-
-def _keep_names(estimator: BaseEstimator, blocks: Blocks) -> None:
-    """Store the names of blocks and rows that there are, and forget those of an earlier fit."""
-    for name, value in zip(NAMES, (blocks.names, blocks.row_names), strict=True):
-        vars(estimator).pop(name, None)
-        if value is not None:
-            setattr(estimator, name, value)
 
 
 def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:
@@ -263,48 +220,39 @@ def _n_dims(X: Any) -> int:
         return 2
 
 
-def read_pairs(pairs: Any) -> NDArray:
-    """Convert pairs of any form to a NumPy array; sparse arrays and Blocks are refused."""
-    if scipy.sparse.issparse(pairs) or isinstance(pairs, Blocks):
-        kind = "Blocks" if isinstance(pairs, Blocks) else f"sparse {type(pairs).__name__}"
+def read_tuples(tuples: Any, name: str = "pairs") -> NDArray:
+    """Convert pairs or other tuples to a NumPy array; sparse arrays and Blocks are refused."""
+    if scipy.sparse.issparse(tuples) or isinstance(tuples, Blocks):
+        kind = "Blocks" if isinstance(tuples, Blocks) else f"sparse {type(tuples).__name__}"
         raise TypeError(
-            f"pairs: expected a dense array of shape (n_pairs, 2, …), got {kind}; for pairs of "
-            "Blocks give index pairs, and the Blocks as preprocessor"
+            f"{name}: expected a dense array of shape (n_{name}, {TUPLE_SIZES[name]}, …), got "
+            f"{kind}; for {name} of Blocks give indices, and the Blocks as preprocessor"
         )
-    return read_array(fetched(pairs), "pairs")
+    return read_array(fetched(tuples), name)
 
 
-def _check_pair_shape(array: NDArray) -> None:
-    if len(array) == 0:
-        raise ValueError(f"pairs: expected at least one pair, got shape {array.shape}")
-    if array.shape[1] != 2:
-        raise ValueError(
-            f"pairs: expected two samples per pair, shape (n_pairs, 2, …), got shape {array.shape}"
-        )
-    if array.size == 0:
-        raise ValueError(f"pairs: expected at least one feature, got shape {array.shape}")
-
-
-def _wrong_pairs(array: NDArray, preprocessor: Any) -> str:
-    """Return the message for pairs of a wrong number of dimensions."""
-    expected = "(n_pairs, 2, n) or (n_pairs, 2, n, n')"
+def _wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
+    """Return the message for tuples of a wrong number of dimensions."""
+    shape = f"(n_{name}, {TUPLE_SIZES[name]}"
+    expected = f"{shape}, n) or {shape}, n, n')"
     if preprocessor is not None:
-        expected = "(n_pairs, 2) of indicators for the preprocessor, or " + expected
+        expected = f"{shape}) of indicators for the preprocessor, or {expected}"
     hint = ""
     if array.ndim == 2 and preprocessor is None:
-        hint = "; index pairs need a preprocessor, or X in a method that has it (pair_distance)"
-    return f"pairs: expected an array of shape {expected}, got shape {array.shape}{hint}"
+        hint = "; indices need a preprocessor"
+        if name == "pairs":
+            hint += ", or X in a method that has it (pair_distance)"
+    return f"{name}: expected an array of shape {expected}, got shape {array.shape}{hint}"
 
 
-def _finite_pairs(flat: NDArray) -> Blocks:
+def _check_finite(flat: NDArray, name: str, size: int) -> None:
     finite = np.isfinite(flat).reshape(len(flat), -1).all(axis=1)
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise ValueError(
-            f"pairs: expected finite numbers, got NaN or infinity in pair {row // 2}, "
-            f"member {row % 2}"
+            f"{name}: expected finite numbers, got NaN or infinity in {name[:-1]} {row // size}, "
+            f"member {row % size}"
         )
-    return Blocks(flat)
 
 
 def check_has(estimator: Any, *names: str) -> None:

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
+from .._array import Doubles, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
+from .._learning.drawing import draw_some
+from .._learning.kernel_space import KernelLike, map_samples, read_kernel
+from .._learning.learn import metric_of, solve
+from .._learning.metric import check_components, means_of
+from .._learning.prepare import MetricPrior, prepare
+from .._learning.task import Prior, Settings, Task
+from .._learning.within import within_classes
 from .._optim.losses import BurgLoss
 from .._optim.problem import LogDetProblem
-from .._optim.solvers import Dykstra, Newton, SolverLike, as_solver
-from .._validation import check_bounds, check_percentiles, check_positive
-from .inputs import samples_of, unchanged_on_error
-from .kernel_space import KernelLike, KernelMixin
-from .label_mixins import LabelThresholdMixin, Prior, within_classes
-from .logdet_learner import SolvingMixin, mean_scatter
-from .metric import check_components
-from .priors import WithinClasses
-from .reduction import MetricPrior, mean_squares_of, prior_of, reduce_blocks
-
-SCALE_PARAMETERS = ("gamma", "bounds")  # the parameters that scale the objective
+from .._optim.solvers import Dykstra, Newton, SolverLike
+from .metric import LabelEstimator
+from .parameters import checked
 
 
-class ITML(KernelMixin, LabelThresholdMixin, SolvingMixin, BaseEstimator):
+class ITML(LabelEstimator):
     """Information-Theoretic Metric Learning from labelled samples.
 
     Keeps the squared distances of similar pairs below an upper bound and those of dissimilar pairs
@@ -145,59 +145,54 @@ class ITML(KernelMixin, LabelThresholdMixin, SolvingMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_error(self):
-            solver = as_solver(self.solver)
-            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            samples = self._labelled(blocks, y, groups)
-            blocks = self._map_samples(self._read_kernel(blocks), blocks)
+        with self._fitting():
+            parameters = checked(self)
+            settings = self._settings(parameters, X, names=("gamma", "bounds"))
+            samples = self._read_labelled(X, y, groups)
+            kernel = read_kernel(settings.kernel, samples.blocks)
+            blocks, kernel_map = map_samples(kernel, samples.blocks, settings)
             samples = replace(samples, blocks=blocks)
-            check_components(self.n_components, [n for n, _ in blocks.block_shapes])
-            self._threshold_settings()  # wrong ones are refused before the problem is solved
-            _check_projections(solver, blocks)
-            pairs = self._draw_pairs(samples, prior=self.prior)
-            gamma = check_positive("gamma", self.gamma)
-            within = within_classes(blocks, samples.labels, n_images=self._n_images())
-            problem, prior = _build_at_prior(blocks, pairs, within, gamma, self.prior)
-            squared = problem.pairs.sums.distances()
-            _check_apart(squared, pairs)
-            self.bounds_ = self._bounds(squared)
-            bounded = _replace_bounds(problem, pairs, gamma, self.bounds_)
-            self._solve(bounded, prior, blocks, SCALE_PARAMETERS)
-            self._learn_from(blocks, pairs)
+            check_components(settings.n_components, [n for n, _ in blocks.block_shapes])
+            _check_projections(settings.solver, blocks)
+            n_images = 0 if kernel_map is None else len(kernel_map.maps_)
+            within = within_classes(blocks, samples.labels, n_images=n_images)
+            pairs = draw_some(samples, settings, settings.pairs, within)
+            task = Task(blocks, pairs, within)
+            problem, prior = self._bounded_problem(task, settings, parameters)
+            found = solve(problem, prior, settings)
+            metric = metric_of(found, prior, blocks, settings)
+            metric = replace(metric, kernel_map=kernel_map, center=means_of(blocks, n_images))
+            self._publish_with_threshold(metric, blocks, pairs, settings)
         warn_unless_converged(self.result_)
         return self
 
-    def _bounds(self, squared: NDArray[np.float64]) -> tuple[float, float]:
-        if self.bounds is not None:
-            return check_bounds(self.bounds)
-        low, high = np.percentile(squared, check_percentiles(self.percentiles))
-        if not low > 0:  # some pairs coincide, but a bound must be positive
-            low = np.min(squared[squared > 0])
-        return float(low), float(max(high, low))
+    def _bounded_problem(
+        self, task: Task, settings: Settings, parameters: SimpleNamespace
+    ) -> tuple[LogDetProblem, MetricPrior]:
+        """Return ITML's problem and its prior; set `bounds_`."""
+        pairs = task.rows
+        assert isinstance(pairs, Pairs)
+        ones = np.ones(len(pairs))
+        weights = parameters.gamma * ones
+        prepared = prepare(task, BurgLoss(pairs.sign, weights, ones), settings)
+        squared = to_numpy(prepared.problem.pairs.sums.distances())
+        _check_apart(squared, pairs)
+        self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
+        loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
+        problem = prepared.problem
+        return problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0), prepared.prior
 
 
-def _build_at_prior(
-    blocks: Blocks,
-    pairs: Pairs,
-    within: WithinClasses,
-    gamma: float,
-    prior: Prior,
-) -> tuple[LogDetProblem, MetricPrior]:
-    """Return the problem with the Burg loss and bounds of 1, and its prior."""
-    ones, share = np.ones(len(pairs)), np.full(len(pairs), 1 / len(pairs))
-    reduced = reduce_blocks(prior, blocks, within, mean_squares_of(blocks, pairs, share))
-    plain = LogDetProblem.build(reduced.blocks, pairs, BurgLoss(pairs.sign, gamma * ones, ones))
-    W0 = prior_of(prior, reduced, mean_scatter(plain.pairs.sums, share))
-    return plain.with_prior(W0.matrices), W0
-
-
-def _replace_bounds(
-    problem: LogDetProblem, pairs: Pairs, gamma: float, bounds: tuple[float, float]
-) -> LogDetProblem:
-    """Return the problem with the given bounds of similar and of dissimilar pairs."""
-    weights = gamma * np.ones(len(pairs))
-    loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *bounds))
-    return problem.with_loss(loss, problem.c0)
+def _find_bounds(
+    squared: Doubles, bounds: tuple[float, float] | None, percentiles: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the given bounds, or percentiles of the squared distances under the prior."""
+    if bounds is not None:
+        return bounds
+    low, high = np.percentile(squared, percentiles)
+    if not low > 0:  # some pairs coincide, but a bound must be positive
+        low = np.min(squared[squared > 0])
+    return float(low), float(max(high, low))
 
 
 def _check_projections(solver: Newton | Dykstra, blocks: Blocks) -> None:

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.neighbors import KNeighborsClassifier
 
-from .._array import Indices
+from .._array import Indices, to_numpy
 from .._data.blocks import Blocks
-from .._data.labels import group_labels
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
-from .._optim.solvers import SolverLike, as_solver
-from .._validation import check_grid, check_number_or
-from .folds import Fold, LabelledSamples, check_fits_folds, make_folds
-from .given_labels import class_labels
-from .inner_model import copy_fitted, make_inner_model
-from .inputs import samples_of, unchanged_on_error
-from .kernel_space import KernelLike, KernelMixin
-from .label_mixins import LabelsMixin, Prior
-from .metric import MetricMixin
-from .tatml import TATML
-
-SCALE_PARAMETERS = ("C", "threshold")  # the parameters that scale the objective
+from .._learning.folds import Fold, LabelledSamples, check_fits_folds, make_folds
+from .._learning.kernel_space import KernelLike
+from .._learning.learn import learn_from_labels
+from .._learning.path import predict_knn
+from .._learning.task import Prior, Settings
+from .._optim.solvers import SolverLike
+from .metric import LabelEstimator
+from .parameters import checked
 
 
-class Maz(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
+class Maz(LabelEstimator):
     """Metric learning with a fixed threshold: the earlier method that TATML extends.
 
     It solves the problem of `TATML` with b0 fixed. The paper gives this method the best of four
@@ -150,64 +144,65 @@ class Maz(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_error(self):
-            self.__dict__.pop("search_scores_", None)
-            threshold = check_number_or("threshold", self.threshold, "search")
-            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            _, labels = class_labels(self, y, len(blocks))
-            samples = LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
-            if threshold is None:
-                threshold, self.search_scores_ = self._search(samples)
-            model = make_inner_model(
-                self, SCALE_PARAMETERS, threshold=threshold, clip_outliers=False
-            )
-            if hasattr(self, "result_"):
-                model.result_ = self.result_  # the starting point of a warm start
-            model._fit_samples(samples, threshold)
-            copy_fitted(self, model)
+        with self._fitting():
+            self._forget("search_scores_")
+            parameters = checked(self)
+            settings = self._settings(parameters, X, clip_outliers=False, names=("C", "threshold"))
+            samples = self._read_labelled(X, y, groups)
+            if settings.threshold == "search":
+                self.search_scores_ = self._search(samples, settings, parameters)
+                settings = replace(settings, threshold=best_of(self.search_scores_))
+            metric = learn_from_labels(samples, settings)
+            self._publish(metric)
+            self._keep_pairs(metric.pairs)
         warn_unless_converged(self.result_)
         return self
 
-    def _search(self, samples: LabelledSamples) -> tuple[float, dict[float, float]]:
-        """Return the threshold with the best mean accuracy over the folds, and all accuracies."""
-        folds = make_folds(self.cv, samples, pairs_in_tests=False)
-        check_fits_folds("k", self.k, folds)
-        solver = replace(as_solver(self.solver), on_interrupt="raise")  # Ctrl-C ends the search
+    def _search(
+        self, samples: LabelledSamples, settings: Settings, parameters: SimpleNamespace
+    ) -> dict[float, float]:
+        """Return the mean accuracy of each candidate over the folds."""
+        k, folds = parameters.k, make_folds(parameters.cv, samples, pairs_in_tests=False)
+        check_fits_folds("k", k, folds)
+        solver = replace(settings.solver, on_interrupt="raise")  # Ctrl-C ends the search
+        scores = {}
+        for threshold in parameters.thresholds:
+            candidate = replace(
+                settings,
+                threshold=threshold,
+                random_state=deepcopy(settings.random_state),  # all draw the same pairs
+                solver=solver,
+                init=None,
+            )
+            scores[threshold] = float(
+                np.mean([_score_fold(candidate, k, samples, fold) for fold in folds])
+            )
+        return scores
 
-        def score(threshold: float) -> float:
-            seed = deepcopy(self.random_state)  # all candidates draw the same pairs
-            changes = {"threshold": threshold, "random_state": seed, "solver": solver}
-            model = make_inner_model(self, SCALE_PARAMETERS, clip_outliers=False, **changes)
-            return float(np.mean([_score_fold(model, self.k, samples, fold) for fold in folds]))
 
-        return search_threshold(check_grid("thresholds", self.thresholds), score)
-
-
-def search_threshold(
-    candidates: Sequence[float], score: Callable[[float], float]
-) -> tuple[float, dict[float, float]]:
-    """Return the candidate with the highest score, the first of several, and all scores.
+def best_of(scores: dict[float, float]) -> float:
+    """Return the candidate with the highest score, the first of several.
 
     Examples
     --------
-    >>> from tatml._estimators.maz import search_threshold
-    >>> search_threshold([0.5, 1.0, 2.0], lambda threshold: -abs(threshold - 1.1))[0]
+    >>> from tatml._estimators.maz import best_of
+    >>> best_of({0.5: 0.7, 1.0: 0.9, 2.0: 0.9})
     1.0
     """
-    scores = {candidate: score(candidate) for candidate in candidates}
-    return max(scores, key=lambda candidate: scores[candidate]), scores
+    return max(scores, key=lambda candidate: scores[candidate])
 
 
-def _score_fold(model: TATML, k: int, samples: LabelledSamples, fold: Fold) -> float:
-    """Fit the model to the training samples, and return the accuracy of k-NN on the others."""
+def _score_fold(settings: Settings, k: int, samples: LabelledSamples, fold: Fold) -> float:
+    """Learn from the training samples, and return the accuracy of k-NN on the others."""
     known, held_out = (samples[rows] for rows in fold)
-    if model._has_kernel_values():  # the columns are those of the training samples
+    if settings.has_kernel_values:  # the columns are those of the training samples
         known, held_out = (_take_columns(part, fold[0]) for part in (known, held_out))
     with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
-        model.fit(known.blocks, known.labels, known.groups)
-        classifier = KNeighborsClassifier(k).fit(model.transform(known.blocks), known.labels)
-    return float(classifier.score(model.transform(held_out.blocks), held_out.labels))
+        metric = learn_from_labels(known.renumbered(), settings)
+        rows, queries = (metric.embed(metric.mapped(part.blocks)) for part in (known, held_out))
+    found = predict_knn(to_numpy(rows), known.labels, to_numpy(queries), k)
+    return float(np.mean(found == held_out.labels))
 
 
 def _take_columns(samples: LabelledSamples, columns: Indices) -> LabelledSamples:

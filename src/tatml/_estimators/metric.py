@@ -1,38 +1,41 @@
-"""MetricMixin: the methods of metrics with `components_`, Euclidean after `transform`."""
+"""The base classes of metrics with `components_`, Euclidean after `transform`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite, prod, sqrt
-from numbers import Real
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import Array, asarray, to_numpy
+from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array
 from .._data.blocks import Blocks
-from .._messages import shown
-from .._validation import as_list, check_count, check_flag
+from .._data.labels import group_labels
+from .._data.pairs import Pairs
+from .._data.sampling import balanced
+from .._data.sparse import SparseBlock
+from .._learning.embedding import Factor, check_distances, distances_of, squared_distances
+from .._learning.folds import LabelledSamples
+from .._learning.learn import learn_threshold
+from .._learning.metric import Metric, one_or_list
+from .._learning.places import place_blocks
+from .._learning.span import SpanFactor, SpanResult, too_large
+from .._learning.task import Settings
+from .._learning.thresholds import warn_if_one_sided
+from .._optim.solvers import Newton
+from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .device_inputs import place_blocks, place_of_samples
-from .embedding import (
-    Center,
-    Factor,
-    check_distances,
-    distances_of,
-    embed_blocks,
-    squared_distances,
-)
-from .inputs import index_pairs, pair_samples, samples_of
+from .device_inputs import place_of_samples
+from .given_labels import class_labels
+from .inputs import index_pairs, samples_of, tuple_samples
 from .pair_judge import PairJudge
-from .reduction import MetricPrior
-from .scatters import around_mean, mean_square
-from .seen_samples import center_of
-from .span import SpanFactor, SpanResult, too_large
+from .seen_samples import CENTER, center_of, facts_of
 
 
 class LearntMetric:
@@ -113,11 +116,14 @@ class _NotFormed:
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
 
 
-class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Mixin of metrics with `components_`: the Euclidean distance after `transform`."""
+class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of metrics with `components_`: the Euclidean distance after `transform`."""
 
-    kernel_map_: KernelMap | None = None  # set by estimators with the parameter `kernel`
-    _place: Any = None  # during a fit, an array on the device of the samples; None for the host
+    kernel: Any = None  # of estimators without this parameter
+    kernel_map_: KernelMap | None = None
+    pairs_: Indices | None
+    similar_: NDArray[np.bool_] | None
+    pair_weights_: Doubles | None
     # Attributes of an instance, which hide these.
     components_: Any = _NotFormed()
     prior_: Any = _NotFormed()
@@ -137,9 +143,10 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             over the blocks. For samples on a GPU it is computed there.
         """
         check_is_fitted(self)
-        blocks = self._mapped(samples_of(self, X, reset=False))
+        metric = self._metric
+        blocks = metric.mapped(samples_of(self, X, reset=False))
         place = place_of_samples(self.preprocessor, X)
-        rows = self._embed(self._samples_at(blocks, place))
+        rows = metric.embed(self._samples_at(blocks, place))
         return rows if place is None else asarray(rows, place)
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
@@ -161,26 +168,26 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         place = place_of_samples(self.preprocessor, pairs if X is None else X)
+        metric = self._metric
         with np.errstate(over="ignore"):
-            samples = self._samples_at(self._mapped(blocks), place)
-            distances = distances_of(
-                self._component_list(), samples, index, center=self._inner_center()
-            )
+            samples = self._samples_at(metric.mapped(blocks), place)
+            distances = distances_of(metric.factors, samples, index, center=metric.center)
         distances = check_distances(distances, blocks, "pairs" if X is None else "X")
         return distances if place is None else asarray(distances, place)
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
-            return pair_samples(self, pairs, reset=False)
+            return tuple_samples(self, pairs, "pairs", reset=False)
         blocks = samples_of(self, X, reset=False)
         return blocks, index_pairs(pairs, len(blocks))
 
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
         blocks, index = self._pairs_of(pairs, X)
-        arrays = self._mapped(blocks).arrays
-        center = self._inner_center() or [None] * len(arrays)
-        parts = zip(self._component_list(), arrays, center, strict=True)
+        metric = self._metric
+        arrays = metric.mapped(blocks).arrays
+        center = metric.center or [None] * len(arrays)
+        parts = zip(metric.factors, arrays, center, strict=True)
         return np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
 
     def get_metric(self) -> LearntMetric:
@@ -235,28 +242,84 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the number of inner blocks, at the end, that are kernel images."""
         return 0 if self.kernel_map_ is None else len(self.kernel_map_.maps_)
 
-    def _mapped(self, blocks: Blocks) -> Blocks:
-        """Return the samples that `components_` apply to: in the space of the kernel, if any."""
-        return blocks if self.kernel_map_ is None else self.kernel_map_.map_blocks(blocks)
-
     def _samples_at(self, blocks: Blocks, place: Any) -> Blocks:
         """Copy samples to a device; those of wide blocks, whose spans are NumPy's, stay."""
         return blocks if "factors_" in vars(self) else place_blocks(blocks, place)
 
-    def _inner_center(self) -> Center:
-        """Return the mean of each inner block, None for images; nothing if they are not known."""
-        center = center_of(self)
-        n_kept = len(self._inner_shapes()) - self._n_images()
-        return [*center[:n_kept], *[None] * self._n_images()] if center else []
+    @property
+    def _metric(self) -> Metric:
+        """The fitted metric."""
+        center: Any = center_of(self)
+        if center:  # kernel images have no mean
+            n_images = self._n_images()
+            center = [*center[: len(self._inner_shapes()) - n_images], *[None] * n_images]
+        return Metric(self._component_list(), self.kernel_map_, center)
 
-    def _embed(self, blocks: Blocks) -> NDArray[np.float64]:
-        return embed_blocks(self._component_list(), blocks)
+    def _publish(self, metric: Metric) -> None:
+        """Set the fitted attributes that describe a metric, and delete those of an earlier fit."""
+        self._forget("components_", "factors_", "prior_", "result_", "n_iter_", "kernel_map_")
+        self._forget("threshold_", "b0_", "threshold_factor_", "prior_units_")
+        if any(isinstance(A, SpanFactor) for A in metric.factors):
+            self.factors_ = list(metric.factors)
+        else:
+            self.components_ = one_or_list(metric.factors)
+        found: dict[str, Any] = {
+            "threshold_": metric.threshold,
+            "b0_": metric.b0,
+            "threshold_factor_": metric.threshold_factor,
+            "prior_units_": metric.units,
+        }
+        if metric.prior is not None:
+            found["prior_"] = one_or_list(metric.prior)
+        if metric.result is not None:
+            found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
+            self.kernel_map_ = metric.kernel_map
+        self.__dict__ |= {name: value for name, value in found.items() if value is not None}
 
-    def _distances(self, blocks: Blocks, index: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the distances of index pairs, as a NumPy array."""
-        samples = self._samples_at(blocks, self._place)
-        center = self._inner_center()
-        return to_numpy(distances_of(self._component_list(), samples, index, center=center))
+    def _keep_pairs(self, pairs: Pairs | None) -> None:
+        """Store the pairs that a metric was learnt from; None if there is no list of them."""
+        self.pairs_ = None if pairs is None else pairs.index
+        self.similar_ = None if pairs is None else pairs.similar
+        self.pair_weights_ = None if pairs is None else pairs.weights
+
+    def _keep_facts(self, blocks: Blocks) -> None:
+        """Store what a fit keeps of its samples: shapes, names, number and mean."""
+        self._keep_shapes(blocks)
+        self._keep_distinct(blocks)
+
+    def _keep_distinct(self, blocks: Blocks) -> None:
+        """Store the number and the mean of the distinct samples of a fit."""
+        self._forget(CENTER)
+        self.__dict__ |= facts_of(blocks, of_kernel=self._has_kernel_values())
+
+    def _read_samples(self, X: Any, y: Any = None, min_samples: int = 1) -> Blocks:
+        """Read the samples of a fit, and store what is kept of them."""
+        self._forget("feature_names_in_", "_fitted_to_sparse")
+        blocks = samples_of(self, X, reset=True, min_samples=min_samples, y=y)
+        if any(isinstance(array, SparseBlock) for array in blocks.arrays):
+            self._fitted_to_sparse = True
+        self._keep_facts(blocks)
+        return blocks
+
+    def _settings(self, parameters: SimpleNamespace, *samples: Any, **others: Any) -> Settings:
+        """Return the settings of a fit, whose problem is solved on the device of the `samples`."""
+        place = place_of_samples(self.preprocessor, *samples)
+        if not isinstance(getattr(parameters, "solver", None), Newton):
+            place = None
+        warm = getattr(parameters, "warm_start", False)
+        init = vars(self).get("result_") if warm else None
+        return Settings.of(parameters, place=place, init=init, **others)
+
+    def _has_kernel_values(self) -> bool:
+        """Return whether the samples are rows of a kernel matrix."""
+        kernel = getattr(self.kernel, "kernel", self.kernel)
+        return isinstance(kernel, str) and kernel == "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        """Return tags that say whether the samples are rows of a kernel matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._has_kernel_values()
+        return tags
 
     @property
     def _n_features_out(self) -> int:
@@ -264,75 +327,30 @@ class MetricMixin(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return sum(len(A) * width for A, (_, width) in shapes)
 
 
-def one_or_list(matrices: list[NDArray]) -> NDArray | list[NDArray]:
-    """Return the only matrix of a list of one, and other lists as they are."""
-    return matrices[0] if len(matrices) == 1 else matrices
+class LabelEstimator(MetricEstimator):
+    """Base class of metrics that are learnt from samples with class labels."""
 
+    def _read_labelled(self, X: Any, y: Any, groups: Any) -> LabelledSamples:
+        """Read the samples of a fit with the numbers of their classes and groups."""
+        blocks = self._read_samples(X, y, min_samples=2)
+        _, labels = class_labels(self, y, len(blocks))
+        return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
 
-def factors_of(
-    L: Sequence[NDArray[np.float64]],
-    prior: MetricPrior,
-    blocks: Blocks,
-    n_components: Any,
-    as_many_as_possible: bool = False,
-) -> list[Factor]:
-    """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes.
+    def _publish_with_threshold(
+        self, metric: Metric, mapped: Blocks, pairs: Pairs, settings: Settings
+    ) -> None:
+        """Publish a metric, with the threshold that its distances of the pairs give."""
+        judged = balanced(pairs)
+        metric = learn_threshold(metric, mapped, judged, settings)
+        self._publish(replace(metric, threshold_factor=None))
+        self._keep_pairs(judged)
+        assert metric.threshold is not None
+        distances = metric.distances(mapped, judged.index)
+        warn_if_one_sided(distances, judged.similar, metric.threshold)
 
-    If samples span fewer dimensions than `n_components`, all of them are kept with
-    `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
-    enough, and refused for others.
-    """
-    counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
-    chosen: list[Factor] = []
-    for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
-        if count is None:
-            chosen.append(factor)
-        elif not isinstance(factor, SpanFactor):
-            chosen.append(_principal(factor, blocks.arrays[m], count))
-        elif count <= len(factor.inner) or as_many_as_possible:
-            axes = _principal(factor.inner.T, prior.samples.arrays[m], count)
-            chosen.append(factor.span.as_rows(axes))
-        elif prior.is_small:
-            chosen.append(_principal(factor.matrix(), blocks.arrays[m], count))
-        else:
-            raise ValueError(
-                f"n_components: expected at most the {len(factor.inner)} dimensions that the "
-                f"samples of block {m} span, got {count}"
-            )
-    return chosen
-
-
-def components_of(
-    L: Sequence[NDArray[np.float64]], blocks: Blocks, n_components: Any
-) -> list[NDArray[np.float64]]:
-    """Return A_m = L_mᵀ/√M, or its `n_components` leading principal axes."""
-    counts = check_components(n_components, [len(factor) for factor in L])
-    components = []
-    for lower, array, count in zip(L, blocks.arrays, counts, strict=True):
-        factor = np.ascontiguousarray(lower.T) / np.sqrt(len(L))
-        components.append(factor if count is None else _principal(factor, array, count))
-    return components
-
-
-def _principal(factor: NDArray, array: Array, count: int) -> NDArray:
-    """Project the factor on the leading principal axes of the embedded samples."""
-    rows = around_mean(array)
-    axes = np.linalg.eigh(mean_square(rows @ asarray(factor.T, rows)))[1][:, ::-1][:, :count]
-    return axes.T @ factor
-
-
-def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
-    """Return the number of components of each block; None stands for all."""
-    if n_components is None:
-        return [None] * len(sizes)
-    what = f"a number or one for each of {len(sizes)} blocks"
-    if isinstance(n_components, Real):
-        counts: list[Any] = [n_components] * len(sizes)
-    else:
-        counts = as_list("n_components", n_components, what)
-    if len(counts) != len(sizes):
-        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
-    for m, (count, size) in enumerate(zip(counts, sizes, strict=True)):
-        if check_count("n_components", count) > size:
-            raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
-    return counts
+    def __sklearn_tags__(self) -> Any:
+        """Return tags that require labels and allow matrices as samples."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.three_d_array = True
+        return tags

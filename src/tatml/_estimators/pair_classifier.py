@@ -17,8 +17,7 @@ from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
 from .._verification.calibration import check_both_count
 from .given_labels import pair_labels
-from .pair_judge import PairJudge
-from .probabilities import check_calibrated
+from .pair_judge import PairJudge, check_calibrated
 
 CLASSES = np.array([-1, 1])
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
 from .._data.pairs import as_sample_weight
-from .._validation import check_not_negative
-from .._verification.calibration import calibrate, check_within_reach, find_few_units
+from .._validation import check_between, check_not_negative
+from .._verification.calibration import (
+    calibrate,
+    check_both_count,
+    check_within_reach,
+    find_few_units,
+)
+from .._verification.probabilities import fit_log_likelihood_ratio
 from .._verification.targets import (
     Calibration,
     CalibrationStrategy,
@@ -24,14 +33,52 @@ from .._verification.targets import (
 from .._warnings import warn_user
 from .given_labels import pair_labels
 from .pair_units import count_rows, pair_units
-from .probabilities import ProbabilityMixin
+
+# What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
+CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
+# The names of the blocks, and of the rows of each block, if fit saw Blocks that have some.
+NAMES = ("block_names_in_", "row_names_in_")
 
 
-class PairJudge(ProbabilityMixin, ABC):
-    """Mixin that predicts whether pairs are the same, by a distance and its threshold."""
+class PairJudge(ABC):
+    """Mixin that predicts whether pairs are the same, by a distance and its threshold.
+
+    `calibrate_probability` sets two attributes, and a new fit deletes them:
+
+    likelihood_ratio_ : array([a, b])
+        The log-likelihood ratio of a pair at distance d is a − b d, with b ≥ 0. It does not depend
+        on how many pairs are the same; the probability adds the prior odds of `same_rate_`.
+    same_rate_ : float
+        The assumed share of pairs that are the same.
+    """
 
     threshold_: float
     calibration_: Calibration  # set by `calibrate_threshold`
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Forget earlier calibrations for a fit; if it raises, restore the estimator as it was."""
+        before = dict(vars(self))
+        self._forget(*CALIBRATED)
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _forget(self, *names: str) -> None:
+        """Delete attributes of an earlier fit, if there are some."""
+        for name in names:
+            vars(self).pop(name, None)
+
+    def _keep_shapes(self, blocks: Blocks) -> None:
+        """Store the shapes and the names of the samples of a fit."""
+        self._forget(*NAMES)
+        self.n_features_in_, self.block_shapes_ = blocks.shape[1], blocks.block_shapes
+        for name, value in zip(NAMES, (blocks.names, blocks.row_names), strict=True):
+            if value is not None:
+                setattr(self, name, value)
 
     @abstractmethod
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
@@ -179,3 +226,124 @@ class PairJudge(ProbabilityMixin, ABC):
             if few_units:
                 warn_user(few_units)
         return self
+
+    # Probabilities
+
+    def calibrate_probability(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        *,
+        same_rate: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        X: Blocks | ArrayLike | None = None,
+    ) -> Self:
+        """Learn how the probability that a pair is the same depends on its distance.
+
+        This is the sigmoid calibration of scikit-learn: a logistic regression on the distances,
+        with Platt's targets. Both kinds of pairs have the same total weight in it, so the
+        log-likelihood ratio does not depend on how many pairs are the same.
+
+        Parameters
+        ----------
+        pairs, X
+            Held-out pairs, as for `pair_distance`. On the training pairs the probabilities would
+            be too extreme.
+        y : array-like of shape (n_pairs,)
+            +1 for the same, −1 for different; both must occur.
+        same_rate : float, optional
+            The share of pairs that are the same where the estimator is used, between 0 and 1;
+            `set_same_rate` changes it afterwards. Default: the share among the given pairs.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Weights of the pairs.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if same_rate is not None:
+            same_rate = check_between("same_rate", same_rate)  # before the distances
+        if count_rows(pairs) == count_rows(y) > 0:
+            pair_labels(y, count_rows(pairs))
+        distances = self.pair_distance(pairs, X)
+        similar = pair_labels(y, len(distances))
+        weights = np.ones(len(distances))
+        if sample_weight is not None:
+            weights = as_sample_weight(sample_weight, len(distances))
+            check_both_count(similar, weights)
+        calibration = fit_log_likelihood_ratio(distances, similar, weights)
+        if calibration[1] == 0:
+            warn_user(
+                "pairs: expected similar pairs to be nearer than dissimilar pairs, got the "
+                "opposite: the log-likelihood ratio of all pairs is set to 0"
+            )
+        if same_rate is None:
+            same_rate = float(weights[similar].sum() / weights.sum())
+        self.likelihood_ratio_, self.same_rate_ = calibration, same_rate
+        return self
+
+    def set_same_rate(self, same_rate: float) -> Self:
+        """Set `same_rate_`, the share of pairs that are the same: it shifts the log odds.
+
+        Parameters
+        ----------
+        same_rate : float
+            A number between 0 and 1, both excluded.
+
+        Returns
+        -------
+        self
+        """
+        check_calibrated(self)
+        self.same_rate_ = check_between("same_rate", same_rate)
+        return self
+
+    def pair_log_likelihood_ratio(
+        self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None
+    ) -> NDArray:
+        """Return how much more likely the distance of each pair is if the pair is the same.
+
+        Parameters
+        ----------
+        pairs, X
+            As for `pair_distance`.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+            log p(distance | same) − log p(distance | different), natural logarithms. It does not
+            depend on `same_rate_`.
+        """
+        check_calibrated(self)
+        intercept, slope = self.likelihood_ratio_
+        return intercept - slope * self.pair_distance(pairs, X)
+
+    def pair_probability(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Return the probability that each pair is the same.
+
+        Parameters
+        ----------
+        pairs, X
+            As for `pair_distance`.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+            Its log odds are the log-likelihood ratio plus the log odds of `same_rate_`.
+        """
+        return expit(self._log_odds(pairs, X))
+
+    def _log_odds(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        return self.pair_log_likelihood_ratio(pairs, X) + logit(self.same_rate_)
+
+
+def check_calibrated(estimator: Any) -> bool:
+    """Return True if the estimator has calibrated probabilities, and raise an error otherwise."""
+    check_is_fitted(estimator)
+    if not hasattr(estimator, "likelihood_ratio_"):
+        raise NotFittedError(
+            f"{type(estimator).__name__} has no probabilities: call calibrate_probability with "
+            "held-out pairs"
+        )
+    return True

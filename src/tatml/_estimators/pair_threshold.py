@@ -12,22 +12,18 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
+from .._learning.embedding import CHUNK_NUMBERS
+from .._learning.thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
+from .._learning.within import pair_weights
 from .._messages import named_error
 from .._validation import check_metric
-from .embedding import CHUNK_NUMBERS
-from .inputs import (
-    forget_samples,
-    given_distances,
-    index_pairs,
-    pair_samples,
-    samples_of,
-    unchanged_on_error,
-)
-from .label_mixins import ThresholdMixin
+from .inputs import given_distances, index_pairs, samples_of, tuple_samples
 from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
+from .pair_judge import NAMES
+from .parameters import checked
 
 
-class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
+class PairThreshold(PairClassifierMixin, BaseEstimator):
     """A threshold for a given distance, which separates similar from dissimilar pairs.
 
     Learns only the threshold, from pairs with labels ±1, by TATML's criterion: a squared hinge
@@ -114,12 +110,19 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_error(self):
+        with self._fitting():
+            parameters = checked(self)
             distances = self._distances(pairs, reset=True)
             index = np.zeros((len(distances), 2), dtype=np.intp)
-            chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
+            chosen = make_labelled_pairs(index, y, parameters.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
-            self._learn_threshold(distances, chosen)
+            margin, centre = parameters.margin, parameters.threshold_prior
+            mu0 = None if centre is None else b0_of(centre, margin)
+            strength = parameters.threshold_strength
+            self.b0_ = learn_b0(distances**2, chosen, margin, strength, mu0)
+            self.threshold_, self.pair_weights_ = threshold_of(self.b0_, margin), chosen.weights
+            counts = pair_weights(chosen) > 0
+            warn_if_one_sided(distances[counts], chosen.similar[counts], self.threshold_)
         return self
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
@@ -145,9 +148,12 @@ class PairThreshold(ThresholdMixin, PairClassifierMixin, BaseEstimator):
         check_metric(self.metric)
         if self.metric == "precomputed":
             if reset:
-                forget_samples(self)
+                self._forget("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES)
             return given_distances(pairs)
-        return self._measure(*pair_samples(self, pairs, reset=reset))
+        blocks, index = tuple_samples(self, pairs, "pairs", reset=reset)
+        if reset:
+            self._keep_shapes(blocks)
+        return self._measure(blocks, index)
 
     def _measure(
         self, blocks: Blocks, index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS

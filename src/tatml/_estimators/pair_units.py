@@ -17,7 +17,7 @@ from .._data.arrays import as_real_array, read_array
 from .._messages import shown
 from .._verification.dependence import are_independent
 from .given_labels import check_not_missing
-from .inputs import read_pairs
+from .inputs import read_tuples
 
 # Equal rows are one sample if fewer than this number of equal couples is expected by chance.
 FEW_BY_CHANCE = 0.05
@@ -41,7 +41,7 @@ def pair_units(
     are taken to be independent. The warning says what is assumed of rows that repeat; it is for
     callers to give, once the pairs are accepted.
     """
-    array = read_pairs(pairs)
+    array = read_tuples(pairs)
     if array.ndim == 0:
         return None, None  # no pairs: `pair_distance` has the better message
     is_index = array.ndim == 2 and (X is not None or estimator.preprocessor is not None)
@@ -103,7 +103,7 @@ def _count_by_chance(distinct: NDArray, n_rows: int) -> float:
 
 def read_split_units(pairs: Any, groups: Any) -> NDArray[np.intp]:
     """Return the units of pairs that are to be split; no sample may be in two of them."""
-    array = read_pairs(pairs)
+    array = read_tuples(pairs)
     if array.ndim < 2 or array.shape[1] != 2 or len(array) == 0:
         raise ValueError(
             "pairs: expected shape (n_pairs, 2), or (n_pairs, 2, …) with groups, got shape "

@@ -14,8 +14,8 @@ from sklearn.utils.validation import _num_samples
 from .._data.arrays import read_array
 from .._data.blocks import Blocks
 from .._data.storage import warn_of_missing_chunks
+from .._learning.places import fetched
 from .._messages import shown
-from .device_inputs import fetched
 from .sparse_inputs import accepts_sparse, read_sparse_samples
 
 

@@ -14,27 +14,21 @@ from numpy.typing import NDArray
 
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
-from .._messages import shown
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
 N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
 MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated
 
 
-def keep_facts(estimator: Any, blocks: Blocks) -> None:
-    """Store the mean and the number of samples, for metrics; forget those of an earlier fit.
+def facts_of(blocks: Blocks, of_kernel: bool) -> dict[str, Any]:
+    """Return the number of the samples and their mean, for metrics.
 
     Sparse samples, and rows of a kernel matrix, have no mean here.
     """
-    state = vars(estimator)
-    state.pop(CENTER, None)
-    if not hasattr(type(estimator), "transform"):
-        return
-    state[N_SAMPLES] = _count_distinct(blocks)
-    of_kernel = hasattr(estimator, "_has_kernel_values") and estimator._has_kernel_values()
-    sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
-    if not of_kernel and not sparse:
-        state[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+    facts: dict[str, Any] = {N_SAMPLES: _count_distinct(blocks)}
+    if not of_kernel and not any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        facts[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+    return facts
 
 
 def _count_distinct(blocks: Blocks) -> int:
@@ -50,14 +44,3 @@ def _count_distinct(blocks: Blocks) -> int:
 def center_of(estimator: Any) -> list[NDArray[np.float64]]:
     """Return the mean of the samples of fit, one array per block; an empty list if unknown."""
     return vars(estimator).get(CENTER, [])
-
-
-def check_center(name: str, value: Any) -> None:
-    """Raise an error unless the value is a list of finite matrices."""
-    if type(value) is not list:
-        raise TypeError(f"{name}: expected a list of means, got {shown(value)}")
-    for mean in value:
-        if type(mean) is not np.ndarray or mean.dtype != np.float64 or len(mean.shape) != 2:
-            raise TypeError(f"{name}: expected matrices of float64, got {shown(mean)}")
-        if not np.isfinite(mean).all():
-            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")

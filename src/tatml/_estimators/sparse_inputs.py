@@ -35,7 +35,6 @@ def read_sparse_table(estimator: BaseEstimator, X: Any, reset: bool, min_samples
         dtype=np.float64,
         ensure_min_samples=min_samples,
     )
-    vars(estimator)["_fitted_to_sparse"] = True
     return Blocks(SparseBlock(table))
 
 

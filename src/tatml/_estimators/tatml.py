@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from math import inf
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
-from .._data.sampling import STRATEGIES, Strategy, balanced
+from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
-from .._optim.result import Result
+from .._learning.kernel_space import KernelLike
+from .._learning.learn import learn_from_labels
+from .._learning.task import Prior
 from .._optim.solvers import SolverLike
-from .._validation import check_choice
-from .cross_fitting import hold_out_samples
-from .folds import Fold, LabelledSamples, make_pair_folds
-from .inputs import samples_of, unchanged_on_error
-from .kernel_space import KernelLike
-from .label_mixins import LabelPairsMixin, Prior, within_classes
-from .logdet_learner import LogDetLearner
-from .priors import has_units
-from .tatml_all_pairs import has_very_many_pairs, learn_from_all_pairs
+from .metric import LabelEstimator
+from .parameters import checked
 
 PAPER = MappingProxyType(
     {
@@ -44,7 +34,7 @@ PAPER = MappingProxyType(
 )
 
 
-class TATML(LabelPairsMixin, LogDetLearner):
+class TATML(LabelEstimator):
     """Threshold Auto-Tuning Metric Learning from labelled samples.
 
     Draws similar pairs (two samples of one class) and dissimilar pairs (samples of two classes),
@@ -278,60 +268,11 @@ class TATML(LabelPairsMixin, LogDetLearner):
         -------
         self
         """
-        with unchanged_on_error(self):
-            result = self._fit(X, y, groups, self._given_threshold())
-        warn_unless_converged(result)
+        with self._fitting():
+            more = {"most_listed_pairs": self._most_listed_pairs}
+            settings = self._settings(checked(self), X, **more)
+            metric = learn_from_labels(self._read_labelled(X, y, groups), settings)
+            self._publish(metric)
+            self._keep_pairs(metric.pairs)
+        warn_unless_converged(self.result_)
         return self
-
-    def _fit(self, X: Any, y: Any, groups: Any, threshold: float | None) -> Result:
-        blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-        return self._fit_samples(self._labelled(blocks, y, groups), threshold)
-
-    def _fit_samples(self, samples: LabelledSamples, threshold: float | None) -> Result:
-        blocks = samples.blocks
-        self.block_shapes_ = blocks.block_shapes
-        self._check_words()
-        kernel = self._read_kernel(blocks)
-        if not has_very_many_pairs(self, len(blocks)):  # those are summed on the host
-            blocks = self._samples_to_learn(blocks)
-        samples = replace(samples, blocks=self._without_outliers(blocks, np.arange(len(blocks))))
-        cross_fits = threshold is None and self._cross_fits()
-        folds: list[Fold] = []
-        if cross_fits or has_units(self.prior) or kernel is not None:
-            folds = make_pair_folds(samples.labels, samples.groups)
-        kernel, parts = self._choose_space(kernel, partial(hold_out_samples, samples, folds))
-        samples = replace(samples, blocks=self._map_samples(kernel, samples.blocks))
-        pairs, threshold_pairs = self._fit_once(samples, threshold)
-        if threshold is not None or self._c0() == inf:
-            return self.result_
-        if pairs is None:  # a list of all pairs would be too long
-            pairs = self._draw_random_pairs(samples, "random")
-        fitted, units = [], self.prior_units_
-        if cross_fits:
-            fitted = self._cross_fit_threshold(parts, units, pairs, threshold_pairs)
-        checked = pairs if threshold_pairs is None else threshold_pairs
-        self._warn_if_one_sided(samples.blocks, checked, fitted)
-        return self.result_
-
-    def _fit_once(
-        self, samples: LabelledSamples, threshold: float | None
-    ) -> tuple[Pairs | None, Pairs | None]:
-        """Learn from all samples; return the pairs of the metric, and those of the threshold."""
-        blocks, labels = samples.blocks, samples.labels
-        within = within_classes(blocks, labels, self.prior_units_, self._n_images())
-        if has_very_many_pairs(self, len(blocks)):
-            learn_from_all_pairs(self, samples, within, threshold)
-            return None, None
-        pairs = self._draw_pairs(samples, prior=self.prior, units=self.prior_units_)
-        if self.reduction == "mean":
-            pairs = balanced(pairs)
-        self._learn(blocks, pairs, within, threshold)
-        if self.pairs != "neighbors" or threshold is not None or self.c0 == inf:
-            return pairs, None
-        threshold_pairs = self._draw_random_pairs(samples)
-        self._learn_threshold_of(threshold_pairs, blocks)
-        return pairs, threshold_pairs
-
-    def _check_words(self) -> None:
-        super()._check_words()
-        check_choice("pairs", self.pairs, STRATEGIES)

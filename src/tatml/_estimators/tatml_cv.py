@@ -1,85 +1,103 @@
-"""TATMLCV: TATML with C, and optionally other parameters, chosen by cross-validation."""
+"""TATMLCV: TATML with C and other parameters chosen by cross-validation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self, get_args
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
-from .._data.labels import group_labels
-from .._data.sampling import STRATEGIES, Strategy
 from .._learn_metric import warn_unless_converged
-from .._messages import shown
-from .._optim.solvers import SolverLike
+from .._learning.folds import Fold, LabelledSamples, check_fits_folds, make_folds
+from .._learning.learn import clipped, learn_from_labels
+from .._learning.metric import check_components
+from .._learning.path import PathSettings, choose_spaces, score_path
+from .._learning.task import Settings
 from .._progress import with_progress
-from .._validation import (
-    as_list,
-    check_choice,
-    check_count,
-    check_flag,
-    check_grid,
-    check_jobs,
-    check_random,
-    check_words,
-)
-from ..features._kernel_map import KernelMap
-from .folds import LabelledSamples, check_fits_folds, make_folds
-from .given_labels import class_labels
-from .inner_model import copy_fitted, make_inner_model
-from .inputs import samples_of, unchanged_on_error
-from .kernel_space import (
-    KernelLike,
-    KernelMixin,
-    as_kernel_map,
-)
-from .label_mixins import LabelsMixin, Prior
-from .metric import MetricMixin, check_components
-from .priors import PRIORS
-from .search_path import PathSettings, choose_spaces, score_path
+from .._validation import check_random
+from .metric import LabelEstimator
+from .parameters import Scoring, checked
 from .tatml import TATML
 
-# The kernels of kernels="auto": none, and three widths of "rbf".
-AUTO_KERNELS = (None, *(KernelMap(gamma_factor=factor) for factor in (0.3, 1.0, 3.0)))
+DEFAULT_CS = (10.0, 100.0, 1000.0)
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
-Scoring = Literal["both", "auc", "accuracy"]
-SCORINGS = get_args(Scoring)
-# The parameters that scale the objective.
-SCALE_PARAMETERS = ("Cs", "c0", "threshold", "threshold_prior", "threshold_strength")
+Grid = Mapping[str, Sequence[Any]]
 
 
-class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
-    """TATML with its prior and its weight C chosen by cross-validation.
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One combination of the parameters besides C, with the values of C that are tried with it."""
 
-    Each fold draws its pairs once and solves for all values of C in increasing order, each solution
-    starting from the one before. To save time, a path stops at a duality gap of 1 % of the
-    objective (or `tol`, if larger) and takes only every second to fourth pair if at least 1,000
-    pairs remain; it takes all pairs for ``pairs="neighbors"`` and ``reduction="sum"``. C weights
-    the mean loss of the pairs, so the best C does not depend on their number. The best setting is
-    then fitted to all samples.
+    given: dict[str, Any]
+    settings: Settings
+    Cs: tuple[float, ...]
+
+    def params(self) -> list[dict[str, Any]]:
+        """Return the parameters, as they were given, for each C."""
+        return [{"C": C, **self.given} for C in self.Cs]
+
+
+def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield all combinations of the values of a grid; the last name varies fastest."""
+    for values in product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _is_default(prior: Any) -> bool:
+    return isinstance(prior, str) and prior == DEFAULT_PRIORS[0]
+
+
+def _of_estimator(name: str) -> Any:
+    """Return a property: a parameter of the TATML that the search is over."""
+
+    def parameter(self: TATMLCV) -> Any:
+        return getattr(self._inner(), name)
+
+    return property(parameter, doc=f"The parameter `{name}` of the estimator.")
+
+
+def _of_best(name: str) -> Any:
+    """Return a property: a parameter of the final fit; before it, that of the estimator."""
+
+    def parameter(self: TATMLCV) -> Any:
+        chosen = vars(self).get("best_params_", {})
+        return chosen[name] if name in chosen else getattr(self._inner(), name)
+
+    return property(parameter, doc=f"The parameter `{name}`, chosen or given.")
+
+
+class TATMLCV(LabelEstimator):
+    """TATML with its prior, its weight C, or other parameters, chosen by cross-validation.
+
+    It is `sklearn.model_selection.GridSearchCV` with two differences. Each fold draws its pairs
+    once per setting and solves for all values of C in increasing order, each solution starting from
+    the one before. The units of priors and kernels are chosen once for all folds. To save time, a
+    path stops at a duality gap of 1 % of the objective (or `tol`, if larger) and takes only every
+    second to fourth pair if at least 1,000 pairs remain; it takes all pairs for
+    ``pairs="neighbors"`` and ``reduction="sum"``. C weights the mean loss of the pairs, so the best
+    C does not depend on their number. The best setting is then fitted to all samples.
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=(10.0, 100.0, 1000.0)
-        The values of C to choose from. An int gives that many values from 1 to 10⁴, evenly spaced
-        on a logarithmic scale.
-    threshold_strengths : sequence of float or None, default=None
-        Values of `threshold_strength` to choose from. None: only `threshold_strength`.
-    priors : sequence of str or None, default=None
-        Priors to choose from. None: only `prior` if it is given, and otherwise
-        ``["discriminant", "auto", "scaled"]``. The last two suit classes with several modes, and
-        are not tried with a kernel.
-    pair_strategies : sequence of str or None, default=None
-        Values of `pairs` to choose from, such as ``["random", "neighbors"]``. None: only `pairs`.
-    kernels : sequence of str, KernelMap or None; "auto" or None, default=None
-        Kernels to choose from; None in the sequence stands for no kernel. "auto": no kernel, or
-        "rbf" of three widths (``gamma_factor`` 0.3, 1 and 3). None: only `kernel`.
+    estimator : TATML or None, default=None
+        The estimator whose parameters are chosen. None: `TATML` with its defaults. It does not
+        change. Its parameters hold where the grid gives no values; `warm_start` has no effect.
+        Only the final fit is verbose.
+    param_grid : dict of str to list, list of such dicts, or None, default=None
+        The values to choose from for parameters of `TATML`, as in
+        `sklearn.model_selection.GridSearchCV`: all combinations of each dict are tried, those of
+        the last name one after another, and C innermost. The first of the best is chosen. None:
+        the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another prior
+        than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two suit
+        classes with several modes. To try kernels, give for example ``{"C": [10, 100], "kernel":
+        [None, "rbf"]}``.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
@@ -94,24 +112,18 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         fewer, so that both sides of every split give similar and dissimilar pairs.
     n_jobs : int or None, default=None
         Number of paths solved in parallel by joblib. There is one path per fold and combination of
-        prior, threshold strength and pair strategy.
-    threshold, threshold_prior, threshold_strength, c0, margin, pairs, n_pairs_per_class
-        See `TATML`.
-    prior : str, list of M arrays of shape (n_m, n_m), or None, default=None
-        The only prior; see `TATML`. None: see `priors`.
-    n_neighbors, reduction, kernel, clip_outliers, n_components, preprocessor, solver, tol, verbose
-        See `TATML`. Only the final fit is verbose.
+        the parameters besides C.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the draw of pairs, in the folds and in the final fit, and the random draws of the
-        solver in the final fit. All settings of a fold are scored on the same pairs. It does not
-        seed the folds: `cv` alone determines them.
+        solver in the final fit. All settings of a fold are scored on the same pairs. None: the
+        `random_state` of the estimator. It does not seed the folds: `cv` alone determines them.
 
     Attributes
     ----------
     C_ : float
         The chosen C.
     best_params_ : dict
-        The chosen C, threshold_strength, prior, pairs and kernel.
+        The chosen parameters: C, and those of the grid.
     best_score_ : float
         The mean score of the chosen setting.
     cv_results_ : dict
@@ -131,71 +143,41 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
     >>> from sklearn.datasets import load_iris
     >>> from tatml import TATMLCV
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = TATMLCV(Cs=[10.0, 1000.0], cv=3, random_state=0).fit(X, y)
+    >>> grid = {"C": [10.0, 1000.0], "prior": ["discriminant", "auto"]}
+    >>> model = TATMLCV(param_grid=grid, cv=3, random_state=0).fit(X, y)
     >>> model.C_ in (10.0, 1000.0), model.transform(X).shape
     (True, (150, 4))
     """
 
-    _path: ClassVar[PathSettings] = PathSettings()
+    _accuracy: ClassVar[PathSettings] = PathSettings()
 
     def __init__(
         self,
-        Cs: int | Sequence[float] = (10.0, 100.0, 1000.0),
+        estimator: TATML | None = None,
+        param_grid: Grid | Sequence[Grid] | None = None,
         *,
-        threshold_strengths: Sequence[float] | None = None,
-        priors: Sequence[str] | None = None,
-        pair_strategies: Sequence[str] | None = None,
-        kernels: Sequence[KernelLike] | Literal["auto"] | None = None,
         scoring: Scoring = "both",
         k: int = 3,
         cv: Any = 5,
         n_jobs: int | None = None,
-        threshold: Literal["auto", "joint"] | float = "auto",
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        c0: float | None = None,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior | None = None,
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
         random_state: Any = None,
-        verbose: bool = False,
     ):
-        self.Cs = Cs
-        self.threshold_strengths = threshold_strengths
-        self.priors = priors
-        self.pair_strategies = pair_strategies
-        self.kernels = kernels
+        self.estimator = estimator
+        self.param_grid = param_grid
         self.scoring = scoring
         self.k = k
         self.cv = cv
         self.n_jobs = n_jobs
-        self.threshold = threshold
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.c0 = c0
-        self.margin = margin
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
         self.random_state = random_state
-        self.verbose = verbose
+
+    kernel = _of_estimator("kernel")
+    preprocessor = _of_estimator("preprocessor")
+    margin = _of_best("margin")
+    threshold = _of_best("threshold")
+
+    def _inner(self) -> TATML:
+        """Return the estimator whose parameters are chosen."""
+        return TATML() if self.estimator is None else self.estimator
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Choose the parameters by cross-validation, and fit them to all samples.
@@ -214,111 +196,92 @@ class TATMLCV(KernelMixin, LabelsMixin, MetricMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_error(self):
-            self._check_grids()
-            blocks = samples_of(self, X, reset=True, min_samples=2, y=y)
-            _, labels = class_labels(self, y, len(blocks))
-            group_numbers = group_labels(groups, len(blocks))
-            if None in self._kernels():  # else their images may have more dimensions
-                check_components(self.n_components, [n for n, _ in blocks.block_shapes])
-            clipped = self._model()._without_outliers(blocks, np.arange(len(blocks)))
-            samples = LabelledSamples(clipped, labels, group_numbers)
-            self._search(samples)
-            model = self._model(**self.best_params_)
-            result = model._fit_samples(samples, model._given_threshold())
-            copy_fitted(self, model)
-        warn_unless_converged(result)
+        with self._fitting():
+            parameters = checked(self)
+            settings = self._settings(parameters.estimator or checked(TATML()), X)
+            settings = replace(settings, init=None)
+            if self.random_state is not None:
+                settings = replace(settings, random_state=self.random_state)
+            samples = self._read_labelled(X, y, groups)
+            candidates = self._candidates(settings, parameters)
+            for candidate in candidates:
+                if candidate.settings.kernel is None:  # else their images may have more dimensions
+                    sizes = [n for n, _ in self.block_shapes_]
+                    check_components(candidate.settings.n_components, sizes)
+            rows = np.arange(len(samples.labels))
+            samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
+            best = self._search(samples, candidates, parameters)
+            metric = learn_from_labels(samples, replace(best, clip_outliers=False))
+            self._publish(metric)
+            self._keep_pairs(metric.pairs)
+        warn_unless_converged(self.result_)
         return self
 
-    def _search(self, samples: LabelledSamples) -> None:
-        """Score every setting on every fold, and set what the search found."""
-        Cs, settings = self._grid(), list(self._settings())
-        folds = make_folds(self.cv, samples, pairs_in_tests=self.scoring != "accuracy")
-        spaces = choose_spaces(settings, samples)
-        check_count("k", self.k)
-        if self.scoring != "auc":
-            check_fits_folds("k", self.k, folds)
-        seed = self.random_state  # one seed: all settings of a fold draw the same pairs
-        if not isinstance(seed, Integral):
-            seed = int(check_random(seed).choice(2**31 - 1))
-        jobs = (
-            delayed(score_path)(
-                self._model(C=float(Cs[0]), random_state=seed, **setting),
-                space,
-                *(samples, fold, Cs, self.scoring, self.k, self._path),
-            )
-            for (setting, space), fold in product(zip(settings, spaces, strict=True), folds)
-        )
-        shown_jobs = with_progress(jobs, len(settings) * len(folds), "TATMLCV", "path")
-        scores = np.asarray(Parallel(n_jobs=self.n_jobs)(shown_jobs))
-        scores = scores.reshape(len(settings), len(folds), len(Cs)).transpose(0, 2, 1)
-        split = scores.reshape(-1, len(folds))
-        params = [{"C": float(C), **setting} for setting, C in product(settings, Cs)]
-        mean = split.mean(axis=1)
+    def _candidates(self, settings: Settings, parameters: SimpleNamespace) -> list[Candidate]:
+        """Return the combinations of the grids, each with the checked settings."""
+        given, checked_grids = self.param_grid, parameters.param_grid
+        if given is None:
+            given = {"C": list(DEFAULT_CS)}
+            if settings.kernel is None and _is_default(settings.prior):
+                given["prior"] = list(DEFAULT_PRIORS)
+            checked_grids = [given]
+        found = []
+        grids = [given] if hasattr(given, "items") else given  # a dict, or some
+        for grid, values in zip(grids, checked_grids, strict=True):
+            Cs = tuple(float(C) for C in values.get("C", [settings.C]))
+            others = {name: list(of) for name, of in grid.items() if name != "C"}
+            checks = {name: of for name, of in values.items() if name != "C"}
+            both = zip(_combinations(others), _combinations(checks), strict=True)
+            found += [Candidate(raw, replace(settings, **known), Cs) for raw, known in both]
+        return found
+
+    def _search(
+        self,
+        samples: LabelledSamples,
+        candidates: Sequence[Candidate],
+        parameters: SimpleNamespace,
+    ) -> Settings:
+        """Score every setting on every fold; set what the search found, and return the best."""
+        scoring, k = parameters.scoring, parameters.k
+        folds = make_folds(parameters.cv, samples, pairs_in_tests=scoring != "accuracy")
+        if scoring != "auc":
+            check_fits_folds("k", k, folds)
+        scores = self._scores(samples, candidates, folds, parameters)
+        params = [setting for candidate in candidates for setting in candidate.params()]
+        mean = scores.mean(axis=1)
         self.cv_results_ = {
             "params": params,
             "mean_test_score": mean,
-            "std_test_score": split.std(axis=1),
-            "split_test_score": split,
+            "std_test_score": scores.std(axis=1),
+            "split_test_score": scores,
         }
         best = int(np.argmax(mean))
         self.best_params_, self.best_score_ = params[best], float(mean[best])
         self.C_ = self.best_params_["C"]
+        owners = [candidate for candidate in candidates for _ in candidate.Cs]
+        return replace(owners[best].settings, C=self.C_)
 
-    def _check_grids(self) -> None:
-        check_choice("scoring", self.scoring, SCORINGS)
-        plain = self._model()
-        plain._check_words()
-        check_jobs("n_jobs", self.n_jobs)
-        check_flag("verbose", self.verbose)
-        if self.threshold_strengths is not None:
-            check_grid("threshold_strengths", self.threshold_strengths)
-            if self.c0 is not None or plain._given_threshold() is not None:
-                raise ValueError(
-                    "threshold_strengths: expected None with a given c0 or threshold, got "
-                    f"{shown(self.threshold_strengths)}"
-                )
-        if self.priors is not None:
-            check_words("priors", self.priors, PRIORS)
-        for kernel in self._kernels():
-            as_kernel_map(kernel)
-        if self.pair_strategies is not None:
-            check_words("pair_strategies", self.pair_strategies, STRATEGIES)
-
-    def _grid(self) -> list[float]:
-        if isinstance(self.Cs, Integral):
-            return np.logspace(0, 4, check_count("Cs", self.Cs)).tolist()
-        return check_grid("Cs", self.Cs)
-
-    def _settings(self) -> Iterator[dict[str, Any]]:
-        strengths = self.threshold_strengths
-        strengths = [self.threshold_strength] if strengths is None else strengths
-        pairs = [self.pairs] if self.pair_strategies is None else self.pair_strategies
-        for kernel in self._kernels():
-            for strength, prior, strategy in product(strengths, self._priors(kernel), pairs):
-                given = {"threshold_strength": strength, "prior": prior, "pairs": strategy}
-                yield given | {"kernel": kernel}
-
-    def _priors(self, kernel: KernelLike) -> Sequence[Any]:
-        if self.priors is not None:
-            return self.priors
-        if self.prior is not None:
-            return [self.prior]
-        # A kernel separates classes with several modes, which the other priors are for.
-        return DEFAULT_PRIORS if kernel is None else DEFAULT_PRIORS[:1]
-
-    def _kernels(self) -> Sequence[KernelLike]:
-        if self.kernels is None:
-            return [self.kernel]
-        if isinstance(self.kernels, str):
-            check_choice("kernels", self.kernels, ("auto",))
-            return AUTO_KERNELS
-        kernels = as_list("kernels", self.kernels, "'auto', or a list of kernels")
-        if not kernels:
-            raise TypeError("kernels: expected 'auto', or a list of kernels, got an empty list")
-        return kernels
-
-    def _model(self, **changes: Any) -> TATML:
-        if self.prior is None:
-            changes = {"prior": DEFAULT_PRIORS[0]} | changes
-        return make_inner_model(self, SCALE_PARAMETERS, **changes)
+    def _scores(
+        self,
+        samples: LabelledSamples,
+        candidates: Sequence[Candidate],
+        folds: Sequence[Fold],
+        parameters: SimpleNamespace,
+    ) -> NDArray[np.float64]:
+        """Return the score of every setting on every fold, shape (n_settings, n_folds)."""
+        seed = candidates[0].settings.random_state
+        if not isinstance(seed, Integral):  # all settings of a fold draw the same pairs
+            seed = int(check_random(seed).choice(2**31 - 1))
+        settings = [replace(candidate.settings, random_state=seed) for candidate in candidates]
+        spaces = choose_spaces(settings, samples)
+        scoring = parameters.scoring, parameters.k
+        each = zip(settings, spaces, candidates, strict=True)
+        jobs = (
+            delayed(score_path)(one, space, samples, fold, of.Cs, scoring, self._accuracy)
+            for (one, space, of), fold in product(each, folds)
+        )
+        n_jobs = len(candidates) * len(folds)
+        shown_jobs = with_progress(jobs, n_jobs, "TATMLCV", "path")
+        found = Parallel(n_jobs=parameters.n_jobs)(shown_jobs)
+        paths = [found[start : start + len(folds)] for start in range(0, n_jobs, len(folds))]
+        return np.concatenate([np.transpose(scores) for scores in paths])

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import inf
 from typing import Any, Literal, NoReturn, Self
 
 from numpy.typing import ArrayLike
 
-from .._data.blocks import Blocks
-from .._data.pairs import Pairs
 from .._learn_metric import warn_unless_converged
+from .._learning.cross_fit import merge_identical
+from .._learning.kernel_space import KernelLike
+from .._learning.learn import distinct_samples, learn_from_pairs
+from .._learning.task import Prior
 from .._messages import shown
-from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
-from .cross_fitting import HeldOutPairs, Space, hold_out_pairs, merge_identical
-from .device_inputs import host_if_wide
-from .inputs import pair_samples, unchanged_on_error
-from .kernel_space import KernelLike
-from .label_mixins import Prior, within_pairs
-from .logdet_learner import LogDetLearner
-from .pair_classifier import (
-    CLASSES,
-    PairClassifierMixin,
-    make_labelled_pairs,
-)
-from .priors import has_units
-from .seen_samples import keep_facts
+from .inputs import tuple_samples
+from .metric import MetricEstimator
+from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
+from .parameters import checked
 
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
@@ -43,7 +33,7 @@ class _NotForPairs:
         )
 
 
-class TATMLPairs(PairClassifierMixin, LogDetLearner):
+class TATMLPairs(PairClassifierMixin, MetricEstimator):
     """Threshold Auto-Tuning Metric Learning from similar and dissimilar pairs.
 
     Learns a metric and its threshold from pairs of samples that are known to be similar (+1) or
@@ -204,44 +194,22 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
         """
         if calibration_params is not None:
             calibration_params = self._checked_calibration(calibration_params)
-        with unchanged_on_error(self):
-            threshold = self._given_threshold()
-            blocks, index = pair_samples(self, pairs, reset=True)
-            chosen = make_labelled_pairs(index, y, self.class_weight, sample_weight)
+        with self._fitting():
+            parameters = checked(self)
+            settings = self._settings(parameters, pairs, samples_name="pairs")
+            blocks, index = tuple_samples(self, pairs, "pairs", reset=True)
+            chosen = make_labelled_pairs(index, y, parameters.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()
-            self._check_words()
-            result = self._fit_pairs(blocks, chosen, threshold)
+            rows, merged, n_counted = merge_identical(blocks, chosen)
+            self._keep_facts(blocks[rows])  # a sample counts once, however many pairs it is in
+            distinct = distinct_samples(blocks, rows, n_counted, settings)
+            self._publish(learn_from_pairs(distinct, merged, n_counted, settings))
+            self._keep_pairs(chosen)
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight, "confidence": None} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)
-        warn_unless_converged(result)
+        warn_unless_converged(self.result_)
         return self
-
-    def _fit_pairs(self, blocks: Blocks, pairs: Pairs, threshold: float | None) -> Result:
-        """Learn from the pairs; a sample counts once for the prior, however many pairs it is in."""
-        rows, merged, n_counted = merge_identical(blocks, pairs)
-        keep_facts(self, blocks[rows])
-        blocks = self._samples_to_learn(blocks)
-        (distinct,) = host_if_wide(self._without_outliers(blocks, rows[:n_counted])[rows])
-        kernel = self._read_kernel_of_tuples(distinct[:n_counted])
-        cross_fits = threshold is None and self._cross_fits()
-        needed = cross_fits or has_units(self.prior) or kernel is not None
-
-        def hold_out(space: Space | None) -> list[HeldOutPairs]:
-            return hold_out_pairs(distinct, merged, space) if needed else []
-
-        kernel, parts = self._choose_space(kernel, hold_out)
-        blocks = self._map_samples(kernel, distinct, n_counted)
-        within = within_pairs(blocks, merged, self._n_images())
-        within = replace(within, units=self.prior_units_)
-        result = self._learn(blocks, merged, within, threshold, blocks[:n_counted])
-        self.pairs_, self.similar_, self.pair_weights_ = pairs.index, pairs.similar, pairs.weights
-        fitted = []
-        if cross_fits:
-            fitted = self._cross_fit_threshold(parts, self.prior_units_, merged)
-        if threshold is None and self._c0() < inf:
-            self._warn_if_one_sided(blocks, merged, fitted)
-        return result
 
     def _checked_calibration(self, calibration_params: Any) -> dict[str, Any]:
         try:
@@ -266,5 +234,4 @@ class TATMLPairs(PairClassifierMixin, LogDetLearner):
             )
         return calibration_params
 
-    _samples_name = "pairs"
     fit_transform = _NotForPairs()

@@ -85,8 +85,7 @@ class TATMLQuadruplets(ComparisonLearner):
     True
     """
 
-    _tuples_name = _samples_name = "quadruplets"
-    _tuple_size = 4
+    _tuples_name = "quadruplets"
     _members = (0, 1, 2, 3)
 
     # Quadruplets take the place of X, so they are not metadata to be routed.

@@ -85,8 +85,7 @@ class TATMLTriplets(ComparisonLearner):
     True
     """
 
-    _tuples_name = _samples_name = "triplets"
-    _tuple_size = 3
+    _tuples_name = "triplets"
     _members = (0, 1, 0, 2)
 
     # Triplets take the place of X, so they are not metadata to be routed.

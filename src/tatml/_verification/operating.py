@@ -157,7 +157,9 @@ class JudgedPairs:
         points = []
         for rate in FMR_TARGETS:
             if np.sum(~self.similar) * rate >= 1:
-                points.append(self.measure(f"FMR {rate:g}", self._quantile(rate)))
+                quantile = Target("false_match_rate", max_rate=rate)
+                threshold = find_best_threshold(self.distances, self.similar, quantile)
+                points.append(self.measure(f"FMR {rate:g}", threshold))
             target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)
             try:
                 threshold = calibrate(self.distances, self.similar, target, self.units)[0]
@@ -177,10 +179,6 @@ class JudgedPairs:
             grid = norm.cdf(np.linspace(end, -end, n_points // 2))
             thresholds.append(np.quantile(self.distances[kind], grid))
         return [self.measure("", float(t)) for t in np.unique(np.concatenate(thresholds))]
-
-    def _quantile(self, rate: float) -> float:
-        target = Target("false_match_rate", max_rate=rate)
-        return find_best_threshold(self.distances, self.similar, target)
 
     def score_probabilities(self, likelihood_ratio: Doubles) -> tuple[float, float]:
         """Return the Brier score and the log loss, with the assumed share of same pairs."""

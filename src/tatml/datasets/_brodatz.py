@@ -105,7 +105,10 @@ def read_brodatz(
     layout: DatasetLayout, folder: Any, tile: int | None, allow_incomplete: bool, return_X_y: bool
 ) -> Any:
     """Return the dataset with this layout; see `load_brodatz`."""
-    tile = check_tile(tile, layout.image_shape[0])
+    side = layout.image_shape[0]
+    tile = side if tile is None else check_count("tile", tile)
+    if side % tile:
+        raise ValueError(f"tile: expected a divisor of {side} or None, got {tile}")
     found, rows, images = load_grey_images(layout, folder, GREY_GIF, allow_incomplete)
     tiles, positions = cut_tiles(images, tile)
     n_tiles = len(positions)
@@ -119,16 +122,6 @@ def read_brodatz(
         positions=np.tile(positions, (len(rows), 1)),
         **make_common_members(layout, DESCR, found),
     )
-
-
-def check_tile(tile: Any, side: int) -> int:
-    """Return the side of a tile: a divisor of the side, or the side itself for None."""
-    if tile is None:
-        return side
-    tile = check_count("tile", tile)
-    if side % tile:
-        raise ValueError(f"tile: expected a divisor of {side} or None, got {tile}")
-    return tile
 
 
 def cut_tiles(images: NDArray, tile: int) -> tuple[NDArray, NDArray[np.intp]]:

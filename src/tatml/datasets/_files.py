@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from .._messages import missing_extra
+from .._messages import listed, missing_extra
 
 FOLDER_VARIABLE = "TATML_DATA"
 N_NAMES_SHOWN = 3  # how many missing or unexpected files a message lists
@@ -106,7 +106,7 @@ def find_dataset(layout: DatasetLayout, folder: Any) -> FoundDataset:
         found = _find_images(layout, root, prefix)
         if found.files:
             return found
-    content = _format_names(sorted(os.listdir(root))) or "nothing"
+    content = listed(sorted(os.listdir(root)), N_NAMES_SHOWN) or "nothing"
     raise FileNotFoundError(
         f"{layout.name}: expected {layout.archive}, {layout.name}/{layout.archive}, "
         f"{layout.name}/{layout.files[0][0]} and so on, or {layout.files[0][0]} and so on in "
@@ -125,7 +125,7 @@ def check_complete(
     names = [name for name in names if not os.path.isfile(os.path.join(where, name))]
     raise ValueError(
         f"{where}: expected the {len(layout.keys)} samples of {layout.name}, found {len(rows)}; "
-        f"missing: {_format_names(names)}. {layout.advice}. "
+        f"missing: {listed(names, N_NAMES_SHOWN)}. {layout.advice}. "
         "Set allow_incomplete=True to load the samples that were found"
     )
 
@@ -214,12 +214,6 @@ def _find_images(layout: DatasetLayout, root: str, prefix: str) -> FoundDataset:
     return FoundDataset(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
 
 
-def _format_names(names: list[str]) -> str:
-    shown = ", ".join(names[:N_NAMES_SHOWN])
-    more = len(names) - N_NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
 @dataclass(frozen=True)
 class ExpectedArray:
     """The type and shape that an array in the file must have.
@@ -268,10 +262,17 @@ def _read_expected(
         if absent:
             raise ValueError(f"expected the arrays {', '.join(arrays)}, got no {absent[0]}")
         headers = {name: _read_header(archive, name) for name in arrays}
-        n_samples = _n_samples(headers["labels"][0], largest_n)
+        shape = headers["labels"][0]
+        if len(shape) != 1 or shape[0] > largest_n:
+            raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
         for name, expected in arrays.items():
-            _check_array_header(archive, name, expected, headers[name], n_samples)
-        return {name: _read_data(archive, name) for name in arrays}
+            _check_array_header(archive, name, expected, headers[name], shape[0])
+        read = {}
+        for name in arrays:
+            with archive.open(f"{name}.npy") as stream:
+                array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
+            read[name] = np.ascontiguousarray(array)
+        return read
 
 
 def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype, int]:
@@ -281,12 +282,6 @@ def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], 
             raise ValueError(f"{name}: expected npy format 1.0 or 2.0, got {version}")
         shape, _, dtype = HEADER_READERS[version](stream)
         return shape, dtype, stream.tell()
-
-
-def _n_samples(shape: tuple[int, ...], largest_n: int) -> int:
-    if len(shape) != 1 or shape[0] > largest_n:
-        raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
-    return shape[0]
 
 
 def _check_array_header(
@@ -313,12 +308,6 @@ def _is_of_type(dtype: np.dtype, expected: ArrayKind) -> bool:
     if expected in ("integer", "text"):
         return dtype.kind in {"integer": "iu", "text": "U"}[expected]
     return dtype == np.dtype(expected)
-
-
-def _read_data(archive: zipfile.ZipFile, name: str) -> NDArray:
-    with archive.open(f"{name}.npy") as stream:
-        array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
-    return np.ascontiguousarray(array)
 
 
 @dataclass(frozen=True)

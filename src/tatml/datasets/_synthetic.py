@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
-from .._array import Doubles, symmetrised
-from .._svec import svec_size
+from .._array import Doubles
+from .._svec import svec_size, unsvec
 from .._validation import check_count, check_not_negative, check_positive, check_random
+from ..features._symmetric import map_eigenvalues
 
 LARGEST_STRENGTH = 5.0  # larger ones make the exponentials of normal numbers inaccurate
 SPD_DESCR = """Synthetic symmetric positive definite matrices.
@@ -39,12 +40,10 @@ def check_counts(**counts: Any) -> tuple[int, ...]:
     return tuple(check_count(name, value) for name, value in counts.items())
 
 
-def check_at_least(name: str, value: Any, least: int, meaning: str = "") -> int:
-    """Return the value as an integer that is at least `least`."""
-    count = check_count(name, value)
-    if count < least:
-        raise ValueError(f"{name}: expected at least {meaning}{least}, got {count}")
-    return count
+def check_enough(name: str, count: int, n_classes: int) -> None:
+    """Raise unless each class can have a sample."""
+    if count < n_classes:
+        raise ValueError(f"{name}: expected at least n_classes = {n_classes}, got {count}")
 
 
 def check_strengths(**strengths: Any) -> tuple[float, ...]:
@@ -122,7 +121,7 @@ def make_spd_classes(
     n_samples, n_classes, n_dim = check_counts(
         n_samples=n_samples, n_classes=n_classes, n_dim=n_dim
     )
-    check_at_least("n_samples", n_samples, n_classes, "n_classes = ")
+    check_enough("n_samples", n_samples, n_classes)
     separation, nuisance, noise = check_strengths(
         separation=separation, nuisance=nuisance, noise=noise
     )
@@ -134,32 +133,17 @@ def make_spd_classes(
     logarithms = centres[target]
     logarithms += nuisance * rng.standard_normal((n_samples, n_dim)) @ directions / np.sqrt(n_dim)
     logarithms += noise * rng.standard_normal((n_samples, size)) / np.sqrt(size)
-    matrices = _exponentials(_symmetric_matrices(logarithms, n_dim))
+    matrices = map_eigenvalues(unsvec(logarithms, n_dim), np.exp, 0)
     if return_X_y:
         return matrices, target
     return Bunch(
         matrices=matrices,
         target=target,
         target_names=make_class_names("class", n_classes),
-        log_centres=_symmetric_matrices(centres, n_dim),
-        nuisance_directions=_symmetric_matrices(directions, n_dim),
+        log_centres=unsvec(centres, n_dim),
+        nuisance_directions=unsvec(directions, n_dim),
         DESCR=SPD_DESCR,
     )
-
-
-def _symmetric_matrices(vectors: Doubles, n_dim: int) -> Doubles:
-    """Return symmetric matrices whose inner products are those of the vectors."""
-    rows, columns = np.triu_indices(n_dim)
-    entries = np.where(rows == columns, 1.0, np.sqrt(0.5)) * vectors
-    matrices = np.empty((len(vectors), n_dim, n_dim))
-    matrices[:, rows, columns] = matrices[:, columns, rows] = entries
-    return matrices
-
-
-def _exponentials(matrices: Doubles) -> Doubles:
-    values, vectors = np.linalg.eigh(matrices)
-    exponentials = (vectors * np.exp(values)[:, None, :]) @ vectors.swapaxes(1, 2)
-    return symmetrised(exponentials)
 
 
 def make_filter_bank(
@@ -235,8 +219,8 @@ def make_filter_bank(
     n_trials, n_channels, n_classes = check_counts(
         n_trials=n_trials, n_channels=n_channels, n_classes=n_classes
     )
-    n_times = check_at_least("n_times", n_times, 4)
-    check_at_least("n_trials", n_trials, n_classes, "n_classes = ")
+    n_times = check_count("n_times", n_times, least=4)
+    check_enough("n_trials", n_trials, n_classes)
     sfreq = check_positive("sfreq", sfreq)
     frequencies = np.fft.rfftfreq(n_times, 1 / sfreq)
     edges, windows = _check_bands(bands, frequencies, sfreq / 2)
@@ -416,7 +400,7 @@ def make_textures(
     ((15, 32, 32), dtype('uint8'))
     """
     n_classes, n_per_class = check_counts(n_classes=n_classes, n_per_class=n_per_class)
-    size = check_at_least("size", size, 8)
+    size = check_count("size", size, least=8)
     noise, nuisance = check_strengths(noise=noise, nuisance=nuisance)
     rng = check_random(random_state)
     images = np.concatenate(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
-from ._inputs import MatrixTransformer, read_samples, write_samples
+from ._inputs import MatrixTransformer, SampleReader, write_samples
 
 FITTED_NAMES = ("row_names_", "pixel_feature_names_")  # attributes with the names of rows
 
@@ -113,9 +113,7 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
         -------
         self
         """
-        named = self._check_transformers()
-        fitted = self._parallel(delayed(_fit_copy)(transformer, X, y) for _, transformer in named)
-        self.transformers_ = _with_names(named, fitted)
+        self._fit(X, y, transforms=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Blocks:
@@ -132,12 +130,8 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
         -------
         Blocks
         """
-        named = self._check_transformers()
-        both = self._parallel(
-            delayed(_fit_transform)(transformer, X, y) for _, transformer in named
-        )
-        self.transformers_ = _with_names(named, [fitted for fitted, _ in both])
-        return _join(self.transformers_, [result for _, result in both])
+        results = self._fit(X, y, transforms=True)
+        return _join(self.transformers_, results)
 
     def transform(self, X: Any) -> Blocks:
         """Apply each transformer, and join the results.
@@ -153,12 +147,18 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
             The blocks in the order of the transformers.
         """
         check_is_fitted(self)
-        named = self.transformers_
-        results = self._parallel(delayed(_transform)(transformer, X) for _, transformer in named)
-        return _join(named, results)
+        tasks = (delayed(transformer.transform)(X) for _, transformer in self.transformers_)
+        return _join(self.transformers_, Parallel(n_jobs=self.n_jobs)(tasks))
 
-    def _parallel(self, tasks: Any) -> list[Any]:
-        return Parallel(n_jobs=self.n_jobs)(tasks)
+    def _fit(self, X: Any, y: Any, transforms: bool) -> list[Any]:
+        """Fit a copy of each transformer; return what they make of X, if wanted."""
+        named = self._check_transformers()
+        tasks = (delayed(_fit_copy)(transformer, X, y, transforms) for _, transformer in named)
+        both = Parallel(n_jobs=self.n_jobs)(tasks)
+        self.transformers_ = [
+            (name, fitted) for (name, _), (fitted, _) in zip(named, both, strict=True)
+        ]
+        return [result for _, result in both]
 
     def _check_transformers(self) -> list[tuple[str, Any]]:
         """Return the transformers that are not dropped; raise an error if one is invalid."""
@@ -192,29 +192,13 @@ class _Passthrough(MatrixTransformer):
         return X
 
 
-def _fit_copy(transformer: Any, X: Any, y: Any) -> Any:
-    return _copy(transformer).fit(X, y)
-
-
-def _fit_transform(transformer: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    copy = _copy(transformer)
-    if hasattr(copy, "fit_transform"):
-        result = copy.fit_transform(X, y)
-    else:
-        result = copy.fit(X, y).transform(X)
-    return copy, result
-
-
-def _transform(transformer: Any, X: Any) -> Any:
-    return transformer.transform(X)
-
-
-def _copy(transformer: Any) -> Any:
-    return _Passthrough() if transformer == "passthrough" else clone(transformer)
-
-
-def _with_names(named: list[tuple[str, Any]], fitted: list[Any]) -> list[tuple[str, Any]]:
-    return [(name, copy) for (name, _), copy in zip(named, fitted, strict=True)]
+def _fit_copy(transformer: Any, X: Any, y: Any, transforms: bool) -> tuple[Any, Any]:
+    """Return a fitted copy of a transformer, and what it makes of X, if wanted."""
+    copy = _Passthrough() if transformer == "passthrough" else clone(transformer)
+    if transforms and hasattr(copy, "fit_transform"):
+        return copy, copy.fit_transform(X, y)
+    copy = copy.fit(X, y)
+    return copy, copy.transform(X) if transforms else None
 
 
 def _join(named: list[tuple[str, Any]], results: list[Any]) -> Blocks:
@@ -269,7 +253,7 @@ def _column_names(transformer: Any) -> list[str] | None:
         return None
 
 
-class BlockScaler(TransformerMixin, BaseEstimator):
+class BlockScaler(SampleReader, TransformerMixin, BaseEstimator):
     """Common scale of blocks, so that none dominates the distance.
 
     Each block is divided by one number: the root mean squared Frobenius distance of two different
@@ -311,7 +295,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        blocks, self._form = read_samples(self, X, reset=True)
+        blocks, self._form = self._read(X, reset=True)
         self.scale_ = np.array([_root_mean_square_distance(array) for array in blocks.arrays])
         return self
 
@@ -346,7 +330,7 @@ class BlockScaler(TransformerMixin, BaseEstimator):
 
     def _apply(self, operation: Callable[[Floats, np.floating], Floats], X: Any) -> Any:
         check_is_fitted(self)
-        blocks, _ = read_samples(self, X, reset=False)
+        blocks, _ = self._read(X, reset=False)
         arrays = [
             operation(array, array.dtype.type(scale))
             for array, scale in zip(blocks.arrays, self.scale_, strict=True)

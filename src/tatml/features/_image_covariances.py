@@ -158,7 +158,12 @@ def make_plan(
     group: ImageGroup, recipe: Recipe, n_threads: int = 1, limits: MemoryLimits | None = None
 ) -> Plan:
     """Return the plan for a group; raise an error if its images are too small or lack colour."""
-    _check_colours(group, recipe)
+    asked = [feature.name for feature in recipe.features if feature.name in COLOURS]
+    if asked and group.shape[-1] == 1:
+        raise ValueError(
+            f"features: expected images of 3 channels for {asked[0]!r}, got 1 channel in sample "
+            f"{group.samples[0]}"
+        )
     names = {feature.name for feature in recipe.features}
     planes = [FEATURES[name] for name in (COLOURS if group.shape[-1] == 3 else ("intensity",))]
     shared = planes if all(plane.name in names for plane in planes) else []
@@ -184,15 +189,6 @@ def _make_level(group: ImageGroup, recipe: Recipe, scale: float) -> Level:
     return level
 
 
-def _check_colours(group: ImageGroup, recipe: Recipe) -> None:
-    asked = [feature.name for feature in recipe.features if feature.name in COLOURS]
-    if asked and group.shape[-1] == 1:
-        raise ValueError(
-            f"features: expected images of 3 channels for {asked[0]!r}, got 1 channel in sample "
-            f"{group.samples[0]}"
-        )
-
-
 def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
     sample, (height, width) = group.samples[0], group.shape[:2]
     if min(level.height, level.width) < SMALLEST_SIDE:
@@ -214,13 +210,11 @@ def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
 
 
 def compute_descriptors(
-    plans: Sequence[Plan],
-    n_threads: int = 1,
-    report: Callable[[int, int], None] | None = None,
+    plans: Sequence[Plan], n_threads: int = 1, verbose: bool = False
 ) -> list[Floats]:
     """Return the covariance matrices of all images, one array (n_images, d, d) per block.
 
-    `report` is called after each task with the number of images done and the number of images.
+    If `verbose`, the number of images done is printed after each task.
     """
     recipe, n_images = plans[0].recipe, sum(len(plan.group.samples) for plan in plans)
     d = recipe.n_features
@@ -234,8 +228,8 @@ def compute_descriptors(
         tasks, _run_in_threads(_write_covariances, tasks, n_threads), strict=True
     ):
         n_done += len(images)
-        if report is not None:
-            report(n_done, n_images)
+        if verbose:
+            print(f"[CovarianceDescriptor] {n_done} of {n_images} images")
     return blocks
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 
 from .._array import Floats
 from .._data.blocks import Blocks
@@ -22,14 +21,14 @@ from .._validation import (
     check_two,
 )
 from ._image_covariances import Recipe, compute_descriptors, make_plan
-from ._inputs import MatrixTransformer, as_tuple, read_images
+from ._inputs import StatelessTransformer, as_tuple, read_images
 from ._pixels import check_features
 from ._shrinkage import Shrinkage, check_shrinkage
 
 SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero
 
 
-class CovarianceDescriptor(MatrixTransformer):
+class CovarianceDescriptor(StatelessTransformer):
     """Covariance matrix of the features of the pixels of an image.
 
     The features of a pixel are its intensity and derivatives, for example. The d × d covariance
@@ -185,7 +184,7 @@ class CovarianceDescriptor(MatrixTransformer):
         recipe, n_threads = self._recipe(), effective_n_jobs(check_jobs("n_jobs", self.n_jobs))
         groups = read_images(X, masks, _check_pixel_range(self.pixel_range))
         plans = [make_plan(group, recipe, n_threads) for group in groups]
-        blocks = compute_descriptors(plans, n_threads, _print_progress if self.verbose else None)
+        blocks = compute_descriptors(plans, n_threads, verbose=bool(self.verbose))
         if recipe.diagonal == 0 or recipe.diagonal_relative:
             for name, block in zip(_block_names(recipe), blocks, strict=True):
                 _check_definite(block, name)
@@ -206,11 +205,6 @@ class CovarianceDescriptor(MatrixTransformer):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags
-
     def _recipe(self) -> Recipe:
         return Recipe(
             features=check_features(self.features),
@@ -230,10 +224,6 @@ def _block_names(recipe: Recipe) -> tuple[str, ...]:
         f"scale {scale:g}, region ({row}, {column})"
         for scale, row, column in product(recipe.scales, range(n_rows), range(n_columns))
     )
-
-
-def _print_progress(n_done: int, n_images: int) -> None:
-    print(f"[CovarianceDescriptor] {n_done} of {n_images} images")
 
 
 def _check_definite(block: Floats, name: str) -> None:

@@ -16,13 +16,56 @@ from .._data.arrays import as_real_array, check_no_dates
 from .._data.blocks import Blocks, as_blocks
 from .._data.names import check_row_names
 from .._validation import as_list
+from ._symmetric import check_square
 
 SampleForm = Literal["vectors", "matrices", "blocks"]
 
 # ---- Samples that are vectors, matrices or Blocks ----
 
 
-class MatrixTransformer(TransformerMixin, BaseEstimator):
+class SampleReader:
+    """Mixin that reads vectors, matrices or Blocks, and keeps their shapes in fit."""
+
+    block_shapes_in_: tuple[tuple[int, int], ...]
+    n_features_in_: int
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
+        """Convert X to Blocks, and return them with the form of X.
+
+        The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
+        If `reset`, the shapes are stored; otherwise they are compared with the stored ones.
+        """
+        form: SampleForm = "blocks"
+        if not isinstance(X, Blocks):
+            if not (hasattr(X, "shape") and hasattr(X, "ndim")):  # data frames keep their names
+                X = as_real_array(X, "X")
+            form = "vectors" if X.ndim < 3 else "matrices"
+        if form == "vectors":  # scikit-learn checks column names and the number of features
+            check_no_dates(X, "X")  # which it would convert
+            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        blocks = as_blocks(X)
+        if reset:
+            self.block_shapes_in_, self.n_features_in_ = blocks.block_shapes, blocks.shape[1]
+            if form != "vectors":  # an earlier fit may have seen named columns
+                vars(self).pop("feature_names_in_", None)
+            return blocks, form
+        expected = getattr(self, "block_shapes_in_", blocks.block_shapes)
+        if blocks.block_shapes != expected:
+            raise ValueError(
+                f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
+                f"got {_format_shapes(blocks.block_shapes)}"
+            )
+        return blocks, form
+
+    def _read_square(self, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
+        """Read samples; raise an error unless all matrices are square."""
+        blocks, form = self._read(X, reset=reset)
+        for m, shape in enumerate(blocks.block_shapes):
+            check_square(shape, m)
+        return blocks, form
+
+
+class MatrixTransformer(SampleReader, TransformerMixin, BaseEstimator):
     """Base class of transformers that return matrices or Blocks, which are no data frames."""
 
     def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
@@ -36,25 +79,13 @@ class MatrixTransformer(TransformerMixin, BaseEstimator):
         return tags
 
 
-def read_samples(estimator: Any, X: Any, *, reset: bool) -> tuple[Blocks, SampleForm]:
-    """Convert X to Blocks, and return them with the form of X.
+class StatelessTransformer(MatrixTransformer):
+    """Base class of transformers to matrices that work without `fit`."""
 
-    The forms are "vectors" (a 2-D array or data frame), "matrices" (a 3-D array) and "blocks".
-    If `reset`, the estimator stores the shapes; otherwise they are compared with the stored ones.
-    """
-    form: SampleForm = "blocks"
-    if not isinstance(X, Blocks):
-        X = _as_array(X)
-        form = "vectors" if X.ndim < 3 else "matrices"
-    if form == "vectors":  # scikit-learn checks column names and the number of features
-        check_no_dates(X, "X")  # which it would convert
-        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
-    blocks = as_blocks(X)
-    if reset:
-        _keep_shapes(estimator, blocks, form)
-    else:
-        _compare_shapes(estimator, blocks)
-    return blocks, form
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
 
 def write_samples(
@@ -65,30 +96,11 @@ def write_samples(
     Blocks have the names of `like`.
     """
     if form == "blocks":
-        return Blocks(*arrays) if like is None else like._with_arrays(arrays)
+        if like is None:
+            return Blocks(*arrays)
+        return Blocks(*arrays, names=like.names, row_names=like.row_names)
     (array,) = arrays
     return array.reshape(len(array), -1) if form == "vectors" else array
-
-
-def _as_array(X: Any) -> Any:
-    """Convert X to an array, except a data frame, whose columns have names."""
-    return X if hasattr(X, "shape") and hasattr(X, "ndim") else as_real_array(X, "X")
-
-
-def _keep_shapes(estimator: Any, blocks: Blocks, form: SampleForm) -> None:
-    estimator.block_shapes_in_ = blocks.block_shapes
-    estimator.n_features_in_ = blocks.shape[1]
-    if form != "vectors":  # an earlier fit may have seen named columns
-        vars(estimator).pop("feature_names_in_", None)
-
-
-def _compare_shapes(estimator: Any, blocks: Blocks) -> None:
-    expected = getattr(estimator, "block_shapes_in_", blocks.block_shapes)
-    if blocks.block_shapes != expected:
-        raise ValueError(
-            f"X: expected blocks of shapes {_format_shapes(expected)} as in fit, "
-            f"got {_format_shapes(blocks.block_shapes)}"
-        )
 
 
 def _format_shapes(shapes: Sequence[tuple[int, int]]) -> str:
@@ -175,15 +187,15 @@ class ImageGroup:
     ----------
     samples : array of shape (n_images,)
         The index of each image in X.
-    images : array of shape (n_images, height, width, n_channels), or list of such images
-    masks : array of bool of shape (n_images, height, width), list of such masks, or None
+    images : list of arrays of shape (height, width, n_channels)
+    masks : list of bool arrays of shape (height, width), or None
     unit : float
         The factor that scales the pixels.
     """
 
     samples: NDArray[np.intp]
-    images: Any
-    masks: Any
+    images: list[NDArray[Any]]
+    masks: list[NDArray[np.bool_]] | None
     unit: float
 
     @property
@@ -198,12 +210,8 @@ class ImageGroup:
         subtracted from all others: covariances do not change, and constant images become exactly
         zero.
         """
-        bottom = top + out.shape[2]
-        if isinstance(self.images, list):
-            for index, image in enumerate(self.images[start:stop]):
-                out[:, index] = image[top:bottom].transpose(2, 0, 1)
-        else:
-            out[...] = self.images[start:stop, top:bottom].transpose(3, 0, 1, 2)
+        for index, image in enumerate(self.images[start:stop]):
+            out[:, index] = image[top : top + out.shape[2]].transpose(2, 0, 1)
         if self.images[0].dtype.kind == "f":
             self._check_finite(out, start, top)
         first = np.array([image[0, 0] for image in self.images[start:stop]], dtype=float)
@@ -211,7 +219,8 @@ class ImageGroup:
 
     def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
         """Return rows of the masks of some images as an array (n_images, n_rows, width)."""
-        return np.stack([mask[top:bottom] for mask in self.masks[start:stop]])
+        masks = self.masks or []
+        return np.stack([mask[top:bottom] for mask in masks[start:stop]])
 
     def _check_finite(self, planes: NDArray[np.floating], start: int, top: int) -> None:
         largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)
@@ -235,10 +244,6 @@ def read_images(
     """
     images = _as_images(X)
     masks = _as_masks(masks, images)
-    if not isinstance(images, list):
-        everything = np.arange(len(images))
-        unit = _pixel_unit(images[0], 0, pixel_range)
-        return [ImageGroup(everything, images, masks, unit)]
     alike: dict[Any, list[int]] = {}
     for sample, image in enumerate(images):
         alike.setdefault((image.shape, image.dtype), []).append(sample)
@@ -253,12 +258,10 @@ def read_images(
     ]
 
 
-def _as_images(X: Any) -> NDArray[Any] | list[NDArray[Any]]:
-    """Return an array (n_images, height, width, n_channels), or a list of images."""
+def _as_images(X: Any) -> list[NDArray[Any]]:
+    """Return a list of images (height, width, n_channels)."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
-        images: NDArray[Any] | list[NDArray[Any]] = [
-            _as_image(image, sample) for sample, image in enumerate(X)
-        ]
+        images = [_as_image(image, sample) for sample, image in enumerate(X)]
     else:
         array = _as_plain_array(X, "X")
         if array.ndim not in (3, 4):
@@ -268,8 +271,9 @@ def _as_images(X: Any) -> NDArray[Any] | list[NDArray[Any]]:
                 f"width, channels), or a list of images, got {type(X).__name__} of shape "
                 f"{array.shape}{hint}"
             )
-        images = array[..., None] if array.ndim == 3 else array
-        _check_image_shape(images.shape[1:], "each sample")
+        array = array[..., None] if array.ndim == 3 else array
+        _check_image_shape(array.shape[1:], "each sample")
+        images = [*array]
     if len(images) == 0:
         raise ValueError(f"X: expected at least one image, got {type(X).__name__} of length 0")
     return images
@@ -329,7 +333,7 @@ def _pixel_unit(image: NDArray[Any], sample: int, pixel_range: tuple[float, floa
     )
 
 
-def _as_masks(masks: Any, images: Any) -> Any:
+def _as_masks(masks: Any, images: list[NDArray[Any]]) -> list[NDArray[np.bool_]] | None:
     """Check that there is one mask per image, of the same size."""
     if masks is None:
         return None
@@ -337,8 +341,7 @@ def _as_masks(masks: Any, images: Any) -> Any:
         raise TypeError(f"masks: expected an array or a list of arrays, got {type(masks).__name__}")
     if len(masks) != len(images):
         raise ValueError(f"masks: expected one per image, {len(images)} in all, got {len(masks)}")
-    if not isinstance(masks, np.ndarray) or masks.dtype == object:
-        masks = [np.asarray(mask) for mask in masks]
+    masks = [np.asarray(mask) for mask in masks]
     for sample, (mask, image) in enumerate(zip(masks, images, strict=True)):
         if mask.shape != image.shape[:2] or mask.dtype != bool:
             raise ValueError(

@@ -39,7 +39,7 @@ from .._validation import (
     check_positive,
     check_random,
 )
-from ._inputs import read_samples
+from ._inputs import SampleReader
 
 LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
 # Kernels that are computed from inner products, or given: wherever the samples are.
@@ -162,17 +162,7 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
-def check_not_negative(rows: Floats, m: int) -> None:
-    negative = np.argwhere(rows < 0)
-    if len(negative):
-        sample, entry = (int(i) for i in negative[0])
-        raise ValueError(
-            f"X: expected numbers of at least 0 for kernel='chi2', got {rows[sample, entry]:g} in "
-            f"block {m}, sample {sample}, entry {entry}"
-        )
-
-
-class KernelMap(TransformerMixin, BaseEstimator):
+class KernelMap(SampleReader, TransformerMixin, BaseEstimator):
     """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
 
     A kernel k(x, z) is the inner product of two samples in a feature space. The samples are
@@ -288,7 +278,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        blocks, self._form = read_samples(self, X, reset=True)
+        blocks, self._form = self._read(X, reset=True)
         if len(blocks) < 2:
             raise ValueError(f"X: expected at least 2 samples, got n_samples = {len(blocks)}")
         n_landmarks = self.check_parameters(blocks)
@@ -310,7 +300,7 @@ class KernelMap(TransformerMixin, BaseEstimator):
             that is one block.
         """
         check_is_fitted(self)
-        blocks, _ = read_samples(self, X, reset=False)
+        blocks, _ = self._read(X, reset=False)
         mapped = self.map_blocks(blocks)
         return mapped.arrays[0][:, :, 0] if self._gives_columns() else mapped
 
@@ -405,7 +395,8 @@ class KernelMap(TransformerMixin, BaseEstimator):
     def _fit_block(self, array: Array, units: str, m: int) -> BlockMap:
         """Return the map of one block of samples."""
         rows = to_numpy(array).reshape(array.shape[0], -1).astype(np.float64, copy=False)
-        center, scale = find_units(rows, units == "columns" or _is_auto(units, array))
+        of_vectors = units == "auto" and array.shape[2] == 1
+        center, scale = find_units(rows, units == "columns" or of_vectors)
         if self.kernel == "chi2":
             center = np.zeros_like(center)
         landmarks = (rows[self.landmark_rows_] - center) / scale
@@ -459,9 +450,13 @@ class KernelMap(TransformerMixin, BaseEstimator):
         return self.gamma_factor / usual if usual > 0 else 1.0
 
     def _check_signs(self, blocks: Blocks) -> None:
-        if self.kernel == "chi2":
-            for m, array in enumerate(blocks.arrays):
-                check_not_negative(to_numpy(array).reshape(array.shape[0], -1), m)
+        for m, array in enumerate(blocks.arrays if self.kernel == "chi2" else ()):
+            rows = to_numpy(array).reshape(array.shape[0], -1)
+            for sample, entry in np.argwhere(rows < 0)[:1]:
+                raise ValueError(
+                    "X: expected numbers of at least 0 for kernel='chi2', got "
+                    f"{rows[sample, entry]:g} in block {m}, sample {sample}, entry {entry}"
+                )
 
     def _keeps_features(self) -> bool:
         return bool(self.keep_features) and self.kernel != "precomputed"
@@ -505,8 +500,3 @@ def name_images(names: Sequence[str] | int, n_kept: int, n_images: int) -> list[
             return ["features"] * n_kept + ["kernel image"] * n_images
         names = [f"block {m}" for m in range(names)]
     return [*names[:n_kept], *(f"kernel image of {name}" for name in names[:n_images])]
-
-
-def _is_auto(units: str, array: Floats) -> bool:
-    """Return whether "auto" stands for "columns": for vectors."""
-    return units == "auto" and array.shape[2] == 1

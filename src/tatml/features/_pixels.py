@@ -120,17 +120,16 @@ def scaled_size(size: int, scale: float) -> int:
 
 
 def _bands(old: int, new: int) -> tuple[Band, ...]:
-    starts = range(0, new, BAND_ROWS)
-    return tuple(_band(old, new, start, min(start + BAND_ROWS, new)) for start in starts)
-
-
-def _band(old: int, new: int, start: int, stop: int) -> Band:
-    stretch = old / new
-    centres = (np.arange(start, stop) + 0.5) * stretch - 0.5
-    low = max(0, ceil(centres[0] - SUPPORT * stretch))
-    high = min(old, floor(centres[-1] + SUPPORT * stretch) + 1)
-    weights = _keys_cubic((np.arange(low, high) - centres[:, None]) / stretch)
-    return Band(start, stop, low, high, weights / weights.sum(axis=1, keepdims=True))
+    """Return the matrix (new, old) that resamples a row of pixels, as bands."""
+    stretch, bands = old / new, []
+    for start in range(0, new, BAND_ROWS):
+        stop = min(start + BAND_ROWS, new)
+        centres = (np.arange(start, stop) + 0.5) * stretch - 0.5
+        low = max(0, ceil(centres[0] - SUPPORT * stretch))
+        high = min(old, floor(centres[-1] + SUPPORT * stretch) + 1)
+        weights = _keys_cubic((np.arange(low, high) - centres[:, None]) / stretch)
+        bands.append(Band(start, stop, low, high, weights / weights.sum(axis=1, keepdims=True)))
+    return tuple(bands)
 
 
 def _keys_cubic(x: Floats) -> Floats:
@@ -197,45 +196,19 @@ class Strip:
         return values[0], values[1]
 
 
-def _write_intensity(strip: Strip, out: Floats) -> None:
-    out[...] = strip.intensity
+Writer = Callable[[Strip, Floats], object]
 
 
-def _write_first_x(strip: Strip, out: Floats) -> None:
-    left, right = strip.across
-    _write_first(left, right, out.reshape(-1))
+def _difference(steps: str, combine: np.ufunc) -> Writer:
+    """Return what writes |combine(after, before)| of the steps "across" or "down" at each pixel."""
 
+    def write(strip: Strip, out: Floats) -> None:
+        before, after = getattr(strip, steps)
+        out = out.reshape(before.shape)
+        combine(after, before, out=out)
+        np.abs(out, out=out)
 
-def _write_second_x(strip: Strip, out: Floats) -> None:
-    left, right = strip.across
-    _write_second(left, right, out.reshape(-1))
-
-
-def _write_first_y(strip: Strip, out: Floats) -> None:
-    _write_first(*strip.down, out)
-
-
-def _write_second_y(strip: Strip, out: Floats) -> None:
-    _write_second(*strip.down, out)
-
-
-def _write_first(before: Floats, after: Floats, out: Floats) -> None:
-    np.add(before, after, out=out)  # twice the derivative, see `Feature.factor`
-    np.abs(out, out=out)
-
-
-def _write_second(before: Floats, after: Floats, out: Floats) -> None:
-    np.subtract(after, before, out=out)
-    np.abs(out, out=out)
-
-
-def _write_magnitude(strip: Strip, out: Floats) -> None:
-    np.hypot(*strip.gradient, out=out)
-
-
-def _write_orientation(strip: Strip, out: Floats) -> None:
-    horizontal, vertical = strip.gradient
-    np.arctan2(vertical, horizontal, out=out)
+    return write
 
 
 def _write_x(strip: Strip, out: Floats) -> None:
@@ -266,7 +239,7 @@ class Feature:
     """
 
     name: str
-    write: Callable[[Strip, Floats], None]
+    write: Writer
     reach: int = 0
     factor: float = 1.0
     degree: int = 1
@@ -276,11 +249,8 @@ class Feature:
         return self.factor * pixel**self.degree
 
 
-def _colour(channel: int) -> Callable[[Strip, Floats], None]:
-    def write(strip: Strip, out: Floats) -> None:
-        out[...] = strip.planes[channel]
-
-    return write
+def _colour(channel: int) -> Writer:
+    return lambda strip, out: np.copyto(out, strip.planes[channel])
 
 
 def _gabor(frequency: float, angle: float) -> Feature:
@@ -308,14 +278,25 @@ def _convolve(planes: Floats, along_y: Floats, along_x: Floats) -> Floats:
 FEATURES = {
     feature.name: feature
     for feature in (
-        Feature("intensity", _write_intensity),
+        Feature("intensity", lambda strip, out: np.copyto(out, strip.intensity)),
         *(Feature(name, _colour(channel)) for channel, name in enumerate(COLOURS)),
-        Feature("|Ix|", _write_first_x, factor=0.5),
-        Feature("|Iy|", _write_first_y, reach=1, factor=0.5),
-        Feature("|Ixx|", _write_second_x),
-        Feature("|Iyy|", _write_second_y, reach=1),
-        Feature("magnitude", _write_magnitude, reach=1, factor=0.5),
-        Feature("orientation", _write_orientation, reach=1, degree=0),
+        # The sum of two steps is twice the derivative, see `Feature.factor`.
+        Feature("|Ix|", _difference("across", np.add), factor=0.5),
+        Feature("|Iy|", _difference("down", np.add), reach=1, factor=0.5),
+        Feature("|Ixx|", _difference("across", np.subtract)),
+        Feature("|Iyy|", _difference("down", np.subtract), reach=1),
+        Feature(
+            "magnitude",
+            lambda strip, out: np.hypot(*strip.gradient, out=out),
+            reach=1,
+            factor=0.5,
+        ),
+        Feature(
+            "orientation",
+            lambda strip, out: np.arctan2(*strip.gradient[::-1], out=out),
+            reach=1,
+            degree=0,
+        ),
         Feature("x", _write_x, degree=0),
         Feature("y", _write_y, degree=0),
     )

@@ -26,24 +26,20 @@ BLOCK_POINTS = 512  # points per matrix product, few enough to stay in the cache
 CANCELLED_BELOW = 1e-3  # ratio variance / mean² below which the points are centred first
 
 
-def check_shrinkage(value: Any, name: str = "shrinkage") -> Shrinkage:
+def check_shrinkage(value: Any) -> Shrinkage:
     """Return the validated shrinkage: None, "ledoit_wolf", "oas" or a number from 0 to 1."""
     if value is None:
         return None
-    if _is_number(value):
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+    if isinstance(value, Real) and not isinstance(value, bool):
+        if not 0 <= float(value) <= 1:
+            raise ValueError(f"shrinkage: expected a number from 0 to 1, got {value!r}")
         return float(value)
     if not isinstance(value, str):
         raise TypeError(
-            f"{name}: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"
+            f"shrinkage: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"
         )
-    check_choice(name, value, ESTIMATED)
+    check_choice("shrinkage", value, ESTIMATED)
     return next(word for word in ESTIMATED if word == value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
@@ -208,12 +204,8 @@ def _ratio(above: Floats, below: Floats, otherwise: float) -> Floats:
     return np.where(below > 0, np.clip(above / safe, 0.0, 1.0), otherwise)
 
 
-def _traces(matrices: Floats) -> Floats:
-    return np.trace(matrices, axis1=-2, axis2=-1)
-
-
 def _mean_variance(covariance: Floats) -> Floats:
-    return _traces(covariance) / covariance.shape[-1]
+    return np.trace(covariance, axis1=-2, axis2=-1) / covariance.shape[-1]
 
 
 def _diagonal(matrices: Floats) -> Floats:

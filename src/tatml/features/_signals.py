@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 import scipy.signal
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._array import Floats
 from .._data.blocks import Blocks
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_count, check_flag, check_not_negative, check_positive
-from ._inputs import MatrixTransformer, as_trials, channel_names
+from ._inputs import StatelessTransformer, as_trials, channel_names
 from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 
 CHUNK_ENTRIES = 2**20  # entries of the signals per chunk: filtering makes several copies of them
 
 
-class FilterBankCovariance(MatrixTransformer):
+class FilterBankCovariance(StatelessTransformer):
     """Covariance of the channels of each trial, in several frequency bands.
 
     A Butterworth band-pass filter is applied forwards and backwards, which leaves the phase
@@ -159,7 +158,7 @@ class FilterBankCovariance(MatrixTransformer):
         results = map_trials(self._filtered_covariances, trials, filters, self.n_jobs)
         if len(results) == 1:
             return results[0]
-        names = [_band_name(band) for band in self.bands]
+        names = [f"{low:g}–{high:g} Hz" for low, high in self.bands]
         given = self.channel_names
         if given is None and not hasattr(X, "ch_names"):
             given = getattr(self, "row_names_", None)
@@ -200,11 +199,6 @@ class FilterBankCovariance(MatrixTransformer):
                 stacklevel=3,
             )
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags
-
 
 def map_trials(
     function: Callable[[Floats, Floats], Floats],
@@ -231,10 +225,6 @@ def map_trials(
             for start in range(0, n_trials, step)
         )
     return results
-
-
-def _band_name(band: tuple[float, float]) -> str:
-    return f"{band[0]:g}–{band[1]:g} Hz"
 
 
 def _padding(order: int) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats, Indices
@@ -17,12 +16,17 @@ from .._data.labels import read_groups
 from .._messages import shown
 from .._validation import check_choice, check_count, check_finite, check_positive
 from .._warnings import warn_user
-from ._inputs import MatrixTransformer, SampleForm, read_samples, write_samples
+from ._inputs import (
+    MatrixTransformer,
+    SampleForm,
+    StatelessTransformer,
+    write_samples,
+)
 from ._spd_means import MEANS, Mean, MeanKind, compute_mean, congruence, power
-from ._symmetric import check_posdef, check_square, map_eigenvalues
+from ._symmetric import check_posdef, map_eigenvalues
 
 
-class _SPDMap(MatrixTransformer):
+class _SPDMap(StatelessTransformer):
     """Base class of maps of the eigenvalues; only the shapes are learnt."""
 
     def fit(self, X: Blocks | ArrayLike, y: Any = None) -> _SPDMap:
@@ -39,9 +43,7 @@ class _SPDMap(MatrixTransformer):
         self
         """
         self._check_parameters()
-        blocks, _ = read_samples(self, X, reset=True)
-        for m, shape in enumerate(blocks.block_shapes):
-            check_square(shape, m)
+        self._read_square(X, reset=True)
         return self
 
     def _check_parameters(self) -> None:
@@ -57,20 +59,14 @@ class _SPDMap(MatrixTransformer):
     ) -> Any:
         """Apply the function to the eigenvalues of each matrix; see `map_eigenvalues`."""
         self._check_parameters()
-        blocks, form = read_samples(self, X, reset=False)
-        arrays = []
-        for m, array in enumerate(blocks.arrays):
-            check_square(blocks.block_shapes[m], m)
-            mapped = map_eigenvalues(
+        blocks, form = self._read_square(X, reset=False)
+        arrays = [
+            map_eigenvalues(
                 array, function, m, takes_posdef=takes_posdef, gives_posdef=gives_posdef
             )
-            arrays.append(mapped)
+            for m, array in enumerate(blocks.arrays)
+        ]
         return write_samples(arrays, form, blocks)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags
 
 
 class LogEuclidean(_SPDMap):
@@ -386,7 +382,7 @@ class TangentSpace(MatrixTransformer):
             Symmetric matrices, in the same form as X.
         """
         check_is_fitted(self)
-        blocks, form = self._read(X, reset=False)
+        blocks, form = self._read_square(X, reset=False)
         for m, array in enumerate(blocks.arrays):
             check_posdef(array, m)
         names, numbers, codes = self._find_groups(groups, len(blocks))
@@ -412,7 +408,7 @@ class TangentSpace(MatrixTransformer):
             Symmetric positive definite matrices.
         """
         check_is_fitted(self)
-        blocks, form = self._read(X, reset=False)
+        blocks, form = self._read_square(X, reset=False)
         names, numbers, codes = self._find_groups(groups, len(blocks))
         if None in numbers:
             raise ValueError(
@@ -431,7 +427,7 @@ class TangentSpace(MatrixTransformer):
         check_choice("mean", self.mean, MEANS)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        blocks, form = self._read(X, reset=True)
+        blocks, form = self._read_square(X, reset=True)
         names, codes = None, np.zeros(len(blocks), dtype=np.intp)
         if groups is not None:
             names, codes = read_groups(groups, len(blocks))
@@ -444,12 +440,6 @@ class TangentSpace(MatrixTransformer):
         self.n_iter_ = max(mean.n_iter for means in found for mean in means)
         self.groups_ = names
         return blocks, form, codes
-
-    def _read(self, X: Any, reset: bool) -> tuple[Blocks, SampleForm]:
-        blocks, form = read_samples(self, X, reset=reset)
-        for m, shape in enumerate(blocks.block_shapes):
-            check_square(shape, m)
-        return blocks, form
 
     def _compute_means(self, blocks: Blocks) -> list[Mean]:
         """Return the mean of each block."""

@@ -81,7 +81,7 @@ def geometric_mean(array: Floats, *, tol: float, max_iter: int, block: int = 0) 
     inverse = arithmetic_mean(_inverses(white, block))
     whitener, factor = power(inverse, 0.25), power(inverse, -0.25)
     last = best = _Gradient.at(white, whitener)
-    best_factor, step, n_iter, waited = factor, last.first_step, 0, 0
+    best_factor, step, n_iter, waited = factor, 2 / (1 + last.curvature), 0, 0
     while not best.is_small(tol) and n_iter < max_iter and waited < PATIENCE:
         whitener = _exponential(-step / 2, last.descent) @ whitener
         factor = factor @ _exponential(step / 2, last.descent)
@@ -176,11 +176,6 @@ class _Gradient:
     def is_small(self, tol: float) -> bool:
         """Return whether the point is the mean up to the tolerance."""
         return self.norm <= max(tol * self.spread, self.rounding)
-
-    @property
-    def first_step(self) -> float:
-        """The best constant step for curvatures from 1 to the upper bound."""
-        return 2 / (1 + self.curvature)
 
     def next_step(self, last: _Gradient, step: float) -> float:
         """Return the step of Barzilai and Borwein, after a step from `last` to here."""

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
 from .._validation import as_list
-from ._inputs import MatrixTransformer, as_tensors
+from ._inputs import StatelessTransformer, as_tensors
 
 
-class Unfold(MatrixTransformer):
+class Unfold(StatelessTransformer):
     """Unfoldings of tensors: one matrix per mode.
 
     The mode-m unfolding of a d_0 × … × d_{k−1} tensor is a matrix with d_m rows. Its columns run
@@ -119,11 +118,6 @@ class Unfold(MatrixTransformer):
                 f"block, got {blocks.block_shapes[0]}"
             )
         return _fold(blocks.arrays[0], mode, self.sample_shape_in_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags
 
 
 def _unfold(tensors: Floats, mode: int) -> Floats:

@@ -15,11 +15,11 @@ from .._array import Floats
 from .._data.blocks import Blocks, as_blocks
 from .._data.names import RowNames
 from .._svec import svec, unsvec
-from ._inputs import read_samples, write_samples
+from ._inputs import SampleReader, write_samples
 from ._symmetric import check_square, check_symmetric, is_symmetric
 
 
-class Vectorize(TransformerMixin, BaseEstimator):
+class Vectorize(SampleReader, TransformerMixin, BaseEstimator):
     """Vectors of matrices, with the same distances.
 
     A symmetric matrix becomes its upper triangle, row by row, with the entries off the diagonal
@@ -87,7 +87,7 @@ class Vectorize(TransformerMixin, BaseEstimator):
         """
         _check_option("symmetric", self.symmetric, "auto")
         _check_option("join", self.join)
-        blocks, self._form = read_samples(self, X, reset=True)
+        blocks, self._form = self._read(X, reset=True)
         self.block_names_in_, self.row_names_in_ = blocks.names, blocks.row_names
         if self.symmetric == "auto":
             self.symmetric_ = tuple(bool(np.all(is_symmetric(array))) for array in blocks.arrays)
@@ -110,7 +110,7 @@ class Vectorize(TransformerMixin, BaseEstimator):
             Blocks if `fit` saw Blocks, unless `join`.
         """
         check_is_fitted(self)
-        blocks, _ = read_samples(self, X, reset=False)
+        blocks, _ = self._read(X, reset=False)
         self._check_symmetric(blocks)
         vectors = [
             svec(array) if symmetric else array.reshape(len(array), -1)

@@ -13,11 +13,11 @@ from sklearn.metrics import roc_auc_score
 
 from .._array import Doubles, Indices
 from .._data.blocks import Blocks
-from .._data.names import check_block_names, check_row_names, join_names
+from .._data.names import check_block_names, check_row_names, make_frame
 from .._data.sparse import SparseBlock
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
-from .._estimators.span import SpanFactor
+from .._learning.span import SpanFactor
 from .._messages import shown
 from .._validation import as_list, check_choice, check_count, check_random
 from ..features._symmetric import is_symmetric
@@ -38,19 +38,14 @@ def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
     """Return the rows of all blocks, or the blocks, with given names or those that fit saw."""
     check_choice("by", by, ("features", "blocks"))
     shapes = estimator.block_shapes_
-    known = vars(estimator).get("block_names_in_")
+    blocks = vars(estimator).get("block_names_in_") or [f"block {m}" for m in range(len(shapes))]
     if by == "blocks":
-        words = check_block_names(names, len(shapes)) or known
-        return [
-            Part(f"block {m}" if words is None else words[m], m, None) for m in range(len(shapes))
-        ]
+        words = check_block_names(names, len(shapes)) or blocks
+        return [Part(word, m, None) for m, word in enumerate(words)]
     sizes = [n for n, _ in shapes]
     rows = _known_rows(estimator) if names is None else _given_rows(names, sizes)
-    blocks: Sequence[str | None] = known or [f"block {m}" for m in range(len(shapes))]
-    if len(shapes) == 1:
-        blocks = [None]
     return [
-        Part(join_names(blocks[m], word), m, row)
+        Part(word if len(shapes) == 1 else f"{blocks[m]}: {word}", m, row)
         for m, words in enumerate(rows)
         for row, word in enumerate(words)
     ]
@@ -77,15 +72,6 @@ def _given_rows(names: Any, sizes: Sequence[int]) -> list[Sequence[str]]:
     if found is None or None in found:
         raise TypeError(f"names: expected {what}, got {shown(names)}")
     return [words for words in found if words is not None]
-
-
-def make_frame(columns: dict[str, Any], names: Sequence[str], what: str) -> Any:
-    """Return a data frame with one row per feature or block. It needs pandas."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("to_frame needs pandas: pip install pandas") from error
-    return pd.DataFrame(columns, index=pd.Index(list(names), name=what))
 
 
 def format_table(
@@ -236,18 +222,14 @@ def feature_shares(
         ]
         if by == "blocks":
             per_block = [rows.sum(keepdims=True) for rows in per_block]
-        totals.append(_as_shares(np.concatenate(per_block)))
+        of_kind = np.concatenate(per_block)
+        if not of_kind.sum() > 0:
+            raise ValueError(
+                "pairs: expected pairs of both kinds with a positive distance, got one kind whose "
+                "distances are all zero"
+            )
+        totals.append(of_kind / of_kind.sum())
     return FeatureShares(tuple(part.name for part in parts), totals[0], totals[1], by)
-
-
-def _as_shares(parts: Doubles) -> Doubles:
-    total = parts.sum()
-    if not total > 0:
-        raise ValueError(
-            "pairs: expected pairs of both kinds with a positive distance, got one kind whose "
-            "distances are all zero"
-        )
-    return parts / total
 
 
 def _row_parts(A: Any, array: Any, index: Indices) -> Doubles:
@@ -321,8 +303,10 @@ class PermutationImportance:
 
     def to_frame(self) -> Any:
         """Return a data frame with one row per feature. It needs pandas."""
-        columns = {"mean": self.mean, "std": self.std}
-        return make_frame(columns, self.names, self.by.removesuffix("s"))
+        return make_frame(self._columns(), self.names, self.by.removesuffix("s"))
+
+    def _columns(self) -> dict[str, Doubles]:
+        return {"mean": self.mean, "std": self.std}
 
     def __str__(self) -> str:
         title = (
@@ -330,7 +314,7 @@ class PermutationImportance:
             f"permuted ({self.importances.shape[1]} repeats)"
         )
         order = np.argsort(-self.mean, kind="stable")
-        return format_table(title, self.names, {"mean": self.mean, "std": self.std}, order)
+        return format_table(title, self.names, self._columns(), order)
 
 
 def permutation_importance(
@@ -419,7 +403,7 @@ def permutation_importance(
 
 
 def _auc(estimator: Any, blocks: Blocks, index: Indices, similar: Any) -> float:
-    distances = estimator._distances(estimator._mapped(blocks), index)
+    distances = estimator._metric.distances(estimator._metric.mapped(blocks), index)
     return float(roc_auc_score(similar, -distances))
 
 

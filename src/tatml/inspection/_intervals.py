@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from .._array import Doubles
 from .._data.labels import group_labels
 from .._data.pairs import as_weights
-from .._estimators.folds import gives_pairs
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import pair_units
-from .._estimators.thresholds import threshold_of
+from .._learning.folds import gives_pairs
+from .._learning.thresholds import threshold_of
 from .._progress import with_progress
 from .._validation import check_count, check_jobs, check_random, check_share
 from .._warnings import warn_user
@@ -92,7 +92,7 @@ def threshold_interval(
     True
     """
     _check_learnt(estimator)
-    rng, model = check_random(random_state), clone(estimator)
+    rng, model = check_random(random_state), _copied(estimator)
     check_share("confidence_level", confidence_level)
     count = check_count("n_resamples", n_resamples, least=2)
     parameters = model.get_params(deep=False)
@@ -106,42 +106,31 @@ def threshold_interval(
         resamples = _resample_pairs(estimator, X, y, sample_weight, rng)
     else:
         resamples = _resample_samples(X, y, groups, rng)
-    start = getattr(estimator, "result_", None)  # of every fit, so that their order is irrelevant
-    jobs = (delayed(_fit_threshold)(clone(model), start, next(resamples)) for _ in range(count))
+    # Every fit starts from the solution of all data, so that their order is irrelevant.
+    jobs = (delayed(_fit_threshold)(_copied(model), next(resamples)) for _ in range(count))
     shown_jobs = with_progress(jobs, count, "Bootstrap", "fit")
     thresholds = Parallel(n_jobs=n_jobs)(shown_jobs)
-    return _make_interval(estimator.threshold_, np.array(thresholds), confidence_level)
+    tail = 50 * (1 - confidence_level)
+    low, high = np.percentile(thresholds, [tail, 100 - tail])
+    return Bunch(
+        value=float(estimator.threshold_),
+        low=float(low),
+        high=float(high),
+        distribution=np.array(thresholds),
+    )
 
 
-def _fit_threshold(model: Any, start: Any, data: tuple) -> float:
-    """Fit a model to a resample, from the solution of all data, and return its threshold."""
-    if start is not None:
-        model.result_ = start
+def _copied(model: Any) -> Any:
+    """Return a fitted estimator with parameters of its own, from which a warm start continues."""
+    return copy(model).set_params(**clone(model).get_params(deep=False))
+
+
+def _fit_threshold(model: Any, data: tuple) -> float:
+    """Fit a model to a resample, and return its threshold."""
     with warnings.catch_warnings():  # the fit to all data gave these warnings, if they hold for it
         warnings.filterwarnings("ignore", message="y: .* different numbers")
         warnings.filterwarnings("ignore", message="threshold_: ")
         return model.fit(*data).threshold_
-
-
-def _resample_weights(
-    index: NDArray | None, n_pairs: int, similar: NDArray, n_resamples: int, rng: Any
-) -> Iterator[Doubles]:
-    """Yield the weights of the pairs in each resample that has pairs of both kinds.
-
-    Without `index`, pairs are resampled. With it, samples are, and the weight of a pair is the
-    product of the counts of its two samples.
-    """
-    n_units = n_pairs if index is None else int(index.max()) + 1
-    while n_resamples > 0:
-        counts = _draw_counts(n_units, rng)
-        weights = counts if index is None else counts[index[:, 0]] * counts[index[:, 1]]
-        if weights[similar].any() and weights[~similar].any():
-            n_resamples -= 1
-            yield weights
-
-
-def _draw_counts(n: int, rng: Any) -> Doubles:
-    return np.bincount(rng.choice(n, n), minlength=n).astype(float)
 
 
 def _check_learnt(estimator: Any) -> None:
@@ -150,7 +139,7 @@ def _check_learnt(estimator: Any) -> None:
     learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
     learnt *= getattr(estimator, "threshold_factor_", 1.0)
     words = ("auto", "joint")
-    fixed = "threshold" in estimator.get_params() and estimator.threshold not in words
+    fixed = getattr(estimator, "threshold", "auto") not in words
     if fixed or getattr(estimator, "threshold_", None) != learnt:
         raise ValueError(
             f"estimator: expected a {type(estimator).__name__} whose threshold was learnt in fit, "
@@ -182,7 +171,11 @@ def _resample_samples(X: Any, y: Any, groups: Any, rng: Any) -> Iterator[tuple]:
 def _resample_pairs(
     estimator: Any, pairs: Any, y: Any, sample_weight: Any, rng: Any
 ) -> Iterator[tuple]:
-    """Yield the pairs with the weights of a resample, as arguments of fit."""
+    """Yield the pairs with the weights of a resample, as arguments of fit.
+
+    Samples are resampled, and the weight of a pair is the product of the counts of its two
+    samples; if it is not known which pairs share samples, the pairs are resampled.
+    """
     similar = pair_labels(y, _num_samples(pairs))
     base = np.ones(len(similar))
     if sample_weight is not None:
@@ -190,14 +183,10 @@ def _resample_pairs(
     index, warning = pair_units(estimator, pairs, None, None)
     if warning:
         warn_user(warning)
+    n_units = len(similar) if index is None else int(index.max()) + 1
     while True:
-        (weights,) = _resample_weights(index, len(similar), similar, 1, rng)
-        weights = weights * base
+        counts = np.bincount(rng.choice(n_units, n_units), minlength=n_units)
+        drawn = counts if index is None else counts[index[:, 0]] * counts[index[:, 1]]
+        weights = drawn * base
         if weights[similar].any() and weights[~similar].any():
             yield pairs, y, weights
-
-
-def _make_interval(value: float, distribution: Doubles, confidence_level: float) -> Bunch:
-    tail = 50 * (1 - check_share("confidence_level", confidence_level))
-    low, high = np.percentile(distribution, [tail, 100 - tail])
-    return Bunch(value=float(value), low=float(low), high=float(high), distribution=distribution)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,13 +17,45 @@ from ..inspection import (
     feature_shares,
     permutation_importance,
 )
-from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis
+from ._axes import SIMILAR, THRESHOLD, draw_shares, one_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class FeatureShareDisplay:
+class _ResultDisplay(ABC):
+    """Base class of the displays of what a function of `tatml.inspection` has measured."""
+
+    _measure: Callable[..., Any]
+    _options: tuple[str, ...]
+
+    def __init__(self, result: Any):
+        self.result = result
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
+    ) -> Self:
+        """Measure the features and plot the result.
+
+        The options of `tatml.inspection.feature_shares` (`by`, `names`), or of
+        `tatml.inspection.permutation_importance` (these, `n_repeats` and `random_state`), are
+        passed to it, the others to `plot`.
+        """
+        given = {name: options.pop(name) for name in cls._options if name in options}
+        return cls.from_result(cls._measure(estimator, pairs, y, X, **given), **options)
+
+    @classmethod
+    def from_result(cls, result: Any, **options: Any) -> Self:
+        """Plot a result that `tatml.inspection` has returned."""
+        return cls(result).plot(**options)
+
+    @abstractmethod
+    def plot(self, *args: Any, **options: Any) -> Self:
+        """Plot the result."""
+
+
+class FeatureShareDisplay(_ResultDisplay):
     """The share of each feature in the mean squared distance of similar and of dissimilar pairs.
 
     A feature with a larger share for dissimilar than for similar pairs separates them better than
@@ -50,25 +83,9 @@ class FeatureShareDisplay:
     ['height', 'age']
     """
 
-    def __init__(self, result: FeatureShares):
-        self.result = result
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
-    ) -> Self:
-        """Compute the shares and plot them.
-
-        The options `by` and `names` are those of `tatml.inspection.feature_shares`, the others
-        those of `plot`.
-        """
-        given = {name: options.pop(name) for name in ("by", "names") if name in options}
-        return cls.from_result(feature_shares(estimator, pairs, y, X, **given), **options)
-
-    @classmethod
-    def from_result(cls, result: FeatureShares, **options: Any) -> Self:
-        """Plot the result of `tatml.inspection.feature_shares`."""
-        return cls(result).plot(**options)
+    result: FeatureShares
+    _measure = staticmethod(feature_shares)
+    _options = ("by", "names")
 
     def plot(
         self, ax: Axes | None = None, *, max_features: int = 20, name: str | None = None
@@ -76,20 +93,14 @@ class FeatureShareDisplay:
         """Plot on `ax`, or on a new figure; `max_features` is the number of features shown."""
         order = _largest(self.result.dissimilar, max_features)
         ax = one_axis(ax, (_width(self.result.names, order), 1.6 + 0.38 * len(order)))
-        places = np.arange(len(order))
-        for shares, label, colour, shift in (
-            (self.result.similar, "similar pairs", SIMILAR, -0.2),
-            (self.result.dissimilar, "dissimilar pairs", DISSIMILAR, 0.2),
-        ):
-            ax.barh(places + shift, shares[order], 0.38, color=colour, label=label)
+        draw_shares(ax, self.result.similar[order], self.result.dissimilar[order])
         _name_places(ax, self.result, order, name or f"Share of each {self.result.by[:-1]}")
-        ax.set_xlabel("share of the mean squared distance")
         ax.legend(loc="lower right", fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-class PermutationImportanceDisplay:
+class PermutationImportanceDisplay(_ResultDisplay):
     """What the pair AUC loses when a feature is permuted among the samples.
 
     Parameters
@@ -113,26 +124,9 @@ class PermutationImportanceDisplay:
     ['height', 'age']
     """
 
-    def __init__(self, result: PermutationImportance):
-        self.result = result
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
-    ) -> Self:
-        """Compute the importances and plot them.
-
-        The options `by`, `n_repeats`, `names` and `random_state` are those of
-        `tatml.inspection.permutation_importance`, the others those of `plot`.
-        """
-        known = ("by", "n_repeats", "names", "random_state")
-        given = {name: options.pop(name) for name in known if name in options}
-        return cls.from_result(permutation_importance(estimator, pairs, y, X, **given), **options)
-
-    @classmethod
-    def from_result(cls, result: PermutationImportance, **options: Any) -> Self:
-        """Plot the result of `tatml.inspection.permutation_importance`."""
-        return cls(result).plot(**options)
+    result: PermutationImportance
+    _measure = staticmethod(permutation_importance)
+    _options = ("by", "n_repeats", "names", "random_state")
 
     def plot(
         self, ax: Axes | None = None, *, max_features: int = 20, name: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from .._estimators.inputs import check_has, samples_of
 from .._optim.result import Result
 from .._validation import as_list, check_count, check_flag, check_random
 from ..features._compose import BlockScaler
-from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot, set_ticks
+from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, draw_shares, one_axis, pyplot, set_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,7 @@ MARKERS = "os^DvPX*"
 MOST_IN_LEGEND = 16  # classes; more of them have colours but no names
 
 
+@dataclass(eq=False, repr=False)
 class ConvergenceDisplay:
     """Primal and dual objective and duality gap, by iteration and by seconds.
 
@@ -57,9 +59,8 @@ class ConvergenceDisplay:
     3
     """
 
-    def __init__(self, history: dict[str, NDArray], tol: float):
-        self.history = history
-        self.tol = tol
+    history: dict[str, NDArray]
+    tol: float
 
     @classmethod
     def from_estimator(cls, estimator: Any, **options: Any) -> Self:
@@ -113,6 +114,7 @@ class ConvergenceDisplay:
         return f"{len(outside)} not shown, up to {farthest:.3g}"
 
 
+@dataclass(eq=False, repr=False)
 class MetricDisplay:
     """Heat maps of the learnt matrices, and their spectra.
 
@@ -140,17 +142,10 @@ class MetricDisplay:
     (2, 1)
     """
 
-    def __init__(
-        self,
-        matrices: Sequence[NDArray],
-        names: Names = None,
-        entry: str = "entry",
-        block_names: Sequence[str] | None = None,
-    ):
-        self.matrices = list(matrices)
-        self.names = names
-        self.entry = entry
-        self.block_names = block_names
+    matrices: Sequence[NDArray]
+    names: Names = None
+    entry: str = "entry"
+    block_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -226,6 +221,7 @@ def _names_of(names: Any, n_blocks: int) -> list[Any]:
     return members
 
 
+@dataclass(eq=False, repr=False)
 class BlockShareDisplay:
     """The share of each block in the mean squared distance of similar and of dissimilar pairs.
 
@@ -253,9 +249,8 @@ class BlockShareDisplay:
     'share of the mean squared distance'
     """
 
-    def __init__(self, shares: NDArray[np.float64], names: Sequence[str] | None = None):
-        self.shares = shares
-        self.names = names
+    shares: NDArray[np.float64]
+    names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -280,21 +275,17 @@ class BlockShareDisplay:
         """Plot on `ax`, or on a new figure."""
         n_blocks = self.shares.shape[1]
         ax = one_axis(ax, (6.4, 1.9 + 0.55 * n_blocks))
-        places = np.arange(n_blocks)
-        for row, label, colour, shift in (
-            (0, "similar pairs", SIMILAR, -0.2),
-            (1, "dissimilar pairs", DISSIMILAR, 0.2),
-        ):
-            ax.barh(places + shift, self.shares[row], 0.38, color=colour, label=label)
+        draw_shares(ax, *self.shares)
         names = [f"block {m}" for m in range(n_blocks)] if self.names is None else self.names
-        ax.set_yticks(places, names)
+        ax.set_yticks(np.arange(n_blocks), names)
         ax.set_ylim(n_blocks - 0.4, -1.0)  # first block at the top; room for the legend
-        ax.set(xlabel="share of the mean squared distance", title=name or "Share of each block")
+        ax.set_title(name or "Share of each block")
         ax.legend(loc="upper right", ncols=2, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddingDisplay:
     """The learnt space beside the plain one, each by its first two principal components.
 
@@ -328,19 +319,11 @@ class EmbeddingDisplay:
     ['Features, standardised', 'Learnt space']
     """
 
-    def __init__(
-        self,
-        plain: Doubles,
-        learnt: Doubles,
-        labels: NDArray | None,
-        variances: Doubles,
-        plain_title: str = "Features",
-    ):
-        self.plain = plain
-        self.learnt = learnt
-        self.labels = labels
-        self.variances = variances
-        self.plain_title = plain_title
+    plain: Doubles
+    learnt: Doubles
+    labels: NDArray | None
+    variances: Doubles
+    plain_title: str = "Features"
 
     @classmethod
     def from_estimator(
@@ -371,13 +354,13 @@ class EmbeddingDisplay:
             rows = np.sort(rng.permutation(len(blocks))[:most])
             blocks = blocks[rows]
             labels = None if labels is None else labels[rows]
-        mapped = estimator._mapped(blocks)
+        mapped = estimator._metric.mapped(blocks)
         kernel = None if estimator.kernel_map_ is None else estimator.kernel_map_.kernel
         if kernel == "precomputed":
             features, title = _side_by_side(mapped), "Kernel"
         else:
             features, title = _plain_features(blocks, scale)
-        plain, learnt = _two_components(features), _two_components(estimator._embed(mapped))
+        plain, learnt = _two_components(features), _two_components(estimator._metric.embed(mapped))
         variances = np.stack([plain[1], learnt[1]])
         return cls(plain[0], learnt[0], labels, variances, title).plot(**options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +15,7 @@ from scipy.stats import beta, norm
 
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has, given_distances
-from .._estimators.probabilities import check_calibrated
+from .._estimators.pair_judge import check_calibrated
 from .._messages import shown
 from .._validation import check_between, check_count, check_margin
 from .._verification.operating import OperatingPoint
@@ -24,7 +25,6 @@ from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 TICKS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99)  # of a DET plot
 COLOURS = (THRESHOLD, "#cc79a7", "#009e73", "#56b4e9", "#e69f00", "#0072b2", "#d55e00")
@@ -32,6 +32,7 @@ MARKERS = "osD^vPX"
 LARGEST_DEVIATE = 2.4  # the end of the axes of a DET plot, a rate of 0.992
 
 
+@dataclass(eq=False, repr=False)
 class PairDistanceDisplay:
     """Histograms of the distances of similar and dissimilar pairs, with threshold and margins.
 
@@ -61,17 +62,10 @@ class PairDistanceDisplay:
     (0.0, 0.0)
     """
 
-    def __init__(
-        self,
-        distances: NDArray[np.float64],
-        similar: NDArray[np.bool_],
-        threshold: float,
-        margin_distances: tuple[float, float] | None = None,
-    ):
-        self.distances = distances
-        self.similar = similar
-        self.threshold = threshold
-        self.margin_distances = margin_distances
+    distances: NDArray[np.float64]
+    similar: NDArray[np.bool_]
+    threshold: float
+    margin_distances: tuple[float, float] | None = None
 
     @classmethod
     def from_estimator(
@@ -135,6 +129,7 @@ class PairDistanceDisplay:
         return self
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
     """A reliability diagram: how often pairs are the same, by the predicted probability.
 
@@ -177,31 +172,24 @@ class ReliabilityDisplay:
     (array([0.25, 0.75]), array([0.25, 0.75]))
     """
 
-    def __init__(
-        self,
-        probability: NDArray[np.float64],
-        similar: NDArray[np.bool_],
-        same_rate: float,
-        n_bins: int = 10,
-        confidence_level: float = 0.95,
-    ):
-        self.probability = probability
-        self.similar = similar
-        self.same_rate = same_rate
-        self._count(n_bins, confidence_level)
+    probability: NDArray[np.float64]
+    similar: NDArray[np.bool_]
+    same_rate: float
+    n_bins: int = 10
+    confidence_level: float = 0.95
 
-    def _count(self, n_bins: int, confidence_level: float) -> None:
+    def __post_init__(self) -> None:
         """Compute the bins: their pairs, mean probability, share and interval."""
         share = np.mean(self.similar)
         order = np.argsort(self.probability)
         part = np.cumsum(np.where(self.similar, 0.5 / share, 0.5 / (1 - share))[order])
-        ends = np.searchsorted(part, part[-1] * np.arange(1, n_bins) / n_bins)
+        ends = np.searchsorted(part, part[-1] * np.arange(1, self.n_bins) / self.n_bins)
         edges = np.unique(self.probability[order[ends]])
         number = np.searchsorted(edges, self.probability)
         number = np.unique(number, return_inverse=True)[1]  # bins without pairs are left out
         total = np.bincount(number)
         same = np.bincount(number, self.similar)
-        tail = (1 - confidence_level) / 2
+        tail = (1 - self.confidence_level) / 2
         low = np.where(same > 0, beta.ppf(tail, np.maximum(same, 1), total - same + 1), 0.0)
         left = np.maximum(total - same, 1)
         high = np.where(same < total, beta.ppf(1 - tail, same + 1, left), 1.0)
@@ -375,7 +363,8 @@ class DetDisplay(_CurveDisplay):
                 label=f"{point.name}: {point.threshold:.4g}",
             )
         for axis, least in ((ax.xaxis, smallest[0]), (ax.yaxis, smallest[1])):
-            _set_rate_ticks(axis, least)
+            rates = [rate for rate in TICKS if rate >= least]
+            axis.set_ticks(norm.ppf(rates), [f"{rate:g}" for rate in rates], fontsize="small")
         ax.set_xlim(norm.ppf(smallest[0]), LARGEST_DEVIATE)
         ax.set_ylim(norm.ppf(smallest[1]), LARGEST_DEVIATE)
         ax.set(xlabel="false match rate", ylabel="false non-match rate")
@@ -456,9 +445,3 @@ def _clipped(rates: Sequence[ErrorRate], smallest: float) -> NDArray[np.float64]
 
 def _deviates(rates: Sequence[ErrorRate], smallest: float) -> NDArray[np.float64]:
     return norm.ppf(_clipped(rates, smallest))
-
-
-def _set_rate_ticks(axis: Axis, smallest: float) -> None:
-    """Label an axis of normal deviates with rates."""
-    shown = [rate for rate in TICKS if rate >= smallest]
-    axis.set_ticks(norm.ppf(shown), [f"{rate:g}" for rate in shown], fontsize="small")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
+from .._data.names import make_frame
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units
-from .._messages import shown
+from .._messages import listed, shown
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
 from .._verification.operating import USUAL_SAME_RATE, Costs, JudgedPairs, OperatingPoint
@@ -121,10 +122,16 @@ class Report:
         )
 
     def __str__(self) -> str:
-        return format_text(self)
+        return "\n".join([_title(self), _summary(self)[0], format_details(self)])
 
     def _repr_html_(self) -> str:
-        return format_html(self)
+        lines = "<br>".join(escape(line) for line in _summary(self))
+        parts = [f"<p><b>{escape(_title(self))}</b><br>{lines}</p>"]
+        parts.append(_html_table(*_point_cells(self)))
+        if self.by:
+            parts.append(_html_table(*_subgroup_cells(self)))
+        parts += [f"<p>{escape(note)}</p>" for note in _notes(self)]
+        return f"<div>{''.join(parts)}</div>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as dicts, lists, numbers and words, which JSON can hold."""
@@ -142,11 +149,9 @@ class Report:
 
     def to_frame(self) -> Any:
         """Return a data frame with one row per threshold. It needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pd.DataFrame(point_rows(self.points)).set_index("name")
+        rows = point_rows(self.points)
+        names = [row.pop("name") for row in rows]
+        return make_frame(rows, names, "name")
 
 
 def report(
@@ -214,30 +219,34 @@ def report(
     """
     check_has(estimator, "pair_distance")
     level = check_between("confidence_level", confidence_level)
-    prices = _checked_costs(estimator, same_rate, costs)
-    units, warning = pair_units(estimator, pairs, X, groups)
-    n_pairs = count_rows(pairs)
-    if n_pairs > 0:
-        pair_labels(y, n_pairs)
-    subgroups = {} if by is None else number_subgroups(by, n_pairs)
-    if subgroups:
-        check_has(estimator, "threshold_")
-    distances = estimator.pair_distance(pairs, X)
-    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level, prices)
-    if warning:
-        warn_user(warning)
-    unit = "pairs" if units is None else "samples" if groups is None else "groups"
-    return _measure(estimator, judged, subgroups, unit)
-
-
-def _checked_costs(estimator: Any, same_rate: float | None, costs: Any) -> Costs:
     rate = getattr(estimator, "same_rate_", USUAL_SAME_RATE) if same_rate is None else same_rate
     false_match, false_non_match = check_two("costs", costs, "two positive numbers")
-    return Costs(
+    prices = Costs(
         check_between("same_rate", rate),
         check_positive("costs", false_match),
         check_positive("costs", false_non_match),
     )
+    judged, subgroups = _judge(estimator, pairs, y, X, groups, by, level)
+    judged = replace(judged, costs=prices)
+    unit = "pairs" if judged.units is None else "samples" if groups is None else "groups"
+    return _measure(estimator, judged, subgroups, unit)
+
+
+def _judge(
+    estimator: Any, pairs: Any, y: Any, X: Any, groups: Any, by: Any, level: float
+) -> tuple[JudgedPairs, dict[Any, NDArray[np.intp]]]:
+    """Return the judged pairs, and the rows of each subgroup."""
+    units, warning = pair_units(estimator, pairs, X, groups)
+    if count_rows(pairs) > 0:
+        pair_labels(y, count_rows(pairs))
+    subgroups = {} if by is None else number_subgroups(by, count_rows(pairs))
+    if subgroups:
+        check_has(estimator, "threshold_")
+    distances = estimator.pair_distance(pairs, X)
+    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
+    if warning:
+        warn_user(warning)
+    return judged, subgroups
 
 
 def _measure(
@@ -302,28 +311,12 @@ def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
     ]
 
 
-def format_text(report: Report) -> str:
-    """Return the report as lines of text."""
-    return "\n".join([_title(report), _summary(report)[0], format_details(report)])
-
-
 def format_details(report: Report) -> str:
     """Return the costs, the scores of the probabilities and the tables as lines of text."""
     parts = [*_summary(report)[1:], "", *_text_table(*_point_cells(report))]
     if report.by:
         parts += ["", *_text_table(*_subgroup_cells(report))]
     return "\n".join([*parts, *_notes(report)])
-
-
-def format_html(report: Report) -> str:
-    """Return the report as HTML tables."""
-    lines = "<br>".join(escape(line) for line in _summary(report))
-    parts = [f"<p><b>{escape(_title(report))}</b><br>{lines}</p>"]
-    parts.append(_html_table(*_point_cells(report)))
-    if report.by:
-        parts.append(_html_table(*_subgroup_cells(report)))
-    parts += [f"<p>{escape(note)}</p>" for note in _notes(report)]
-    return f"<div>{''.join(parts)}</div>"
 
 
 def _title(report: Report) -> str:
@@ -494,23 +487,16 @@ def error_rates(
     """
     check_has(estimator, "pair_distance", "threshold_")
     level = check_between("confidence_level", confidence_level)
-    units, warning = pair_units(estimator, pairs, X, groups)
-    if count_rows(pairs) > 0:
-        pair_labels(y, count_rows(pairs))
-    subgroups = None if by is None else number_subgroups(by, count_rows(pairs))
-    distances = estimator.pair_distance(pairs, X)
-    judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
+    judged, subgroups = _judge(estimator, pairs, y, X, groups, by, level)
     threshold = float(estimator.threshold_)
     rates = _name_rates(judged.measure_rates(threshold))
     value, low, high = judged.measure_balanced_accuracy(threshold)
     rates["balanced_accuracy"] = Bunch(value=value, low=low, high=high)
-    if subgroups is not None:
+    if by is not None:
         rates["by"] = {
             name: _name_rates(judged.select(rows).measure_rates(threshold))
             for name, rows in subgroups.items()
         }
-    if warning:
-        warn_user(warning)
     _warn_of_few_errors(rates)
     return rates
 
@@ -531,8 +517,7 @@ def _warn_of_few_errors(rates: Bunch) -> None:
                 where = "" if name is None else f" of {shown(name)}"
                 few.append(f"{rate.n_errors} {words} in {rate.n_pairs} pairs{where}")
     if few:
-        more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
         warn_user(
-            f"error_rates: fewer than {FEW_ERRORS} errors ({', '.join(few[:MOST_NAMED])}{more}): "
+            f"error_rates: fewer than {FEW_ERRORS} errors ({listed(few, MOST_NAMED)}): "
             "the rates are rough; use their limits, or more pairs"
         )

@@ -52,7 +52,10 @@ class _PairSplitter(ABC, BaseEstimator):
         train, test : int arrays
             Row numbers. Pairs with one member on each side are in neither.
         """
-        units = _merge_small_clusters(read_split_units(X, groups))
+        units = read_split_units(X, groups)
+        clusters = link_units(units)
+        if np.bincount(clusters[:, 0]).max() <= LARGEST_CLUSTER * len(units):
+            units = clusters  # no pair has its members on different sides, so none is dropped
         labels = None if y is None else np.asarray(check_one_per_pair("y", y, len(units)))
         members = np.repeat(np.arange(len(units)), 2)
         for number, (_, test) in enumerate(self._split_members(members, units.ravel())):
@@ -218,14 +221,6 @@ class PairShuffleSplit(_PairSplitter):
                 "test_size: expected a share between 0 and 1, or a number, of the "
                 f"{len(np.unique(units))} samples or groups, got {shown(self.test_size)}"
             ) from error
-
-
-def _merge_small_clusters(units: Rows) -> Rows:
-    """Return the clusters of linked pairs as units if none is large: then no pair is dropped."""
-    clusters = link_units(units)
-    if np.bincount(clusters[:, 0]).max() <= LARGEST_CLUSTER * len(units):
-        return clusters
-    return units
 
 
 def train_test_split_pairs(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tatml._data.atomic_files import written_atomically
-
+from ..files import write_text
 from ..store import read_records
 from .sensitivity import sensitivity_text
 from .table1 import table1_text
@@ -35,6 +34,5 @@ def write_tables(out: str | os.PathLike[str]) -> list[Path]:
     texts = {"table1.md": table1_text(records), "sensitivity.md": sensitivity_text(records)}
     written = [Path(out) / name for name, text in texts.items() if text]
     for path in written:
-        with written_atomically(path) as file:
-            file.write(texts[path.name].encode())
+        write_text(path, texts[path.name])
     return written

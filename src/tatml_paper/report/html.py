@@ -11,7 +11,7 @@ from importlib import resources
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal
 
-from tatml._messages import missing_extra
+from ..extras import missing_library
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -201,7 +201,7 @@ def make_environment() -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
-        raise missing_extra("the report needs Jinja2", "report") from error
+        raise missing_library("Jinja2") from error
     return Environment(
         loader=FunctionLoader(read_asset),
         autoescape=True,

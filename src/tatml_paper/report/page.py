@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tatml._data.atomic_files import written_atomically
-
 from ..cells import cell_of, dataset_title, method_title
+from ..files import write_text
 from ..markdown.sensitivity import EXPLANATION
 from ..store import Record, read_records
-from . import run_tables, tables
+from . import tables
 from .compared import compared_html
 from .html import (
     Column,
@@ -93,8 +92,7 @@ def write_report(out: str | os.PathLike[str]) -> Path:
     page = make_page(Results(read_records(folder)), folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.html"
-    with written_atomically(path) as file:
-        file.write(page.encode())
+    write_text(path, page)
     return path
 
 
@@ -222,9 +220,9 @@ def pictures_html(folder: Path) -> Markup:
 
 def runs_html(results: Results) -> Markup:
     """Return the runs that failed, and all runs in a part that is closed at first."""
-    runs = run_tables.run_table(results)
+    runs = tables.run_table(results)
     listed = collapsible(runs.title, runs.html()) if runs.rows else join([])
-    return join([table_html(run_tables.failure_table(results)), listed])
+    return join([table_html(tables.failure_table(results)), listed])
 
 
 def provenance_html(results: Results) -> Markup:
@@ -235,8 +233,8 @@ def provenance_html(results: Results) -> Markup:
         [
             versions_table(results).html(),
             paragraphs([seeds_line(results), time_line(results)]),
-            run_tables.time_table(results, "method", "Method", method_title).html(),
-            run_tables.time_table(results, "dataset", "Data", dataset_title).html(),
+            tables.time_table(results, "method", "Method", method_title).html(),
+            tables.time_table(results, "dataset", "Data", dataset_title).html(),
         ]
     )
 

@@ -6,10 +6,9 @@ folder of the results only, because images of the real data sets may not be redi
 
 from __future__ import annotations
 
-import io
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,14 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from tatml._data.atomic_files import written_atomically
-from tatml._estimators.embedding import row_distances
 from tatml.plotting import ConvergenceDisplay, MetricDisplay
-from tatml.plotting._axes import pyplot
 
 from ..cells import BASELINE, FIXED
+from ..extras import pyplot
+from ..files import write_text
 from ..fitting import embed_samples, learner_of
 from ..methods import METHODS
+from ..pairs import row_distances
 from ..protocol import choose_and_fit, held_out_pairs, split_in_halves
 from ..samples import (
     DatasetSamples,
@@ -39,17 +38,15 @@ from ..samples import (
 )
 from ..settings import FEATURE_TITLES, PROTOCOL, Dataset, features_of
 from ..tasks import Task
-from .histograms import draw_histograms
+from .figures import draw_histograms, make_subplots, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MANIFEST = Path("pictures") / "pictures.json"
-WIDTH, DPI = 4.6, 130  # width in inches, about that of a phone, and dots per inch
 RIGHT, WRONG = "#00734d", "#b3340a"
 NEIGHBOURS = PROTOCOL.neighbours
-STYLE = {"font.size": 9}
 DRAWN_AS = 4  # version of the drawings: raise it when they change, so that they are drawn again
 
 
@@ -136,9 +133,7 @@ def _read_list(path: Path) -> list[Picture]:
 
 def _write_list(path: Path, pictures: Sequence[Picture]) -> None:
     entries = [asdict(picture) for picture in pictures]
-    text = json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
-    with written_atomically(path) as file:
-        file.write(text.encode())
+    write_text(path, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
 
 
 def _pictures_of(dataset: Dataset, folder: Path, data: Folder, cache: Path) -> list[Picture]:
@@ -176,34 +171,11 @@ def fit_method(task: Task, method: str, samples: DatasetSamples) -> FittedMethod
     return FittedMethod(task.dataset, task.features, fitted, training, test, rows)
 
 
-def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours: int = 128) -> str:
-    """Save a figure with few colours, to keep the page small; return its name."""
-    from PIL import Image  # a dependency of matplotlib
-
-    plt = pyplot()
-    with plt.rc_context(STYLE):
-        figure = make_figure()
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
-        plt.close(figure)
-    image = Image.open(content).convert("RGB").quantize(colours)
-    with written_atomically(folder / name) as file:
-        image.save(file, format="png", optimize=True)
-    return name
-
-
-def make_subplots(height: float, n_rows: int, n_columns: int = 1) -> tuple[Figure, NDArray]:
-    """Return a figure as wide as a phone, and its axes."""
-    options = {"figsize": (WIDTH, height), "layout": "constrained", "squeeze": False}
-    return pyplot().subplots(n_rows, n_columns, **options)
-
-
 def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
     """Draw histograms of the distances of test pairs, with threshold and margins."""
     learner = learner_of(fit.fitted)
     pairs = held_out_pairs(fit.test.y, fit.test.groups, seed=0)
     distances = row_distances(fit.embeddings()[1], pairs.index)
-    labels = np.where(pairs.similar, 1, -1)
     rates: list[float] = []
 
     def make_figure() -> Figure:
@@ -211,7 +183,7 @@ def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
         shown = draw_histograms(
             axes[0, 0],
             distances,
-            labels,
+            pairs.labels,
             threshold=learner.threshold_,
             b0=learner.b0_,
             margin=learner.margin,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tatml.plotting._axes import pyplot
-
 from ..cells import FIXED, Cell, Scores, cell_of, method_title, printed_numbers
+from ..extras import pyplot
 from ..format import format_number
 from ..standings import Mark, deviation, mark_column, mean_score
 from ..store import Record

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tatml._data.atomic_files import written_atomically
-
+from ..files import write_text
 from .html import HtmlFigure, Section, data_uri, figure_grid, join, paragraphs
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def write_story(out: str | os.PathLike[str], chapters: Sequence[Chapter]) -> Pat
     path = Path(out) / STORY
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(chapter) for chapter in chapters], indent=1, ensure_ascii=False)
-    with written_atomically(path) as file:
-        file.write(f"{text}\n".encode())
+    write_text(path, f"{text}\n")
     return path
 
 

@@ -7,7 +7,7 @@ from ..format import format_number
 from ..settings import COMPETITORS
 from ..standings import Difference, Standing, compare, compare_with_method, compare_with_printed
 from .results import Results
-from .run_tables import count_runs
+from .tables import count_runs
 
 PAPER_CELLS = 9  # three data sets with three feature types each in the paper's Table 1
 

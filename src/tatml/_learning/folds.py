@@ -36,9 +36,13 @@ class LabelledSamples:
         return LabelledSamples(self.blocks[rows], self.labels[rows], groups)
 
     def renumbered(self) -> LabelledSamples:
-        """Return the samples with classes numbered from 0 without gaps."""
-        labels = np.unique(self.labels, return_inverse=True)[1]
-        return LabelledSamples(self.blocks, labels, self.groups)
+        """Return the samples with classes and groups numbered from 0 without gaps."""
+        groups = None if self.groups is None else _numbered(self.groups)
+        return LabelledSamples(self.blocks, _numbered(self.labels), groups)
+
+
+def _numbered(values: Indices) -> Indices:
+    return np.unique(values, return_inverse=True)[1]
 
 
 def make_pair_folds(

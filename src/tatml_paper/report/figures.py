@@ -1,8 +1,11 @@
-"""Histograms of pair distances that a few large distances do not crush."""
+"""Figures as wide as a phone, saved as small PNG files; histograms of distances among them."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +13,39 @@ from numpy.typing import NDArray
 
 from tatml.plotting import PairDistanceDisplay
 
+from ..extras import pyplot
+from ..files import replaced_whole
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+WIDTH, DPI = 4.6, 130  # width in inches, about that of a phone, and dots per inch
+STYLE = {"font.size": 9}
 SHOWN = 0.995  # share of the pairs that the axis always shows
 BINS, MOST_BINS = 40, 2000
+
+
+def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours: int = 128) -> str:
+    """Save a figure with few colours, to keep the page small; return its name."""
+    from PIL import Image  # a dependency of matplotlib
+
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure = make_figure()
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
+        plt.close(figure)
+    image = Image.open(content).convert("RGB").quantize(colours)
+    with replaced_whole(folder / name) as file:
+        image.save(file, format="png", optimize=True)
+    return name
+
+
+def make_subplots(height: float, n_rows: int, n_columns: int = 1) -> tuple[Figure, NDArray]:
+    """Return a figure as wide as a phone, and its axes."""
+    options = {"figsize": (WIDTH, height), "layout": "constrained", "squeeze": False}
+    return pyplot().subplots(n_rows, n_columns, **options)
 
 
 def last_shown(distances: NDArray[np.float64], threshold: float) -> float:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from .._array import Array
 from .._data.blocks import Blocks
-from .._data.sparse import SparseBlock
 from .scatters import (
     LEAST_WITHIN,
     PER_SAMPLE,
@@ -31,11 +30,9 @@ from .scatters import (
     with_least_within,
     with_variances,
 )
+from .within import Units, WithinClasses
 
 Matrix = NDArray[np.float64]
-Units = Literal["columns", "common", "affine"]
-UNITS = get_args(Units)
-
 PriorName = Literal[
     "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
 ]
@@ -48,51 +45,6 @@ RIDGE = 1e-6  # added to the scatter within classes, in its units, so that it ha
 ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
 COVARIANCE = "prior='covariance': the covariance of block "
 WITHIN_SCATTER = "prior='within': the within-class scatter of block {}"
-
-
-@dataclass(frozen=True)
-class WithinClasses:
-    """The deviations from the class means, and the units in which their scatter is shrunk.
-
-    Parameters
-    ----------
-    deviations : list of M arrays of shape (n_rows, n_m)
-        The columns of the deviations of all samples, where these are. None for a block that is
-        solved in the span of its samples.
-    units : {"columns", "common", "affine"}
-        "columns": the spread of each column within classes, so that the units of the columns do
-        not matter. "common": one unit for all columns. "affine": the scatter is not shrunk, so that
-        no linear map of the columns matters.
-    n_observations : int
-        The number of samples, or of similar pairs.
-    of : function, optional
-        Computes the deviations of an array with the same samples, such as their coordinates in
-        another basis.
-    variances_of : function, optional
-        Computes the variance within classes of each column of a sparse table of the samples.
-    n_images : int
-        The number of blocks, at the end, that are images of a kernel, with one common unit.
-    """
-
-    deviations: Sequence[Array | None]
-    units: Units = "columns"
-    n_observations: int = 0
-    of: Callable[[Array], Array] | None = None
-    variances_of: Callable[[SparseBlock], Matrix] | None = None
-    n_images: int = 0
-
-    def is_image(self, m: int) -> bool:
-        """Return whether block m is the image of a kernel."""
-        return m >= len(self.deviations) - self.n_images
-
-    def of_block(self, m: int, array: Array) -> Array:
-        """Return the deviations of block m, or compute them from its array."""
-        known = self.deviations[m]
-        if known is not None:
-            return known
-        if self.of is None:
-            raise TypeError("within: expected deviations, or a function that computes them")
-        return self.of(array)
 
 
 def make_prior(

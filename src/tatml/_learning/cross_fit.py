@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +18,19 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from .._array import Doubles, Indices, to_numpy
+from .._array import Doubles, Indices
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
-from .._data.sampling import balanced, draw_random_pairs
-from ..features._kernel_map import KernelMap
-from .device_inputs import host_if_wide
-from .embedding import distances_of
+from .._data.sampling import balanced, draw_random_pairs, thin_out
+from .._optim.result import Status
 from .folds import Fold, LabelledSamples
-from .label_mixins import (
-    factors_by,
-    pair_weights,
-    prior_from_samples,
-    within_classes,
-    within_pairs,
-)
-from .priors import Units, WithinClasses, has_units
+from .kernel_space import KernelSettings, Space
+from .metric import Metric
+from .places import host_if_wide
+from .prepare import prior_from_samples
+from .priors import has_units
 from .thresholds import is_one_sided, some_of_each_kind
+from .within import Units, WithinClasses, pair_weights, within_classes, within_pairs
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
@@ -49,14 +45,9 @@ N_STEPS = 60
 FACTORS = np.geomspace(0.4, 2.5, 2 * N_STEPS + 1)
 LOG_STEP = np.log(FACTORS[1] / FACTORS[0])
 MOST_EXTREME = (1e-6, 1e6)
+PAIR_STEP = 10  # fits to parts of the samples take every tenth pair, or more,
+PART_PAIRS = 300  # so that this many remain
 SMOOTHING = 0.2  # standard deviation of the smoothing of balanced accuracies, in log(factor)
-
-
-class Space(Protocol):
-    """What maps samples to those that a metric is learnt from, such as the space of a kernel."""
-
-    def fit(self, blocks: Blocks, rows: Indices | None = None) -> KernelMap:
-        """Return the map fitted to samples, which are some rows of all samples."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +211,32 @@ def _taken(blocks: Blocks, pairs: Pairs, rows: NDArray[np.bool_]) -> tuple[Indic
     return used, blocks[used], Pairs(index, chosen.similar, chosen.weights)
 
 
+HoldOut = Callable[[KernelSettings | None], list[HeldOutPairs]]
+
+
+def choose_space(
+    settings: KernelSettings | None, prior: Any, hold_out: HoldOut
+) -> tuple[KernelSettings | None, Units, list[HeldOutPairs]]:
+    """Return the kernel with its units, the units of the prior, and the held-out pairs.
+
+    The units are those whose prior orders the held-out pairs best; without held-out pairs, those
+    of the rule "auto". `hold_out` makes the pairs, in the space of a kernel if it is given one.
+    """
+    if settings is None:
+        parts = hold_out(None)
+        return None, choose_units(prior, parts), parts
+    chosen, best = None, -1.0
+    for candidate in settings.candidates():
+        parts = hold_out(candidate)
+        if not parts:
+            return settings, "columns", parts
+        area, units = find_units(prior, parts)
+        if area > best:
+            chosen, best = (candidate, units, parts), area
+    assert chosen is not None
+    return chosen
+
+
 def choose_units(prior: Any, parts: Sequence[HeldOutPairs]) -> Units:
     """Return the units of a prior whose distances order held-out pairs best, without a solver."""
     if not has_units(prior) or not parts:
@@ -252,7 +269,7 @@ def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
         W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
-    distances = to_numpy(distances_of(factors_by(W0), part.others, part.pairs.index, many=True))
+    distances = Metric(W0.own_factors()).distances(part.others, part.pairs.index, many=True)
     return area_under_roc(distances, part.pairs.similar)
 
 
@@ -274,51 +291,70 @@ def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:
     return enough[:MOST_FITTED]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedPart:
-    """A model that was fitted to the known samples of a part, and the pairs it was learnt from."""
+    """A metric that was learnt from the known samples of a part, and the pairs it came from."""
 
-    model: Any
+    metric: Metric
     part: HeldOutPairs
     known_pairs: Pairs
 
     def held_out_ratios(self) -> Doubles:
-        """Return the distances of the held-out pairs, divided by the threshold of the model."""
+        """Return the distances of the held-out pairs, divided by the threshold of the metric."""
         return self._ratios(self.part.others, self.part.pairs)
 
     def known_ratios(self) -> tuple[Doubles, NDArray[np.bool_]]:
-        """Return those of pairs that the model was learnt from, and which of these are similar."""
+        """Return those of pairs that the metric was learnt from, and which of these are similar."""
         some = some_of_each_kind(self.known_pairs)
         return self._ratios(self.part.known, some), some.similar
 
     def _ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
-        factors = self.model._component_list()
-        distances = to_numpy(distances_of(factors, blocks, pairs.index, many=True))
-        return distances / self.model.threshold_
+        assert self.metric.threshold is not None
+        return self.metric.distances(blocks, pairs.index, many=True) / self.metric.threshold
+
+
+def cross_fit(
+    metric: Metric,
+    parts: Sequence[HeldOutPairs],
+    pairs: Pairs,
+    fit: Callable[[HeldOutPairs, Pairs], Metric],
+    thins: bool = False,
+) -> tuple[Metric, list[FittedPart]]:
+    """Multiply a threshold by the factor that is best for the held-out pairs of the parts, if any.
+
+    `fit` learns the metric of a part from the pairs that lie in it; with `thins`, from some of
+    these where many remain. After an interrupt, the threshold stays. Returns what was learnt from
+    the parts, too.
+    """
+    if metric.result is not None and metric.result.status is Status.INTERRUPTED:
+        return metric, []
+    fitted = fit_parts(parts, pairs, fit, thins)
+    return metric.with_factor(find_threshold_factor(fitted)), fitted
 
 
 def fit_parts(
     parts: Sequence[HeldOutPairs],
     pairs: Pairs,
-    fit: Callable[[HeldOutPairs, Pairs], Any],
-    some_of: Callable[[Pairs], Pairs] = lambda pairs: pairs,
+    fit: Callable[[HeldOutPairs, Pairs], Metric],
+    thins: bool = False,
 ) -> list[FittedPart]:
-    """Fit a model to each of as many parts as a threshold needs.
+    """Learn a metric from each of as many parts as a threshold needs.
 
-    `fit` gets a part and its pairs: `some_of` the pairs that lie in it. A part with pairs of one
-    kind only is left out, and one that does not allow the fit: a block may be constant in it.
+    A part with pairs of one kind only is left out, and one that does not allow the fit: a block may
+    be constant in it.
     """
     fitted = []
     for part in enough_parts(parts):
-        known = some_of(part.select_known(pairs))
+        known = part.select_known(pairs)
+        known = thin_out(known, PAIR_STEP, PART_PAIRS) if thins else known
         if known.similar.all() or not known.similar.any():
             continue
         try:
-            model = fit(part, known)
+            metric = fit(part, known)
         except ValueError:
             continue
-        if model.threshold_ > 0:
-            fitted.append(FittedPart(model, part, known))
+        if metric.threshold:
+            fitted.append(FittedPart(metric, part, known))
     return fitted
 
 

@@ -1,6 +1,10 @@
-"""Blocks with more rows than their samples span: the problem is solved in the span, exactly.
+"""The one recipe from samples and pairs to a problem and its prior.
 
-With D the units of the rows and U an orthonormal basis of the span of D⁻¹(x − mean), every prior is
+Wide blocks are reduced to the span of their samples, the pairs are summed, and the sums give the
+prior in the units of the data.
+
+Blocks with more rows than their samples span: the problem is solved in the span, exactly. With D
+the units of the rows and U an orthonormal basis of the span of D⁻¹(x − mean), every prior is
 
     W0 = D⁻¹ [U V0 Uᵀ + ω (I − U Uᵀ)] D⁻¹,
 
@@ -13,34 +17,152 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Doubles, lower_triangular
+from .._array import Array, Doubles, asarray, lower_triangular, placed, to_numpy
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
 from .._data.comparisons import LinkedPairs
 from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
+from .._optim.losses import PairLoss
+from .._optim.pair_term import PairTerm
+from .._optim.problem import IndexPairs, LogDetProblem
 from .._optim.result import Result
-from .._validation import check_choice
-from .device_inputs import fetched
-from .priors import (
-    PRIORS,
-    RowMoments,
-    WithinClasses,
-    block_prior,
-    check_differ,
-    span_prior,
-    span_units,
-)
-from .scatters import around_mean, is_constant, mean_squares
+from .._optim.sums import Sums
+from .._sharding.all_pairs import AllPairs
+from .._sharding.base import LossSetting
+from .._sharding.chunks import sharded_problem, sharded_term
+from .embedding import Factor
+from .places import fetched, place_blocks
+from .priors import RowMoments, block_prior, check_differ, span_prior, span_units
+from .scatters import around_mean, is_constant, mean_square, mean_squares
 from .span import MOST_ROWS, Span, SpanFactor, SpanResult, find_span, is_wide
+from .task import Prior, Settings, Task
+from .within import WithinClasses
 
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
+ROUNDING = 1e-28  # relative to the squares of a constant block, its scatter is below this
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A problem at its prior, and the mean of ΔΔᵀ over its pairs.
+
+    Parameters
+    ----------
+    problem : LogDetProblem
+        The problem, with a fixed threshold of 0.
+    prior : MetricPrior
+        W0, and the way back to the coordinates of the data.
+    scatter : list of M arrays
+        The mean of ΔΔᵀ over the pairs, in the coordinates of the problem.
+    """
+
+    problem: LogDetProblem
+    prior: MetricPrior
+    scatter: list[Doubles]
+
+    @property
+    def mean_distance(self) -> float:
+        """The mean squared distance of the pairs under the prior."""
+        products = zip(self.prior.matrices, self.scatter, strict=True)
+        return float(np.mean([np.sum(W0 * S) for W0, S in products]))
+
+
+def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Prepared:
+    """Return the problem of a task with the given losses, at the prior of the settings."""
+    kind, blocks, within = settings.prior, task.blocks, task.within
+    squares = partial(_mean_squares, task, loss)
+    reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
+    samples = place_blocks(reduced.blocks, settings.place)
+    problem = problem_of(samples, task.rows, loss)
+    scatter = _scatter_of(problem, task)
+    prior = prior_of(kind, reduced, scatter, settings.samples_name)
+    like = problem.prior_factors[0]
+    problem = problem.with_prior([placed(W0, like) for W0 in prior.matrices])
+    return Prepared(problem, prior, scatter)
+
+
+def problem_of(
+    samples: Blocks,
+    rows: IndexPairs | AllPairs,
+    loss: Any,
+    *,
+    c0: float = inf,
+    mu0: float = 0.0,
+    **options: Any,
+) -> LogDetProblem:
+    """Return the problem of pairs or comparisons; its prior is the identity unless it is given.
+
+    `loss` is a `PairLoss`, or the `LossSetting` of `AllPairs`. The `options` are those of
+    `LogDetProblem.build`, for pairs in memory.
+    """
+    if isinstance(rows, AllPairs):
+        return sharded_problem(sharded_term(samples, rows, None, None, loss), c0, mu0)
+    return LogDetProblem.build(samples, rows, loss, c0=c0, mu0=mu0, **options)
+
+
+def mean_scatter(sums: Sums, share: Doubles) -> list[Doubles]:
+    """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
+    n_blocks, like = sums.features.n_blocks, sums.features.like
+    return [to_numpy(n_blocks * S) for S in sums.scatter(asarray(share, like))]
+
+
+def _scatter_of(problem: LogDetProblem, task: Task) -> list[Doubles]:
+    """Return the mean of ΔΔᵀ over the pairs of a problem whose prior is the identity."""
+    if problem.is_listed:
+        return mean_scatter(problem.pairs.sums.pairs, task.share)
+    term: Any = problem.term  # of pairs in shards
+    total, sums = term.total(_weighted_sums)
+    return [len(sums) * S / total for S in sums]
+
+
+def _weighted_sums(term: PairTerm, index: int) -> tuple[float, list[Array]]:
+    """Return the total weight of the pairs of a shard, and the weighted sums of ΔΔᵀ."""
+    weight = term.loss.weight
+    return float(np.sum(weight)), term.sums.scatter(weight)
+
+
+def _mean_squares(task: Task, loss: Any, m: int) -> Doubles:
+    """Return the diagonal of the mean of ΔΔᵀ over the pairs, for a wide block m."""
+    if not isinstance(task.rows, AllPairs):
+        return mean_squares_of(task.blocks, task.rows, task.share)(m)
+    squares = partial(_mean_squares, task, loss)
+    in_span = reduce_blocks("scaled", task.blocks, task.within, squares)
+    scatter = _scatter_of(problem_of(in_span.blocks, task.rows, loss), task)
+    return in_span.diagonal(m, scatter[m])
+
+
+def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
+    """Return the prior of samples, scaled to their distances from the mean."""
+
+    def over_samples(m: int) -> Doubles:
+        array = blocks.arrays[m]
+        return array.shape[2] * row_variances(array)[1]
+
+    reduced = reduce_blocks(prior, blocks, within, over_samples, accurate=False)
+    return prior_of(prior, reduced, _sample_scatter(reduced.blocks))
+
+
+def _sample_scatter(blocks: Blocks) -> list[Doubles]:
+    """Return the scatter of the samples around their mean in each block.
+
+    The scatter of a constant block is zero, although its mean is rounded.
+    """
+    scatter = [array.shape[2] * mean_square(around_mean(array)) for array in blocks.arrays]
+    for array, S in zip(blocks.arrays, scatter, strict=True):
+        size = float(np.sum(to_numpy(array[:1, ...]) ** 2))
+        if np.trace(S) <= ROUNDING * size and np.all(is_constant(array)):
+            S[:] = 0.0
+    return scatter
+
+
+# The span of wide blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +240,11 @@ class MetricPrior:
                 factors.append(SpanFactor(span, root, sqrt(span.outside) / scale))
         return factors
 
+    def own_factors(self) -> list[Factor]:
+        """Return the linear maps after which Euclidean distances are those of the prior."""
+        L = [np.linalg.cholesky(W0).astype(np.float64, copy=False) for W0 in self.matrices]
+        return list(self.factors(L))
+
     def full(self) -> list[Doubles]:
         """Return the prior of whole blocks, as square matrices."""
         parts = zip(self.matrices, self.spans, strict=True)
@@ -184,8 +311,6 @@ def reduce_blocks(
         their digits. By the Gram matrix of the samples, which is faster, those below 1e-6 of the
         largest count as outside the span.
     """
-    if isinstance(prior, str):
-        check_choice("prior", prior, PRIORS)
     counted = blocks if counted is None else counted
     given = None if isinstance(prior, str) else check_prior(fetched(prior), fetched(blocks[:1]))
     arrays, deviations = list(blocks.arrays), list(within.deviations)

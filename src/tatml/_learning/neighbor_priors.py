@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from .._array import to_numpy
 from .._data.blocks import Blocks
 from .._data.sampling import nearest_rows
-from .device_inputs import host_if_wide
 from .embedding import embed_blocks
-from .label_mixins import factors_by, prior_from_samples, within_classes
+from .places import host_if_wide
+from .prepare import prior_from_samples
 from .priors import PriorName
+from .within import within_classes
 
 CANDIDATES: tuple[PriorName, ...] = (
     "discriminant",
@@ -48,7 +49,7 @@ def choose_prior(
         except ValueError:  # a block is constant in this part
             continue
         for name, prior in zip(CANDIDATES, priors, strict=True):
-            factors = factors_by(prior)
+            factors = prior.own_factors()
             rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
             nearest = nearest_rows(rows, queries, n_neighbors)
             right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))

@@ -1,0 +1,363 @@
+"""The parameters of the estimators: one table of checks, for `fit` and for loaded models.
+
+A check takes the name and the value of a parameter. It raises a TypeError or ValueError that names
+the parameter, what was expected and what was given, or returns the value in the form that the code
+below the estimators takes: a float, an int, a solver, a kernel map. It needs no data: whether a
+prior has the shape of the samples is checked where the samples are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from inspect import signature
+from numbers import Integral, Real
+from types import SimpleNamespace
+from typing import Any, Literal, get_args
+
+from sklearn.base import BaseEstimator
+
+from .._data.comparisons import check_comparison_margin
+from .._data.sampling import STRATEGIES
+from .._learning.priors import PRIORS
+from .._messages import quoted, shown, suggestion
+from .._optim.solvers import Dykstra, Newton, as_solver
+from .._validation import (
+    as_list,
+    check_choice,
+    check_count,
+    check_flag,
+    check_jobs,
+    check_margin,
+    check_metric,
+    check_not_negative,
+    check_number,
+    check_number_or,
+    check_positive,
+    check_random,
+    check_share,
+    check_two,
+)
+from ..features._kernel_map import KERNELS, KernelMap
+
+Check = Callable[[str, Any], Any]
+
+Scoring = Literal["both", "auc", "accuracy"]
+LARGEST_THRESHOLD = 1e100  # the square of a threshold neither overflows nor vanishes
+
+
+def checked(estimator: BaseEstimator) -> SimpleNamespace:
+    """Return all constructor parameters of an estimator, checked in the order of the constructor.
+
+    The estimator does not change.
+
+    Examples
+    --------
+    >>> from tatml import TATML
+    >>> settings = checked(TATML(C=10, solver="newton"))
+    >>> settings.C, settings.solver, settings.threshold_prior
+    (10.0, Newton(), None)
+    >>> checked(TATML(tol=0))
+    Traceback (most recent call last):
+        ...
+    ValueError: tol: expected a positive number, got 0
+    """
+    checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
+    settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
+    if "param_grid" in settings:
+        _check_grid_is_free(settings)
+    return SimpleNamespace(**settings)
+
+
+@lru_cache
+def checks_of(kind: type[BaseEstimator]) -> dict[str, Check]:
+    """Return the check of each constructor parameter of a class of estimators."""
+    table = CHECKS
+    for base in reversed(kind.__mro__):
+        table = table | DIFFERENT.get(base.__name__, {})
+    # A subclass by a user may have parameters of its own.
+    return {name: table.get(name, _as_given) for name in constructor_parameters(kind)}
+
+
+def constructor_parameters(kind: type[BaseEstimator]) -> list[str]:
+    """Return the names of the parameters in the order of the constructor."""
+    names = set(kind._get_param_names())
+    return [name for name in signature(kind.__init__).parameters if name in names]
+
+
+@contextmanager
+def _inside(name: str) -> Iterator[None]:
+    """Put the name of a parameter before errors about its parts."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+# Checks of single parameters
+
+
+def _as_given(name: str, value: Any) -> Any:
+    return value
+
+
+def or_none(check: Check) -> Check:
+    """Return a check that accepts None too."""
+
+    def check_unless_none(name: str, value: Any) -> Any:
+        return None if value is None else check(name, value)
+
+    return check_unless_none
+
+
+def _check_distance(name: str, value: Any) -> float:
+    """Return a positive distance whose square neither overflows nor vanishes."""
+    check_positive(name, value)
+    least, most = 1 / LARGEST_THRESHOLD, LARGEST_THRESHOLD
+    expected = f"a distance from {least:g} to {most:g}, whose square a float can hold"
+    return check_number(name, value, expected, lambda x: least <= x <= most)
+
+
+def _check_threshold(name: str, value: Any, words: tuple[str, ...]) -> float | str:
+    return value if check_number_or(name, value, *words) is None else _check_distance(name, value)
+
+
+def _check_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Return the two bounds of ITML on squared distances, 0 < u ≤ l."""
+    numbers = check_two(name, value, "two numbers (upper of similar, lower of dissimilar)")
+    low, high = (check_positive(name, number) for number in numbers)
+    if low > high:
+        raise ValueError(f"{name}: expected the first to be at most the second, got {shown(value)}")
+    return low, high
+
+
+def _check_percentiles(name: str, value: Any) -> tuple[float, float]:
+    numbers = check_two(name, value, "two numbers from 0 to 100")
+    low, high = (check_not_negative(name, number) for number in numbers)
+    if not low < high <= 100:
+        raise ValueError(f"{name}: expected 0 ≤ low < high ≤ 100, got {shown(value)}")
+    return low, high
+
+
+def _check_prior(name: str, value: Any, more: tuple[str, ...] = ()) -> Any:
+    """Return the name of a prior, or matrices as they are, whose shapes depend on the samples."""
+    if isinstance(value, str):
+        return check_choice(name, value, (*PRIORS, *more))
+    as_list(name, value, "a list of matrices")
+    return value
+
+
+def _check_components(name: str, value: Any) -> int | list[int]:
+    if isinstance(value, Real):
+        return check_count(name, value)
+    counts = as_list(name, value, "a number or one for each block")
+    return [check_count(name, count) for count in counts]
+
+
+def _check_kernel(name: str, value: Any) -> KernelMap | None:
+    """Return the kernel map that the parameter stands for; None for None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return KernelMap(check_choice(name, value, KERNELS))
+    if not isinstance(value, KernelMap):
+        raise TypeError(
+            f"{name}: expected None, the name of a kernel or a KernelMap, got {shown(value)}"
+        )
+    with _inside(name):
+        value.check_settings()
+    return value
+
+
+def _check_kernel_of_pairs(name: str, value: Any) -> KernelMap | None:
+    kernel = _check_kernel(name, value)
+    if kernel is not None and kernel.kernel == "precomputed":
+        raise ValueError(
+            f"{name}: expected a kernel of the samples, as pairs come without a kernel matrix, "
+            "got 'precomputed'"
+        )
+    return kernel
+
+
+def _check_solver(name: str, value: Any) -> Newton | Dykstra:
+    solver = as_solver(value)
+    solver.__post_init__()  # a loaded solver has not been through its constructor
+    return solver
+
+
+def _check_newton(name: str, value: Any, rows: str) -> Newton:
+    solver = _check_solver(name, value)
+    if not isinstance(solver, Newton):
+        raise ValueError(f"{name}: expected 'newton' or Newton(…) with {rows}, got {shown(value)}")
+    return solver
+
+
+def _check_class_weight(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value == "balanced":
+        return value
+    if not isinstance(value, dict) or not set(value) <= {-1, 1}:
+        raise ValueError(
+            f"{name}: expected 'balanced', None or a dict of weights for -1 and 1, got "
+            f"{shown(value)}"
+        )
+    try:
+        return {label: check_not_negative(name, weight) for label, weight in value.items()}
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: expected finite, non-negative numbers, got {shown(value)}"
+        ) from error
+
+
+def _check_metric(name: str, value: Any) -> Any:
+    check_metric(value)
+    return value
+
+
+def _check_random_state(name: str, value: Any) -> Any:
+    check_random(value)
+    return value  # each use of a seed starts from the seed
+
+
+def _check_folds(name: str, value: Any) -> Any:
+    """Return a number of folds; a splitter or folds as they are, until the samples are known."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return check_count(name, value, least=2)
+    return value
+
+
+def _check_thresholds(name: str, value: Any) -> list[float]:
+    members = as_list(name, value, "a sequence of positive numbers")
+    if not members:
+        raise ValueError(f"{name}: expected at least one number, got none")
+    try:
+        return [_check_distance(name, member) for member in members]
+    except TypeError as error:
+        raise TypeError(f"{name}: expected positive numbers, got {shown(value)}") from error
+
+
+# Checks of a search
+
+
+def _check_estimator(name: str, value: Any) -> SimpleNamespace:
+    """Return the checked parameters of the TATML that a search is over."""
+    if isinstance(value, type) or "TATML" not in {kind.__name__ for kind in type(value).__mro__}:
+        raise TypeError(f"{name}: expected None or a TATML, got {shown(value)}")
+    with _inside(name):
+        return checked(value)
+
+
+def _check_param_grid(name: str, value: Any) -> list[dict[str, list[Any]]]:
+    """Return one or several grids: checked values of parameters of TATML."""
+    what = "None, a dict of lists of values, or a list of such dicts"
+    grids = [value] if isinstance(value, Mapping) else as_list(name, value, what)
+    if not grids or not all(isinstance(grid, Mapping) for grid in grids):
+        raise TypeError(f"{name}: expected {what}, got {shown(value)}")
+    return [
+        {key: _check_values(name, key, values) for key, values in grid.items()} for grid in grids
+    ]
+
+
+def _check_values(name: str, key: Any, values: Any) -> list[Any]:
+    """Return the checked values of one parameter of a grid."""
+    known = [each for each in OF_TATML if each not in NOT_SEARCHED]
+    if key not in known:
+        raise ValueError(
+            f"{name}: expected names of parameters of TATML that change its scores "
+            f"({quoted(known)}), got {shown(key)}{suggestion(str(key), known)}"
+        )
+    with _inside(name):
+        members = as_list(key, values, "a list of values")
+        if not members:
+            raise ValueError(f"{key}: expected at least one value, got none")
+        return [OF_TATML[key](key, member) for member in members]
+
+
+def _check_grid_is_free(settings: dict[str, Any]) -> None:
+    """Raise unless each parameter of a grid has an effect, given the others."""
+    defaults = SimpleNamespace(c0=None, threshold="auto", kernel=None)
+    given = vars(settings["estimator"] or defaults)
+    for grid in settings["param_grid"] or ():
+        c0s = grid.get("c0", [given["c0"]])
+        thresholds = grid.get("threshold", [given["threshold"]])
+        free = None in c0s and any(isinstance(threshold, str) for threshold in thresholds)
+        if "threshold_strength" in grid and not free:
+            raise ValueError(
+                "param_grid: expected no threshold_strength with a given c0 or threshold, got "
+                f"{shown(grid['threshold_strength'])}"
+            )
+        kernels = [given["kernel"], *grid.get("kernel", ())]
+        if len({kernel is not None and kernel.kernel == "precomputed" for kernel in kernels}) > 1:
+            raise ValueError(
+                "param_grid: expected kernel='precomputed' in the estimator only, because X holds "
+                f"either kernel values or samples, got {shown(kernels)}"
+            )
+
+
+# The table
+
+
+OF_TATML: dict[str, Check] = {
+    "C": check_positive,
+    "threshold": partial(_check_threshold, words=("auto", "joint")),
+    "threshold_prior": or_none(_check_distance),
+    "threshold_strength": check_positive,
+    "c0": or_none(partial(check_positive, or_infinite=True)),
+    "margin": lambda name, value: check_margin(value),
+    "prior": _check_prior,
+    "pairs": partial(check_choice, choices=STRATEGIES),
+    "n_pairs_per_class": or_none(partial(check_count, least=2)),
+    "n_neighbors": check_count,
+    "reduction": partial(check_choice, choices=("mean", "sum")),
+    "kernel": _check_kernel,
+    "clip_outliers": check_flag,
+    "n_components": or_none(_check_components),
+    "preprocessor": _as_given,  # it is checked with the indicators that it is given
+    "solver": _check_solver,
+    "tol": check_positive,
+    "warm_start": check_flag,
+    "random_state": _check_random_state,
+    "verbose": check_flag,
+}
+# A search reads and clips its samples once, draws the same pairs for all, and starts cold.
+NOT_SEARCHED = ("clip_outliers", "preprocessor", "random_state", "verbose", "warm_start")
+CHECKS: dict[str, Check] = OF_TATML | {
+    "bounds": or_none(_check_bounds),
+    "class_weight": or_none(_check_class_weight),
+    "cv": or_none(_check_folds),
+    "estimator": or_none(_check_estimator),
+    "gamma": check_positive,
+    "k": check_count,
+    "max_rounds": check_count,
+    "metric": _check_metric,
+    "n_impostors": check_count,
+    "n_jobs": check_jobs,
+    "pair_C": check_positive,
+    "param_grid": or_none(_check_param_grid),
+    "percentiles": _check_percentiles,
+    "regularization": check_positive,
+    "scoring": partial(check_choice, choices=get_args(Scoring)),
+    "t": check_share,
+    "thresholds": _check_thresholds,
+}
+# The parameters that mean something else in an estimator, and in the classes derived from it.
+DIFFERENT: dict[str, dict[str, Check]] = {
+    "GMML": {"prior": partial(check_choice, choices=PRIORS)},
+    "Maz": {"threshold": partial(_check_threshold, words=("search",))},
+    "TATMLNeighbors": {
+        "margin": check_comparison_margin,
+        "prior": partial(_check_prior, more=("best",)),
+        "solver": partial(_check_newton, rows="comparisons"),
+    },
+    "TATMLPairs": {"kernel": _check_kernel_of_pairs},
+    "TATMLQuadruplets": {
+        "kernel": _check_kernel_of_pairs,
+        "margin": check_comparison_margin,
+        "solver": partial(_check_newton, rows="quadruplets"),
+    },
+    "TATMLTriplets": {
+        "kernel": _check_kernel_of_pairs,
+        "margin": check_comparison_margin,
+        "solver": partial(_check_newton, rows="triplets"),
+    },
+}

@@ -1,0 +1,1 @@
+"""From samples and pairs to a metric with its threshold, without estimators."""

@@ -1,0 +1,329 @@
+"""Learn a metric and its threshold: from pairs, and from labels that give pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from .._array import Indices
+from .._data.blocks import Blocks
+from .._data.pairs import Pairs
+from .._optim.placement import host_result, place_problem, place_result
+from .._optim.problem import LogDetProblem, squared_hinge
+from .._optim.result import Result, learnt_b0
+from .._optim.solvers import Newton, seeded
+from .._sharding.all_pairs import AllPairs
+from .._sharding.base import LossSetting
+from .._validation import check_random
+from .cross_fit import (
+    FOLD_TOL,
+    FittedPart,
+    HeldOutPairs,
+    choose_space,
+    cross_fit,
+    hold_out_pairs,
+    hold_out_samples,
+    suits_new_pairs_alone,
+)
+from .drawing import count_all_pairs, draw, draw_random, sums_in_tiles
+from .folds import Fold, LabelledSamples, make_pair_folds
+from .kernel_space import Space, map_samples, read_kernel
+from .metric import Metric, check_components, factors_of, means_of
+from .outliers import clip_outliers
+from .places import host_if_wide, place_blocks
+from .prepare import MetricPrior, describe_axes, describe_spans, prepare
+from .priors import IDENTICAL, has_units
+from .span import SpanFactor
+from .task import Settings, Task
+from .thresholds import b0_of, is_one_sided, learn_b0, some_of_each_kind, warn_if_one_sided
+from .within import pair_weights, within_classes, within_pairs
+
+
+def solve(
+    problem: LogDetProblem,
+    prior: MetricPrior,
+    settings: Settings,
+    init: Result | None = None,
+    least_tol: float = 0.0,
+) -> Result:
+    """Solve a problem, and return the result in its coordinates, with NumPy arrays.
+
+    A `least_tol` above the tolerance of the settings replaces it.
+    """
+    if settings.verbose:
+        _print_lines(describe_spans(prior))
+    solver = seeded(settings.solver, check_random(settings.random_state))
+    init = prior.start(settings.init) if init is None else init
+    place = settings.place if problem.is_listed else None
+    if place is not None:
+        problem = place_problem(problem, place)
+        init = None if init is None else place_result(init, place)
+    found = solver.solve(
+        problem,
+        tol=max(least_tol, settings.tol),
+        init=init,
+        verbose=settings.verbose,
+        sizes=", ".join(settings.names),
+    )
+    return found if place is None else host_result(found)
+
+
+def metric_of(found: Result, prior: MetricPrior, blocks: Blocks, settings: Settings) -> Metric:
+    """Return the metric of what a solver found.
+
+    `blocks` are the samples whose principal axes `n_components` selects.
+    """
+    keeps = settings.keeps_spans
+    factors = factors_of(found.L, prior, blocks, settings.n_components, keeps)
+    if keeps:
+        return Metric(factors, result=found)
+    if settings.verbose:
+        _print_lines(describe_axes(prior, found.L, factors))
+    result = prior.full_result(found)
+    if not prior.is_small:
+        return Metric(factors, result=result)
+    for m, A in enumerate(factors):
+        if isinstance(A, SpanFactor):
+            factors[m] = np.ascontiguousarray(result.L[m].T) / sqrt(len(found.L))
+    return Metric(factors, result=result, prior=prior.full())
+
+
+def learn(task: Task, settings: Settings) -> Metric:
+    """Learn the metric of pairs, and the threshold that belongs to the same minimum.
+
+    The threshold is fixed where the settings give one.
+    """
+    check_components(settings.n_components, [n for n, _ in task.blocks.block_shapes])
+    problem, prior = pair_problem(task, settings)
+    found = solve(problem, prior, settings)
+    metric = metric_of(found, prior, task.counted, settings)
+    if not settings.keeps_spans:
+        metric = replace(metric, center=means_of(task.blocks, task.within.n_images))
+    b0 = learnt_b0(found)
+    if settings.n_components is not None and problem.learns_threshold:
+        b0 = _best_b0(metric, problem, task, settings.margin)
+    pairs = task.rows if isinstance(task.rows, Pairs) else None
+    return replace(metric.with_b0(b0, settings.margin), pairs=pairs)
+
+
+def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricPrior]:
+    """Return problem (P) of pairs, and its prior W0, both in the units of the data."""
+    loss: Any
+    if isinstance(task.rows, AllPairs):
+        c, c0 = strengths(count_all_pairs(task.rows), settings)
+        loss = LossSetting(c, settings.margin)
+    else:
+        assert isinstance(task.rows, Pairs)
+        c, c0 = strengths(float(np.sum(pair_weights(task.rows))), settings)
+        loss = squared_hinge(task.rows, c, settings.margin)
+    prepared = prepare(task, loss, settings)
+    mu0 = _centre_of_threshold(prepared.mean_distance, settings)
+    return replace(prepared.problem, c0=c0, mu0=mu0), prepared.prior
+
+
+def strengths(total: float, settings: Settings) -> tuple[float, float]:
+    """Return c, and c0, for pairs of the given total weight; c0 = ∞ for a fixed threshold."""
+    c = settings.C / total if settings.reduction == "mean" else settings.C
+    if settings.given_threshold is not None:
+        return c, inf
+    if settings.c0 is not None:
+        return c, settings.c0
+    c0 = settings.threshold_strength * c * total  # theory (Rho)
+    if not 0 < c0 < inf:
+        raise ValueError(
+            f"{settings.names[0]}, threshold_strength: expected sizes for which c0 is a positive "
+            f"number, got C={settings.C:g} and threshold_strength={settings.threshold_strength:g}"
+        )
+    return c, c0
+
+
+def _centre_of_threshold(mean_distance: float, settings: Settings) -> float:
+    """Return μ0: that of a given threshold, or else of the root mean squared distance."""
+    given = settings.given_threshold
+    given = settings.threshold_prior if given is None else given
+    if given is not None:
+        return b0_of(given, settings.margin)
+    if not mean_distance > 0:
+        raise ValueError(f"{settings.samples_name}: {IDENTICAL}")
+    return b0_of(sqrt(mean_distance), settings.margin)
+
+
+def _best_b0(
+    metric: Metric, problem: LogDetProblem, task: Task, margin: tuple[float, float]
+) -> float:
+    """Return the best b0 for the distances of a metric with `n_components`."""
+    assert isinstance(task.rows, Pairs)
+    squared = metric.distances(task.blocks, task.rows.index) ** 2
+    strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
+    return learn_b0(squared, task.rows, margin, strength, problem.mu0)
+
+
+def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Settings) -> Metric:
+    """Return the metric with the threshold that other pairs give."""
+    if settings.c0 is None:
+        strength = settings.threshold_strength
+    else:  # c0/(c Σw), as the pairs are not part of the problem
+        total = float(np.sum(pair_weights(pairs)))
+        strength = settings.c0 / (settings.C * (1 if settings.reduction == "mean" else total))
+    centre, margin = settings.threshold_prior, settings.margin
+    mu0 = None if centre is None else b0_of(centre, margin)
+    squared = metric.distances(blocks, pairs.index) ** 2
+    return metric.with_b0(learn_b0(squared, pairs, margin, strength, mu0), margin)
+
+
+# From labels
+
+
+def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
+    """Draw pairs of labelled samples, and learn a metric and its threshold from them."""
+    kernel = read_kernel(settings.kernel, samples.blocks)
+    in_tiles = sums_in_tiles(settings, len(samples.blocks))  # these are summed on the host
+    blocks = samples.blocks if in_tiles else to_learn(samples.blocks, settings)
+    samples = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
+    folds: list[Fold] = []
+    if settings.cross_fits or has_units(settings.prior) or kernel is not None:
+        folds = make_pair_folds(samples.labels, samples.groups)
+    hold_out = partial(hold_out_samples, samples, folds)
+    kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
+    blocks, kernel_map = map_samples(kernel, samples.blocks, settings)
+    samples = replace(samples, blocks=blocks)
+    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
+    within = within_classes(blocks, samples.labels, units, n_images)
+    rows = draw(samples, settings, within)
+    metric = replace(learn(Task(blocks, rows, within), settings), kernel_map=kernel_map)
+    metric = replace(metric, units=units)
+    if not settings.learns_threshold:
+        return metric
+    judged = None
+    if settings.pairs == "neighbors":  # whose distances are not those of other pairs
+        judged = draw_random(samples, settings)
+        metric = learn_threshold(metric, blocks, judged, settings)
+    pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
+    fitted: list[FittedPart] = []
+    if settings.cross_fits:
+        metric, fitted = _cross_fitted(metric, parts, pairs, judged, settings)
+    warn_unless_separating(metric, blocks, pairs if judged is None else judged, fitted)
+    return metric
+
+
+def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
+    """Learn a metric and its threshold from pairs.
+
+    Parameters
+    ----------
+    distinct : Blocks
+        The distinct samples; first the `n_counted` ones of pairs with a positive weight.
+    pairs : Pairs
+        Pairs of them, see `merge_identical`.
+    n_counted : int
+        Their number.
+    settings : Settings
+        The parameters.
+    """
+    kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
+    needed = settings.cross_fits or has_units(settings.prior) or kernel is not None
+
+    def hold_out(space: Space | None) -> list[HeldOutPairs]:
+        return hold_out_pairs(distinct, pairs, space) if needed else []
+
+    kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
+    mapped, kernel_map = map_samples(kernel, distinct, settings, n_counted)
+    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
+    within = replace(within_pairs(mapped, pairs, n_images), units=units)
+    metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
+    metric = replace(metric, kernel_map=kernel_map, units=units)
+    fitted: list[FittedPart] = []
+    if settings.cross_fits:
+        metric, fitted = _cross_fitted(metric, parts, pairs, None, settings)
+    if settings.learns_threshold:
+        warn_unless_separating(metric, mapped, pairs, fitted)
+    return metric
+
+
+def _cross_fitted(
+    metric: Metric,
+    parts: Sequence[HeldOutPairs],
+    pairs: Pairs,
+    judged: Pairs | None,
+    settings: Settings,
+) -> tuple[Metric, list[FittedPart]]:
+    """Multiply the threshold by the factor that is best for held-out pairs, if there are some.
+
+    The metric of each part is learnt from those of the pairs that lie in it, and its threshold
+    from those of the `judged` pairs, if there are any.
+    """
+    inner = for_parts(settings)
+
+    def fit(part: HeldOutPairs, known: Pairs) -> Metric:
+        assert metric.units is not None
+        within = replace(part.within, units=metric.units)
+        found = learn(Task(part.known, known, within), inner)
+        if judged is None:
+            return found
+        return learn_threshold(found, part.known, part.select_known(judged), inner)
+
+    return cross_fit(metric, parts, pairs, fit, thins=settings.reduction == "mean")
+
+
+def for_parts(settings: Settings) -> Settings:
+    """Return the settings of fits to parts of the samples: with a large tolerance."""
+    return replace(
+        settings,
+        threshold="joint",
+        kernel=None,
+        solver=Newton(),
+        tol=max(FOLD_TOL, settings.tol),
+        random_state=0,
+        verbose=False,
+        init=None,
+        keeps_spans=True,
+    )
+
+
+# Samples
+
+
+def to_learn(blocks: Blocks, settings: Settings) -> Blocks:
+    """Copy samples to the device where the problem is solved, unless a block is wide."""
+    return host_if_wide(place_blocks(blocks, settings.place))[0]
+
+
+def clipped(blocks: Blocks, counted: Indices, settings: Settings) -> Blocks:
+    """Return the samples without outliers, as far as the settings ask for that."""
+    if not settings.clip_outliers or settings.has_kernel_values:
+        return blocks
+    return clip_outliers(blocks, counted, settings.samples_name)
+
+
+def distinct_samples(blocks: Blocks, rows: Indices, n_counted: int, settings: Settings) -> Blocks:
+    """Return the samples in `rows`, without outliers, where they are learnt from."""
+    blocks = clipped(to_learn(blocks, settings), rows[:n_counted], settings)
+    return host_if_wide(blocks[rows])[0]
+
+
+def warn_unless_separating(
+    metric: Metric, blocks: Blocks, pairs: Pairs, fitted: Sequence[FittedPart] = ()
+) -> None:
+    """Warn if nearly all training pairs of both kinds are on one side of the threshold.
+
+    That is no fault of a threshold which is right for new pairs, as what was `fitted` to parts of
+    the samples may show.
+    """
+    some = some_of_each_kind(pairs)
+    used, index = np.unique(some.index, return_inverse=True)
+    distances = metric.distances(blocks[used], index.reshape(-1, 2))
+    assert metric.threshold is not None
+    if not is_one_sided(distances, some.similar, metric.threshold):
+        return
+    if not suits_new_pairs_alone(fitted):
+        warn_if_one_sided(distances, some.similar, metric.threshold)
+
+
+def _print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line, flush=True)

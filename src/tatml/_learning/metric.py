@@ -1,0 +1,173 @@
+"""`Metric`: a learnt distance with its threshold, which maps and compares samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._array import Array, Doubles, Indices, asarray, to_numpy
+from .._data.blocks import Blocks
+from .._data.pairs import Pairs
+from .._data.sparse import SparseBlock
+from .._messages import shown
+from .._optim.result import Result
+from .._validation import as_list, check_count
+from ..features._kernel_map import KernelMap
+from .embedding import Center, Factor, distances_of, embed_blocks
+from .prepare import MetricPrior
+from .scatters import around_mean, mean_square
+from .span import SpanFactor
+from .thresholds import threshold_of
+from .within import Units
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A learnt distance with its threshold.
+
+    Parameters
+    ----------
+    factors : list of M arrays or SpanFactor
+        The linear map of each block, after which the distance is Euclidean.
+    kernel_map : KernelMap, optional
+        The space that `factors` apply to.
+    center : list of M arrays or None, or an empty sequence
+        The means of the samples, which are subtracted before distances are computed: samples far
+        from the origin lose digits otherwise.
+    result : Result, optional
+        What the solver returned, in the coordinates of the data.
+    prior : list of M arrays, optional
+        W0; None where it is too large.
+    b0, threshold, threshold_factor : float, optional
+        The threshold in squared units, in those of the distance, and the factor between the second
+        and the threshold that belongs to b0.
+    pairs : Pairs, optional
+        The pairs that the metric was learnt from.
+    units : {"columns", "common", "affine"}
+        The units in which the scatter of the prior was shrunk.
+    """
+
+    factors: Sequence[Factor]
+    kernel_map: KernelMap | None = None
+    center: Center = ()
+    result: Result | None = None
+    prior: list[Doubles] | None = None
+    b0: float | None = None
+    threshold: float | None = None
+    threshold_factor: float | None = None
+    pairs: Pairs | None = None
+    units: Units | None = None
+
+    def mapped(self, blocks: Blocks) -> Blocks:
+        """Return the samples in the space of the kernel, if any."""
+        return blocks if self.kernel_map is None else self.kernel_map.map_blocks(blocks)
+
+    def embed(self, mapped: Blocks) -> Array:
+        """Return one row per mapped sample, with the learnt distance as Euclidean distance."""
+        return embed_blocks(self.factors, mapped)
+
+    def distances(self, mapped: Blocks, index: Indices, many: bool = False) -> Doubles:
+        """Return the distances of index pairs of mapped samples, as a NumPy array.
+
+        With `many` pairs of few samples, wide embeddings are turned first instead of centred.
+        """
+        center = () if many else self.center
+        return to_numpy(distances_of(self.factors, mapped, index, many, center))
+
+    def with_b0(self, b0: float, margin: tuple[float, float]) -> Metric:
+        """Return the metric with another b0, and the threshold that belongs to it."""
+        return replace(self, b0=b0, threshold=threshold_of(b0, margin), threshold_factor=1.0)
+
+    def with_factor(self, factor: float | None) -> Metric:
+        """Return the metric with a multiple of its threshold; None leaves it as it is."""
+        if factor is None:
+            return self
+        assert self.threshold is not None
+        return replace(self, threshold_factor=factor, threshold=factor * self.threshold)
+
+
+def means_of(blocks: Blocks, n_images: int = 0) -> Center:
+    """Return the mean of each block, None for kernel images; nothing for sparse samples."""
+    if any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        return ()
+    n_kept = len(blocks.arrays) - n_images
+    xp = blocks.xp
+    means = [to_numpy(xp.mean(array, axis=0)) for array in blocks.arrays[:n_kept]]
+    return [*(mean.astype(np.float64, copy=False) for mean in means), *[None] * n_images]
+
+
+def factors_of(
+    L: Sequence[Doubles],
+    prior: MetricPrior,
+    blocks: Blocks,
+    n_components: Any,
+    as_many_as_possible: bool = False,
+) -> list[Factor]:
+    """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes.
+
+    If samples span fewer dimensions than `n_components`, all of them are kept with
+    `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
+    enough, and refused for others.
+    """
+    counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
+    chosen: list[Factor] = []
+    for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
+        if count is None:
+            chosen.append(factor)
+        elif not isinstance(factor, SpanFactor):
+            chosen.append(principal_axes(factor, blocks.arrays[m], count))
+        elif count <= len(factor.inner) or as_many_as_possible:
+            axes = principal_axes(factor.inner.T, prior.samples.arrays[m], count)
+            chosen.append(factor.span.as_rows(axes))
+        elif prior.is_small:
+            chosen.append(principal_axes(factor.matrix(), blocks.arrays[m], count))
+        else:
+            raise ValueError(
+                f"n_components: expected at most the {len(factor.inner)} dimensions that the "
+                f"samples of block {m} span, got {count}"
+            )
+    return chosen
+
+
+def components_of(L: Sequence[Doubles], blocks: Blocks, n_components: Any) -> list[Doubles]:
+    """Return A_m = L_mᵀ/√M, or its `n_components` leading principal axes."""
+    counts = check_components(n_components, [len(factor) for factor in L])
+    components = []
+    for lower, array, count in zip(L, blocks.arrays, counts, strict=True):
+        factor = np.ascontiguousarray(lower.T) / np.sqrt(len(L))
+        components.append(factor if count is None else principal_axes(factor, array, count))
+    return components
+
+
+def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
+    """Project the factor on the leading principal axes of the embedded samples."""
+    rows = around_mean(array)
+    axes = np.linalg.eigh(mean_square(rows @ asarray(factor.T, rows)))[1][:, ::-1][:, :count]
+    return axes.T @ factor
+
+
+def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
+    """Return the number of components of each block; None stands for all."""
+    if n_components is None:
+        return [None] * len(sizes)
+    what = f"a number or one for each of {len(sizes)} blocks"
+    if isinstance(n_components, Real):
+        counts: list[Any] = [n_components] * len(sizes)
+    else:
+        counts = as_list("n_components", n_components, what)
+    if len(counts) != len(sizes):
+        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
+    for m, (count, size) in enumerate(zip(counts, sizes, strict=True)):
+        if check_count("n_components", count) > size:
+            raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
+    return counts
+
+
+def one_or_list(matrices: Sequence[Any]) -> Any:
+    """Return the only matrix of a list of one, and other lists as they are."""
+    return matrices[0] if len(matrices) == 1 else list(matrices)

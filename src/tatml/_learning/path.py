@@ -1,0 +1,164 @@
+"""A path over C: the metrics of increasing weights of the pairs, and their scores on one fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+
+from .._data.pairs import Pairs
+from .._data.sampling import balanced, thin_out
+from .._optim.problem import squared_hinge
+from .cross_fit import area_under_roc, choose_space, hold_out_samples
+from .drawing import draw_random, draw_some
+from .embedding import row_distances
+from .folds import Fold, LabelledSamples, make_pair_folds
+from .kernel_space import KernelSettings, read_kernel
+from .learn import metric_of, pair_problem, solve, strengths
+from .metric import Metric
+from .priors import has_units
+from .task import Settings, Task
+from .within import Units, pair_weights, within_classes
+
+CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
+ACCURACY_SHARES = {"both": 1 / 3, "auc": 0.0, "accuracy": 1.0}  # of the accuracy in a score
+
+
+@dataclass(frozen=True)
+class PathSettings:
+    """Accuracy, and number of pairs, with which the path over C is solved in each fold.
+
+    Parameters
+    ----------
+    tol : float
+        Relative tolerance of the duality gap, unless the estimator's `tol` is larger.
+    min_pairs : int
+        Pairs are left out only if at least this many remain.
+    max_step : int
+        A path takes every pair, every second one, and so on, up to every `max_step`-th.
+    """
+
+    tol: float = 1e-2
+    min_pairs: int = 1000
+    max_step: int = 4
+
+
+@dataclass(frozen=True)
+class LearningSpace:
+    """The space in which a setting learns: its kernel, if any, and the units of its prior."""
+
+    kernel: KernelSettings | None
+    units: Units
+
+
+def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> list[LearningSpace]:
+    """Return the space of each candidate, chosen once for all folds."""
+    folds = make_pair_folds(samples.labels, samples.groups)
+    hold_outs: dict[int, Any] = {}
+    spaces = []
+    for settings in candidates:
+        key = id(settings.kernel)
+        if key not in hold_outs:
+            kernel = read_kernel(settings.kernel, samples.blocks)
+            hold_outs[key] = kernel, cache(partial(hold_out_samples, samples, folds))
+        kernel, hold_out = hold_outs[key]
+        if kernel is None and not has_units(settings.prior):
+            spaces.append(LearningSpace(None, "columns"))
+        else:
+            spaces.append(LearningSpace(*choose_space(kernel, settings.prior, hold_out)[:2]))
+    return spaces
+
+
+def path(task: Task, settings: Settings, Cs: Sequence[float]) -> Iterator[tuple[float, Metric]]:
+    """Yield C and its metric for increasing C; each solution starts from that of the last C.
+
+    The metrics have no thresholds.
+    """
+    assert isinstance(task.rows, Pairs)
+    problem, prior = pair_problem(task, replace(settings, C=min(Cs)))
+    like, total = problem.prior_factors[0], float(np.sum(pair_weights(task.rows)))
+    found = None
+    for C in sorted(Cs):
+        c, c0 = strengths(total, replace(settings, C=C))
+        loss = squared_hinge(task.rows, c, settings.margin).placed(like)
+        found = solve(problem.with_loss(loss, c0), prior, settings, init=found)
+        yield C, metric_of(found, prior, task.blocks, settings)
+
+
+def score_path(
+    settings: Settings,
+    space: LearningSpace,
+    samples: LabelledSamples,
+    fold: Fold,
+    Cs: Sequence[float],
+    scoring: tuple[str, int],
+    accuracy: PathSettings,
+) -> list[float]:
+    """Return the score of every C on one fold, for `scoring`, a word and the k of k-NN."""
+    known, held_out = (samples[rows] for rows in fold)
+    n_images = 0
+    if space.kernel is not None:
+        kernel_map = space.kernel.fit(known.blocks, fold[0])
+        n_images = len(kernel_map.maps_)
+        known, held_out = (
+            replace(part, blocks=kernel_map.map_blocks(part.blocks)) for part in (known, held_out)
+        )
+    numbered = known.renumbered()
+    within = within_classes(known.blocks, numbered.labels, space.units, n_images)
+    pairs = draw_some(numbered, settings, settings.pairs, within)
+    if settings.reduction == "mean":
+        step = 1 if settings.pairs == "neighbors" else accuracy.max_step
+        pairs = balanced(thin_out(pairs, step, accuracy.min_pairs))
+    score = _make_scorer(settings, known, held_out, *scoring)
+    solver = replace(settings.solver, on_interrupt="raise")  # Ctrl-C ends the search
+    inner = replace(
+        settings,
+        solver=solver,
+        tol=max(accuracy.tol, settings.tol),
+        random_state=0,
+        verbose=False,
+        keeps_spans=True,
+    )
+    scores = {C: score(metric) for C, metric in path(Task(known.blocks, pairs, within), inner, Cs)}
+    return [scores[C] for C in Cs]
+
+
+def _make_scorer(
+    settings: Settings, known: LabelledSamples, held_out: LabelledSamples, scoring: str, k: int
+) -> Callable[[Metric], float]:
+    """Return the function that scores a metric."""
+    share = ACCURACY_SHARES[scoring]
+    pairs = draw_random(held_out.renumbered(), settings) if share < 1 else None
+
+    def score(metric: Metric) -> float:
+        wanted, total = metric.embed(held_out.blocks), 0.0
+        if share > 0:
+            found = predict_knn(metric.embed(known.blocks), known.labels, wanted, k)
+            total += share * float(np.mean(found == held_out.labels))
+        if pairs is not None:
+            area = area_under_roc(row_distances(wanted, pairs.index), pairs.similar)
+            total += (1 - share) * area
+        return total
+
+    return score
+
+
+def predict_knn(
+    known: NDArray, labels: NDArray, wanted: NDArray, k: int, chunk_rows: int = CHUNK_ROWS
+) -> NDArray:
+    """Predict like KNeighborsClassifier, without the cost of setting one up for every C."""
+    found = np.empty(len(wanted), dtype=labels.dtype)
+    centre = known.mean(axis=0)  # squares lose all digits far from the origin
+    known, wanted = known - centre, wanted - centre
+    for start in range(0, len(wanted), chunk_rows):
+        chunk = wanted[start : start + chunk_rows]
+        distances = euclidean_distances(chunk, known, squared=True)
+        nearest = labels[np.argpartition(distances, k - 1, axis=1)[:, :k]]
+        votes = np.stack([np.sum(nearest == label, axis=1) for label in range(labels.max() + 1)])
+        found[start : start + chunk_rows] = np.argmax(votes, axis=0)
+    return found
