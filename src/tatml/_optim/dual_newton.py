@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from .._array import Array, LinAlgError, factor_posdef, inverse_factor
-from .damped_newton import BOUNDARY_SHARE
 from .linear_systems import pair_gram
 from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
+from .primal_dual import BOUNDARY_SHARE
 from .problem import LogDetProblem
 from .result import Status
 from .sums import Sums
@@ -39,13 +39,15 @@ CENTRED = 1e-10  # ‖LᵀPL − I‖ below which L Lᵀ counts as P⁻¹
 JITTER = 1e-14  # added share of the diagonal: with many pairs the matrix is nearly singular
 
 
-def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
-    """Return whether the arrays are NumPy arrays and few pairs are active."""
-    return type(problem.prior_factors[0]) is np.ndarray and n_active <= MOST_PAIRS
-
-
 def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
-    """Maximise g from the best point of the monitor, which records each step."""
+    """Maximise g from the best point of the monitor, which records each step.
+
+    Returns PRECISION at once unless the loss is quadratic, few pairs are active, and their
+    multipliers are in NumPy arrays.
+    """
+    in_numpy = problem.is_listed and type(problem.prior_factors[0]) is np.ndarray
+    if not (in_numpy and problem.quadratic and monitor.found.n_active <= MOST_PAIRS):
+        return Status.PRECISION
     try:
         point: _DualPoint | None = _start_of(problem, monitor.found)
         best, stale = np.inf, 0

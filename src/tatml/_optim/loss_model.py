@@ -23,6 +23,7 @@ import numpy as np
 from .._array import Array, Doubles, eye, inner, linalg_errors, on_gpu, placed, to_numpy, total
 from .._svec import svec, unsvec_all
 from .hessian import congruent, dimension
+from .linear_systems import fastest_system
 from .pace import Pace, Step
 from .point import Point
 from .primal_dual import Reached, central, primal_dual_step
@@ -44,8 +45,7 @@ def is_worth_modelling(point: Point, linear_solver: str, sampled: bool, products
     if not problem.quadratic or point.n_active == 0:
         return False
     if linear_solver == "auto":
-        costs = point.costs(sampled, products)
-        linear_solver = min(costs, key=lambda way: costs[way])
+        linear_solver = fastest_system(point, sampled, products)
     return linear_solver == "dense"
 
 

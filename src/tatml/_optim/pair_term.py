@@ -17,7 +17,6 @@ from .hessian import (
     congruent,
     dimension,
     kept_gram,
-    system_costs,
 )
 from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
 from .sums import Sums
@@ -61,6 +60,11 @@ class PairTerm:
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return self.sums.sizes
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n'_m of each block."""
+        return self.sums.widths
 
     @property
     def n_pairs(self) -> int:
@@ -303,22 +307,6 @@ class PairsAtPoint:
         if pairs.sums.pairs.by_samples:
             return Turned(pairs, factors)
         return self.active_pairs(factors, c0).held()
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system."""
-        sums, graph = self.term.sums, self.term.sums.pairs.graph
-        costs = system_costs(
-            sums.sizes,
-            sums.widths,
-            self.n_active,
-            sampled,
-            products,
-            gram_bytes=sums.limits.gram_bytes,
-            n_samples=None if graph is None else graph.n_samples,
-        )
-        if sums.pairs is not sums:  # the Gram matrix is that of up to two pairs per row
-            costs["woodbury"] *= 4
-        return costs
 
 
 @dataclass(frozen=True)

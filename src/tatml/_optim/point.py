@@ -157,7 +157,3 @@ class Point:
     def products(self, factors: Sequence[Array]) -> HessianProduct:
         """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
         return self.term.products(factors, self.problem.c0)
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system at this point."""
-        return self.term.costs(sampled, products)

@@ -1,7 +1,7 @@
 """When sums over pairs are computed by products over samples, and how: a part of `PairSums`.
 
-These sums cost less where there are many pairs per sample. They cancel where samples are far from
-the origin compared with the distances of the pairs; there, differences are used.
+These sums take fewer operations where there are many pairs per sample. They cancel where samples
+are far from the origin compared with the distances of the pairs; there, differences are used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from .._array import Array, on_gpu, sum_at
-from .layout import multiply_rows, row_products
+from .layout import multiply_rows, row_products, saved_by_samples
 from .pair_graph import PairGraph
 
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
@@ -20,11 +20,9 @@ DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects
 LARGEST_NORMS = 1e3
 LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
 LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
-# Multiplications that take as long as to read one number of a sample or of a difference, the row of
-# a pair, and as a product without pairs, on a CPU (False) and on a GPU (True); from
+# Multiplications that sums over samples have to save, on a CPU (False) and on a GPU (True); see
 # benchmarks/pair_forms.py.
-PAIR_READS = {False: (70.0, 700.0, 0.0), True: (400.0, 0.0, 1e10)}
-SAMPLE_READS = {False: (70.0, 500.0, 3e6), True: (100.0, 0.0, 3e10)}
+OVERHEAD = {False: 3e6, True: 6e9}
 
 
 class SampleForm:
@@ -37,24 +35,13 @@ class SampleForm:
 
     @cached_property
     def by_samples(self: Any) -> bool:
-        """Whether sums over the samples cost less than sums over the pairs."""
+        """Whether sums over the samples take fewer operations than sums over the pairs."""
         if self.graph is None or self.factors is not None:
             return False
         if self.limits.by_samples is not None:
             return self.limits.by_samples
-        by_pairs, by_samples = self._costs(self.n_pairs)
-        return by_samples < by_pairs
-
-    def product_cost(self: Any, n_pairs: int) -> float:
-        """Estimate the cost of a product with the Hessian for so many pairs of the samples."""
-        return min(self._costs(n_pairs)) if self.by_samples else self._costs(n_pairs)[0]
-
-    def _costs(self: Any, n_pairs: int) -> tuple[float, float]:
-        """Estimate the cost of a product as a sum over pairs, and as one over samples."""
-        shapes, gpu = list(zip(self.sizes, self.widths, strict=True)), on_gpu(self.features[0])
-        n_samples = self.features[0].shape[0]
-        by_samples = sample_form_cost(shapes, n_pairs, n_samples, gpu)
-        return pair_form_cost(shapes, n_pairs, gpu), by_samples
+        shapes, first = zip(self.sizes, self.widths, strict=True), self.features[0]
+        return saved_by_samples(shapes, self.n_pairs, first.shape[0]) > OVERHEAD[on_gpu(first)]
 
     @cached_property
     def _norms(self: Any) -> Array:
@@ -137,21 +124,3 @@ class SampleForm:
                     return self.take(used)._scatter_by_samples(self.xp.take(s, used, axis=0))
                 return self._scatter_by_samples(s)
         return self._by_pairs(s)
-
-
-def pair_form_cost(shapes: Sequence[tuple[int, int]], n_pairs: int, gpu: bool) -> float:
-    """Estimate the multiplications of a product with the Hessian, as a sum over pairs.
-
-    `shapes` has (n, n') of each block.
-    """
-    number, row, fixed = PAIR_READS[gpu]
-    return fixed + n_pairs * sum(width * n * (2 * n + number) + row for n, width in shapes)
-
-
-def sample_form_cost(
-    shapes: Sequence[tuple[int, int]], n_pairs: int, n_samples: int, gpu: bool
-) -> float:
-    """Estimate the multiplications of a product with the Hessian, as a sum over samples."""
-    number, row, fixed = SAMPLE_READS[gpu]
-    over_samples = n_samples * sum(width * n * (2 * n + number) for n, width in shapes)
-    return fixed + over_samples + n_pairs * sum(width * n * number + row for n, width in shapes)

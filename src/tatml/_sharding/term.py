@@ -22,12 +22,12 @@ from .._array import Array
 from .._optim.certificate import PairTotals
 from .._optim.comparison_sums import ComparisonSums
 from .._optim.hessian import (
+    FUSED_DIMENSION,
     PAIRS_PER_DIMENSION,
     Direction,
     Turned,
     congruent,
     dimension,
-    system_costs,
 )
 from .._optim.losses import join_hinges
 from .._optim.pair_sums import PairSums
@@ -47,8 +47,6 @@ from .per_shard import (
 )
 
 START_SAMPLE = 2_000  # Pairs of the sample that determines where a solver starts.
-FUSED_DIMENSION = 400  # Up to this d, the pass for F also computes the Hessian of a sample.
-RECOMPUTED = 2.0  # Cost factor of a product over shards, which finds the active pairs again.
 
 
 @dataclass(frozen=True)
@@ -101,6 +99,11 @@ class ShardedTerm:
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return self.shapes.sizes
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n'_m of each block."""
+        return self.shapes.widths
 
     @property
     def n_pairs(self) -> int:
@@ -218,14 +221,6 @@ class ShardsAtPoint:
     def along(self, V: Sequence[Array], change: float) -> ShardedLine:
         """Return the losses along the direction V, with b0 changing by `change`."""
         return ShardedLine(self, list(V), change)
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Return the expected cost of each method for Newton's system."""
-        if self._known_hessian(sampled) is not None:
-            return {"dense": 0.0}
-        shapes, k = self.term.shapes, self.totals.n_active
-        cost = system_costs(shapes.sizes, shapes.widths, k, sampled, products)
-        return {"dense": cost["dense"], "cg": RECOMPUTED * cost["cg"]}
 
 
 @dataclass(frozen=True)
