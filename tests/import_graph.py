@@ -41,7 +41,6 @@ LAYERS = (
             "_optim",
             "_optim.certificate",
             "_optim.comparison_sums",
-            "_optim.dual_along",
             "_optim.hessian",
             "_optim.layout",
             "_optim.losses",

@@ -120,9 +120,7 @@ def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """Return the best multiple of the multipliers at the best point; zero if that fails."""
     s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
     try:
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
-        share, _ = problem.best_multiple(s, eigenvalues)
-        return _point(problem, share * np.abs(s), list(best.L))
+        return _point(problem, problem.best_multiple(s)[0] * np.abs(s), list(best.L))
     except LinAlgError:
         return _point(problem, np.zeros(problem.n_pairs), problem.identity())
 

@@ -84,7 +84,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
         pace.update(point, step)
         if pace.at_floor:
             return Status.PRECISION
-        if pace.cycles and problem.can_be_smoothed:
+        if pace.cycles and problem.term.compares:
             pace.smoothed = True
             status, point = _follow_smoothing(problem, monitor, pace.linear_solver)
             if status is not None:
