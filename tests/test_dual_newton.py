@@ -24,7 +24,7 @@ def test_newton_on_the_dual_solves_ordinary_problems_too(name, c0):
     expected, problem = case.learn(), case.problem()
     monitor = Monitor(problem, tol=1e-10, max_iter=60)
     monitor.record(0, problem.at(problem.identity(), case.mu0), **vars(newton_module.Step("start")))
-    status = finish_in_dual(problem, monitor, vars(newton_module.Step("dual")))
+    status = finish_in_dual(problem, monitor)
     assert status is Status.CONVERGED
     result = monitor.result(status)
     dual = result.history["dual"][1:]
@@ -40,11 +40,10 @@ def test_newton_on_the_dual_leaves_many_pairs_alone():
     case = random_case(SHAPES["vectors"], C=10.0)
     problem = case.problem()
     start = problem.at(problem.identity(), case.mu0)
-    extra = vars(newton_module.Step("dual"))
     for n_active, steps in ((MOST_PAIRS, True), (MOST_PAIRS + 1, False)):
         monitor = Monitor(problem, tol=1e-10, max_iter=60)
         monitor.best = replace(FoundPoint.copy_of(start), n_active=n_active)
-        status = finish_in_dual(problem, monitor, extra)
+        status = finish_in_dual(problem, monitor)
         assert (status is Status.CONVERGED) == steps
         assert (monitor.n_records > 0) == steps
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from .._array import Array, LinAlgError, factor_posdef, inverse_factor
 from .linear_systems import pair_gram
 from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
+from .pace import Step
 from .primal_dual import BOUNDARY_SHARE
 from .problem import LogDetProblem
 from .result import Status
@@ -39,7 +39,7 @@ CENTRED = 1e-10  # ‖LᵀPL − I‖ below which L Lᵀ counts as P⁻¹
 JITTER = 1e-14  # added share of the diagonal: with many pairs the matrix is nearly singular
 
 
-def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
+def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
     """Maximise g from the best point of the monitor, which records each step.
 
     Returns PRECISION at once unless the loss is quadratic, few pairs are active, and their
@@ -53,7 +53,7 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, An
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
-            status = monitor.record(monitor.n_records, found, **extra)
+            status = monitor.record(monitor.n_records, found, **vars(Step("dual")))
             if status is not None:
                 return status
             best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)

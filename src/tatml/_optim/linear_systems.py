@@ -230,20 +230,18 @@ def newton_system(
     factors: Sequence[Array],
     linear_solver: str,
     rng: Any = None,
-    products: int = FIRST_PRODUCTS,
     single: bool = False,
 ) -> NewtonSystem:
     """Return the Newton system of a point, in the coordinates of further factors.
 
-    If `rng` is given, a dense system may be assembled from a sample of the active pairs.
-    `products` is the expected number of products of conjugate gradients; `single` allows products
-    in float32.
+    If `rng` is given, a dense system may be assembled from a sample of the active pairs. `single`
+    allows products of conjugate gradients in float32.
     """
     if point.n_active == 0:
         return NewtonSystem()
     name = linear_solver
     if name == "auto":
-        name = fastest_system(point, rng is not None, products)
+        name = fastest_system(point, rng is not None, FIRST_PRODUCTS)
     if name == "dense":
         return DenseSystem(point.hessian(factors, rng), point.problem.sizes)
     if name == "woodbury":

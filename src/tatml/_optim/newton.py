@@ -95,7 +95,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
             pace.n_damped += 1
             reached = damped_step(point, pace.linear_solver)
             if reached is None or pace.n_damped == MOST_DAMPED:
-                status = finish_in_dual(problem, monitor, vars(Step("dual")))
+                status = finish_in_dual(problem, monitor)
                 if reached is None or status is not Status.PRECISION:
                     return status
         point, Q, step = reached
@@ -104,7 +104,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
 def _step(point: Point, Q: DualFactors, pace: Pace) -> Reached | None:
     """Take a step on a model of the losses if that saves passes, or else a primal-dual step."""
     system, rng = pace.system_at(point), pace.rng
-    if pace.models and is_worth_modelling(point, system, rng is not None, pace.products):
+    if pace.models and is_worth_modelling(point, system):
         reached = model_step(point, rng)
         if reached is not None:
             return reached

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from .hessian import dimension
-from .linear_systems import ACCURATE_DIMENSION, FIRST_PRODUCTS, most_accurate
+from .linear_systems import ACCURATE_DIMENSION, FIRST_PRODUCTS, fastest_system, most_accurate
 from .point import Point
 from .result import is_converged
 
@@ -92,8 +92,9 @@ class Pace:
         return FORCING * 0.1 ** min(self.stale, 6)
 
     def system_at(self, point: Point) -> str:
-        """Return the linear solver of the next step: for "auto", an accurate one if others fail."""
-        small = dimension(point.problem.sizes) <= ACCURATE_DIMENSION
-        if self.linear_solver == "auto" and self.stale > 2 and small:
+        """Return how to solve the next system; for "auto", accurately after failed steps."""
+        if self.linear_solver != "auto":
+            return self.linear_solver
+        if self.stale > 2 and dimension(point.problem.sizes) <= ACCURATE_DIMENSION:
             return most_accurate(point)
-        return self.linear_solver
+        return fastest_system(point, self.rng is not None, self.products)

@@ -67,7 +67,7 @@ def primal_dual_step(
         stacks = zip(point.stacks, Q, point.gradient_stacks, strict=True)
         scaling = [Scaling.of(*stack) for stack in stacks]
         right = unstacked([block.right for block in scaling])
-        system = newton_system(point, right, linear_solver, rng, pace.products, pace.single)
+        system = newton_system(point, right, linear_solver, rng, pace.single)
         mu = _mean_product(scaling)
         solve = partial(_direction, point, scaling, system, pace.forcing)
         # Any predicted direction will do: only the step itself is checked.
