@@ -216,6 +216,10 @@ class LogDetProblem:
         term = self.term.sample(size, rng)
         listed = term.listed  # a sample may be on another device
         like = self.prior_factors[0] if listed is None else listed.loss.gamma
+        return self.with_term(term, like)
+
+    def with_term(self, term: Term, like: Array) -> LogDetProblem:
+        """Return the problem with another term, and with its prior on the device of an array."""
         prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
         factors = tuple(placed(C, like) for C in self.prior_factors)
         return replace(self, term=term, prior_factors=factors, prior=prior)
