@@ -246,7 +246,7 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
     """At the solution the gap consists of errors: η²/2 of the scatter, and the others in full."""
     case = random_case(SHAPES["two ragged"], n_pairs=30)
     problem, result = case.problem(), case.learn()
-    totals = problem.exact_totals(result.L, result.b0, None)
+    totals = problem.term.certify(result.L, result.b0, None)
 
     def gap(**changes):
         changed = totals._replace(**changes)
@@ -284,7 +284,7 @@ def test_the_rounding_error_of_the_priors_of_two_blocks_enters_the_objective():
     case = random_case([(2, 1), (2, 1)], n_pairs=10)
     prior = 2 * [np.array([[1.0, 1e6], [1e6, 1e12 + 1]])]
     problem = case.problem().with_prior(prior)
-    totals = problem.exact_totals(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
+    totals = problem.term.certify(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
     error = _objective(problem, case.eyes, 1.0, totals, 0.0, 2.0**-53)[1]
     assert_allclose(error, 2 * sqrt(4 * 2) * problem.prior_rounding[1], rtol=1e-6)
 

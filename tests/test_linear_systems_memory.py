@@ -1,6 +1,6 @@
 """The Newton system in bounded memory: tiles of the Gram matrix, and kept svec(A_k)."""
 
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 import pytest
@@ -10,8 +10,18 @@ from numpy.testing import assert_allclose
 from test_linear_systems import RTOL, at, explicit_matrix, flat, random_direction
 
 from tatml import Newton
-from tatml._optim.hessian import LARGEST_MATRIX, ActivePairs, by_svec, kept_gram, system_costs
-from tatml._optim.linear_systems import WoodburySystem, newton_system, pair_gram
+from tatml._optim.hessian import ActivePairs, by_svec, kept_gram
+from tatml._optim.layout import READ
+from tatml._optim.linear_systems import (
+    FIRST_PRODUCTS,
+    GRAM,
+    LARGEST_MATRIX,
+    WoodburySystem,
+    fastest_system,
+    newton_system,
+    pair_gram,
+    system_operations,
+)
 from tatml._optim.pair_sums import PairSums
 from tatml._optim.sums import Limits
 from tatml._optim.svec_rows import SvecRows
@@ -112,15 +122,14 @@ def test_woodbury_is_not_chosen_where_it_would_hold_too_much():
 
 def test_no_way_forms_a_matrix_with_too_many_rows():
     n = next(n for n in range(200) if svec_size(n) + 1 > LARGEST_MATRIX)
-    assert system_costs([n - 1], [1], 10, False, 20)["dense"] < inf
-    assert system_costs([n], [1], 10, False, 20)["dense"] == inf
-    exactly = [109, 2, 1]  # d = 5995 + 3 + 1 + 1 = 6000
-    assert system_costs(exactly, [1, 1, 1], 10, False, 20)["dense"] < inf
-    assert system_costs([*exactly, 1], [1] * 4, 10, False, 20)["dense"] == inf
-    assert system_costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
-    assert system_costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
-    assert system_costs([100], [1], 5_000, False, 20)["woodbury"] < inf
-    assert system_costs([100], [20], 5_000, False, 20)["woodbury"] == inf  # svec(A_k) of 200 MB
+    for n_rows, allowed in ((n - 1, True), (n, False)):
+        counts = system_operations([(n_rows, 1)], 10, 10, False, 20)
+        assert isfinite(counts["dense"]) == allowed
+    exactly = [(109, 1), (2, 1), (1, 1)]  # d = 5995 + 3 + 1 + 1 = 6000
+    assert isfinite(system_operations(exactly, 10, 10, False, 20)["dense"])
+    assert not isfinite(system_operations([*exactly, (1, 1)], 10, 10, False, 20)["dense"])
+    for k, allowed in ((LARGEST_MATRIX, True), (LARGEST_MATRIX + 1, False)):
+        assert isfinite(system_operations([(2, 1)], k, k, False, 20)["woodbury"]) == allowed
 
 
 # Kept svec(A_k)
@@ -167,13 +176,23 @@ def test_a_problem_too_large_to_keep_has_the_same_solution():
         assert_allclose(V, W, rtol=1e-6, atol=1e-7)
 
 
-def test_costs_are_those_of_the_formulas():
+def test_operations_are_those_of_the_formulas():
     """One block of 3 rows and width 2: d = 7; svec(A_k) has 6 entries."""
-    costs = system_costs([3], [2], 100, False, 20)
-    assert costs["dense"] == pytest.approx(100 * 7**2 + 7**3 / 3)
-    assert costs["woodbury"] == pytest.approx(1.8 * (100**2 * 6 + 100**3 / 3))
-    assert costs["cg"] == pytest.approx(20 * (100 * (3 * 2 * (2 * 3 + 70) + 700) + 1.5e6))
-    many = system_costs([3, 2], [2, 1], 10_000, True, 20)  # d = 10, of 500 · 10 sampled pairs
-    assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)
-    products = 10_000 * (6 * (2 * 3 + 70) + 700 + 2 * (2 * 2 + 70) + 700)
-    assert many["cg"] == pytest.approx(20 * (products + 1.5e6))
+    counts = system_operations([(3, 2)], 100, 100, False, 20)
+    assert counts["dense"] == pytest.approx(100 * 7**2 + 7**3 / 3)
+    assert counts["woodbury"] == pytest.approx(GRAM * (100**2 * 6 + 100**3 / 3))
+    assert counts["cg"] == pytest.approx(20 * 100 * 3 * 2 * (2 * 3 + READ))
+    many = system_operations([(3, 2), (2, 1)], 10_000, 300, True, 20)
+    assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)  # of 500 · 10 sampled pairs
+    rows = 6 * (2 * 3 * 300 + READ * 10_000) + 2 * (2 * 2 * 300 + READ * 10_000)
+    assert many["cg"] == pytest.approx(20 * rows)
+
+
+def test_the_way_with_the_fewest_operations_is_taken():
+    """Few pairs: the matrix of the pairs; few dimensions: dense; both large: no matrix at all."""
+    cases = [([(6, 1)], 8, "woodbury"), ([(4, 1)], 200, "dense"), ([(60, 1)], 2_000, "cg")]
+    for shapes, n_pairs, expected in cases:
+        case = random_case(shapes, n_pairs=n_pairs, n_samples=100, C=1e-3)
+        point = case.problem().at(case.eyes, 0.5)
+        assert fastest_system(point, False, FIRST_PRODUCTS) == expected
+    assert fastest_system(point, False, 10_000) != "cg"

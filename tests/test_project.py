@@ -55,7 +55,7 @@ PUBLIC = {
         FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
         ReliabilityDisplay
     """,
-    "tatml.solvers": "Dykstra Iterate Newton PredictedCost Result Solver Status predict_cost",
+    "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
     "tatml.verification": """
         Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
         train_test_split_pairs

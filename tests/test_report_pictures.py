@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.neighbors import KNeighborsClassifier
-from tatml_paper.report.figures import draw_histograms
 
 from tatml.datasets import make_textures
 from tatml_paper.protocol import held_out_pairs, split_in_halves
 from tatml_paper.report import pictures
+from tatml_paper.report.figures import draw_histograms
 from tatml_paper.report.pictures import (
     CASES,
     choose_queries,

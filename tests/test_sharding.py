@@ -23,7 +23,7 @@ from tatml._data.blocks import Blocks
 from tatml._data.pairs import as_pairs
 from tatml._optim import newton as newton_module
 from tatml._optim.hessian import dimension
-from tatml._optim.linear_systems import newton_system
+from tatml._optim.linear_systems import fastest_system, newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
 from tatml._sharding.base import SerialExecutor
@@ -81,7 +81,7 @@ def test_newton_directions_in_high_dimension_agree(c0):
     whole, parts = both(case)
     assert parts.term._known_hessian(sampled=True) is None
     assert_same_directions("vectors of 28", case, whole, parts)
-    assert parts.term.costs(True, 5)["cg"] > 0
+    assert fastest_system(parts, True, 1) == "cg"
 
 
 def test_losses_along_a_direction_agree():
@@ -276,8 +276,9 @@ def test_what_needs_pairs_in_memory_says_so():
     for call in (lambda: problem.pairs, lambda: point.pairs):
         with pytest.raises(TypeError, match="expected pairs in memory"):
             call()
-    assert "woodbury" in case.problem().at(case.eyes, 1.0).costs(False, 20)
-    assert "woodbury" not in point.costs(False, 20)
+    few = random_case([(60, 1)], n_pairs=10, n_samples=20)
+    for problem_of, expected in ((few.problem, "woodbury"), (lambda: sharded(few), "cg")):
+        assert fastest_system(problem_of().at(few.eyes, 0.5), False, 20) == expected
     with pytest.raises(ValueError, match="s: expected None for pairs in shards"):
         problem.term.certify(case.eyes, 1.0, s=np.zeros(len(case.pairs)))
 

@@ -204,7 +204,7 @@ def full_certificate(
     """
     L = [as_double(factor) for factor in L]
     whitened, moved, prior_error = problem.whitened_in_double(L, triangular)
-    totals = problem.exact_totals(L, b0, s)
+    totals = problem.term.certify(L, b0, s)
     return _certificate(problem, whitened, whitened, b0, totals, moved, prior_error)
 
 

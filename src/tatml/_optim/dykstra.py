@@ -258,8 +258,7 @@ def _first_multipliers(
         )
     if start is not None:
         slopes = problem.at(*start).pairs.slope
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slopes)]
-        candidates.append(problem.best_multiple(slopes, eigenvalues)[0] * slopes)
+        candidates.append(problem.best_multiple(slopes)[0] * slopes)
     for s in candidates:
         if _dual_value(problem, s) >= 0:
             return np.abs(s)

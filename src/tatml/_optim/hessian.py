@@ -13,14 +13,15 @@ from typing import Any
 
 from .._array import Array, as_double, as_single, fast_single, namespace
 from .._svec import svec_congruence, svec_size
-from .sample_form import SMALLEST_CHUNK, pair_form_cost, sample_form_cost
-from .sums import Limits, Sums
+from .layout import product_operations
+from .sample_form import SMALLEST_CHUNK
+from .sums import Sums
 from .svec_rows import svec_chunks
 
 Direction = tuple[list[Array], float]
 
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
-LARGEST_MATRIX = 6_000  # most rows of a matrix that is factorised
+FUSED_DIMENSION = 400  # up to this d, terms in shards compute the Hessian together with F
 WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth its overhead
 
 
@@ -83,8 +84,8 @@ class ActivePairs:
 
         With `factors`, it is that in the coordinates of further factors.
         """
-        shapes = self.sums.features.shapes
-        if pair_form_cost(shapes, self.sums.n_pairs, gpu=False) < WORTH_SINGLE:
+        n_pairs = self.sums.n_pairs
+        if product_operations(self.sums.features.shapes, n_pairs, n_pairs) < WORTH_SINGLE:
             return None
         return InSingle(self, factors)
 
@@ -150,37 +151,6 @@ def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
 def by_svec(n: int, width: int) -> bool:
     """Return whether inner products of svec(A_k) are cheaper than those of the differences."""
     return width**2 * n >= svec_size(n)
-
-
-def system_costs(
-    sizes: Sequence[int],
-    widths: Sequence[int],
-    k: int,
-    sampled: bool,
-    products: int,
-    *,
-    gram_bytes: int = Limits.gram_bytes,
-    n_samples: int | None = None,
-) -> dict[str, float]:
-    """Estimate the cost of each way to solve the Newton system with k active pairs.
-
-    The unit is one multiplication of the dense way; the factors of the other ways were measured by
-    benchmarks/linear_solvers.py. `products` is the expected number of products of conjugate
-    gradients; `n_samples` is given where these may be products over samples.
-    """
-    shapes, d = list(zip(sizes, widths, strict=True)), dimension(sizes)
-    assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
-    entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
-    held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
-    fits = k <= LARGEST_MATRIX and held <= gram_bytes
-    product = pair_form_cost(shapes, k, gpu=False)
-    if n_samples is not None:
-        product = min(product, sample_form_cost(shapes, k, n_samples, gpu=False))
-    return {
-        "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
-        "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
-        "cg": products * (product + 1.5e6),
-    }
 
 
 def congruent(gram: Array, factors: Sequence[Array]) -> Array:

@@ -35,18 +35,13 @@ MOST_STEPS = 30  # limit on the steps on the model
 ACCURACY = 1e-4  # size of the residual of the model, relative to √F
 
 
-def is_worth_modelling(point: Point, linear_solver: str, sampled: bool, products: int) -> bool:
+def is_worth_modelling(point: Point, linear_solver: str) -> bool:
     """Return whether a pass over the pairs costs more than several steps on a model of them."""
     problem, d = point.problem, dimension(point.problem.sizes)
     too_large = on_gpu(point.L[0]) and d > LARGEST_ON_GPU
     if problem.n_pairs < PAIRS_PER_DIMENSION * d or too_large:
         return False
-    if not problem.quadratic or point.n_active == 0:
-        return False
-    if linear_solver == "auto":
-        costs = point.costs(sampled, products)
-        linear_solver = min(costs, key=lambda way: costs[way])
-    return linear_solver == "dense"
+    return problem.quadratic and point.n_active > 0 and linear_solver == "dense"
 
 
 def model_step(point: Point, rng: Any) -> Reached | None:

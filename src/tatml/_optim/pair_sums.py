@@ -22,7 +22,7 @@ from typing import Any
 from .._array import Array, as_double, asarray, on_gpu, placed, symmetrised, zeros
 from .._svec import svec_outer
 from .layout import flat, joined, multiply_rows, row_products, slices
-from .sample_form import DENSE_SHARE, SMALLEST_CHUNK, PairGraph, form_costs
+from .sample_form import DENSE_SHARE, SMALLEST_CHUNK, PairGraph
 from .sums import DEFAULT_LIMITS, Evaluation, Features, Limits
 
 
@@ -89,11 +89,6 @@ class PairSums:
     def _fast_form(self) -> Any:
         """The object that computes sums without differences; None where that is not accurate."""
         return self.form if self.form is not None and self.form.is_accurate else None
-
-    def product_cost(self, n_pairs: int) -> float:
-        """Estimate the cost of a product with the Hessian for so many pairs of the samples."""
-        costs = form_costs(self.features, n_pairs)
-        return costs[0] if self.form is None else min(costs)
 
     # Other pairs and other features
 

@@ -16,7 +16,6 @@ from .hessian import (
     congruent,
     dimension,
     kept_gram,
-    system_costs,
 )
 from .layout import joined
 from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
@@ -65,6 +64,11 @@ class PairTerm:
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return self.sums.features.sizes
+
+    @property
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
+        return self.sums.features.shapes
 
     @property
     def n_pairs(self) -> int:
@@ -285,22 +289,6 @@ class PairsAtPoint:
         if pairs.sums.pairs.form is not None:
             return Turned(pairs, factors)
         return self.active_pairs(factors, c0).held()
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system."""
-        sums, graph = self.term.sums, self.term.sums.pairs.graph
-        costs = system_costs(
-            sums.features.sizes,
-            sums.features.widths,
-            self.n_active,
-            sampled,
-            products,
-            gram_bytes=sums.features.limits.gram_bytes,
-            n_samples=None if graph is None else graph.n_samples,
-        )
-        if sums.links is not None:  # the Gram matrix is that of up to two pairs per row
-            costs["woodbury"] *= 4
-        return costs
 
 
 def _slope_at(loss: PairLoss, b0: float) -> Callable[[slice, Array], Array]:

@@ -6,8 +6,8 @@ With Z the features of the samples, one row per sample, and Y = Z V,
 
 with L_s the Laplacian of the graph whose edges have the weights s (docs/theory.md, (Lap)). Both
 need one matrix product over the samples instead of one over the pairs; the rest is reading rows.
-These sums cost less where there are many pairs per sample. They cancel where samples are far from
-the origin compared with the distances of the pairs; there, differences are used.
+These sums take fewer operations where there are many pairs per sample. They cancel where samples
+are far from the origin compared with the distances of the pairs; there, differences are used.
 
 That a pair is the difference of two samples, and not their sum, is known to `_differences`,
 `expanded_products`, `_expanded` and `scatter` alone, and to the dense products of a tile
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._array import Array, namespace, on_gpu, put_at, sum_at, zeros
 from .._csr import products_at, sparse_product
-from .layout import flat, joined, multiply_rows, row_products, slices
+from .layout import flat, joined, multiply_rows, row_products, saved_by_samples, slices
 from .sums import Evaluation, Features
 
 if TYPE_CHECKING:
@@ -36,11 +36,9 @@ DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects
 LARGEST_NORMS = 1e3
 LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
 LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
-# Multiplications that take as long as to read one number of a sample or of a difference, the row of
-# a pair, and as a product without pairs, on a CPU (False) and on a GPU (True); from
+# Multiplications that sums over samples have to save, on a CPU (False) and on a GPU (True); see
 # benchmarks/pair_forms.py.
-PAIR_READS = {False: (70.0, 700.0, 0.0), True: (400.0, 0.0, 1e10)}
-SAMPLE_READS = {False: (70.0, 500.0, 3e6), True: (100.0, 0.0, 3e10)}
+OVERHEAD = {False: 3e6, True: 6e9}
 
 
 def form_of(sums: PairSums) -> SampleForm | None:
@@ -49,8 +47,8 @@ def form_of(sums: PairSums) -> SampleForm | None:
         return None
     by_samples = sums.features.limits.by_samples
     if by_samples is None:
-        by_pairs, over_samples = form_costs(sums.features, sums.n_pairs)
-        by_samples = over_samples < by_pairs
+        saved = saved_by_samples(sums.features.shapes, sums.n_pairs, sums.features.n_rows)
+        by_samples = saved > OVERHEAD[on_gpu(sums.features.like)]
     return SampleForm(sums.over_differences(), sums.graph) if by_samples else None
 
 
@@ -294,28 +292,3 @@ def largest_norms(features: Features) -> float:
     """Return the largest ratio of norms and distances for sums whose errors nothing corrects."""
     precise = features.like.dtype == features.xp.float64
     return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
-
-
-def form_costs(features: Features, n_pairs: int) -> tuple[float, float]:
-    """Estimate the cost of a product as a sum over pairs, and as one over samples."""
-    shapes, gpu = features.shapes, on_gpu(features.like)
-    by_samples = sample_form_cost(shapes, n_pairs, features.n_rows, gpu)
-    return pair_form_cost(shapes, n_pairs, gpu), by_samples
-
-
-def pair_form_cost(shapes: Sequence[tuple[int, int]], n_pairs: int, gpu: bool) -> float:
-    """Estimate the multiplications of a product with the Hessian, as a sum over pairs.
-
-    `shapes` has (n, n') of each block.
-    """
-    number, row, fixed = PAIR_READS[gpu]
-    return fixed + n_pairs * sum(width * n * (2 * n + number) + row for n, width in shapes)
-
-
-def sample_form_cost(
-    shapes: Sequence[tuple[int, int]], n_pairs: int, n_samples: int, gpu: bool
-) -> float:
-    """Estimate the multiplications of a product with the Hessian, as a sum over samples."""
-    number, row, fixed = SAMPLE_READS[gpu]
-    over_samples = n_samples * sum(width * n * (2 * n + number) for n, width in shapes)
-    return fixed + over_samples + n_pairs * sum(width * n * number + row for n, width in shapes)

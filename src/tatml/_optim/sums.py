@@ -90,9 +90,9 @@ class Features:
         return tuple(block.shape[1] for block in self.blocks)
 
     @property
-    def shapes(self) -> list[tuple[int, int]]:
+    def shapes(self) -> tuple[tuple[int, int], ...]:
         """(n_m, n'_m) of each block."""
-        return list(zip(self.sizes, self.widths, strict=True))
+        return tuple(zip(self.sizes, self.widths, strict=True))
 
     @property
     def numbers_per_row(self) -> int:

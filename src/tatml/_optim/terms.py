@@ -90,9 +90,6 @@ class TermAtPoint(Protocol):
     def products(self, factors: Sequence[Array], c0: float) -> HessianProduct:
         """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
 
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system."""
-
 
 class Term(Protocol):
     """The sum of losses in the objective."""
@@ -102,8 +99,8 @@ class Term(Protocol):
         """The array namespace."""
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
 
     @property
     def n_pairs(self) -> int:

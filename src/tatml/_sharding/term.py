@@ -22,13 +22,13 @@ from .._array import Array, Indices, asarray, eye
 from .._optim.certificate import PairTotals
 from .._optim.comparison_sums import ComparisonSums, Links
 from .._optim.hessian import (
+    FUSED_DIMENSION,
     PAIRS_PER_DIMENSION,
     ActivePairs,
     Direction,
     Turned,
     congruent,
     dimension,
-    system_costs,
 )
 from .._optim.losses import join_hinges
 from .._optim.pair_sums import PairSums
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from .dask import DaskExecutor
 
 START_SAMPLE = 2_000  # Pairs of the sample that determines where a solver starts.
-FUSED_DIMENSION = 400  # Up to this d, the pass for F also computes the Hessian of a sample.
-RECOMPUTED = 2.0  # Cost factor of a product over shards, which finds the active pairs again.
 
 ShardHessian = tuple[Array, int]  # Σ h z zᵀ for c0 = 1, and the number of shards that were sampled
 
@@ -203,14 +201,6 @@ class ShardsAtPoint:
             slope=lambda t: self.total(look_along, list(V), change, t)[0],
             increase=lambda t: self.total(look_along, list(V), change, t)[1],
         )
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Return the expected cost of each method for Newton's system."""
-        if self._known_hessian(sampled) is not None:
-            return {"dense": 0.0}
-        sizes, widths = zip(*self.term.block_shapes, strict=True)
-        cost = system_costs(sizes, widths, self.totals.n_active, sampled, products)
-        return {"dense": cost["dense"], "cg": RECOMPUTED * cost["cg"]}
 
 
 @dataclass(frozen=True)
