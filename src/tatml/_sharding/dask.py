@@ -169,20 +169,22 @@ class DaskExecutor:
             self._task(_call, function, piece, index, message) for index, piece in enumerate(pieces)
         ]
 
-    def _held_pieces(self) -> list:
-        """Return the pieces on the workers as futures; they are sent in the first round."""
-        if self._pieces is None:
+    def _held_pieces(self, again: bool = False) -> list:
+        """Return the pieces on the workers as futures; they are sent in the first round.
+
+        With `again`, they are sent again.
+        """
+        if self._pieces is None or again:
             self._pieces = self._send() if self.sample_of is None else self._draw(*self.sample_of)
             self._had_pieces = True
         return self._pieces
 
     def _draw(self, whole: DaskExecutor, share: float, seed: int) -> list:
         """Draw samples on the workers; if they were lost, the shards are sent again too."""
-        if self._had_pieces:
-            whole._pieces = None
+        pieces = whole._held_pieces(again=self._had_pieces)
         return [
             self._task(_sample_piece, piece, index, share, seed)
-            for index, piece in enumerate(whole._held_pieces())
+            for index, piece in enumerate(pieces)
         ]
 
     def _send(self) -> list:
