@@ -109,9 +109,9 @@ class QuadraticTerm:
     listed = None
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return tuple(len(block) for block in self.gradient)
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block, as if its samples were vectors."""
+        return tuple((len(block), 1) for block in self.gradient)
 
     def at(self, L: Sequence[Array], b0: float) -> QuadraticAtPoint:
         """Return the view from I + V = L Lᵀ and b0."""
@@ -135,7 +135,9 @@ class QuadraticAtPoint:
         change = root * (self.b0 - term.b0) if learns else 0.0
         u = np.concatenate([*(svec(block) for block in V), [change] if learns else []])
         curved = term.curvature @ u  # H u
-        slopes = zip(term.gradient, unsvec_all(curved, term.sizes), strict=True)
+        slopes = zip(
+            term.gradient, unsvec_all(curved, [len(block) for block in term.gradient]), strict=True
+        )
         value = sum(total(G * block) for G, block in zip(term.gradient, V, strict=True))
         return Totals(
             loss=value + term.slope * change + inner(u, curved) / 2,

@@ -136,7 +136,7 @@ class LogDetProblem:
         """The array namespace of the data."""
         return self.term.xp
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
         return tuple(n for n, _ in self.term.block_shapes)
