@@ -30,8 +30,8 @@ from study_lmnn import OneScale
 
 from tatml import Comparisons, Compute, Newton, TATMLNeighbors, TATMLTriplets, learn_metric
 from tatml._data.sampling import neighbor_triplets
-from tatml._optim.pair_graph import PairGraph
 from tatml._optim.pair_sums import PairSums
+from tatml._optim.sample_form import PairGraph
 
 SETS = ("wine", "breast_cancer", "digits")
 ONE_SCALE = "digits of one scale"
@@ -70,13 +70,12 @@ class CountedPairs:
     PRODUCTS = ("inner_products", "expanded_products", "scatter")  # one block here
 
     def __enter__(self):
-        self.n_pairs, self._chunks = 0, PairSums.chunks
+        self.n_pairs, self._rows = 0, PairSums.rows
         self._products = {name: getattr(PairGraph, name) for name in self.PRODUCTS}
 
-        def chunks(sums, numbers_per_pair=0):
-            for part, rows in self._chunks(sums, numbers_per_pair):
-                self.n_pairs += part.stop - part.start
-                yield part, rows
+        def rows(sums, part):
+            self.n_pairs += part.stop - part.start
+            return self._rows(sums, part)
 
         def counted(function):
             def count(graph, *args):
@@ -85,13 +84,13 @@ class CountedPairs:
 
             return count
 
-        PairSums.chunks = chunks
+        PairSums.rows = rows
         for name, function in self._products.items():
             setattr(PairGraph, name, counted(function))
         return self
 
     def __exit__(self, *_):
-        PairSums.chunks = self._chunks
+        PairSums.rows = self._rows
         for name, function in self._products.items():
             setattr(PairGraph, name, function)
 

@@ -15,7 +15,8 @@ import numpy as np
 from common import describe_machine, draw_pairs, make_classes, timed
 
 from tatml import Newton, learn_metric
-from tatml._optim.hessian import LARGEST_MATRIX, dimension
+from tatml._optim.hessian import dimension
+from tatml._optim.linear_systems import LARGEST_MATRIX
 
 SOLVERS = ("dense", "woodbury", "cg", "auto")
 GRID = [

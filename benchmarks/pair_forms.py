@@ -1,7 +1,7 @@
 """One product with the Hessian: sums over pairs compared with products over samples.
 
 Prints, for each size, the seconds of a product in both forms, in float64 and float32, as ratios to
-the pair form in float64, and which form is chosen. The costs in `sample_form.py` come from here.
+the pair form in float64, and which form is chosen. `OVERHEAD` in `sample_form.py` is from here.
 
     python benchmarks/pair_forms.py --device cuda
 """
@@ -67,12 +67,14 @@ def measure(size: tuple[int, int, int, int], like, repeats: int) -> None:
         features, image, weights = (asarray(a, like, kind) for a in (Z, V + V.T, h))
         first, second = (asarray(rows, like) for rows in index)
         for by_samples in (False, True):
-            sums = PairSums([features], first, second, limits=Limits(by_samples=by_samples)).held()
+            sums = PairSums.of(
+                [features], first, second, limits=Limits(by_samples=by_samples)
+            ).held()
             call = lambda s=sums, V=image, w=weights: s.product([V], w, 0 * w)[1][0]  # noqa: E731
             times[dtype, by_samples] = seconds(call, like, repeats)
             found[dtype, by_samples] = np.asarray(asarray(call(), np.zeros(1), float))
             del sums
-    chosen = "samples" if PairSums([features], first, second).by_samples else "pairs"
+    chosen = "pairs" if PairSums.of([features], first, second).form is None else "samples"
     best = times["float64", False]
     exact = found["float64", False]
     errors = [np.abs(S - exact).max() / np.abs(exact).max() for S in found.values()]

@@ -19,9 +19,10 @@ from sklearn import datasets
 import tatml
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import as_pairs
-from tatml._optim.pair_sums import Limits, PairSums
+from tatml._optim.pair_sums import PairSums
 from tatml._optim.pair_term import PairTerm
 from tatml._optim.problem import LogDetProblem, squared_hinge
+from tatml._optim.sums import Features, Limits
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -201,7 +202,7 @@ def dual_of(problem, s):
     pairs, logdet = problem.pairs, 0.0
     for rows in pairs.sums.rows(slice(0, len(s))):
         S = sum(value * row.T @ row for value, row in zip(s, rows, strict=True))
-        e = 1 + np.linalg.eigvalsh(S) / pairs.sums.n_blocks
+        e = 1 + np.linalg.eigvalsh(S) / pairs.sums.features.n_blocks
         logdet += np.log(e).sum() if e.min() > 0 else -inf
     force = pairs.loss.gamma @ s
     conjugate = pairs.loss.conjugate(s).sum()
@@ -215,7 +216,8 @@ def limited(problem, pairs_per_dimension=None, **limits):
     def with_limits(sums):
         if sums is None:
             return None
-        return PairSums(sums.features, sums.first, sums.second, sums.factors, limits=limits)
+        features = sums.features
+        return PairSums(Features(features.blocks, features.factors, limits), sums.graph)
 
     term = replace(
         pairs,
@@ -319,13 +321,8 @@ def assert_same_blocks(actual, expected_arrays):
 def strict_problem(plain):
     """Convert every array of a problem to array-api-strict."""
     xp = pytest.importorskip("array_api_strict")
-    sums = PairSums(
-        [xp.asarray(block) for block in plain.pairs.sums.features],
-        xp.asarray(plain.pairs.sums.first),
-        xp.asarray(plain.pairs.sums.second),
-        limits=plain.pairs.sums.limits,
-    )
-    loss = plain.pairs.loss.placed(sums.features[0])
+    sums = plain.pairs.sums.placed(xp.asarray([0.0]))
+    loss = plain.pairs.loss.placed(sums.features.like)
     factors = tuple(xp.asarray(C) for C in plain.prior_factors)
     prior = None if plain.prior is None else tuple(xp.asarray(W0) for W0 in plain.prior)
     return LogDetProblem(PairTerm(sums, loss), plain.c0, plain.mu0, factors, prior)

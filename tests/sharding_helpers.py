@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -10,13 +9,12 @@ import pytest
 from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
 
-from tatml._data.blocks import Blocks
 from tatml._data.pairs import Pairs
 from tatml._optim.problem import build_pair_sums
-from tatml._sharding.base import LossSetting, Piece, SerialExecutor
+from tatml._sharding.base import LossSetting, Piece, SerialExecutor, Shard
 from tatml._sharding.chunks import sharded_problem
 from tatml._sharding.memory import COPIES, LEAST_PAIRS, VECTORS, WORKSPACE
-from tatml._sharding.term import DifferenceShapes, ShardedTerm
+from tatml._sharding.term import ShardedTerm
 
 TIGHT = 1e-16  # W is as exact as the square root of the gap
 
@@ -29,31 +27,23 @@ def every_case(names=SHAPES):
             yield f"{name}, c0={c0}", case
 
 
-@dataclass
-class HeldShard:
-    """Pairs that are in memory all the time."""
-
-    blocks: Blocks
-    pairs: Pairs
-
-    def load(self, shared):
-        return Piece(
-            build_pair_sums(self.blocks, self.pairs), self.pairs.similar, self.pairs.weights
-        )
-
-
 def held_shards(case, cuts):
+    """Shards whose pairs are in memory all the time."""
     whole = Pairs(np.asfortranarray(case.pairs), case.similar, case.weights)
     parts = np.split(np.arange(len(case.pairs)), cuts)
-    return [HeldShard(case.blocks, whole.take(part)) for part in parts]
+    return [Shard((case.blocks, whole.take(part)), held_piece) for part in parts]
+
+
+def held_piece(values, shared):
+    blocks, pairs = values
+    return Piece(build_pair_sums(blocks, pairs), pairs.similar, pairs.weights)
 
 
 def sharded(case, cuts=(5, 6)):
     """The problem of the case, with its pairs cut at these places."""
     executor = SerialExecutor(held_shards(case, cuts))
-    sizes, widths = zip(*case.blocks.block_shapes, strict=True)
-    shapes = DifferenceShapes(sizes, widths, len(case.pairs))
-    term = ShardedTerm(executor, shapes, LossSetting(case.C, case.margin))
+    setting = LossSetting(case.C, case.margin)
+    term = ShardedTerm(executor, case.blocks.block_shapes, len(case.pairs), setting)
     problem = sharded_problem(term, case.c0, case.mu0)
     return problem if case.prior is None else problem.with_prior(case.prior)
 

@@ -1,5 +1,6 @@
 """All pairs as tiles: the sums of the explicit list of all pairs, and the same solution."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from estimators_helpers import JOINT
 from helpers import SHAPES, largest_difference
 from memory_helpers import peak_memory
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sharding_helpers import TIGHT, Sliceable, assert_same, mapped
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,7 +16,7 @@ from tatml import TATML, Blocks, Compute, Dykstra, Newton, learn_metric
 from tatml._learning.drawing import sums_in_tiles
 from tatml._learning.task import Settings
 from tatml._optim.pair_sums import PairSums
-from tatml._sharding.all_pairs import AllPairs, TileSums
+from tatml._sharding.all_pairs import AllPairs, tile_sums
 from tatml._sharding.chunks import PairChunks
 from tatml._sharding.memory import LARGEST_SIDE, TILE_BYTES, WORKSPACE, samples_per_tile
 from tatml._sharding.samples import as_shared_samples
@@ -40,9 +41,9 @@ def test_the_sums_of_a_tile_are_those_of_its_pairs(n_first):
     for name in SHAPES:
         arrays = random_arrays(name)
         features = [np.ascontiguousarray(np.swapaxes(a, 1, 2)) for a in arrays]
-        tile = TileSums(features, n_first)
-        plain = PairSums(features, tile.first, tile.second)
-        distinct = set(zip(tile.first, tile.second, strict=True))
+        tile = tile_sums(features, n_first)
+        plain = PairSums.of(features, tile.graph.first, tile.graph.second)
+        distinct = set(zip(tile.graph.first, tile.graph.second, strict=True))
         assert tile.n_pairs == plain.n_pairs == len(distinct), name
         rng = np.random.default_rng(1)
         G = [rng.normal(size=(a.shape[1], a.shape[1])) for a in arrays]
@@ -52,19 +53,30 @@ def test_the_sums_of_a_tile_are_those_of_its_pairs(n_first):
         assert_allclose(tile.distances(), plain.distances(), rtol=1e-11, err_msg=name)
         assert_allclose(tile.quadratic(V), plain.quadratic(V), rtol=1e-9, atol=1e-9, err_msg=name)
         assert largest_difference(tile.scatter(s), plain.scatter(s)) < 1e-9, name
-        found = tile.distances_and_scatter(lambda part, D, s=s: D - s[part])[1]
+        found = tile.evaluate(lambda part, D, s=s: D - s[part]).scatter
         expected = plain.scatter(plain.distances() - s)
         assert largest_difference(found, expected) < 1e-13 * np.sum(plain.distances() ** 2), name
         some = np.array([3, 0, 5])
         assert_allclose(tile.take(some).distances(), plain.distances()[some], rtol=1e-12)
 
 
+def test_a_tile_that_moves_to_another_process_is_still_a_tile():
+    X, labels = np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 3
+    samples = as_shared_samples(X, read_in_parts=False, memory=0)
+    for shard in AllPairs(labels).shards(9, 2, 4**2 * TILE_BYTES, 0):
+        piece = pickle.loads(pickle.dumps(shard)).load(samples)
+        moved = pickle.loads(pickle.dumps(piece))
+        assert moved.sums.form.whole_is_cheap
+        assert_array_equal(moved.sums.distances(), piece.sums.distances())
+        assert_array_equal(moved.similar, piece.similar)
+
+
 def test_distances_of_near_copies_do_not_cancel():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1, 3)) * 100
     X[4:] = X[:4] + 1e-7 * rng.normal(size=(4, 1, 3))
-    tile = TileSums([X], 8)
-    exact = np.sum((X[tile.first] - X[tile.second]) ** 2, axis=(1, 2))
+    tile = tile_sums([X], 8)
+    exact = np.sum((X[tile.graph.first] - X[tile.graph.second]) ** 2, axis=(1, 2))
     assert exact.min() < 1e-12
     assert_allclose(tile.distances(), exact, rtol=1e-9)
 
@@ -80,10 +92,12 @@ def far_classes():
 @pytest.mark.parametrize("n_first", [N_SAMPLES, 9], ids=["diagonal", "beside"])
 def test_sums_over_near_pairs_of_far_classes_do_not_cancel(n_first):
     X, labels = far_classes()
-    tile = TileSums([(X - X.mean(axis=0))[:, None, :]], n_first)
-    plain = PairSums(tile.features, tile.first, tile.second)
+    tile = tile_sums([(X - X.mean(axis=0))[:, None, :]], n_first)
+    plain = PairSums.of(tile.features.blocks, tile.graph.first, tile.graph.second)
     V = [np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])]
-    s = np.where(labels[tile.first] == labels[tile.second], 1.0, 0.0)  # active: similar pairs
+    s = np.where(
+        labels[tile.graph.first] == labels[tile.graph.second], 1.0, 0.0
+    )  # active: similar pairs
     assert_allclose(tile.quadratic(V), plain.quadratic(V), rtol=1e-9)
     assert_allclose(tile.scatter(s)[0], plain.scatter(s)[0], rtol=1e-9)
     found = tile.product(V, s, np.zeros_like(s))[1]
@@ -156,15 +170,15 @@ def test_tiles_have_every_pair_once():
         shards = AllPairs(np.arange(9)).shards(9, 2, side**2 * TILE_BYTES, 0)
         tiles = [shard.load(samples) for shard in shards]
         assert min(map(len, tiles)) > 0, side
+        sides = [shard.chunk[0] for shard in shards]
+        rows = [np.r_[I] if I == J else np.r_[I, J] for I, J in sides]
         pairs = [
-            (np.r_[shard.I, shard.J][tile.sums.first], np.r_[shard.I, shard.J][tile.sums.second])
-            if shard.I != shard.J
-            else (np.r_[shard.I][tile.sums.first], np.r_[shard.I][tile.sums.second])
-            for shard, tile in zip(shards, tiles, strict=True)
+            (samples[tile.sums.graph.first], samples[tile.sums.graph.second])
+            for samples, tile in zip(rows, tiles, strict=True)
         ]
         found = np.concatenate([np.stack(columns, axis=1) for columns in pairs])
         assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, every_pair(np.arange(9))[0]))
-        assert max(shard.I.stop - shard.I.start for shard in shards) == side
+        assert max(I.stop - I.start for I, _ in sides) == side
 
 
 def test_the_side_of_a_tile_is_what_fits():
@@ -238,7 +252,7 @@ def test_samples_of_one_tile_are_centred_together():
     assert_allclose(rows[0] - rows[2], X[0] - X[4])
     for shared in (as_shared_samples(X, read_in_parts=False, memory=0), samples):
         tile = AllPairs(np.arange(6)).shards(6, 2, 4 * TILE_BYTES, 0)[0].load(shared)
-        assert_allclose(tile.sums.features[0].mean(axis=0), 0, atol=1e-15)  # around its own mean
+        assert_allclose(tile.sums.features.like.mean(axis=0), 0, atol=1e-15)  # around its own mean
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])

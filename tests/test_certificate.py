@@ -29,7 +29,8 @@ from tatml._optim.certificate import (
 from tatml._optim.pair_sums import PairSums
 from tatml._optim.pair_term import PairTerm
 from tatml._optim.point import LARGE
-from tatml._sharding.all_pairs import TileSums
+from tatml._optim.sums import RoundingBounds
+from tatml._sharding.all_pairs import tile_sums
 from tatml.losses import BurgLoss, SquaredHinge
 
 # The bounds of (Round)
@@ -146,10 +147,10 @@ def test_the_rounding_error_of_a_difference_is_below_its_bound(held):
     X = rng.normal(size=(6, 2, 4)) * np.array([1e8, 1.0, 1e-3, 1e4])
     pairs = np.array([[0, 1], [2, 3], [4, 5], [0, 5]])
     L = rng.normal(size=(4, 4))
-    sums = PairSums([X], *pairs.T)
+    sums = PairSums.of([X], *pairs.T)
     if held == "differences":
-        sums = PairSums(sums.rows(slice(0, 4)))
-    computed, bound = sums.transformed([L]).rows(slice(0, 4))[0], sums.rounding([L])
+        sums = PairSums.of(sums.rows(slice(0, 4)))
+    computed, bound = sums.transformed([L]).rows(slice(0, 4))[0], RoundingBounds(sums).moved([L])
     exact = np.frompyfunc(gmpy2.mpfr, 1, 1)
     with oracle._digits():
         difference = exact(X[pairs[:, 0]]) - exact(X[pairs[:, 1]])
@@ -162,11 +163,13 @@ def test_the_rounding_error_of_a_difference_is_below_its_bound(held):
 def test_distances_of_tiles_know_their_cancellation():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1, 3)) + 1e6 * rng.integers(2, size=(8, 1, 1))
-    sums = TileSums([X], 8)
-    distances = sums.distances()
-    reach, moved = sums.reach(distances), sums.rounding([np.eye(3)])
+    sums = tile_sums([X], 8)
+    distances, _, reach, _ = sums.evaluate(lambda part, d: d)
+    reach, moved = reach(), RoundingBounds(sums).moved([np.eye(3)])
     error = accumulated(20, 2.0**-53) * reach**2 + 2 * reach * moved + moved**2
-    exact = np.sum((X[sums.first] - X[sums.second]) ** 2, axis=(1, 2))  # subtracted without error
+    exact = np.sum(
+        (X[sums.graph.first] - X[sums.graph.second]) ** 2, axis=(1, 2)
+    )  # subtracted without error
     assert np.all(np.abs(distances - exact) <= error)
     assert np.all(error <= 1e-2 * distances)
 
@@ -214,7 +217,7 @@ def test_the_error_of_the_scatter_is_below_its_bound():
     X = rng.normal(size=(8, 1, 3)) * np.array([1e6, 1.0, 1e-3])
     pairs, L = np.array([[0, 1], [2, 3], [4, 5], [6, 7]]), rng.normal(size=(3, 3))
     loss = SquaredHinge(np.array([1.0, -1, 1, -1]), np.ones(4), np.ones(4))
-    term = PairTerm(PairSums([X], *pairs.T), loss)
+    term = PairTerm(PairSums.of([X], *pairs.T), loss)
     s = loss.sign * rng.uniform(1, 2, size=4)
     totals = term.certify([L], 1.0, s)
     exact = np.frompyfunc(gmpy2.mpfr, 1, 1)
@@ -230,7 +233,7 @@ def test_some_pairs_are_certified_with_their_losses_in_float64():
     X, pairs = rng.normal(size=(8, 1, 3)).astype(np.float32), rng.integers(8, size=(30, 2))
     sign, gamma = np.tile([1.0, -1.0], 15), np.tile([0.3, 1.7], 15)
     loss = SquaredHinge(sign, rng.uniform(1, 2, size=30), gamma)
-    term = PairTerm(PairSums([X], *pairs.T), loss.placed(X), given_loss=loss)
+    term = PairTerm(PairSums.of([X], *pairs.T), loss.placed(X), given_loss=loss)
     some, s = np.arange(0, 30, 3), sign[::3] * rng.uniform(1, 2, size=10)
     assert term.take(some, 3.0).loss.gamma.dtype == np.float32
     force = term.take(some, 3.0).certify([np.eye(3)], 1.0, s).force
@@ -243,7 +246,7 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
     """At the solution the gap consists of errors: η²/2 of the scatter, and the others in full."""
     case = random_case(SHAPES["two ragged"], n_pairs=30)
     problem, result = case.problem(), case.learn()
-    totals = problem.exact_totals(result.L, result.b0, None)
+    totals = problem.term.certify(result.L, result.b0, None)
 
     def gap(**changes):
         changed = totals._replace(**changes)
@@ -281,7 +284,7 @@ def test_the_rounding_error_of_the_priors_of_two_blocks_enters_the_objective():
     case = random_case([(2, 1), (2, 1)], n_pairs=10)
     prior = 2 * [np.array([[1.0, 1e6], [1e6, 1e12 + 1]])]
     problem = case.problem().with_prior(prior)
-    totals = problem.exact_totals(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
+    totals = problem.term.certify(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
     error = _objective(problem, case.eyes, 1.0, totals, 0.0, 2.0**-53)[1]
     assert_allclose(error, 2 * sqrt(4 * 2) * problem.prior_rounding[1], rtol=1e-6)
 

@@ -1,7 +1,6 @@
 """Estimators fit where their samples are: NumPy's results, on the device of the samples."""
 
 import pickle
-from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -26,7 +25,8 @@ from tatml import (
 from tatml._array import to_numpy
 from tatml._learning.scatters import mean_square
 from tatml._optim.newton import solve_newton
-from tatml._optim.pair_sums import Limits, PairSums
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.sums import Limits
 from tatml.features import KernelMap
 
 xp = pytest.importorskip("array_api_strict")
@@ -135,7 +135,7 @@ def test_a_fit_is_numpys(places):
 def test_large_samples_whose_prior_is_applied_chunk_by_chunk(monkeypatch):
     """A problem that is copied to a device keeps the factors of its prior."""
     limits = Limits(eager_bytes=1000, svec_bytes=0)
-    monkeypatch.setattr(PairSums, "__init__", partialmethod(PairSums.__init__, limits=limits))
+    monkeypatch.setattr(PairSums.from_samples.__func__, "__kwdefaults__", {"limits": limits})
     for name in ("TATML", "ITML", "TATMLNeighbors", "TATMLTriplets"):
         assert_same(fitted(name, xp.asarray), fitted(name, np.asarray), name)
 
@@ -287,6 +287,7 @@ def test_near_pairs_are_computed_from_differences():
     twins = np.column_stack([range(25), range(25, 50)])
     pairs = np.vstack([rng.integers(50, size=(300, 2)), twins]).T.copy()
     limits = Limits(by_samples=True)
-    found = PairSums([xp.asarray(samples)], *map(xp.asarray, pairs), limits=limits).distances_at()
+    sums = PairSums.of([xp.asarray(samples)], *map(xp.asarray, pairs), limits=limits)
+    found = sums.evaluate(lambda part, d: d).distances
     exact = np.sum((samples[pairs[0]] - samples[pairs[1]]) ** 2, axis=(1, 2))
     assert_allclose(to_numpy(found), exact, rtol=1e-12)

@@ -150,9 +150,9 @@ def test_the_samples_are_left_alone():
     # A block may overwrite its chunk of differences; the problem must not see it.
     for n_samples in (8, 80):  # differences of samples, and differences that are held
         problem = random_case(SHAPES["wide"], n_pairs=40, n_samples=n_samples).problem()
-        before = [block.copy() for block in problem.pairs.sums.features]
+        before = [block.copy() for block in problem.pairs.sums.features.blocks]
         Dykstra().solve(problem, tol=1e-4)
-        for block, kept in zip(problem.pairs.sums.features, before, strict=True):
+        for block, kept in zip(problem.pairs.sums.features.blocks, before, strict=True):
             np.testing.assert_array_equal(block, kept)
 
 

@@ -256,12 +256,11 @@ def test_the_warning_points_at_the_caller():
     assert caught[0].filename == __file__
 
 
-def test_verbose_prints_the_cost_a_header_and_one_line_per_iteration(case, capsys):
+def test_verbose_prints_a_header_and_one_line_per_iteration(case, capsys):
     case.learn()
     assert capsys.readouterr() == ("", "")  # the default is silent
     result = case.learn(verbose=True)
-    cost, header, *lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Expected: about [\d.e-]+ s and \d+ MiB\.", cost)
+    header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == ["iter", "primal", "dual", "gap", "b0", "active", "seconds"]
     assert len(lines) == result.n_iter + 1
     for n_iter, line in enumerate(lines):

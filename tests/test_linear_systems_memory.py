@@ -1,6 +1,6 @@
 """The Newton system in bounded memory: tiles of the Gram matrix, and kept svec(A_k)."""
 
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 import pytest
@@ -10,9 +10,21 @@ from numpy.testing import assert_allclose
 from test_linear_systems import RTOL, at, explicit_matrix, flat, random_direction
 
 from tatml import Newton
-from tatml._optim.hessian import LARGEST_MATRIX, ActivePairs, by_svec, kept_gram, system_costs
-from tatml._optim.linear_systems import WoodburySystem, newton_system, pair_gram
-from tatml._optim.pair_sums import Limits, PairSums
+from tatml._optim.hessian import ActivePairs, by_svec, kept_gram
+from tatml._optim.layout import READ
+from tatml._optim.linear_systems import (
+    FIRST_PRODUCTS,
+    GRAM,
+    LARGEST_MATRIX,
+    WoodburySystem,
+    fastest_system,
+    newton_system,
+    pair_gram,
+    system_operations,
+)
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.sums import Limits
+from tatml._optim.svec_rows import SvecRows
 from tatml._svec import svec_size
 
 # The Gram matrix of the first block is made by tiles; of most others it is cheaper by svec.
@@ -66,7 +78,7 @@ def pairs_of(n, width, k, **limits):
     features = [rng.normal(size=(30, width, n)) / n]
     first = rng.integers(30, size=k)
     second = (first + 1 + rng.integers(29, size=k)) % 30
-    return PairSums(features, first, second, limits=Limits(**limits))
+    return PairSums.of(features, first, second, limits=Limits(**limits))
 
 
 @pytest.mark.parametrize(("tile", "pairs_per_tile"), [(0, 1), (15, 1), (16, 2), (36, 3), (900, 15)])
@@ -110,15 +122,14 @@ def test_woodbury_is_not_chosen_where_it_would_hold_too_much():
 
 def test_no_way_forms_a_matrix_with_too_many_rows():
     n = next(n for n in range(200) if svec_size(n) + 1 > LARGEST_MATRIX)
-    assert system_costs([n - 1], [1], 10, False, 20)["dense"] < inf
-    assert system_costs([n], [1], 10, False, 20)["dense"] == inf
-    exactly = [109, 2, 1]  # d = 5995 + 3 + 1 + 1 = 6000
-    assert system_costs(exactly, [1, 1, 1], 10, False, 20)["dense"] < inf
-    assert system_costs([*exactly, 1], [1] * 4, 10, False, 20)["dense"] == inf
-    assert system_costs([2], [1], LARGEST_MATRIX, False, 20)["woodbury"] < inf
-    assert system_costs([2], [1], LARGEST_MATRIX + 1, False, 20)["woodbury"] == inf
-    assert system_costs([100], [1], 5_000, False, 20)["woodbury"] < inf
-    assert system_costs([100], [20], 5_000, False, 20)["woodbury"] == inf  # svec(A_k) of 200 MB
+    for n_rows, allowed in ((n - 1, True), (n, False)):
+        counts = system_operations([(n_rows, 1)], 10, 10, False, 20)
+        assert isfinite(counts["dense"]) == allowed
+    exactly = [(109, 1), (2, 1), (1, 1)]  # d = 5995 + 3 + 1 + 1 = 6000
+    assert isfinite(system_operations(exactly, 10, 10, False, 20)["dense"])
+    assert not isfinite(system_operations([*exactly, (1, 1)], 10, 10, False, 20)["dense"])
+    for k, allowed in ((LARGEST_MATRIX, True), (LARGEST_MATRIX + 1, False)):
+        assert isfinite(system_operations([(2, 1)], k, k, False, 20)["woodbury"]) == allowed
 
 
 # Kept svec(A_k)
@@ -130,7 +141,7 @@ def test_kept_rows_give_the_same_system(case):
         hessians = []
         for size in (2**26, 0):
             point = limited_at(case, svec_bytes=size)
-            assert (point.problem.pairs.sums.kept_svec_rows is None) == (size == 0)
+            assert (point.problem.pairs.rows.kept is None) == (size == 0)
             hessians.append(point.hessian(factors))
             solution = newton_system(point, factors, "dense").solve(V, b, RTOL)
             expected = np.linalg.solve(explicit_matrix(case, point, factors), flat(V, b))
@@ -141,7 +152,7 @@ def test_kept_rows_give_the_same_system(case):
 def test_kept_rows_are_summed_in_chunks(case):
     factors = random_factors(case)
     point = limited_at(case, chunk_bytes=1)
-    assert point.problem.pairs.sums.kept_svec_rows is not None
+    assert point.problem.pairs.rows.kept is not None
     assert_allclose(point.hessian(factors), at(case).hessian(factors), rtol=1e-12, atol=1e-11)
 
 
@@ -150,7 +161,7 @@ def test_a_chunk_of_kept_rows_has_as_many_pairs_as_fit_into_its_limit(chunk_byte
     sums, parts = pairs_of(3, 1, 50, chunk_bytes=chunk_bytes), []
     pairs = ActivePairs(sums, np.ones(50), np.ones(50), 1.0)
     pairs.gram_of = lambda chunks: parts.extend(part for part, _ in chunks)
-    kept_gram(pairs, sums.kept_svec_rows)
+    kept_gram(pairs, SvecRows(sums).kept)
     assert [part.start for part in parts] == [*range(0, 50, step)]
     assert max(part.stop - part.start for part in parts) == step
 
@@ -165,13 +176,23 @@ def test_a_problem_too_large_to_keep_has_the_same_solution():
         assert_allclose(V, W, rtol=1e-6, atol=1e-7)
 
 
-def test_costs_are_those_of_the_formulas():
+def test_operations_are_those_of_the_formulas():
     """One block of 3 rows and width 2: d = 7; svec(A_k) has 6 entries."""
-    costs = system_costs([3], [2], 100, False, 20)
-    assert costs["dense"] == pytest.approx(100 * 7**2 + 7**3 / 3)
-    assert costs["woodbury"] == pytest.approx(1.8 * (100**2 * 6 + 100**3 / 3))
-    assert costs["cg"] == pytest.approx(20 * (100 * (3 * 2 * (2 * 3 + 70) + 700) + 1.5e6))
-    many = system_costs([3, 2], [2, 1], 10_000, True, 20)  # d = 10, of 500 · 10 sampled pairs
-    assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)
-    products = 10_000 * (6 * (2 * 3 + 70) + 700 + 2 * (2 * 2 + 70) + 700)
-    assert many["cg"] == pytest.approx(20 * (products + 1.5e6))
+    counts = system_operations([(3, 2)], 100, 100, False, 20)
+    assert counts["dense"] == pytest.approx(100 * 7**2 + 7**3 / 3)
+    assert counts["woodbury"] == pytest.approx(GRAM * (100**2 * 6 + 100**3 / 3))
+    assert counts["cg"] == pytest.approx(20 * 100 * 3 * 2 * (2 * 3 + READ))
+    many = system_operations([(3, 2), (2, 1)], 10_000, 300, True, 20)
+    assert many["dense"] == pytest.approx(5000 * 10**2 + 10**3 / 3)  # of 500 · 10 sampled pairs
+    rows = 6 * (2 * 3 * 300 + READ * 10_000) + 2 * (2 * 2 * 300 + READ * 10_000)
+    assert many["cg"] == pytest.approx(20 * rows)
+
+
+def test_the_way_with_the_fewest_operations_is_taken():
+    """Few pairs: the matrix of the pairs; few dimensions: dense; both large: no matrix at all."""
+    cases = [([(6, 1)], 8, "woodbury"), ([(4, 1)], 200, "dense"), ([(60, 1)], 2_000, "cg")]
+    for shapes, n_pairs, expected in cases:
+        case = random_case(shapes, n_pairs=n_pairs, n_samples=100, C=1e-3)
+        point = case.problem().at(case.eyes, 0.5)
+        assert fastest_system(point, False, FIRST_PRODUCTS) == expected
+    assert fastest_system(point, False, 10_000) != "cg"

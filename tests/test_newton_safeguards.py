@@ -15,7 +15,7 @@ from helpers import (
 from numpy.testing import assert_allclose
 
 from tatml import Newton, Status
-from tatml._optim import damped_newton, primal_dual
+from tatml._optim import damped_newton, linear_systems, primal_dual
 from tatml._optim import newton as newton_module
 
 # The safeguards of a primal-dual step
@@ -30,7 +30,9 @@ def before_a_short_step():
     """A point and its Q from which the boundary stops the next step."""
     case = random_case(SHAPES["vectors"], n_pairs=40, C=1e6, c0=inf)
     problem = case.with_(arrays=[1e-3 * array for array in case.arrays]).problem()
-    point, Q, _ = primal_dual_step(problem.at(*newton_module._scaled_prior(problem)))
+    point, Q, _ = primal_dual_step(
+        problem.at(*newton_module._first_guess(problem, None, newton_module.Pace()))
+    )
     return point, Q
 
 
@@ -120,10 +122,8 @@ def test_a_step_without_a_factorisation_or_an_objective_is_none(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(module, "newton_system", fails)
             assert (primal_dual_step(point) is None) == (module is primal_dual)
-            damped = newton_module._damped_step(point, "auto")
+            damped = damped_newton.damped_step(point, "auto")
             assert (damped is None) == (module is damped_newton)
-            accurate = damped_newton.accurate_direction(point)
-            assert (accurate is None) == (module is damped_newton)
     far = SimpleNamespace(primal=inf, gap=inf, L=point.L, b0=point.b0)
     monkeypatch.setattr(primal_dual, "_advance", lambda *args: (far, []))
     monkeypatch.setattr(primal_dual, "_step_length", lambda *args: 1.0)
@@ -160,17 +160,18 @@ def test_the_pace_notes_what_the_last_steps_achieved():
 def test_the_rescue_is_the_better_conditioned_system():
     """After three steps without progress, and only where the linear solver is "auto"."""
     few, many = (random_case(SHAPES["square"], n_pairs=n, C=5.0) for n in (4, 40))
-    stale = newton_module.Pace(stale=3)
+    stale = newton_module.Pace("auto", stale=3)
     for case, expected in ((few, "woodbury"), (many, "dense")):
         point = case.at(*random_point(case))
-        assert stale.system_for(point, "auto") == expected
-        assert stale.system_for(point, "cg") == "cg"
-        assert newton_module.Pace(stale=2).system_for(point, "auto") == "auto"
+        assert stale.system_at(point) == expected
+        assert newton_module.Pace("cg", stale=3).system_at(point) == "cg"
+        fastest = linear_systems.fastest_system(point, False, linear_systems.FIRST_PRODUCTS)
+        assert newton_module.Pace("auto", stale=2).system_at(point) == fastest
     large = random_case([(45, 1)], n_pairs=4)  # 1036 dimensions
-    assert stale.system_for(large.at(*random_point(large)), "auto") == "auto"
+    assert stale.system_at(large.at(*random_point(large))) == "woodbury"  # the fastest
     for n_active, expected in ((1_000, "woodbury"), (1_001, "auto")):
         point = SimpleNamespace(n_active=n_active, problem=large.problem())
-        assert damped_newton.most_accurate(point) == expected
+        assert linear_systems.most_accurate(point) == expected
 
 
 def stay(point, Q, *rest):
@@ -189,43 +190,41 @@ def test_damped_steps_take_over_when_the_gap_stalls(monkeypatch):
     monkeypatch.setattr(newton_module, "primal_dual_step", recorded)
     result = case.learn(tol=1e-8, solver=Newton(random_state=0))
     assert result.status is Status.CONVERGED
-    assert calls[:8] == [("auto", True)] * 2 + [("auto", False)] + [("dense", False)] * 5
+    assert calls[:8] == [("dense", True)] * 2 + [("dense", False)] * 6
     assert result.history["kind"].tolist()[:10] == ["start", *["primal-dual"] * 8, "damped"]
 
 
-def test_stale_steps_end_in_the_last_resort(monkeypatch):
-    """Where primal-dual steps never help, the eighth rescue is the last resort, tried once."""
+def test_stale_steps_end_in_newton_on_the_dual(monkeypatch):
+    """Where primal-dual steps never help, it is tried at the eighth damped step, and once."""
     case = random_case(SHAPES["two ragged"], n_pairs=60, C=1e10)
-    resorts, last_resort = [], newton_module._last_resort
+    tried, finish_in_dual = [], newton_module.finish_in_dual
 
     def counted(*args):
-        resorts.append(None)
-        return last_resort(*args)
+        tried.append(None)
+        return finish_in_dual(*args)
 
     monkeypatch.setattr(newton_module, "primal_dual_step", stay)
-    monkeypatch.setattr(newton_module, "_last_resort", counted)
+    monkeypatch.setattr(newton_module, "finish_in_dual", counted)
     result = case.learn(tol=1e-9)
     assert result.status is Status.CONVERGED
     kinds = result.history["kind"].tolist()
     assert kinds.count("damped") == 7  # the eighth is not taken
-    assert {"polished", "dual"} & set(kinds)
-    assert len(resorts) == 1
+    assert kinds[-1] == "dual"
+    assert len(tried) == 1
 
 
-def test_a_last_resort_that_fails_is_not_tried_again(monkeypatch):
-    case, resorts = random_case(SHAPES["two ragged"], n_pairs=60, C=1e6, c0=inf), []
-    damped_step = newton_module._damped_step
+def test_a_dual_that_fails_leaves_the_rest_to_damped_steps(monkeypatch):
+    case, tried = random_case(SHAPES["two ragged"], n_pairs=60, C=1e6, c0=inf), []
 
-    def fails(problem, monitor):
-        resorts.append(None)
-        best = problem.at(monitor.found.L, monitor.found.b0)
-        return Status.PRECISION, damped_step(best, "auto")[0]
+    def fails(*args):
+        tried.append(None)
+        return Status.PRECISION
 
     monkeypatch.setattr(newton_module, "primal_dual_step", stay)
-    monkeypatch.setattr(newton_module, "_last_resort", fails)
+    monkeypatch.setattr(newton_module, "finish_in_dual", fails)
     result = Newton(max_iter=120).solve(case.problem(), tol=1e-9)
-    assert result.history["kind"].tolist().count("damped") > 8  # it goes on by damped steps
-    assert len(resorts) == 1
-    monkeypatch.setattr(newton_module, "_damped_step", lambda *args: None)
+    assert result.history["kind"].tolist().count("damped") > 8
+    assert len(tried) == 1
+    monkeypatch.setattr(newton_module, "damped_step", lambda *args: None)
     assert Newton().solve(case.problem(), tol=1e-9).status is Status.PRECISION
-    assert len(resorts) == 2
+    assert len(tried) == 2

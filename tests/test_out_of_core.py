@@ -32,8 +32,9 @@ from tatml._data.storage import (
     sendable,
     warn_of_missing_chunks,
 )
-from tatml._sharding.base import LossSetting, on_device
+from tatml._sharding.base import LossSetting
 from tatml._sharding.chunks import PairChunks, sharded_term
+from tatml._sharding.gpu import on_device
 from tatml._sharding.memory import (
     COPIES,
     DEFAULT_MEMORY,
@@ -288,8 +289,8 @@ def test_a_sample_of_the_pairs_fits():
     term = sharded_term(*data, **LEAST.parts)
     assert term.executor.largest_sample == memory // per_pair < N_PAIRS
     sample = term.sample(10, np.random.RandomState(0))
-    for sums in (sample.sums, on_device(sample, sample.sums.features[0]).sums):
-        assert sums.kept_svec_rows is None  # the limit does not provide for svec(A_k)
+    for term in (sample, on_device(sample, sample.sums.features.like)):
+        assert term.rows.kept is None  # the limit does not provide for svec(A_k)
 
 
 def test_samples_on_disk_are_read_once_if_they_are_small():

@@ -116,5 +116,5 @@ def test_kernels_search_solvers_and_signals():
 
 def test_all_pairs():
     X, y = load_iris(return_X_y=True)
-    blocks = ("torch", "predict_cost", "memmap", "dask")
+    blocks = ("torch", "memmap", "dask")
     assert run("scale.md", {"X": X, "y": y}, skip=blocks)["result"].converged

@@ -1,6 +1,5 @@
 """Sums over pairs equal explicit loops, however the pairs are stored and cut into chunks."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,7 +12,9 @@ from tatml import Newton
 from tatml._optim import pair_sums as sums_module
 from tatml._optim import sums as limits_module
 from tatml._optim.linear_systems import _svec_rows
-from tatml._optim.pair_sums import SMALLEST_CHUNK, Limits, PairSums
+from tatml._optim.pair_sums import SMALLEST_CHUNK, PairSums
+from tatml._optim.sums import Limits, RoundingBounds
+from tatml._optim.svec_rows import SvecRows, svec_chunks
 from tatml._svec import svec, svec_size, unsvec
 
 N_PAIRS = 50
@@ -31,12 +32,12 @@ def features_of(case):
 
 
 def as_samples(case, limits=LIMITS["default"]):
-    return PairSums(features_of(case), case.pairs[:, 0], case.pairs[:, 1], limits=limits)
+    return PairSums.of(features_of(case), case.pairs[:, 0], case.pairs[:, 1], limits=limits)
 
 
 def as_differences(case, limits=LIMITS["default"]):
     i, j = case.pairs.T
-    return PairSums([block[i] - block[j] for block in features_of(case)], limits=limits)
+    return PairSums.of([block[i] - block[j] for block in features_of(case)], limits=limits)
 
 
 WAYS = {"samples": as_samples, "differences": as_differences}
@@ -67,9 +68,9 @@ def assert_matrices_allclose(got, expected, **tolerance):
 def test_sizes(case_and_sums):
     case, sums = case_and_sums
     assert sums.n_pairs == N_PAIRS
-    assert sums.n_blocks == len(case.arrays)
-    assert [*sums.sizes] == case.sizes
-    assert [*sums.widths] == [array.shape[2] for array in case.arrays]
+    assert sums.features.n_blocks == len(case.arrays)
+    assert [*sums.features.sizes] == case.sizes
+    assert [*sums.features.widths] == [array.shape[2] for array in case.arrays]
 
 
 def test_distances_and_quadratic_forms(case_and_sums):
@@ -97,7 +98,7 @@ def test_distances_and_scatter_in_one_pass(case_and_sums):
     case, sums = case_and_sums
     factor = np.random.default_rng(2).normal(size=N_PAIRS)
     D = case.distances(case.eyes)
-    distances, scatter = sums.distances_and_scatter(lambda part, d: factor[part] * d)
+    distances, scatter, *_ = sums.evaluate(lambda part, d: factor[part] * d)
     assert_allclose(distances, D, rtol=1e-12)
     assert_matrices_allclose(scatter, case.scatter(factor * D))
 
@@ -116,7 +117,7 @@ def test_svec_rows(case_and_sums):
     case, sums = case_and_sums
     V = random_matrices(case)
     stacked = np.concatenate([svec(v) for v in V])
-    rows = np.concatenate([sums.svec_rows(rows) for _, rows in sums.chunks()])
+    rows = np.concatenate([rows for _, rows in svec_chunks(sums, 0)])
     assert rows.shape == (N_PAIRS, sum(map(svec_size, case.sizes)))
     assert_allclose(rows @ stacked, case.distances(V), rtol=1e-11, atol=1e-13)
 
@@ -137,10 +138,10 @@ def test_no_difference_is_longer_than_the_bound(case_and_sums):
     case, sums = case_and_sums
     for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
         longest = np.sqrt(each.distances().max())
-        assert longest <= each.longest_difference() <= 10 * longest
-    if sums.first is not None:  # twice the longest sample, block by block
-        parts = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features]
-        assert_allclose(sums.longest_difference(), 2 * np.sqrt(np.sum(parts) / len(parts)))
+        assert longest <= RoundingBounds(each).longest() <= 10 * longest
+    if sums.graph is not None:  # twice the longest sample, block by block
+        parts = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features.blocks]
+        assert_allclose(RoundingBounds(sums).longest(), 2 * np.sqrt(np.sum(parts) / len(parts)))
 
 
 def test_some_pairs_and_single_blocks(case_and_sums):
@@ -166,14 +167,14 @@ def test_every_derived_object_keeps_the_limits(case_and_sums):
         sums.take(np.array([1, 2])),
         sums.block(0),
     ]
-    assert all(other.limits is sums.limits for other in derived)
+    assert all(other.features.limits is sums.features.limits for other in derived)
 
 
 @pytest.mark.parametrize("n_samples", [8, N_PAIRS, N_PAIRS + 1])
 def test_from_samples_stores_whichever_is_smaller(n_samples):
     case = random_case([(3, 2)], n_pairs=N_PAIRS, n_samples=n_samples)
     sums = PairSums.from_samples(features_of(case), case.pairs[:, 0], case.pairs[:, 1])
-    assert sums.features[0].shape[0] == min(n_samples, N_PAIRS)
+    assert sums.features.n_rows == min(n_samples, N_PAIRS)
     assert_allclose(sums.distances(), case.distances([np.eye(3)]), rtol=1e-12)
 
 
@@ -195,11 +196,7 @@ def test_sums_work_on_strict_arrays(way, limits):
     xp = pytest.importorskip("array_api_strict")
     case = random_case([(3, 2), (2, 4)], n_pairs=N_PAIRS)
     plain = WAYS[way](case, LIMITS[limits])
-    first, second = (
-        None if index is None else xp.asarray(index) for index in (plain.first, plain.second)
-    )
-    features = [xp.asarray(block) for block in plain.features]
-    strict = PairSums(features, first, second, limits=LIMITS[limits])
+    strict = plain.placed(xp.asarray([0.0]))
     V, G = random_matrices(case), random_factors(case)
     s, chosen = np.random.default_rng(2).normal(size=N_PAIRS), np.array([7, 3, 41])
     for ours, theirs in [
@@ -213,8 +210,8 @@ def test_sums_work_on_strict_arrays(way, limits):
         assert_matrices_allclose([np.asarray(S) for S in scatter], ours.scatter(s))
         part = theirs.take(xp.asarray(chosen))
         assert_allclose(np.asarray(part.distances()), ours.take(chosen).distances(), rtol=1e-12)
-    rows = strict.svec_rows(strict.rows(slice(0, 5)))
-    assert_allclose(np.asarray(rows), plain.svec_rows(plain.rows(slice(0, 5))), rtol=1e-12)
+    rows = strict.svec_rows(slice(0, 5))
+    assert_allclose(np.asarray(rows), plain.svec_rows(slice(0, 5)), rtol=1e-12)
     assert_allclose(np.asarray(unsvec(svec(xp.asarray(V[0])), len(V[0]))), V[0], rtol=1e-14)
 
 
@@ -227,7 +224,7 @@ def sums_of(n_pairs, n, width, **limits):
     first = rng.integers(20, size=n_pairs)
     second = (first + rng.integers(1, 20, size=n_pairs)) % 20
     features = [rng.normal(size=(20, width, n))]
-    return PairSums(features, first, second, limits=Limits(**limits))
+    return PairSums.of(features, first, second, limits=Limits(**limits))
 
 
 def test_a_chunk_has_as_many_pairs_as_fit_into_its_limit():
@@ -249,33 +246,37 @@ def test_a_chunk_has_sixteen_pairs_at_least():
 
 def test_features_above_the_limit_are_multiplied_chunk_by_chunk():
     size, G = 8 * 20 * 3 * 2, [np.eye(3)]
-    assert sums_of(100, 3, 2, eager_bytes=size).transformed(G).factors is None
+    assert sums_of(100, 3, 2, eager_bytes=size).transformed(G).features.factors is None
     late = sums_of(100, 3, 2, eager_bytes=size - 1).transformed(G)
-    assert late.factors is G
-    assert late.features[0].shape == (20, 2, 3)
+    assert late.features.factors is G
+    assert late.features.like.shape == (20, 2, 3)
+
+
+def kept(*sizes, **limits):
+    return SvecRows(sums_of(*sizes, **limits)).kept
 
 
 def test_svec_rows_are_kept_within_their_limits():
     size = 8 * 100 * svec_size(3)
-    assert sums_of(100, 3, 2, svec_bytes=size).kept_svec_rows.shape == (100, svec_size(3))
-    assert sums_of(100, 3, 2, svec_bytes=size - 1).kept_svec_rows is None
-    assert sums_of(100, 3, 2, svec_width=svec_size(3)).kept_svec_rows is not None
-    assert sums_of(100, 3, 2, svec_width=svec_size(3) - 1).kept_svec_rows is None
+    assert kept(100, 3, 2, svec_bytes=size).shape == (100, svec_size(3))
+    assert kept(100, 3, 2, svec_bytes=size - 1) is None
+    assert kept(100, 3, 2, svec_width=svec_size(3)) is not None
+    assert kept(100, 3, 2, svec_width=svec_size(3) - 1) is None
 
 
 def test_svec_rows_of_several_chunks_are_those_of_all_pairs():
     for n_chunks in (1, 2, 3):
         sums = sums_of(n_chunks * SMALLEST_CHUNK, 3, 2, chunk_bytes=0)
         assert len([*sums.chunks()]) == n_chunks
-        expected = sums.svec_rows(sums.rows(slice(0, sums.n_pairs)))
+        expected = sums.svec_rows(slice(0, sums.n_pairs))
         assert_allclose(_svec_rows(sums), expected, rtol=1e-12)
 
 
 def test_the_default_limits_bound_what_a_problem_keeps():
     """Sums just above the limits, whose arrays would be large, keep nothing."""
     default = Limits()
-    assert sums_of(default.svec_bytes // (8 * svec_size(10)) + 1, 10, 1).kept_svec_rows is None
-    assert sums_of(30, 25, 1).kept_svec_rows is None  # 325 numbers per pair
+    assert kept(default.svec_bytes // (8 * svec_size(10)) + 1, 10, 1) is None
+    assert kept(30, 25, 1) is None  # 325 numbers per pair
     sums = sums_of(20_000, 10, 1)
     assert max(part.stop - part.start for part, _ in sums.chunks()) == default.chunk_bytes // 80
 
@@ -293,9 +294,9 @@ def fake_gpu(monkeypatch):
 def test_on_a_gpu_limits_depend_on_its_free_memory(fake_gpu):
     size, G = 8 * 20 * 3 * 2, [np.eye(3)]
     fake_gpu(8 * size)
-    assert sums_of(100, 3, 2, eager_bytes=0).transformed(G).factors is None
+    assert sums_of(100, 3, 2, eager_bytes=0).transformed(G).features.factors is None
     fake_gpu(8 * size - 8)
-    assert sums_of(100, 3, 2).transformed(G).factors is G
+    assert sums_of(100, 3, 2).transformed(G).features.factors is G
     sums = sums_of(100, 3, 2, chunk_bytes=1, gpu_chunk_bytes=8 * 6 * 30)
     assert max(part.stop - part.start for part, _ in sums.chunks()) == 30
 
@@ -305,14 +306,14 @@ def test_a_gpu_holds_differences_where_it_has_room(fake_gpu, limits):
     case = random_case([(3, 2), (2, 4)], n_pairs=N_PAIRS)
     options = vars(LIMITS[limits]) | {"gpu_chunk_bytes": LIMITS[limits].chunk_bytes}
     sums = as_samples(case, Limits(**options)).transformed(random_factors(case))
-    size, V = 8 * N_PAIRS * sums.numbers_per_pair, random_matrices(case)
+    size, V = 8 * N_PAIRS * sums.features.numbers_per_row, random_matrices(case)
     fake_gpu(8 * size)
     held = sums.held()
-    assert held.first is None
-    assert held.factors is None
-    assert held.features[0].shape[0] == N_PAIRS
+    assert held.graph is None
+    assert held.features.factors is None
+    assert held.features.n_rows == N_PAIRS
     assert held.held() is held
-    assert held.limits is sums.limits
+    assert held.features.limits is sums.features.limits
     one = np.ones(N_PAIRS)
     (q, S), (expected, T) = (each.product(V, one, one) for each in (held, sums))
     assert_allclose(q, expected, rtol=1e-12)
@@ -329,11 +330,12 @@ def test_on_a_cpu_differences_are_not_held():
 def test_rounding_errors_are_bounded_in_chunks():
     rng = np.random.default_rng(0)
     features, factor = [rng.normal(size=(2_000, 5, 8))], [np.eye(8)]
-    whole = PairSums(features)
-    chunked = PairSums(features, limits=Limits(chunk_bytes=8 * 40 * 100))
-    assert_allclose(chunked.rounding(factor), whole.rounding(factor), rtol=1e-14)
-    assert peak_memory(chunked.rounding, factor)[0] < features[0].nbytes / 2
-    assert peak_memory(whole.rounding, factor)[0] > features[0].nbytes / 2
+    whole = PairSums.of(features)
+    chunked = PairSums.of(features, limits=Limits(chunk_bytes=8 * 40 * 100))
+    chunked, whole = RoundingBounds(chunked).moved, RoundingBounds(whole).moved
+    assert_allclose(chunked(factor), whole(factor), rtol=1e-14)
+    assert peak_memory(chunked, factor)[0] < features[0].nbytes / 2
+    assert peak_memory(whole, factor)[0] > features[0].nbytes / 2
 
 
 def test_no_array_of_all_differences_is_held():
@@ -347,16 +349,20 @@ def test_no_array_of_all_differences_is_held():
 # Distances from the kept svec(A_k)
 
 
+def zero(part, distances):
+    return 0 * distances
+
+
 def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
     """As from differences; where digits would cancel, they come from differences."""
     case = random_case([(3, 2), (2, 1)], n_pairs=40, C=0.5)
-    term, (W, b0) = case.problem().pairs, random_point(case)
+    W, b0 = random_point(case)
     L = [np.linalg.cholesky(matrix) for matrix in W]
     by_rows, plain = (
         limited(case.problem(), **limits).pairs.at(L, b0) for limits in ({}, {"svec_bytes": 0})
     )
-    assert by_rows._by_rows is not None
-    assert plain._by_rows is None
+    assert by_rows.term.rows.evaluate(L, zero) is not None
+    assert plain.term.rows.evaluate(L, zero) is None
     assert_allclose(by_rows.distances, plain.distances, rtol=1e-12)
     assert_allclose(by_rows.slope, plain.slope, rtol=1e-11, atol=1e-13)
     for found, expected in zip(by_rows.totals.scatter, plain.totals.scatter, strict=True):
@@ -365,13 +371,14 @@ def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
     assert np.all(reach**2 >= by_rows.distances * (1 - 1e-12))
     assert terms == 2 * (6 + 3 + 1)
     assert plain.reach() == (None, 0)
-    assert replace(term, keeps_rows=False).at(L, b0)._by_rows is None
     along = case.with_(
         arrays=[array * ([[0.0]] * (array.shape[1] - 1) + [[1.0]]) for array in case.arrays]
     )
     thin = [np.diag([*np.ones(len(factor) - 1), 1e-3]) for factor in L]
     few = along.problem().pairs.at(thin, b0)
-    assert few._by_rows is None  # the differences are along the small eigenvalues of W
+    assert (
+        few.term.rows.evaluate(thin, zero) is None
+    )  # the differences are along the small eigenvalues of W
     assert few.reach() == (None, 0)
 
 
@@ -380,6 +387,7 @@ def test_the_reach_of_kept_rows_bounds_the_terms_of_a_distance():
     case = random_case([(3, 2), (2, 1)], n_pairs=40)
     term = case.problem().pairs
     L = [np.diag(np.geomspace(1, 30, n)) @ np.tril(np.ones((n, n))) for n in (3, 2)]
-    rows = term.sums.kept_svec_rows
+    rows = term.rows.kept
     W = np.concatenate([svec(factor @ factor.T) for factor in L])
-    assert np.all(term.at(L, 1.0)._row_reach >= np.abs(rows) @ np.abs(W) * (1 - 1e-12))
+    reach = term.rows.evaluate(L, zero).reach()
+    assert np.all(reach**2 >= np.abs(rows) @ np.abs(W) * (1 - 1e-12))

@@ -1,14 +1,18 @@
 """Progress bars: with tqdm, without it, and what they count."""
 
 import builtins
+import logging
 import sys
 import types
 
 import numpy as np
 import pytest
+from helpers import SHAPES, random_case
 from sklearn.datasets import load_iris
 
-from tatml import TATML, TATMLCV
+from tatml import TATML, TATMLCV, Dykstra, Newton
+from tatml._optim.monitor import Monitor
+from tatml._optim.newton import solve_newton
 from tatml._progress import SilentBar, progress_bar, with_progress
 from tatml.inspection import threshold_interval
 
@@ -81,3 +85,57 @@ def test_bars_change_no_numbers(bars):
     sys.modules["tqdm"] = None
     silent = threshold_interval(metric, X, y, n_resamples=3, random_state=0).distribution
     np.testing.assert_array_equal(shown, silent)
+
+
+# The time of a long fit
+
+
+def solve_long(verbose=False, long=0.0, tol=1e-8):
+    """Solve a problem of several steps, with the seconds from which a fit counts as long."""
+    problem = random_case(SHAPES["square"], n_pairs=40, C=5.0).problem()
+    options = {"verbose": verbose, "usual_steps": Newton.USUAL_STEPS, "long": long}
+    monitor = Monitor(problem, tol=tol, max_iter=50, **options)
+    return solve_newton(problem, monitor), monitor
+
+
+def test_a_long_fit_says_once_how_long_it_will_take(caplog, capsys):
+    with caplog.at_level(logging.WARNING, logger="tatml"):
+        result, _ = solve_long()
+    assert result.n_iter > 2
+    (record,) = caplog.records
+    assert record.name == "tatml"
+    assert "The first step took" in record.message
+    assert "about 4 steps" in record.message
+    assert "\n" not in record.message
+    assert capsys.readouterr().out == ""
+
+
+def test_a_verbose_fit_prints_its_time_after_the_first_step(caplog, capsys):
+    solve_long(verbose=True)
+    out = capsys.readouterr().out.splitlines()
+    (place,) = (n for n, line in enumerate(out) if line.startswith("The first step took"))
+    assert out[place - 1].split()[0] == "1"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("options", [{"long": 60.0}, {"tol": 10.0}], ids=["short", "one step"])
+def test_other_fits_say_nothing(options, caplog, capsys):
+    """What ends at the first step, too, leaves nothing to be told."""
+    solve_long(**options)
+    assert not caplog.records
+    assert capsys.readouterr() == ("", "")
+
+
+def test_epochs_of_dykstra_say_nothing_about_the_rest():
+    assert Dykstra.USUAL_STEPS is None
+    problem = random_case(SHAPES["square"]).problem()
+    assert Monitor(problem, tol=1e-6, max_iter=9).usual_steps is None
+
+
+def test_a_long_fit_shows_its_steps(bars):
+    result, monitor = solve_long()
+    (bar,) = bars
+    assert bar.settings["total"] == 4
+    assert bar.settings["disable"] is None  # tqdm: silent unless stderr is a terminal
+    assert bar.done == result.n_iter
+    assert monitor.bar is bar

@@ -55,7 +55,7 @@ PUBLIC = {
         FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
         ReliabilityDisplay
     """,
-    "tatml.solvers": "Dykstra Iterate Newton PredictedCost Result Solver Status predict_cost",
+    "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
     "tatml.verification": """
         Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
         train_test_split_pairs
@@ -351,10 +351,10 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     }
     by_identity = {value.__name__ for value in classes if not value.__dataclass_params__.eq}
     assert by_identity == {
-        *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result", "TileShard"),
+        *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "RowMoments", "SparseRows"),
-        *("Compared", "ComparedPiece", "Comparisons", "LinkedPairs"),
+        *("Compared", "Comparisons", "LinkedPairs"),
         *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
         *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
         *("PairDistanceDisplay", "ReliabilityDisplay"),

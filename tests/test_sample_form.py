@@ -1,5 +1,7 @@
 """Sums over pairs by products over samples: equal to loops, as accurate as differences."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from comparisons_helpers import compared_case
@@ -7,12 +9,13 @@ from helpers import SHAPES, limited, random_case, random_factors, random_matrice
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Compute, Newton, learn_metric
-from tatml._optim.comparison_sums import ComparisonSums
-from tatml._optim.hessian import system_costs
+from tatml._optim import sample_form
+from tatml._optim.comparison_sums import ComparisonSums, Links
 from tatml._optim.layout import lay_out
-from tatml._optim.pair_graph import PairGraph
-from tatml._optim.pair_sums import Limits, PairSums
-from tatml._optim.sample_form import LARGEST_NORMS
+from tatml._optim.pair_sums import PairSums
+from tatml._optim.sample_form import LARGEST_NORMS, PairGraph
+from tatml._optim.sums import Limits, RoundingBounds
+from tatml._optim.svec_rows import SvecRows
 
 N_PAIRS = 60
 BY_SAMPLES, BY_PAIRS = Limits(by_samples=True), Limits(by_samples=False)
@@ -25,7 +28,7 @@ def case(request):
 
 def sums_of(case, **limits):
     features = [np.ascontiguousarray(np.swapaxes(array, 1, 2)) for array in case.arrays]
-    return PairSums(features, *case.pairs.T, limits=Limits(by_samples=True, **limits))
+    return PairSums.of(features, *case.pairs.T, limits=Limits(by_samples=True, **limits))
 
 
 def assert_close(got, expected):
@@ -45,7 +48,7 @@ def test_the_sums_equal_loops(case, chunk_bytes):
         rng.normal(size=N_PAIRS),
         rng.normal(size=N_PAIRS),
     )
-    assert sums._by_accurate_samples
+    assert sums.form.is_accurate
     assert_allclose(sums.quadratic(V), case.distances(V), rtol=1e-10, atol=1e-12)
     assert_close(sums.scatter(s), case.scatter(s))
     q, S = sums.product(V, weights, shift)
@@ -55,7 +58,7 @@ def test_the_sums_equal_loops(case, chunk_bytes):
     D = case.distances(case.eyes)
     for share in (1.0, 0.3, 0.0):
         factor = s * (rng.uniform(size=N_PAIRS) < share)
-        distances, scatter = sums.distances_and_scatter(lambda part, d, f=factor: f[part] * d)
+        distances, scatter, *_ = sums.evaluate(lambda part, d, f=factor: f[part] * d)
         assert_allclose(distances, D, rtol=1e-12)
         assert_close(scatter, case.scatter(factor * D))
         for S in scatter:
@@ -76,12 +79,11 @@ def test_derived_sums_keep_the_graph_and_the_form(case):
     sums, factors = sums_of(case), random_factors(case)
     turned = sums.transformed(factors)
     assert turned.graph is sums.graph
-    assert turned.by_samples
+    assert turned.form is not None
     some = sums.take(np.array([3, 1, 4, 1, 5]))
-    assert some.by_samples
+    assert some.form is not None
     assert_allclose(some.distances(), sums.distances()[[3, 1, 4, 1, 5]])
-    assert not sums.for_certificate().by_samples
-    assert sums.in_single().features[0].dtype == np.float32
+    assert sums.for_certificate().form is None
 
 
 # Accuracy
@@ -95,9 +97,9 @@ def scatters(X, pairs, s):
     size = float(np.sum(np.abs(s) * np.sum(difference**2, axis=1)))
 
     def error(limits):
-        sums = PairSums(features, *pairs.T, limits=limits)
-        found = sums.distances_and_scatter(lambda part, d: s[part])[1][0]
-        return float(np.abs(found - exact).max()) / size, sums.reach(None) is not None
+        sums = PairSums.of(features, *pairs.T, limits=limits)
+        found = sums.evaluate(lambda part, d: s[part])
+        return float(np.abs(found.scatter[0] - exact).max()) / size, found.reach is not None
 
     return error(BY_SAMPLES), error(BY_PAIRS)
 
@@ -121,9 +123,10 @@ def test_near_samples_are_summed_over_differences():
     (error, by_samples), (before, _) = scatters(X, pairs, rng.normal(size=2000))
     assert not by_samples
     assert error == before
-    sums = PairSums(lay_out([X[:, :, None]], centre=True), *pairs.T, limits=BY_SAMPLES)
-    assert not sums._by_accurate_samples
-    exact = PairSums(sums.features, *pairs.T, limits=BY_PAIRS)
+    features = lay_out([X[:, :, None]], centre=True)
+    sums = PairSums.of(features, *pairs.T, limits=BY_SAMPLES)
+    assert not sums.form.is_accurate
+    exact = PairSums.of(features, *pairs.T, limits=BY_PAIRS)
     V = [np.diag(rng.uniform(size=30))]
     assert_array_equal(sums.quadratic(V), exact.quadratic(V))
 
@@ -134,13 +137,15 @@ def test_the_distances_of_near_pairs_are_computed_from_differences():
     X[25:] = X[:25] + 1e-6 * rng.standard_normal((25, 1, 20))
     twins = np.column_stack([range(25), range(25, 50)])
     pairs = np.vstack([rng.integers(50, size=(300, 2)), twins])
-    sums = PairSums([X], *pairs.T, limits=BY_SAMPLES)
+    sums = PairSums.of([X], *pairs.T, limits=BY_SAMPLES)
     exact = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=(1, 2))
-    assert sums._by_accurate_samples
-    found = sums.distances_at()
-    assert_allclose(found, exact, rtol=1e-12)
-    assert_array_equal(found[-25:], PairSums([X], *twins.T, limits=BY_PAIRS).distances())
-    assert_allclose(sums.reach(None)[-25:], np.sqrt(exact[-25:]), rtol=1e-12)
+    assert sums.form.is_accurate
+    found = sums.evaluate(lambda part, d: d)
+    assert_allclose(found.distances, exact, rtol=1e-12)
+    expected = PairSums.of([X], *twins.T, limits=BY_PAIRS).distances()
+    assert_array_equal(found.distances[-25:], expected)
+    found = sums.evaluate(lambda part, d: 1.0 * (d < 1e-3))  # the scatter is over differences
+    assert_allclose(found.reach()[-25:], np.sqrt(exact[-25:]), rtol=1e-12)
 
 
 def test_the_ratio_of_norms_and_distances_decides():
@@ -148,25 +153,25 @@ def test_the_ratio_of_norms_and_distances_decides():
     X[:, 0, 0] = [1.0, 1.0 + 1e-2, -1.0, -1.0 - 1e-2]
     near, far = np.array([[0, 1], [2, 3]]), np.array([[0, 2], [1, 3]])
     for pairs, accurate in ((near, False), (far, True)):
-        sums = PairSums([X], *pairs.T, limits=BY_SAMPLES)
-        assert sums._by_accurate_samples == accurate
-        sums.distances_and_scatter(lambda part, d: np.ones(2))
-        assert (sums.reach(None) is not None) == accurate
-    both = PairSums([X], *np.vstack([near, far]).T, limits=BY_SAMPLES)
-    both.distances_and_scatter(lambda part, d: np.array([1.0, 1.0, 0.0, 0.0]))
+        sums = PairSums.of([X], *pairs.T, limits=BY_SAMPLES)
+        assert sums.form.is_accurate == accurate
+        assert (sums.evaluate(lambda part, d: np.ones(2)).reach is not None) == accurate
+    both = PairSums.of([X], *np.vstack([near, far]).T, limits=BY_SAMPLES)
+    found = both.evaluate(lambda part, d: np.array([1.0, 1.0, 0.0, 0.0]))
     # Only the pairs with a weight count for the scatter; the distances of far pairs are expanded.
-    assert_allclose(both.reach(None), [1e-2, 1e-2, 2.0, 2.02], rtol=1e-12)
+    assert_allclose(found.reach(), [1e-2, 1e-2, 2.0, 2.02], rtol=1e-12)
     assert 4 / 1e-4 > LARGEST_NORMS > 4 / 4
 
 
 def test_the_reach_bounds_the_numbers_that_cancel():
     case = random_case(SHAPES["two ragged"], n_pairs=N_PAIRS)
     sums = sums_of(case)
-    distances, _ = sums.distances_and_scatter(lambda part, d: d)
-    assert np.all(sums.reach(distances) >= np.sqrt(distances) * (1 - 1e-12))
-    norms = np.sqrt(sum(np.sum(block**2, axis=(1, 2)) for block in sums.features) / 2)
-    assert_allclose(sums.reach(distances), norms[case.pairs].sum(axis=1))
-    assert sums.n_terms(N_PAIRS) > PairSums(sums.features, *case.pairs.T).n_terms(N_PAIRS)
+    found = sums.evaluate(lambda part, d: d)
+    assert np.all(found.reach() >= np.sqrt(found.distances) * (1 - 1e-12))
+    norms = np.sqrt(sum(np.sum(block**2, axis=(1, 2)) for block in sums.features.blocks) / 2)
+    assert_allclose(found.reach(), norms[case.pairs].sum(axis=1))
+    n_terms, fewer = (RoundingBounds(s).n_terms(N_PAIRS) for s in (sums, sums.over_differences()))
+    assert n_terms > fewer
 
 
 # The choice
@@ -186,22 +191,17 @@ def test_the_reach_bounds_the_numbers_that_cancel():
         (32, 32, 2_000, 40_000, True),
     ],
 )
-def test_the_form_follows_the_cost(n, width, n_samples, n_pairs, expected):
+def test_the_form_follows_the_operations(n, width, n_samples, n_pairs, expected):
     index = np.zeros(n_pairs, dtype=int)
     features = np.broadcast_to(np.zeros(1), (n_samples, width, n))
-    sums = PairSums([features], index, index)
-    assert sums.by_samples == expected
-    assert (sums.product_cost(n_pairs) < sums._costs(n_pairs)[0]) == expected
-    plain = system_costs([n], [width], n_pairs, False, 20)["cg"]
-    assert (system_costs([n], [width], n_pairs, False, 20, n_samples=n_samples)["cg"] < plain) == (
-        expected
-    )
+    sums = PairSums.of([features], index, index)
+    assert (sums.form is not None) == expected
 
 
 def test_differences_and_late_factors_have_no_samples(case):
     sums = sums_of(case, eager_bytes=0)
-    assert not sums.transformed(random_factors(case)).by_samples
-    assert not PairSums(sums.features, limits=BY_SAMPLES).by_samples
+    assert sums.transformed(random_factors(case)).form is None
+    assert PairSums.of(sums.features.blocks, limits=BY_SAMPLES).form is None
 
 
 # Whole problems
@@ -227,7 +227,7 @@ def test_the_solution_and_its_proof_are_those_of_differences(shape, linear_solve
 @pytest.fixture
 def by_samples(monkeypatch):
     """Every sum over index pairs is by samples."""
-    monkeypatch.setattr(PairSums.__init__, "__kwdefaults__", {"limits": BY_SAMPLES})
+    monkeypatch.setattr(sample_form, "saved_by_samples", lambda *sizes: inf)
     calls, scatter = [], PairGraph.scatter
     monkeypatch.setattr(
         PairGraph, "scatter", lambda self, *args: calls.append(1) or scatter(self, *args)
@@ -248,20 +248,43 @@ def test_comparisons(by_samples, monkeypatch, alone, compute):
         assert_allclose(W, other, atol=1e-6 * np.abs(other).max())
 
 
+def test_links_are_a_matrix_with_one_pair_minus_another_in_each_row():
+    rng = np.random.default_rng(0)
+    plus, minus = rng.integers(7, size=(2, 20))
+    R = np.eye(7)[plus] - np.eye(7)[minus]
+    links, v, s = Links(plus, minus), rng.normal(size=7), rng.normal(size=20)
+    G = rng.normal(size=(7, 7))
+    assert_allclose(links.differences(v), R @ v, atol=1e-14)
+    assert_allclose(links.pair_weights(s, 7), R.T @ s, atol=1e-14)
+    assert_allclose(links.gram(G), R @ G @ R.T, atol=1e-14)
+    assert_allclose(links.norms(v), np.hypot(v[plus], v[minus]))
+
+
+def test_svec_rows_of_comparisons_are_their_differences():
+    case = random_case(SHAPES["two ragged"], n_pairs=30)
+    pairs, links = sums_of(case), Links(*np.random.default_rng(0).integers(30, size=(2, 50)))
+    expected = links.differences(SvecRows(pairs).kept)
+    for chunk_bytes in (1, 2**20):
+        rows = SvecRows(ComparisonSums(sums_of(case, chunk_bytes=chunk_bytes), links))
+        assert_allclose(rows.kept, expected, atol=1e-13)
+        assert rows.evaluate([np.eye(3), np.eye(2)], lambda part, d: d) is None  # digits cancel
+
+
 def test_sums_over_comparisons():
     case = random_case(SHAPES["two ragged"], n_pairs=30)
     rng = np.random.default_rng(0)
     links = rng.integers(30, size=(2, 50))
     V, s = random_matrices(case), rng.normal(size=50)
     pairs = sums_of(case)
-    exact = PairSums(pairs.features, *case.pairs.T, limits=BY_PAIRS)
-    found, expected = (ComparisonSums(of, *links) for of in (pairs, exact))
+    both = pairs, pairs.over_differences()
+    found, expected = (ComparisonSums(of, Links(*links)) for of in both)
     q, S = found.product(V, np.abs(s), s)
     q_expected, S_expected = expected.product(V, np.abs(s), s)
     assert_allclose(q, q_expected, rtol=1e-9, atol=1e-11)
     assert_close(S, S_expected)
-    assert_close(*(c.distances_and_scatter(lambda part, d: s[part])[1] for c in (found, expected)))
-    assert np.all(found.reach(None) >= expected.reach(None) * (1 - 1e-12))
+    found, expected = (sums.evaluate(lambda part, d: s[part]) for sums in (found, expected))
+    assert_close(found.scatter, expected.scatter)
+    assert np.all(found.reach() >= expected.reach() * (1 - 1e-12))
 
 
 def test_pairs_in_shards(by_samples, monkeypatch):

@@ -16,8 +16,9 @@ from tatml import TATML, Blocks, Comparisons, Compute, Newton, PairChunks, learn
 from tatml._array import namespace, to_numpy
 from tatml._optim import newton as newton_module
 from tatml._optim.checkpoint import Checkpoint
-from tatml._optim.pair_sums import Limits, PairSums
+from tatml._optim.pair_sums import PairSums
 from tatml._optim.problem import LogDetProblem
+from tatml._optim.sums import Limits
 from tatml._sharding import gpu
 
 torch = pytest.importorskip("torch")
@@ -71,11 +72,11 @@ def test_near_pairs_are_computed_from_differences(place):
     pairs = np.vstack(
         [rng.integers(50, size=(300, 2)), np.column_stack([range(25), range(25, 50)])]
     )
-    sums = PairSums(
+    sums = PairSums.of(
         [place(X)], *(place(rows) for rows in pairs.T.copy()), limits=Limits(by_samples=True)
     )
     exact = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=(1, 2))
-    distances, _ = sums.distances_and_scatter(lambda part, d: d)
+    distances = sums.evaluate(lambda part, d: d).distances
     assert_allclose(to_numpy(distances), exact, rtol=1e-12)
     assert_allclose(to_numpy(sums.distances()), exact, rtol=1e-12)
 

@@ -109,7 +109,8 @@ def problem_of(
 
 def mean_scatter(sums: Sums, share: Doubles) -> list[Doubles]:
     """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
-    return [to_numpy(sums.n_blocks * S) for S in sums.scatter(asarray(share, sums.features[0]))]
+    n_blocks, like = sums.features.n_blocks, sums.features.like
+    return [to_numpy(n_blocks * S) for S in sums.scatter(asarray(share, like))]
 
 
 def _scatter_of(problem: LogDetProblem, task: Task) -> list[Doubles]:

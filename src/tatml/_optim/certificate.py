@@ -37,6 +37,7 @@ from .._array import (
     total,
 )
 from .losses import PairLoss
+from .sums import RoundingBounds
 
 if TYPE_CHECKING:
     from .point import Point
@@ -174,6 +175,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
     reach, more_terms = pairs.reach()
+    bounds = RoundingBounds(pairs.term.sums)
     relative = turned + accumulated(3 * n + 8, u) * condition
     totals = pair_totals(
         pairs.loss,
@@ -181,8 +183,8 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         pairs.distances,
         pairs.totals.scatter,
         reach=reach,
-        moved=relative * size * pairs.term.sums.longest_difference(),
-        terms=pairs.term.sums.n_terms(problem.n_pairs) + more_terms,
+        moved=relative * size * bounds.longest(),
+        terms=bounds.n_terms(problem.n_pairs) + more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
@@ -202,7 +204,7 @@ def full_certificate(
     """
     L = [as_double(factor) for factor in L]
     whitened, moved, prior_error = problem.whitened_in_double(L, triangular)
-    totals = problem.exact_totals(L, b0, s)
+    totals = problem.term.certify(L, b0, s)
     return _certificate(problem, whitened, whitened, b0, totals, moved, prior_error)
 
 

@@ -9,123 +9,78 @@ A row of a single pair compares it with the pair of a sample with itself, whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
-from typing import Any
+from typing import NamedTuple
 
-from .._array import Array, asarray, compacted, sum_at
-from .pair_sums import SMALLEST_CHUNK, PairSums
-from .sums import KeptRows, Limits
+from .._array import Array, asarray, compacted, namespace, sum_at
+from .pair_sums import PairSums
+from .sums import Evaluation, Features
 
 
-class ComparisonSums(KeptRows):
-    """Sums over K rows, A_t = A_{plus(t)} − A_{minus(t)}, computed by sums over P pairs.
+class Links(NamedTuple):
+    """The matrix R: the indices of the two pairs of each row, arrays of shape (K,)."""
 
-    Parameters
-    ----------
-    pairs : PairSums
-        The sums over the P pairs.
-    plus, minus : integer arrays of shape (K,)
-        Indices of the two pairs of each row.
-    """
+    plus: Array
+    minus: Array
 
-    whole_is_cheap = False
+    def sides(self, values: Array, axis: int = 0) -> tuple[Array, Array]:
+        """Return the values of the two pairs of each row, given one per pair."""
+        take = namespace(values).take
+        return take(values, self.plus, axis=axis), take(values, self.minus, axis=axis)
 
-    def __init__(self, pairs: PairSums, plus: Array, minus: Array):
-        self.pairs, self.plus, self.minus = pairs, plus, minus
+    def differences(self, values: Array, axis: int = 0) -> Array:
+        """Compute R v, shape (K,), given one value per pair; or R G, or G Rᵀ."""
+        plus, minus = self.sides(values, axis)
+        return plus - minus
+
+    def norms(self, values: Array) -> Array:
+        """Return the root of the sum of squares of the two values of each row."""
+        plus, minus = self.sides(values * values)  # theory (Round)
+        return namespace(values).sqrt(plus + minus)
+
+    def pair_weights(self, s: Array, n_pairs: int) -> Array:
+        """Compute Rᵀs, shape (n_pairs,)."""
+        return sum_at(self.plus, s, n_pairs) - sum_at(self.minus, s, n_pairs)  # theory (Cmp)
+
+    def gram(self, gram: Array) -> Array:
+        """Compute R G Rᵀ, the Gram matrix of the rows, given that of the pairs."""
+        return self.differences(self.differences(gram), axis=1)
+
+
+@dataclass(frozen=True)
+class ComparisonSums:
+    """Sums over K rows, A_t = A_{plus(t)} − A_{minus(t)}, computed by sums over P pairs."""
+
+    pairs: PairSums
+    links: Links
 
     @property
-    def xp(self) -> Any:
-        """The array namespace of the features."""
-        return self.pairs.xp
-
-    @property
-    def features(self) -> tuple[Array, ...]:
-        """The features of the samples or of the differences, per block."""
+    def features(self) -> Features:
+        """The samples or differences of the pairs."""
         return self.pairs.features
-
-    @property
-    def limits(self) -> Limits:
-        """Memory limits."""
-        return self.pairs.limits
-
-    @property
-    def n_blocks(self) -> int:
-        """M, the number of blocks."""
-        return self.pairs.n_blocks
 
     @property
     def n_pairs(self) -> int:
         """K, the number of rows."""
-        return self.plus.shape[0]
+        return self.links.plus.shape[0]
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return self.pairs.sizes
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """n'_m of each block."""
-        return self.pairs.widths
-
-    @property
-    def numbers_per_pair(self) -> int:
-        """Σ n_m n'_m, the numbers in the differences of one pair."""
-        return self.pairs.numbers_per_pair
-
-    @property
-    def links(self) -> tuple[Array, Array]:
-        """The two pairs of each row."""
-        return self.plus, self.minus
-
-    def _of(self, pairs: PairSums) -> ComparisonSums:
-        """Return the sums over the same rows of other pairs."""
-        return ComparisonSums(pairs, self.plus, self.minus)
+    def with_pairs(self, pairs: PairSums) -> ComparisonSums:
+        """Return the sums over the same rows of other pairs: other features, or another device."""
+        like = pairs.features.like
+        return ComparisonSums(pairs, Links(*(asarray(side, like) for side in self.links)))
 
     def transformed(self, factors: Sequence[Array]) -> ComparisonSums:
         """Return the sums over the same rows for the features GᵀΦ."""
-        return self._of(self.pairs.transformed(factors))
+        return ComparisonSums(self.pairs.transformed(factors), self.links)
 
-    def held(self) -> ComparisonSums:
-        """Return sums that hold all differences where a GPU has room for them."""
-        return self._of(self.pairs.held())
-
-    def in_single(self) -> ComparisonSums:
-        """Return the sums over the same rows with float32 features."""
-        return self._of(self.pairs.in_single())
-
-    def for_certificate(self) -> ComparisonSums:
-        """Return the sums over the same rows in float64, over differences."""
-        return self._of(self.pairs.for_certificate())
-
-    def placed(self, like: Array, features: Sequence[Array] | None = None) -> ComparisonSums:
-        """Copy the sums to the device of `like`; `features` are theirs if they are there."""
-        plus, minus = asarray(self.plus, like), asarray(self.minus, like)
-        return ComparisonSums(self.pairs.placed(like, features), plus, minus)
-
-    def take(self, pairs: Array) -> ComparisonSums:
+    def take(self, rows: Array) -> ComparisonSums:
         """Return the sums over the rows with these indices, and over their pairs alone."""
-        take, k = self.xp.take, pairs.shape[0]
-        both = self.xp.concat([take(self.plus, pairs, axis=0), take(self.minus, pairs, axis=0)])
+        take, k = self.features.xp.take, rows.shape[0]
+        both = self.features.xp.concat([take(side, rows, axis=0) for side in self.links])
         used, places = compacted(both, self.pairs.n_pairs)
-        return ComparisonSums(self.pairs.take(used), places[:k], places[k:])
-
-    def _sides(self, values: Array) -> tuple[Array, Array]:
-        """Return the values of the two pairs of each row, given one per pair."""
-        take = self.xp.take
-        return take(values, self.plus, axis=0), take(values, self.minus, axis=0)
-
-    def _difference(self, values: Array) -> Array:
-        """Compute R v, shape (K,), given one value per pair."""
-        plus, minus = self._sides(values)
-        return plus - minus
-
-    def _pair_weights(self, s: Array) -> Array:
-        """Compute Rᵀs, shape (P,)."""
-        n = self.pairs.n_pairs  # theory (Cmp)
-        return sum_at(self.plus, s, n) - sum_at(self.minus, s, n)
+        return ComparisonSums(self.pairs.take(used), Links(places[:k], places[k:]))
 
     @cached_property
     def _pair_distances(self) -> Array:
@@ -134,15 +89,15 @@ class ComparisonSums(KeptRows):
 
     def distances(self) -> Array:
         """Compute the difference of the two distances of each row, shape (K,)."""
-        return self._difference(self._pair_distances)
+        return self.links.differences(self._pair_distances)
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Compute ⟨A_t, V⟩ for symmetric V, shape (K,)."""
-        return self._difference(self.pairs.quadratic(V))
+        return self.links.differences(self.pairs.quadratic(V))
 
     def scatter(self, s: Array) -> list[Array]:
         """Compute S_m = (1/M) Σ_t s_t A_{m,t}, one array (n_m, n_m) per block."""
-        return self.pairs.scatter(self._pair_weights(s))
+        return self.pairs.scatter(self.links.pair_weights(s, self.pairs.n_pairs))
 
     def product(
         self, V: Sequence[Array], weights: Array, shift: Array
@@ -151,56 +106,20 @@ class ComparisonSums(KeptRows):
         q = weights * (self.quadratic(V) + shift)
         return q, self.scatter(q)
 
-    def distances_and_scatter(
-        self, slope: Callable[[slice, Array], Array]
-    ) -> tuple[Array, list[Array]]:
+    def evaluate(self, slope: Callable[[slice, Array], Array] | None = None) -> Evaluation:
         """Compute D, and S for the s that `slope(rows, D of the rows)` returns, in two passes.
 
         The two pairs of a row may be in different chunks.
         """
-        distances = self.distances()
-        weights = self._pair_weights(slope(slice(0, self.n_pairs), distances))
-        return distances, self.pairs.scatter_at(weights, self._pair_distances)
+        distances, of_pairs = self.distances(), None
+        scatter: list[Array] = []
+        if slope is not None:
+            s = slope(slice(0, self.n_pairs), distances)
+            weights = self.links.pair_weights(s, self.pairs.n_pairs)
+            scatter, of_pairs = self.pairs.scatter_at(weights, self._pair_distances)
 
-    def svec_chunks(self, numbers_per_pair: int) -> Iterator[tuple[slice, Array]]:
-        """Yield (rows, svec(A_t)/M of these rows), for work on so many numbers per row."""
-        room = self.limits.chunk_at(self.features[0])
-        step = max(SMALLEST_CHUNK, room // (8 * max(self.numbers_per_pair, numbers_per_pair // 2)))
-        for start in range(0, self.n_pairs, step):
-            part = slice(start, min(start + step, self.n_pairs))
-            yield part, self._svec_of(self.plus[part]) - self._svec_of(self.minus[part])
+        def reach() -> Array:
+            root = self.features.xp.sqrt
+            return self.links.norms(root(self._pair_distances) if of_pairs is None else of_pairs)
 
-    def _svec_of(self, pairs: Array) -> Array:
-        """Compute svec(A)/M of the pairs with these indices."""
-        some = self.pairs.take(pairs)
-        return some.svec_rows(some.rows(slice(0, some.n_pairs)))
-
-    def combined(self, gram: Array) -> Array:
-        """Return R G Rᵀ, the Gram matrix of the rows, given that of the pairs."""
-        take = self.xp.take
-        half = take(gram, self.plus, axis=0) - take(gram, self.minus, axis=0)
-        return take(half, self.plus, axis=1) - take(half, self.minus, axis=1)
-
-    def longest_difference(self) -> float:
-        """Bound the square root of the largest sum of the two distances of a row."""
-        return sqrt(2) * self.pairs.longest_difference()
-
-    def rounding(self, factors: Sequence[Array]) -> Array:
-        """Bound the root of the sum of squares of the rounding errors of both differences."""
-        plus, minus = self._sides(self.pairs.rounding(factors) ** 2)  # theory (Round)
-        return self.xp.sqrt(plus + minus)
-
-    def reach(self, distances: Array) -> Array:
-        """Return the root of the sum of squares of the magnitudes of both pairs of each row."""
-        reach = self.pairs.reach(self._pair_distances)
-        squares = self._pair_distances if reach is None else reach * reach
-        plus, minus = self._sides(squares)  # theory (Round)
-        return self.xp.sqrt(plus + minus)
-
-    def n_terms(self, n_pairs: int) -> int:
-        """Return the largest number of successive roundings in a sum over `n_pairs` rows.
-
-        Their pairs are at most twice as many; the weight of a pair is the sum of at most as many
-        numbers as there are rows.
-        """
-        return self.pairs.n_terms(3 * n_pairs)
+        return Evaluation(distances, scatter, reach)

@@ -1,6 +1,6 @@
 """Damped Newton steps on F, with an exact line search: they always descend.
 
-Solver "newton" takes them where its primal-dual steps fail, and at the end of stiff problems.
+Solver "newton" takes them where its primal-dual steps fail.
 """
 
 from __future__ import annotations
@@ -10,54 +10,34 @@ from math import inf, sqrt
 from scipy.optimize import brentq
 
 from .._array import linalg_errors
-from .certificate import excess_by_cholesky
-from .hessian import Direction, dimension
-from .linear_systems import NewtonSystem, newton_system
-from .monitor import FoundPoint
+from .hessian import Direction
+from .linear_systems import newton_system
+from .pace import Step
 from .point import Point
+from .primal_dual import BOUNDARY_SHARE, Reached, central
 
-BOUNDARY_SHARE = 0.98  # the largest share of the way to the boundary of the cone that a step may go
 LARGEST_LENGTH = 100.0  # limit of the step length where the cone has no boundary in the direction
-ACCURATE_DIMENSION = 1_000  # most rows of a matrix that is factorised for accuracy, not for speed
 ACCURACY = 1e-6  # relative residual that conjugate gradients may leave
 SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # accuracy of the step length, for brentq
 
 
-def newton_direction(point: Point, linear_solver: str) -> tuple[Direction, NewtonSystem]:
-    """Compute the Newton direction of F, in the coordinates that whiten W, and its system."""
-    system = newton_system(point, point.problem.identity(), linear_solver)
-    rhs = [-G for G in point.gradient]
-    return system.solve(rhs, -point.threshold_slope, ACCURACY), system
-
-
-def accurate_direction(point: Point) -> Direction | None:
-    """Compute the Newton direction by the most accurate system; None where that fails."""
+def damped_step(point: Point, linear_solver: str) -> Reached | None:
+    """Minimise F along Newton's direction; return None where F does not measurably decrease."""
+    problem, xp = point.problem, point.problem.xp
     try:
-        return newton_direction(point, most_accurate(point))[0]
-    except linalg_errors():
-        return None
-
-
-def most_accurate(point: Point) -> str:
-    """Return the linear solver with the better conditioned matrix: for large c, the smaller one."""
-    few, d = point.n_active, dimension(point.problem.sizes)
-    if min(few, d) > ACCURATE_DIMENSION:
-        return "auto"
-    return "woodbury" if few < d and point.problem.is_listed else "dense"
-
-
-def descend_along(point: Point, direction: Direction) -> tuple[Point, float] | None:
-    """Minimise F along a direction; return the point and the step length, None if F cannot fall."""
-    problem, xp, (matrices, b) = point.problem, point.problem.xp, direction
-    try:
-        length = exact_length(point, direction)
+        system = newton_system(point, problem.identity(), linear_solver)
+        rhs = [-G for G in point.gradient]
+        V, b = system.solve(rhs, -point.threshold_slope, ACCURACY)
+        length = exact_length(point, (V, b))
         if length == 0:
             return None
-        blocks = zip(point.L, problem.identity(), matrices, strict=True)
-        L = [factor @ xp.linalg.cholesky(eye + length * V) for factor, eye, V in blocks]
-        return problem.at(L, point.b0 + length * b / sqrt(problem.c0)), length
+        blocks = zip(point.L, problem.identity(), V, strict=True)
+        L = [factor @ xp.linalg.cholesky(eye + length * block) for factor, eye, block in blocks]
+        reached = problem.at(L, point.b0 + length * b / sqrt(problem.c0))
+        Q = central(reached)
     except linalg_errors():
         return None
+    return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
 
 
 def exact_length(point: Point, direction: Direction) -> float:
@@ -84,20 +64,3 @@ def exact_length(point: Point, direction: Direction) -> float:
     except ValueError:  # brentq: the slope is NaN, for parameters of extreme sizes
         return 0.0
     return t if change(t) < 0 else 0.0
-
-
-def predict_multipliers(point: Point, direction: Direction) -> FoundPoint:
-    """Return the point with the multipliers that a Newton step from it predicts: s + φ'' u.
-
-    Near the solution of a stiff problem they are accurate where φ' at the point is mostly rounding
-    error.
-    """
-    problem, pairs, (V, b) = point.problem, point.pairs, direction  # theory (Polish)
-    xp, loss = problem.xp, pairs.loss
-    s = pairs.slope + pairs.curvature * pairs.along(V, b / sqrt(problem.c0)).u
-    s = xp.where(loss.sign * s > 0, s, xp.zeros_like(s))
-    gap = sum(map(excess_by_cholesky, point.residual(pairs.sums.scatter(s))))
-    residual = problem.threshold_residual(point.b0, s)
-    gap += residual * residual / 2
-    gap += float(xp.sum(loss.gap(pairs.zeta, s)))
-    return FoundPoint(point.L, point.b0, point.primal, max(gap, 0.0), s, point.n_active)

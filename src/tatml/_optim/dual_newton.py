@@ -18,18 +18,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from .._array import Array, LinAlgError, factor_posdef, inverse_factor
-from .damped_newton import BOUNDARY_SHARE
 from .linear_systems import pair_gram
 from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
+from .pace import Step
+from .primal_dual import BOUNDARY_SHARE
 from .problem import LogDetProblem
 from .result import Status
-from .sums import Sums
+from .sums import Evaluation, Sums
 
 PATIENCE = 20  # limit on the steps in a row without a smaller gap
 MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a dense matrix
@@ -39,19 +39,21 @@ CENTRED = 1e-10  # ‖LᵀPL − I‖ below which L Lᵀ counts as P⁻¹
 JITTER = 1e-14  # added share of the diagonal: with many pairs the matrix is nearly singular
 
 
-def can_finish_in_dual(problem: LogDetProblem, n_active: int) -> bool:
-    """Return whether the arrays are NumPy arrays and few pairs are active."""
-    return type(problem.prior_factors[0]) is np.ndarray and n_active <= MOST_PAIRS
+def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
+    """Maximise g from the best point of the monitor, which records each step.
 
-
-def finish_in_dual(problem: LogDetProblem, monitor: Monitor, extra: dict[str, Any]) -> Status:
-    """Maximise g from the best point of the monitor, which records each step."""
+    Returns PRECISION at once unless the loss is quadratic, few pairs are active, and their
+    multipliers are in NumPy arrays.
+    """
+    in_numpy = problem.is_listed and type(problem.prior_factors[0]) is np.ndarray
+    if not (in_numpy and problem.quadratic and monitor.found.n_active <= MOST_PAIRS):
+        return Status.PRECISION
     try:
         point: _DualPoint | None = _start_of(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
-            status = monitor.record(monitor.n_records, found, **extra)
+            status = monitor.record(monitor.n_records, found, **vars(Step("dual")))
             if status is not None:
                 return status
             best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)
@@ -80,8 +82,12 @@ class _DualPoint:
         return self.problem.mu0 + self.problem.threshold_force(self.s) / self.problem.c0
 
     @cached_property
+    def evaluation(self) -> Evaluation:
+        return self.sums.evaluate()
+
+    @property
     def distances(self) -> Array:
-        return self.sums.distances()
+        return self.evaluation.distances
 
     @property
     def zeta(self) -> Array:
@@ -90,8 +96,8 @@ class _DualPoint:
     @cached_property
     def own_curvature(self) -> Array:
         """Bounds of ‖z_k‖² + 1/(c w), the second derivatives of −g in each s_k."""
-        reach, gamma = self.sums.reach(self.distances), self.problem.pairs.loss.gamma
-        trace = self.distances if reach is None else reach**2
+        reach, gamma = self.evaluation.reach, self.problem.pairs.loss.gamma
+        trace = self.distances if reach is None else reach() ** 2
         return trace**2 + gamma**2 / self.problem.c0 + self.softness
 
     @cached_property
@@ -118,9 +124,7 @@ def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """Return the best multiple of the multipliers at the best point; zero if that fails."""
     s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
     try:
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
-        share, _ = problem.best_multiple(s, eigenvalues)
-        return _point(problem, share * np.abs(s), list(best.L))
+        return _point(problem, problem.best_multiple(s)[0] * np.abs(s), list(best.L))
     except LinAlgError:
         return _point(problem, np.zeros(problem.n_pairs), problem.identity())
 

@@ -83,7 +83,7 @@ def _visits(
     """Yield the pairs of one epoch in their order, with their differences, chunk by chunk."""
     sums, countable = state.problem.pairs.sums, state.countable
     visited = countable[order(countable.shape[0], random_state)] if countable.size else countable
-    size = max(1, chunk_bytes // (8 * sums.numbers_per_pair))
+    size = max(1, chunk_bytes // (8 * sums.features.numbers_per_row))
     for first in range(0, visited.shape[0], size):
         chunk = visited[first : first + size]
         rows = sums.take(chunk).pairs.rows(slice(0, chunk.shape[0]))
@@ -94,12 +94,12 @@ class _State:
     """α, b0 and W between two projections, as Python numbers and blocks, which are fastest."""
 
     def __init__(self, problem: LogDetProblem, projection: str, alpha: Array):
-        self.problem, self.M = problem, problem.pairs.sums.n_blocks
+        self.problem, self.M = problem, problem.pairs.sums.features.n_blocks
         self.rule = _rule_of(problem, projection)
         self.sign = np.asarray(problem.pairs.loss.sign).tolist()
         self.pull = (problem.pairs.loss.gamma / problem.c0).tolist()
         self.countable = np.nonzero(problem.pairs.loss.weight > 0)[0]
-        shapes = zip(problem.pairs.sums.sizes, problem.pairs.sums.widths, strict=True)
+        shapes = problem.pairs.sums.features.shapes
         kind = InverseBlock if projection == "naive" else efficient_block
         self.blocks = [kind(*shape) for shape in shapes]
         self.alpha = alpha.tolist()
@@ -171,10 +171,10 @@ class _HingeRule:
         spread = 1 / np.where(loss.weight > 0, loss.weight, 1.0)
         self.gamma, self.spread = loss.gamma.tolist(), spread.tolist()
         self.h = (spread + loss.gamma**2 / problem.c0).tolist()  # theory (G)
-        self.M, self.evaluations = sums.n_blocks, 0
+        self.M, self.evaluations = sums.features.n_blocks, 0
         if projection == "naive":
             self.root = self._naive_root
-        elif sums.widths == (1,) or sums.sizes == (1,):
+        elif sums.features.widths == (1,) or sums.features.sizes == (1,):
             self.root = self._closed_root
         else:
             self.root = self._efficient_root
@@ -204,10 +204,10 @@ class _BurgRule:
 
     def __init__(self, problem: LogDetProblem, loss: BurgLoss, projection: str):
         sums = problem.pairs.sums
-        if projection != "efficient" or sums.widths != (1,):
+        if projection != "efficient" or sums.features.widths != (1,):
             raise ValueError(
                 "solver: expected projection='efficient' and vectors in one block for ITML's loss, "
-                f"got {projection!r} and differences of widths {sums.widths}"
+                f"got {projection!r} and differences of widths {sums.features.widths}"
             )
         weight = np.where(loss.weight > 0, loss.weight, 1.0)
         self.inverse_bound = (1 / loss.bound).tolist()
@@ -258,8 +258,7 @@ def _first_multipliers(
         )
     if start is not None:
         slopes = problem.at(*start).pairs.slope
-        eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slopes)]
-        candidates.append(problem.best_multiple(slopes, eigenvalues)[0] * slopes)
+        candidates.append(problem.best_multiple(slopes)[0] * slopes)
     for s in candidates:
         if _dual_value(problem, s) >= 0:
             return np.abs(s)

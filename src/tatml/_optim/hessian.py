@@ -13,14 +13,15 @@ from typing import Any
 
 from .._array import Array, as_double, as_single, fast_single, namespace
 from .._svec import svec_congruence, svec_size
-from .pair_sums import SMALLEST_CHUNK
-from .sample_form import pair_form_cost, sample_form_cost
-from .sums import Limits, Sums
+from .layout import product_operations
+from .sample_form import SMALLEST_CHUNK
+from .sums import Sums
+from .svec_rows import svec_chunks
 
 Direction = tuple[list[Array], float]
 
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
-LARGEST_MATRIX = 6_000  # most rows of a matrix that is factorised
+FUSED_DIMENSION = 400  # up to this d, terms in shards compute the Hessian together with F
 WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth its overhead
 
 
@@ -40,13 +41,14 @@ class ActivePairs:
     """
 
     def __init__(self, sums: Sums, curvature: Array, gamma: Array, c0: float):
-        self.sums, self.curvature, self.xp = sums, curvature, sums.xp
+        self.sums, self.curvature, self.xp = sums, curvature, sums.features.xp
         self.threshold = -gamma / sqrt(c0)  # the last entry of z_k
         self.learns_threshold = c0 < inf
 
     def gram(self) -> Array:
         """Assemble Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
-        return self.gram_of(self.sums.svec_chunks(dimension(self.sums.sizes)))  # theory (N)
+        chunks = svec_chunks(self.sums, dimension(self.sums.features.sizes))
+        return self.gram_of(chunks)  # theory (N)
 
     def gram_of(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
         """Assemble Σ_k h_k z_k z_kᵀ from chunks of the svec part of z_k."""
@@ -61,7 +63,7 @@ class ActivePairs:
 
     def held(self) -> ActivePairs:
         """Hold all differences where a GPU has room for them, and return these pairs."""
-        self.sums = self.sums.held()
+        self.sums = self.sums.with_pairs(self.sums.pairs.held())
         return self
 
     def project(self, V: Sequence[Array], b: float) -> Array:
@@ -82,8 +84,8 @@ class ActivePairs:
 
         With `factors`, it is that in the coordinates of further factors.
         """
-        shapes = list(zip(self.sums.sizes, self.sums.widths, strict=True))
-        if pair_form_cost(shapes, self.sums.n_pairs, gpu=False) < WORTH_SINGLE:
+        n_pairs = self.sums.n_pairs
+        if product_operations(self.sums.features.shapes, n_pairs, n_pairs) < WORTH_SINGLE:
             return None
         return InSingle(self, factors)
 
@@ -92,7 +94,7 @@ class InSingle:
     """The operator of active pairs in float32; directions are in float64."""
 
     def __init__(self, pairs: ActivePairs, factors: Sequence[Array] | None = None):
-        sums = pairs.sums.in_single()
+        sums = pairs.sums.with_pairs(pairs.sums.pairs.converted(as_single))
         if factors is not None:
             sums = sums.transformed([as_single(factor) for factor in factors])
         self._curvature, self._threshold = map(as_single, (pairs.curvature, pairs.threshold))
@@ -103,7 +105,11 @@ class InSingle:
         with fast_single(V[0]):
             shift = self._threshold * b
             q, lifted = self._sums.product([as_single(v) for v in V], self._curvature, shift)
-            part = float(self._sums.xp.sum(self._threshold * q)) if self._learns_threshold else 0.0
+            part = (
+                float(self._sums.features.xp.sum(self._threshold * q))
+                if self._learns_threshold
+                else 0.0
+            )
         return [as_double(S) for S in lifted], part
 
     def in_single(self) -> InSingle:
@@ -136,7 +142,7 @@ def dimension(sizes: Sequence[int]) -> int:
 
 def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
     """Assemble Σ_k h_k z_k z_kᵀ over all pairs from the kept svec(A_k)/M, chunk by chunk."""
-    step = max(SMALLEST_CHUNK, pairs.sums.limits.chunk_at(rows) // (8 * rows.shape[1]))
+    step = max(SMALLEST_CHUNK, pairs.sums.features.limits.chunk_at(rows) // (8 * rows.shape[1]))
     starts = range(0, rows.shape[0], step)
     parts = [slice(start, min(start + step, rows.shape[0])) for start in starts]
     return pairs.gram_of((part, rows[part, :]) for part in parts)
@@ -145,37 +151,6 @@ def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
 def by_svec(n: int, width: int) -> bool:
     """Return whether inner products of svec(A_k) are cheaper than those of the differences."""
     return width**2 * n >= svec_size(n)
-
-
-def system_costs(
-    sizes: Sequence[int],
-    widths: Sequence[int],
-    k: int,
-    sampled: bool,
-    products: int,
-    *,
-    gram_bytes: int = Limits.gram_bytes,
-    n_samples: int | None = None,
-) -> dict[str, float]:
-    """Estimate the cost of each way to solve the Newton system with k active pairs.
-
-    The unit is one multiplication of the dense way; the factors of the other ways were measured by
-    benchmarks/linear_solvers.py. `products` is the expected number of products of conjugate
-    gradients; `n_samples` is given where these may be products over samples.
-    """
-    shapes, d = list(zip(sizes, widths, strict=True)), dimension(sizes)
-    assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
-    entries = [svec_size(n) if by_svec(n, w) else w**2 * n for n, w in shapes]
-    held = 8 * k * max(svec_size(n) if by_svec(n, w) else n * w for n, w in shapes)
-    fits = k <= LARGEST_MATRIX and held <= gram_bytes
-    product = pair_form_cost(shapes, k, gpu=False)
-    if n_samples is not None:
-        product = min(product, sample_form_cost(shapes, k, n_samples, gpu=False))
-    return {
-        "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
-        "woodbury": 1.8 * (k**2 * sum(entries) + k**3 / 3) if fits else inf,
-        "cg": products * (product + 1.5e6),
-    }
 
 
 def congruent(gram: Array, factors: Sequence[Array]) -> Array:

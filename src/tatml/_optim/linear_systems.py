@@ -13,19 +13,31 @@ cg         conjugate gradients: only products with the operator, no z_k is forme
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from typing import Any
 
 from .._array import Array, asarray, eye, factor_posdef, inner, namespace, zeros
 from .._svec import svec, svec_size, unsvec_all
-from .hessian import ActivePairs, Direction, by_svec
+from .hessian import (
+    FUSED_DIMENSION,
+    PAIRS_PER_DIMENSION,
+    ActivePairs,
+    Direction,
+    by_svec,
+    dimension,
+)
+from .layout import joined, product_operations
 from .pair_sums import PairSums
 from .point import Point
 from .sums import Sums
+from .svec_rows import svec_chunks
 from .terms import HessianProduct
 
 MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used
 FIRST_PRODUCTS = 20  # expected products of conjugate gradients, before the first step is known
+GRAM = 2.0  # time of an operation for the Gram matrix of the pairs, in those for a dense Hessian
+LARGEST_MATRIX = 6_000  # most rows of a matrix that is factorised
+ACCURATE_DIMENSION = 1_000  # most rows of a matrix that is factorised for accuracy, not for speed
 
 
 class NewtonSystem:
@@ -81,7 +93,9 @@ class WoodburySystem(NewtonSystem):
         if rows is not None:
             given = namespace(rows).concat([svec(v) for v in V])
             q = self._solve(rows @ given + threshold * b)
-            return unsvec_all(given - rows.T @ q, self.pairs.sums.sizes), b - inner(threshold, q)
+            return unsvec_all(given - rows.T @ q, self.pairs.sums.features.sizes), b - inner(
+                threshold, q
+            )
         lifted, part = self.pairs.lift(self._solve(self.pairs.project(V, b)))
         return [v - w for v, w in zip(V, lifted, strict=True)], b - part
 
@@ -160,26 +174,26 @@ class ConjugateGradientSystem(NewtonSystem):
 
 def _svec_rows(sums: Sums) -> Array | None:
     """Return svec(A_k)/M of all pairs, where their inner products are cheaper than others."""
-    shapes = zip(sums.sizes, sums.widths, strict=True)
+    shapes = sums.features.shapes
     if sums.links is not None or not all(by_svec(n, width) for n, width in shapes):
         return None
-    chunks = [rows for _, rows in sums.svec_chunks(0)]
-    return chunks[0] if len(chunks) == 1 else sums.xp.concat(chunks)
+    return joined([rows for _, rows in svec_chunks(sums, 0)])
 
 
 def pair_gram(sums: Sums, threshold: Array) -> Array:
     """Assemble ZᵀZ of the pairs, given the last entry of each z_k."""
     total = threshold[:, None] * threshold[None, :]  # theory (Gram)
-    for m, (n, width) in enumerate(zip(sums.sizes, sums.widths, strict=True)):
+    for m, (n, width) in enumerate(sums.features.shapes):
         block = sums.pairs.block(m)
         inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
-        total += sums.combined(inner) / sums.n_blocks**2
+        rows = inner if sums.links is None else sums.links.gram(inner)
+        total += rows / sums.features.n_blocks**2
     return total
 
 
 def _svec_gram(block: PairSums) -> Array:
     """Assemble ‖U_kᵀU_l‖_F² of all pairs k, l of one block from inner products of svec(A_k)."""
-    Z = block.xp.concat([block.svec_rows(rows) for _, rows in block.chunks()])
+    Z = joined([rows for _, rows in svec_chunks(block, 0)])
     return Z @ Z.T
 
 
@@ -188,10 +202,11 @@ def _tiled_gram(block: PairSums) -> Array:
 
     A tile holds n'² numbers for each of its pairs k, l.
     """
-    xp, k, width = block.xp, block.n_pairs, block.widths[0]
-    step = max(1, int(sqrt(block.limits.tile_numbers)) // width)
+    features, k = block.features, block.n_pairs
+    xp, (n, width) = features.xp, features.shapes[0]
+    step = max(1, int(sqrt(features.limits.tile_numbers)) // width)
     parts = [slice(start, min(start + step, k)) for start in range(0, k, step)]
-    flat = [xp.reshape(block.rows(part)[0], (-1, block.sizes[0])) for part in parts]
+    flat = [xp.reshape(block.rows(part)[0], (-1, n)) for part in parts]
     total = zeros((k, k), like=flat[0])
     for i, rows in enumerate(parts):
         for j, columns in enumerate(parts[: i + 1]):
@@ -219,24 +234,77 @@ def newton_system(
     factors: Sequence[Array],
     linear_solver: str,
     rng: Any = None,
-    products: int = FIRST_PRODUCTS,
     single: bool = False,
 ) -> NewtonSystem:
     """Return the Newton system of a point, in the coordinates of further factors.
 
-    If `rng` is given, a dense system may be assembled from a sample of the active pairs.
-    `products` is the expected number of products of conjugate gradients; `single` allows products
-    in float32.
+    If `rng` is given, a dense system may be assembled from a sample of the active pairs. `single`
+    allows products of conjugate gradients in float32.
     """
     if point.n_active == 0:
         return NewtonSystem()
     name = linear_solver
     if name == "auto":
-        cost = point.costs(rng is not None, products)
-        name = min(cost, key=lambda way: cost[way])
+        name = fastest_system(point, rng is not None, FIRST_PRODUCTS)
     if name == "dense":
         return DenseSystem(point.hessian(factors, rng), point.problem.sizes)
     if name == "woodbury":
         return WoodburySystem(point.pairs.active_pairs(factors, point.problem.c0))
     operator = point.products(factors)
     return ConjugateGradientSystem(operator, operator.in_single() if single else None)
+
+
+def fastest_system(point: Point, sampled: bool, products: int) -> str:
+    """Return the way to solve the Newton system of a point that takes the fewest operations.
+
+    `sampled` tells whether a sample of the active pairs may be used, and `products` is the expected
+    number of products of conjugate gradients.
+    """
+    problem, k = point.problem, point.n_active
+    if problem.is_listed:
+        sums = problem.pairs.sums
+        shapes, graph = sums.features.shapes, sums.pairs.graph
+        rows = k if graph is None else min(k, graph.n_samples)
+        counts = system_operations(shapes, k, rows, sampled, products)
+        if sums.links is not None:  # A row has two pairs, and an entry four products of pairs.
+            counts["woodbury"] *= 4
+        if held_by_gram(shapes, k) > sums.features.limits.gram_bytes:
+            del counts["woodbury"]
+    elif dimension(problem.sizes) <= FUSED_DIMENSION:
+        return "dense"
+    else:  # Each product computes the distances again, to find the active pairs.
+        shapes = problem.term.block_shapes
+        counts = system_operations(shapes, k, k, sampled, 2 * products)
+        del counts["woodbury"]
+    return min(counts, key=lambda way: counts[way])
+
+
+def system_operations(
+    shapes: Sequence[tuple[int, int]], k: int, n_rows: int, sampled: bool, products: int
+) -> dict[str, float]:
+    """Count the multiplications of each way to solve the Newton system of k active pairs.
+
+    `n_rows` is the number of rows in products of conjugate gradients: of pairs, or of samples.
+    Matrices that are too large count as infinite.
+    """
+    d = dimension([n for n, _ in shapes])
+    assembled = min(k, PAIRS_PER_DIMENSION * d) if sampled else k
+    entries = sum(svec_size(n) if by_svec(n, width) else width**2 * n for n, width in shapes)
+    return {
+        "dense": assembled * d**2 + d**3 / 3 if d <= LARGEST_MATRIX else inf,
+        "woodbury": GRAM * (k**2 * entries + k**3 / 3) if k <= LARGEST_MATRIX else inf,
+        "cg": products * product_operations(shapes, k, n_rows),
+    }
+
+
+def held_by_gram(shapes: Sequence[tuple[int, int]], k: int) -> int:
+    """Return the bytes of the differences, or their svec, that a Gram matrix is made from."""
+    return 8 * k * max(svec_size(n) if by_svec(n, width) else n * width for n, width in shapes)
+
+
+def most_accurate(point: Point) -> str:
+    """Return the linear solver with the better conditioned matrix: for large c, the smaller one."""
+    few, d = point.n_active, dimension(point.problem.sizes)
+    if min(few, d) > ACCURATE_DIMENSION:
+        return "auto"
+    return "woodbury" if few < d and point.problem.is_listed else "dense"

@@ -35,18 +35,13 @@ MOST_STEPS = 30  # limit on the steps on the model
 ACCURACY = 1e-4  # size of the residual of the model, relative to √F
 
 
-def is_worth_modelling(point: Point, linear_solver: str, sampled: bool, products: int) -> bool:
+def is_worth_modelling(point: Point, linear_solver: str) -> bool:
     """Return whether a pass over the pairs costs more than several steps on a model of them."""
     problem, d = point.problem, dimension(point.problem.sizes)
     too_large = on_gpu(point.L[0]) and d > LARGEST_ON_GPU
     if problem.n_pairs < PAIRS_PER_DIMENSION * d or too_large:
         return False
-    if not problem.quadratic or point.n_active == 0:
-        return False
-    if linear_solver == "auto":
-        costs = point.costs(sampled, products)
-        linear_solver = min(costs, key=lambda way: costs[way])
-    return linear_solver == "dense"
+    return problem.quadratic and point.n_active > 0 and linear_solver == "dense"
 
 
 def model_step(point: Point, rng: Any) -> Reached | None:
@@ -114,9 +109,9 @@ class QuadraticTerm:
     listed = None
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return tuple(len(block) for block in self.gradient)
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block, as if its samples were vectors."""
+        return tuple((len(block), 1) for block in self.gradient)
 
     def at(self, L: Sequence[Array], b0: float) -> QuadraticAtPoint:
         """Return the view from I + V = L Lᵀ and b0."""
@@ -140,7 +135,9 @@ class QuadraticAtPoint:
         change = root * (self.b0 - term.b0) if learns else 0.0
         u = np.concatenate([*(svec(block) for block in V), [change] if learns else []])
         curved = term.curvature @ u  # H u
-        slopes = zip(term.gradient, unsvec_all(curved, term.sizes), strict=True)
+        slopes = zip(
+            term.gradient, unsvec_all(curved, [len(block) for block in term.gradient]), strict=True
+        )
         value = sum(total(G * block) for G, block in zip(term.gradient, V, strict=True))
         return Totals(
             loss=value + term.slope * change + inner(u, curved) / 2,

@@ -6,52 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan, nan
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from .._array import Array
-from .._progress import SilentBar
+from .._messages import tell_user
+from .._progress import SilentBar, progress_bar
 from .certificate import Certificate, full_certificate
+from .point import Point
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status, is_converged
 
+LONG = 60.0  # seconds from which a fit says how long it will take
 EQUAL = 1e-10  # values of F whose relative difference is at most this are equal up to rounding
 
 _HEADER = (
     f"{'iter':>5} {'primal':>15} {'dual':>15} {'gap':>9} {'b0':>11} {'active':>9} {'seconds':>8}"
 )
-
-
-class Found(Protocol):
-    """A point that `Monitor.record` accepts, such as the `Point` of a problem."""
-
-    @property
-    def L(self) -> tuple[Array, ...]:  # noqa: N802
-        """The factors of W in the coordinates of the problem."""
-
-    @property
-    def b0(self) -> float:
-        """The threshold."""
-
-    @property
-    def primal(self) -> float:
-        """The objective F."""
-
-    @property
-    def gap(self) -> float:
-        """The objective minus the value of a dual point, as computed."""
-
-    @property
-    def slope(self) -> Array | None:
-        """The multipliers s of that dual point, if they are in memory."""
-
-    @property
-    def n_active(self) -> int:
-        """The number of active pairs."""
-
-    def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
-        """Return the certificate of the point as it would be returned, if that is cheap."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +38,7 @@ class FoundPoint:
     n_active: int
 
     @classmethod
-    def copy_of(cls, point: Found) -> FoundPoint:
+    def copy_of(cls, point: Point | FoundPoint) -> FoundPoint:
         """Copy the numbers of a point, so that its data can be freed."""
         return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
 
@@ -102,6 +74,11 @@ class Monitor:
     proves : bool
         Whether convergence requires a certificate that includes rounding errors; False for
         rehearsals.
+    usual_steps : int or None
+        The steps of a usual fit. After the first step, a fit that will take longer than `long` says
+        so; None where the number of steps says nothing.
+    long : float
+        The seconds from which a fit takes long.
     """
 
     def __init__(
@@ -113,9 +90,12 @@ class Monitor:
         verbose: bool = False,
         callback: Callable[[Iterate], object] | None = None,
         proves: bool = True,
+        usual_steps: int | None = None,
+        long: float = LONG,
     ):
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.verbose, self.callback, self.proves = verbose, callback, proves
+        self.usual_steps, self.long = usual_steps, long
         self.bar = SilentBar()
         self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
@@ -123,7 +103,7 @@ class Monitor:
         self._proven: ProvenPoint | None = None  # the point to return, of those with a certificate
         self._start = perf_counter()
 
-    def record(self, n_iter: int, point: Found, **extra: object) -> Status | None:
+    def record(self, n_iter: int, point: Point | FoundPoint, **extra: object) -> Status | None:
         """Record a point; return a status if the solver should stop."""
         if self.best is None and not isfinite(point.primal):
             raise OverflowError("the objective is not finite at the start")
@@ -145,9 +125,11 @@ class Monitor:
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
         status = Status.MAX_ITER if n_iter >= self.max_iter else None
-        if not is_converged(point.gap, point.primal, self.tol):
-            return status
-        return (self._prove(point) if self.proves else Status.CONVERGED) or status
+        if is_converged(point.gap, point.primal, self.tol):
+            status = (self._prove(point) if self.proves else Status.CONVERGED) or status
+        if status is None and len(self.records) == 2:
+            self._tell_time()
+        return status
 
     def _keep(self, point: FoundPoint) -> None:
         if self.best is None or isnan(self.best.gap) or point.gap < self.best.gap:
@@ -155,7 +137,7 @@ class Monitor:
         if self._lowest is None or _is_better(point, self._lowest):
             self._lowest = point
 
-    def _prove(self, point: Found) -> Status | None:
+    def _prove(self, point: Point | FoundPoint) -> Status | None:
         """Certify a point that seems to be a solution; return None if a later one may succeed."""
         L, triangular = self.problem.returned(point.L)
         certificate = point.quick_certificate(triangular)
@@ -189,7 +171,25 @@ class Monitor:
         if self.verbose:
             print(text, flush=True)
 
-    def _iterate(self, point: Found, row: dict) -> Iterate:
+    def _tell_time(self) -> None:
+        """Say how long the fit will take if that is long, from what its first step has taken."""
+        start, first = (row["seconds"] for row in self.records)
+        expected = (self.usual_steps or 0) * (first - start)
+        if expected <= self.long:
+            return
+        text = (
+            f"The first step took {shown_seconds(first - start)}. A usual fit takes about "
+            f"{self.usual_steps} steps, {shown_seconds(expected)}; a large C takes more. Faster: "
+            "fewer pairs, smaller blocks (PCA), a GPU, a larger tol."
+        )
+        if self.verbose:
+            self.note(text)
+        else:
+            tell_user(text)
+            self.bar = progress_bar(self.usual_steps or 0, "Newton", "step", delay=0)
+            self.bar.update()
+
+    def _iterate(self, point: Point | FoundPoint, row: dict) -> Iterate:
         L, _ = self.problem.returned(point.L)
         b0 = point.b0 if self.problem.has_threshold else None
         return Iterate(
@@ -226,15 +226,7 @@ class Monitor:
         )
 
 
-class _HasValues(Protocol):
-    @property
-    def primal(self) -> float: ...
-
-    @property
-    def gap(self) -> float: ...
-
-
-def _is_better(one: _HasValues, other: _HasValues) -> bool:
+def _is_better(one: FoundPoint | Certificate, other: FoundPoint | Certificate) -> bool:
     """Return whether F is lower at one point; where F is equal up to rounding, whether the gap is.
 
     Values that are not numbers are never better.
@@ -253,3 +245,14 @@ def _print_row(row: dict, header: bool) -> None:
         f"{row['b0']:11.5g} {row['n_active']:9d} {row['seconds']:8.3f}",
         flush=True,
     )
+
+
+def shown_seconds(seconds: float) -> str:
+    """Return a time for people.
+
+    >>> shown_seconds(0.042), shown_seconds(75), shown_seconds(720)
+    ('0.04 s', '75 s', '12 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.1g} s" if seconds < 9.5 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

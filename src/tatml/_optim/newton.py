@@ -10,9 +10,10 @@ Newton's method on the primal alone takes short ones. Five safeguards:
   (`SmoothedHinge`).
 - If a factorisation fails, or the gap still does not improve, a damped Newton step on F with an
   exact line search is taken instead: it always descends.
-- If that step cannot descend, or was needed too often, damped steps with predicted multipliers
-  follow, and then Newton's method on the dual.
+- If that step cannot descend, or was needed too often, Newton's method on the dual follows.
 - If no step improves the certificate, the status is PRECISION.
+
+docs/solvers.md shows what each of them is needed for.
 
 Where a pass over the pairs takes long, a step minimises a model of the losses together with the
 exact LogDet term (`loss_model.py`), which saves passes. A problem of very many pairs is first
@@ -28,21 +29,12 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any
 
-from .._array import (
-    Array,
-    linalg_errors,
-    on_gpu,
-    placed,
-)
-from .damped_newton import (
-    accurate_direction,
-    descend_along,
-    most_accurate,
-    newton_direction,
-    predict_multipliers,
-)
-from .dual_newton import can_finish_in_dual, finish_in_dual
+from .._array import Array, on_gpu, placed
+from .damped_newton import damped_step
+from .dual_newton import finish_in_dual
 from .hessian import dimension
+from .layout import product_operations
+from .linear_systems import most_accurate
 from .loss_model import is_worth_modelling, model_step
 from .monitor import Monitor
 from .pace import Pace, Step
@@ -56,9 +48,7 @@ TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
 MOST_SMOOTHED = 40  # limit on the steps with smoothed hinges
 # The factor of the smoothing ν after a step, by the least length of the step.
 LESS_SMOOTHING = ((0.9, 0.2), (0.5, 0.3), (0.2, 0.6), (0.0, 1.0))
-PATIENCE = 8  # steps without a smaller gap before a damped step is taken
-MOST_POLISHED = 30  # limit on the damped steps with predicted multipliers
-MOST_RESCUES = 8  # number of damped steps without progress before the last resort is tried
+MOST_DAMPED = 8  # number of damped steps before Newton's method on the dual is tried
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
 REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
@@ -77,65 +67,49 @@ def solve_newton(
     lower_precision: bool = False,
 ) -> Result:
     """Minimise F from `start` until the monitor returns a status."""
-    options = linear_solver, random_state, lower_precision
-    return monitor.result(_minimise(problem, monitor, start, *options))
+    single = lower_precision and problem.prior_factors[0].dtype == problem.xp.float64
+    pace = Pace(linear_solver, random_state, single)
+    start = start or _first_guess(problem, monitor, pace)
+    return monitor.result(_minimise(problem, monitor, start, pace))
 
 
-def _minimise(
-    problem: LogDetProblem,
-    monitor: Monitor,
-    start: Start | None,
-    linear_solver: str,
-    random_state: Any,
-    lower_precision: bool,
-) -> Status:
+def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace) -> Status:
     """Minimise F and return why it stopped; the monitor keeps the best point."""
-    options = linear_solver, random_state, lower_precision
-    start = start or _first_guess(problem, monitor, *options)
     point, step = problem.at(*start), Step("start")
-    pace = Pace(single=lower_precision and point.L[0].dtype == problem.xp.float64)
     Q: DualFactors = central(point)
     while True:
         status = monitor.record(monitor.n_records, point, **vars(step))
         if status is not None:
             return status
         pace.update(point, step)
-        reached = None
-        if pace.cycles and problem.can_be_smoothed:
+        if pace.at_floor:
+            return Status.PRECISION
+        if pace.cycles and problem.term.compares:
             pace.smoothed = True
-            status, point = _follow_smoothing(problem, monitor, linear_solver)
+            status, point = _follow_smoothing(problem, monitor, pace.linear_solver)
             if status is not None:
                 return status
             Q = central(point)
-        if pace.stale < PATIENCE:
-            rng = None if pace.slow or pace.stale > 1 else random_state
-            way = pace.system_for(point, linear_solver)
-            reached = _step(point, Q, way, rng, pace)
-        else:
-            pace.rescues += 1
-        if pace.at_floor:
-            return Status.PRECISION
+        reached = None if pace.stalls else _step(point, Q, pace)
         if reached is None:
-            reached = _damped_step(point, linear_solver)
-        if _has_last_resort(problem) and (reached is None or pace.rescues == MOST_RESCUES):
-            status, polished = _last_resort(problem, monitor)
-            if reached is None or status is not Status.PRECISION:
-                return status
-            pace.rescues += 1  # The last resort is tried once.
-            reached = polished, central(polished), Step("polished")
-        if reached is None:
-            return Status.PRECISION
+            pace.n_damped += 1
+            reached = damped_step(point, pace.linear_solver)
+            if reached is None or pace.n_damped == MOST_DAMPED:
+                status = finish_in_dual(problem, monitor)
+                if reached is None or status is not Status.PRECISION:
+                    return status
         point, Q, step = reached
 
 
-def _step(point: Point, Q: DualFactors, way: str, rng: Any, pace: Pace) -> Reached | None:
+def _step(point: Point, Q: DualFactors, pace: Pace) -> Reached | None:
     """Take a step on a model of the losses if that saves passes, or else a primal-dual step."""
-    if pace.models and is_worth_modelling(point, way, rng is not None, pace.products):
+    system, rng = pace.system_at(point), pace.rng
+    if pace.models and is_worth_modelling(point, system):
         reached = model_step(point, rng)
         if reached is not None:
             return reached
         pace.models = False
-    return primal_dual_step(point, Q, way, rng, pace)
+    return primal_dual_step(point, Q, system, rng, pace)
 
 
 def _follow_smoothing(
@@ -167,64 +141,33 @@ def _follow_smoothing(
     return None, point
 
 
-def _has_last_resort(problem: LogDetProblem) -> bool:
-    """Return whether the multipliers are in memory and the loss is quadratic."""
-    return problem.is_listed and problem.quadratic
-
-
-def _last_resort(problem: LogDetProblem, monitor: Monitor) -> tuple[Status, Point]:
-    """Continue by two methods that do not compute multipliers from rounded distances.
-
-    First damped steps on F from the best point, with the multipliers that each step predicts; then,
-    for few active pairs, Newton's method on the dual. Returns the point that the first one reached.
-    """
-    point, step = problem.at(monitor.found.L, monitor.found.b0), Step("polished")
-    for _ in range(MOST_POLISHED):
-        direction = accurate_direction(point)
-        if direction is None:
-            break
-        found = predict_multipliers(point, direction)
-        status = monitor.record(monitor.n_records, found, **vars(step))
-        if status is not None:
-            return status, point
-        reached = descend_along(point, direction)
-        if reached is None:
-            break
-        point, step = reached[0], Step("polished", reached[1], linear="dense")
-    if not can_finish_in_dual(problem, monitor.found.n_active):
-        return Status.PRECISION, point
-    return finish_in_dual(problem, monitor, vars(Step("dual"))), point
-
-
-def _first_guess(
-    problem: LogDetProblem,
-    monitor: Monitor,
-    linear_solver: str,
-    random_state: Any,
-    lower_precision: bool,
-) -> Start:
+def _first_guess(problem: LogDetProblem, monitor: Monitor, pace: Pace) -> Start:
     """Return the prior with its best threshold; for many pairs, the solution of a sample."""
-    n_pairs = problem.n_pairs
     least = GPU_SAMPLE if on_gpu(problem.prior_factors[0]) else SAMPLE
-    if random_state is None or n_pairs <= 4 * least:
-        return _scaled_prior(problem)
-    size = max(least, n_pairs // 8)
-    if not _saves_time(problem, size):
-        return _scaled_prior(problem)
-    sample = problem.sample(size, random_state)
+    size = max(least, problem.n_pairs // 8)
+    many = pace.random_state is not None and problem.n_pairs > 4 * least
+    if many and _saves_time(problem, size):
+        return _rehearse(problem, size, monitor, pace)
+    t, b0 = problem.scaled_start(START_DISTANCE)
+    return [sqrt(t) * eye for eye in problem.identity()], b0
+
+
+def _rehearse(problem: LogDetProblem, size: int, monitor: Monitor, pace: Pace) -> Start:
+    """Solve the problem of a random sample of the pairs, with the settings of the pace."""
+    sample = problem.sample(size, pace.random_state)
     rehearsal = Monitor(
         sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
     )
-    rehearsal.note(f"Rehearsal on {sample.n_pairs:,} of {n_pairs:,} pairs.")
+    rehearsal.note(f"Rehearsal on {sample.n_pairs:,} of {problem.n_pairs:,} pairs.")
     try:
-        _minimise(sample, rehearsal, None, linear_solver, random_state, lower_precision)
+        _minimise(sample, rehearsal, _first_guess(sample, rehearsal, pace), replace(pace))
     except KeyboardInterrupt:
         if rehearsal.best is not None:  # It is a point of the whole problem too.
             L = _placed_like_prior(problem, rehearsal.found.L)
             found = problem.at(L, rehearsal.found.b0)
             monitor.record(0, found, **vars(Step("start")))
         raise
-    rehearsal.note(f"All {n_pairs:,} pairs.")
+    rehearsal.note(f"All {problem.n_pairs:,} pairs.")
     # The solutions of sample and problem differ by an angle of about √(d/size): W is moved so far
     # from the boundary that it can turn by it.
     share = min(TURN, dimension(problem.sizes) / sample.n_pairs)
@@ -236,31 +179,14 @@ def _saves_time(problem: LogDetProblem, size: int) -> bool:
     if not problem.is_listed:
         return True
     pairs = problem.pairs.sums.pairs
-    share = size / problem.n_pairs
-    less = pairs.product_cost(round(share * pairs.n_pairs))
-    return REHEARSAL_GAIN * less <= pairs.product_cost(pairs.n_pairs)
+    shapes, n_rows = pairs.features.shapes, pairs.features.n_rows
+    some, every = (
+        product_operations(shapes, k, min(k, n_rows))
+        for k in (size * pairs.n_pairs // problem.n_pairs, pairs.n_pairs)
+    )
+    return REHEARSAL_GAIN * some <= every
 
 
 def _placed_like_prior(problem: LogDetProblem, L: Sequence[Array]) -> list[Array]:
     """Move factors from the device where a sample was solved to that of the problem."""
     return [placed(factor, C) for factor, C in zip(L, problem.prior_factors, strict=True)]
-
-
-def _scaled_prior(problem: LogDetProblem) -> Start:
-    """Return W = t I with its best threshold; t < 1 only where distances are very large."""
-    t, b0 = problem.scaled_start(START_DISTANCE)
-    return [sqrt(t) * eye for eye in problem.identity()], b0
-
-
-def _damped_step(point: Point, linear_solver: str) -> Reached | None:
-    """Take a damped Newton step on F; return None where it cannot descend numerically."""
-    try:
-        direction, system = newton_direction(point, linear_solver)
-        found = descend_along(point, direction)
-        if found is None:
-            return None
-        reached, length = found
-        Q = central(reached)
-    except linalg_errors():
-        return None
-    return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from .._array import Array, draw_indices, inner, placed
-from .._svec import svec, unsvec_all
+from .._array import Array, draw_indices, inner, placed, total
 from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
@@ -17,11 +16,12 @@ from .hessian import (
     congruent,
     dimension,
     kept_gram,
-    system_costs,
 )
+from .layout import joined
 from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
-from .sums import Sums
-from .terms import Totals
+from .sums import Evaluation, RoundingBounds, Sums
+from .svec_rows import SvecRows
+from .terms import Line, Totals
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,8 @@ class PairTerm:
         φ before it was rounded to the precision of the computation; None where it is `loss`.
     pairs_per_dimension : int
         Pairs in a sampled Hessian, per dimension.
-    keeps_rows : bool
-        Whether distances are computed from the svec(A_k) that few pairs keep. Not so in shards,
-        because `max_memory` does not provide for them.
+    rows : SvecRows
+        The svec(A_k) of `sums`, which few pairs keep; made here if not given.
     """
 
     sums: Sums
@@ -50,17 +49,26 @@ class PairTerm:
     given: Sums | None = None
     given_loss: PairLoss | None = None
     pairs_per_dimension: int = PAIRS_PER_DIMENSION
-    keeps_rows: bool = False
+    rows: SvecRows = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.rows is None or self.rows.sums is not self.sums:
+            object.__setattr__(self, "rows", SvecRows(self.sums))
 
     @property
     def xp(self) -> Any:
         """The array namespace."""
-        return self.sums.xp
+        return self.sums.features.xp
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
-        return self.sums.sizes
+        return self.sums.features.sizes
+
+    @property
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
+        return self.sums.features.shapes
 
     @property
     def n_pairs(self) -> int:
@@ -150,61 +158,31 @@ class PairsAtPoint:
         return self.term.sums.transformed(self.L)
 
     @cached_property
-    def _pass(self) -> tuple[Array, list[Array], Array]:
-        """The distances, LᵀS(s)L and s, computed in one pass over the pairs."""
+    def _pass(self) -> tuple[Evaluation, Array]:
+        """The distances and LᵀS(s)L, and s, computed in one pass over the pairs."""
         slope, slopes = _slope_at(self.loss, self.b0), []
-        if self._by_rows is not None:
-            distances = self._by_rows
-            s = slope(slice(0, self.term.n_pairs), distances)
-            return distances, self._scatter_by_rows(s), s
 
         def kept(part: slice, distances: Array) -> Array:
             slopes.append(slope(part, distances))
             return slopes[-1]
 
-        distances, scatter = self.sums.distances_and_scatter(kept)
-        s = slopes[0] if len(slopes) == 1 else self.term.xp.concat(slopes)
-        return distances, scatter, s
-
-    @cached_property
-    def _by_rows(self) -> Array | None:
-        """D_k from the kept svec(A_k), one product for few pairs.
-
-        None where none are kept, and where too many digits would cancel: W has large and small
-        eigenvalues, and the difference of a pair is along the small ones.
-        """
-        sums = self.term.sums
-        if not self.term.keeps_rows or sums.links is not None or sums.kept_svec_rows is None:
-            return None
-        W = [svec(factor @ factor.T) for factor in self.L]
-        distances = sums.kept_svec_rows @ (W[0] if len(W) == 1 else self.term.xp.concat(W))
-        largest = sums.pairs.largest_norms
-        return distances if self.term.xp.all(self._row_reach <= largest * distances) else None
-
-    @cached_property
-    def _row_reach(self) -> Array:
-        """tr A_k tr W/M, which bounds the sum of the absolute values of the terms of D_k."""
-        return self.term.sums.kept_traces * sum(inner(factor, factor) for factor in self.L)
-
-    def _scatter_by_rows(self, s: Array) -> list[Array]:
-        """Compute LᵀS(s)L from the kept svec(A_k)."""
-        rows: Array = self.term.sums.kept_svec_rows
-        S = unsvec_all(rows.T @ s, self.term.sizes)
-        return [factor.T @ block @ factor for factor, block in zip(self.L, S, strict=True)]
+        found = self.term.rows.evaluate(self.L, kept)
+        if found is None:
+            found = self.sums.evaluate(kept)
+        return found, joined(slopes)
 
     def reach(self) -> tuple[Array | None, int]:
         """Return the magnitude of the numbers that distances and scatter were computed from.
 
         The second number is that of the roundings in addition to those of sums over differences.
         """
-        if self._by_rows is None:
-            return self.sums.reach(self.distances), 0
-        return self.term.xp.sqrt(self._row_reach), 2 * dimension(self.term.sizes)
+        found = self._pass[0]
+        return None if found.reach is None else found.reach(), found.more_terms
 
     @property
     def distances(self) -> Array:
         """D_k."""
-        return self._pass[0]
+        return self._pass[0].distances
 
     @cached_property
     def zeta(self) -> Array:
@@ -214,7 +192,7 @@ class PairsAtPoint:
     @property
     def slope(self) -> Array:
         """s_k = φ'_k(ζ_k)."""
-        return self._pass[2]
+        return self._pass[1]
 
     @cached_property
     def curvature(self) -> Array:
@@ -234,19 +212,19 @@ class PairsAtPoint:
     @cached_property
     def totals(self) -> Totals:
         """The sums over the pairs."""
-        xp, offset = self.term.xp, self.loss.offset
+        offset = self.loss.offset
         if type(self.loss) is SquaredHinge:  # φ(ζ) = φ*(s) = s ζ/2
             value = conjugate = inner(self.slope, self.zeta) / 2
         else:
-            value = float(xp.sum(self.loss.value(self.zeta)))
-            conjugate = float(xp.sum(self.loss.conjugate(self.slope)))
+            value = total(self.loss.value(self.zeta))
+            conjugate = total(self.loss.conjugate(self.slope))
         return Totals(
             loss=value,
             force=inner(self.loss.gamma, self.slope),
             conjugate=conjugate,
-            shift=0.0 if offset is None else float(xp.sum(offset * self.slope)),
+            shift=0.0 if offset is None else total(offset * self.slope),
             n_active=self.n_active,
-            scatter=self._pass[1],
+            scatter=self._pass[0].scatter,
         )
 
     def conjugate(self, theta: float) -> float:
@@ -254,11 +232,19 @@ class PairsAtPoint:
         shift = theta * self.totals.shift
         if self.loss.quadratic:
             return theta**2 * self.totals.conjugate + shift
-        return float(self.term.xp.sum(self.loss.conjugate(theta * self.slope))) + shift
+        return total(self.loss.conjugate(theta * self.slope)) + shift
 
-    def along(self, V: Sequence[Array], change: float) -> PairsAlong:
+    def changes_along(self, V: Sequence[Array], change: float) -> Array:
+        """Compute u, the change of each ζ_k along the direction V while b0 changes by `change`."""
+        return self.sums.quadratic(V) - self.loss.gamma * change
+
+    def along(self, V: Sequence[Array], change: float) -> Line:
         """Return the losses along the direction V while b0 changes by `change`."""
-        return PairsAlong(self, self.sums.quadratic(V) - self.loss.gamma * change)
+        loss, zeta, s, u = self.loss, self.zeta, self.slope, self.changes_along(V, change)
+        return Line(  # theory (LS)
+            slope=lambda t: total(u * (loss.slope(zeta + t * u) - s)),
+            increase=lambda t: total(loss.increase(zeta, t * u)),
+        )
 
     def active_pairs(
         self,
@@ -290,7 +276,7 @@ class PairsAtPoint:
         if rng is not None and 2 * enough < self.n_active:
             some = draw_indices(rng, self.n_active, enough, like=self.active)
             return self.active_pairs(factors, c0, some, self.n_active / enough).gram()
-        rows = self.term.sums.kept_svec_rows
+        rows = self.term.rows.kept
         if rows is None:
             return self.active_pairs(factors, c0).gram()
         every = ActivePairs(self.term.sums, self.curvature, self.loss.gamma, c0)
@@ -300,51 +286,16 @@ class PairsAtPoint:
     def products(self, factors: Sequence[Array], c0: float) -> ActivePairs | Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator, in the coordinates of further factors."""
         pairs = self.active_pairs(None, c0)
-        if pairs.sums.pairs.by_samples:
+        if pairs.sums.pairs.form is not None:
             return Turned(pairs, factors)
         return self.active_pairs(factors, c0).held()
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system."""
-        sums, graph = self.term.sums, self.term.sums.pairs.graph
-        costs = system_costs(
-            sums.sizes,
-            sums.widths,
-            self.n_active,
-            sampled,
-            products,
-            gram_bytes=sums.limits.gram_bytes,
-            n_samples=None if graph is None else graph.n_samples,
-        )
-        if sums.pairs is not sums:  # the Gram matrix is that of up to two pairs per row
-            costs["woodbury"] *= 4
-        return costs
-
-
-@dataclass(frozen=True)
-class PairsAlong:
-    """The losses of ζ + t u as functions of the step length t."""
-
-    pairs: PairsAtPoint
-    u: Array
-
-    def slope(self, t: float) -> float:
-        """Compute Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
-        pairs, loss = self.pairs, self.pairs.loss  # theory (LS)
-        moved = loss.slope(pairs.zeta + t * self.u)
-        return float(pairs.term.xp.sum(self.u * (moved - pairs.slope)))
-
-    def increase(self, t: float) -> float:
-        """Compute Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
-        pairs, loss = self.pairs, self.pairs.loss  # theory (LS)
-        return float(pairs.term.xp.sum(loss.increase(pairs.zeta, t * self.u)))
 
 
 def _slope_at(loss: PairLoss, b0: float) -> Callable[[slice, Array], Array]:
     """Return the function of a slice of the pairs and its distances that computes φ'."""
 
     def slope(part: slice, distances: Array) -> Array:
-        some = loss[part]
+        some = loss if part.stop - part.start == loss.gamma.shape[0] else loss[part]
         return some.slope(zeta_at(some, distances, b0))
 
     return slope
@@ -363,19 +314,24 @@ def totals_at(
     `given` may hold only some of the `n_pairs` pairs of the problem; `s` are multipliers (None: φ'
     at the point).
     """
-    sums = given.for_certificate().transformed(L)
-    if s is None:
-        distances, scatter = sums.distances_and_scatter(_slope_at(loss, b0))
-    else:
-        s = placed(s, L[0])
-        distances, scatter = sums.distances(), sums.scatter(s)
+    exact = given.with_pairs(given.pairs.for_certificate()).transformed(L)
+    slope = _slope_at(loss, b0)
+    if s is not None:
+        multipliers = s = placed(s, L[0])
+        slope = lambda part, _: multipliers[part]  # noqa: E731
+    found = exact.evaluate(slope)
     return pair_totals(
         loss,
         b0,
-        distances,
-        scatter,
-        reach=sums.reach(distances),
-        moved=given.rounding(L),
-        terms=sums.n_terms(n_pairs),
+        found.distances,
+        found.scatter,
+        reach=None if found.reach is None else found.reach(),
+        moved=RoundingBounds(given).moved(L),
+        terms=RoundingBounds(exact).n_terms(n_pairs),
         s=s,
     )
+
+
+def placed_sums(sums: Sums, like: Array, blocks: Sequence[Array] | None = None) -> Sums:
+    """Copy sums to the device of `like`; `blocks` are their features if they are there."""
+    return sums.with_pairs(sums.pairs.placed(like, blocks))

@@ -88,25 +88,20 @@ class Point:
     @cached_property
     def gradient_stacks(self) -> list[Array]:
         """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
-        return self._residual(stacked(self.scatter))  # theory (N)
+        xp, stacks = self.problem.xp, zip(self.stacks, stacked(self.scatter), strict=True)
+        return [  # theory (N)
+            xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks
+        ]
 
     @property
     def gradient(self) -> list[Array]:
         """The whitened gradient LᵀPL − I of each block."""
         return unstacked(self.gradient_stacks)
 
-    def residual(self, scatter: Sequence[Array]) -> list[Array]:
-        """Compute LᵀPL − I, given LᵀSL."""
-        return unstacked(self._residual(stacked(scatter)))
-
-    def _residual(self, scatter: Sequence[Array]) -> list[Array]:
-        xp, stacks = self.problem.xp, zip(self.stacks, scatter, strict=True)
-        return [xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks]
-
     @cached_property
     def threshold_slope(self) -> float:
         """g_b/√c0, the scaled derivative in b0; zero when the threshold is fixed."""
-        return self.problem.residual_of(self.b0, self.totals.force)
+        return self.problem.threshold_residual(self.b0, self.totals.force)
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
@@ -157,7 +152,3 @@ class Point:
     def products(self, factors: Sequence[Array]) -> HessianProduct:
         """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
         return self.term.products(factors, self.problem.c0)
-
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system at this point."""
-        return self.term.costs(sampled, products)

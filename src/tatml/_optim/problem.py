@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
 
 from .._array import (
     Array,
@@ -38,13 +39,13 @@ from .._array import (
     lower_triangular,
     namespace,
     placed,
+    smallest,
     stacked,
     total,
 )
 from .._data.blocks import Blocks
-from .certificate import PairTotals, accumulated, unit_roundoff
-from .comparison_sums import ComparisonSums
-from .dual_along import DualAlong
+from .certificate import accumulated, unit_roundoff
+from .comparison_sums import ComparisonSums, Links
 from .layout import lay_out
 from .losses import PairLoss, SquaredHinge, zeta_at
 from .pair_sums import PairSums
@@ -52,6 +53,9 @@ from .pair_term import PairTerm
 from .point import Point
 from .sums import Sums
 from .terms import Term
+
+ACCURACY = {"xtol": 1e-9, "rtol": 1e-9, "maxiter": 50, "disp": False}  # of θ, for brentq
+INSIDE = 1 - 1e-12  # share of the way to the end of the dual's domain, where g is −∞
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,8 @@ class LogDetProblem:
     ) -> LogDetProblem:
         """Build the problem of pairs in memory; `prior=None` stands for the identity."""
         sums = build_pair_sums(blocks, pairs, dtype)
-        factors = tuple(eye(n, like=sums.features[0]) for n, _ in blocks.block_shapes)
-        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss, keeps_rows=True)
+        factors = tuple(eye(n, like=sums.features.like) for n, _ in blocks.block_shapes)
+        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
         problem = cls(term, c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
 
@@ -106,11 +110,6 @@ class LogDetProblem:
         factors = tuple(placed(self.xp.linalg.cholesky(W0), like) for W0 in prior)
         term = self.term.whitened(factors)
         return replace(self, term=term, prior_factors=factors, prior=tuple(prior))
-
-    @property
-    def can_be_smoothed(self) -> bool:
-        """Whether there are comparisons, whose losses are squared hinges."""
-        return self.term.compares
 
     def smoothed(self, smoothing: float) -> LogDetProblem:
         """Return the problem with smoothed losses, for a term of the squared hinge."""
@@ -137,10 +136,10 @@ class LogDetProblem:
         """The array namespace of the data."""
         return self.term.xp
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
-        return self.term.sizes
+        return tuple(n for n, _ in self.term.block_shapes)
 
     @property
     def n_pairs(self) -> int:
@@ -212,15 +211,15 @@ class LogDetProblem:
             found.append(B)
         return found, 1.01 * sqrt(square), self.prior_rounding[1]
 
-    def exact_totals(self, L: Sequence[Array], b0: float, s: Array | None) -> PairTotals:
-        """Compute the sums over all pairs and their rounding errors, in the user's coordinates."""
-        return self.term.certify(L, b0, s)
-
     def sample(self, size: int, rng: Any) -> LogDetProblem:
         """Return the problem of about `size` random pairs or fewer, scaled to represent all."""
         term = self.term.sample(size, rng)
         listed = term.listed  # a sample may be on another device
         like = self.prior_factors[0] if listed is None else listed.loss.gamma
+        return self.with_term(term, like)
+
+    def with_term(self, term: Term, like: Array) -> LogDetProblem:
+        """Return the problem with another term, and with its prior on the device of an array."""
         prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
         factors = tuple(placed(C, like) for C in self.prior_factors)
         return replace(self, term=term, prior_factors=factors, prior=prior)
@@ -251,12 +250,8 @@ class LogDetProblem:
         """Compute γᵀs."""
         return inner(self.pairs.loss.gamma, s)
 
-    def threshold_residual(self, b0: float, s: Array) -> float:
-        """Compute g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0; 0 for a fixed threshold."""
-        return self.residual_of(b0, self.threshold_force(s))
-
-    def residual_of(self, b0: float, force: float) -> float:
-        """Compute the residual of the threshold as `threshold_residual` does, given γᵀs."""
+    def threshold_residual(self, b0: float, force: float) -> float:
+        """Compute g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, given γᵀs; 0 for a fixed threshold."""
         if not self.learns_threshold:
             return 0.0
         return sqrt(self.c0) * (b0 - self.mu0) - force / sqrt(self.c0)
@@ -267,9 +262,10 @@ class LogDetProblem:
         """Return g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
         return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.quadratic)
 
-    def best_multiple(self, s: Array, eigenvalues: Sequence[Array]) -> tuple[float, float]:
-        """Return θ in [0, 1] with the largest g(θ s), and this value, given eigenvalues of S(s)."""
+    def best_multiple(self, s: Array) -> tuple[float, float]:
+        """Return θ in [0, 1] with the largest g(θ s), and this value."""
         loss = self.pairs.loss
+        eigenvalues = [self.xp.linalg.eigvalsh(S) for S in self.pairs.sums.scatter(s)]
         shift = 0.0 if loss.offset is None else inner(loss.offset, s)
 
         def conjugate(theta: float) -> float:
@@ -280,11 +276,82 @@ class LogDetProblem:
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
         pairs = self.term.for_start()
-        distances = pairs.sums.distances()
-        reach = pairs.sums.reach(distances)
-        mean = float(pairs.xp.mean(distances if reach is None else reach**2))
+        distances, _, reach, _ = pairs.sums.evaluate()
+        mean = float(pairs.xp.mean(distances if reach is None else reach() ** 2))
         t = min(1.0, longest / max(mean, 1.0))
         return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
+
+
+@dataclass(frozen=True)
+class DualAlong:
+    """g(θ s) as a function of θ ≥ 0 (docs/theory.md, (Conj) and (GapS)): concave, and 0 at 0.
+
+    Parameters
+    ----------
+    eigenvalues : sequence of arrays
+        The eigenvalues of S(s).
+    force : float
+        γᵀs.
+    conjugate : callable
+        Σ φ*(θ s) + θ oᵀs as a function of θ.
+    c0, mu0 : float
+        Strength and centre of the threshold's term.
+    quadratic : bool
+        Whether φ*(θ s) = θ² φ*(s).
+    """
+
+    eigenvalues: Sequence[Array]
+    force: float
+    conjugate: Callable[[float], float]
+    c0: float
+    mu0: float
+    quadratic: bool
+
+    def value(self, theta: float) -> float:
+        """Compute g(θ s); −∞ where it is not defined."""
+        xp = namespace(self.eigenvalues[0])  # theory (Conj)
+        moved = [theta * nu for nu in self.eigenvalues]
+        if any(smallest(nu) <= -1 for nu in moved):
+            return -inf
+        logdet = sum(total(xp.log1p(nu)) for nu in moved)
+        force = theta * self.force
+        return logdet - self.conjugate(theta) - self.mu0 * force - force * force / (2 * self.c0)
+
+    def best(self) -> tuple[float, float]:
+        """Return θ in [0, 1] with the largest g(θ s), and this value."""
+        lowest = min(map(smallest, self.eigenvalues))  # theory (GapS)
+        end = 1.0 if lowest > -1 else -INSIDE / lowest
+        inside = self._root(end) if self.quadratic else self._minimised(end)
+        value, theta = max((0.0, 0.0), *((self.value(theta), theta) for theta in {inside, 1.0}))
+        return theta, value
+
+    def _root(self, end: float) -> float:
+        """Return the root of the slope between 0 and `end`, for a quadratic conjugate."""
+        half, other = self.conjugate(1.0), self.conjugate(-1.0)
+        linear = (half - other) / 2 + self.mu0 * self.force
+        twice = half + other + self.force * self.force / self.c0
+
+        # brentq leaves its function to the garbage collector: it must not hold the pairs, as
+        # `self` does.
+        eigenvalues = self.eigenvalues
+
+        def slope(theta: float) -> float:
+            logdet = sum(total(nu / (1 + theta * nu)) for nu in eigenvalues)
+            return logdet - linear - twice * theta
+
+        if not slope(0.0) > 0 > slope(end):  # the best θ is one of the two
+            return end
+        return float(brentq(slope, 0.0, end, **ACCURACY))
+
+    def _minimised(self, end: float) -> float:
+        """Return a θ near the best one between 0 and `end`, from values alone."""
+        found = minimize_scalar(
+            lambda theta: -self.value(float(theta)),
+            bounds=(0.0, end),
+            method="bounded",
+            options={"maxiter": 20},
+        )
+        return float(found.x)
 
 
 def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
@@ -321,11 +388,10 @@ def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -
     features = lay_out(blocks.arrays, centre=many, double=precision == xp.float64)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
     sums = PairSums.from_samples(features, first, second)
-    rounded = [xp.astype(block, precision, copy=False) for block in sums.features]
-    sums = PairSums(rounded, sums.first, sums.second)
+    sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))
     if pairs.links is None:
         return sums
-    return ComparisonSums(sums, *(asarray(rows, like=rounded[0]) for rows in pairs.links))
+    return ComparisonSums(sums, Links(*(asarray(rows, like=features[0]) for rows in pairs.links)))
 
 
 class SignedPairs(Protocol):

@@ -1,157 +1,294 @@
-"""When sums over pairs are computed by products over samples, and how: a part of `PairSums`.
+"""Sums over pairs at the cost of samples: the pairs are the edges of a graph of the samples.
 
-These sums cost less where there are many pairs per sample. They cancel where samples are far from
-the origin compared with the distances of the pairs; there, differences are used.
+With Z the features of the samples, one row per sample, and Y = Z V,
+
+    ⟨A_k, V⟩ = ⟨z_i − z_j, y_i − y_j⟩   and   Σ_k s_k A_k = Zᵀ L_s Z,
+
+with L_s the Laplacian of the graph whose edges have the weights s (docs/theory.md, (Lap)). Both
+need one matrix product over the samples instead of one over the pairs; the rest is reading rows.
+These sums take fewer operations where there are many pairs per sample. They cancel where samples
+are far from the origin compared with the distances of the pairs; there, differences are used.
+
+That a pair is the difference of two samples, and not their sum, is known to `_differences`,
+`expanded_products`, `_expanded` and `scatter` alone, and to the dense products of a tile
+(`_sharding/all_pairs.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._array import Array, on_gpu, sum_at
-from .layout import multiply_rows, row_products
-from .pair_graph import PairGraph
+from .._array import Array, namespace, on_gpu, put_at, sum_at, zeros
+from .._csr import products_at, sparse_product
+from .layout import flat, joined, multiply_rows, row_products, saved_by_samples, slices
+from .sums import Evaluation, Features
 
+if TYPE_CHECKING:
+    from .pair_sums import PairSums
+
+SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
+SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 # How many times the squared norms of the samples may exceed the squared distances, on average, for
 # sums over samples: these lose as many digits.
 LARGEST_NORMS = 1e3
 LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
 LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
-# Multiplications that take as long as to read one number of a sample or of a difference, the row of
-# a pair, and as a product without pairs, on a CPU (False) and on a GPU (True); from
+# Multiplications that sums over samples have to save, on a CPU (False) and on a GPU (True); see
 # benchmarks/pair_forms.py.
-PAIR_READS = {False: (70.0, 700.0, 0.0), True: (400.0, 0.0, 1e10)}
-SAMPLE_READS = {False: (70.0, 500.0, 3e6), True: (100.0, 0.0, 3e10)}
+OVERHEAD = {False: 3e6, True: 6e9}
+
+
+def form_of(sums: PairSums) -> SampleForm | None:
+    """Return the sums as products over the samples; None where differences cost less."""
+    if sums.graph is None or sums.features.factors is not None:
+        return None
+    by_samples = sums.features.limits.by_samples
+    if by_samples is None:
+        saved = saved_by_samples(sums.features.shapes, sums.n_pairs, sums.features.n_rows)
+        by_samples = saved > OVERHEAD[on_gpu(sums.features.like)]
+    return SampleForm(sums.over_differences(), sums.graph) if by_samples else None
+
+
+class PairGraph:
+    """Pairs as the edges of a graph, sorted by their first sample when they are first used.
+
+    Parameters
+    ----------
+    first, second : integer arrays of shape (n_pairs,)
+        Rows of the two samples of each pair.
+    n_samples : int
+        The number of samples.
+    form : callable
+        Returns how the sums over the pairs are computed; None: from their differences.
+    """
+
+    def __init__(
+        self,
+        first: Array,
+        second: Array,
+        n_samples: int,
+        form: Callable[[PairSums], Any] = form_of,
+    ):
+        self.first, self.second, self.n_samples, self.form = first, second, n_samples, form
+
+    @cached_property
+    def order(self) -> Array:
+        """The pairs, sorted by their first sample."""
+        return namespace(self.first).argsort(self.first)
+
+    def take(self, pairs: Array) -> PairGraph:
+        """Return the graph of the pairs with these indices."""
+        take = namespace(pairs).take
+        rows = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
+        return PairGraph(*rows, self.n_samples)
+
+    @cached_property
+    def _sorted(self) -> tuple[Array, Array]:
+        """Rows of the two samples of each sorted pair."""
+        take = namespace(self.order).take
+        return take(self.first, self.order, axis=0), take(self.second, self.order, axis=0)
+
+    @cached_property
+    def _starts(self) -> Array:
+        """Where the pairs of each sample begin among the sorted ones, shape (n_samples + 1,)."""
+        first, xp = self._sorted[0], namespace(self.order)
+        samples = xp.arange(self.n_samples + 1, dtype=first.dtype, device=first.device)
+        return xp.searchsorted(first, samples)
+
+    def sort(self, values: Array) -> Array:
+        """Return one value per pair in the order of the sorted pairs."""
+        return namespace(values).take(values, self.order, axis=0)
+
+    def unsort(self, values: Array) -> Array:
+        """Return one value per sorted pair in the order of the pairs."""
+        return put_at(self.order, values)
+
+    def summed(self, values: Array) -> Array:
+        """Return the sum of the values of the two samples of each pair."""
+        take = namespace(values).take
+        return take(values, self.first, axis=0) + take(values, self.second, axis=0)
+
+    def differences(self, blocks: Sequence[Array], part: slice) -> list[Array]:
+        """Return z_i − z_j of the pairs in `part`: per block, shape (n_part, n', n)."""
+        return _differences(blocks, self.first[part], self.second[part])
+
+    def inner_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
+        """Compute Σ_m ⟨z_i − z_j, y_i − y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
+        first, second = self._sorted
+        step = max(SMALLEST_CHUNK, room // (8 * sum(z.shape[1] * z.shape[2] for z in Z)))
+        parts = []
+        for part in slices(first.shape[0], step):
+            sides = (_differences(side, first[part], second[part]) for side in (Z, Y))
+            parts.append(sum(map(row_products, *sides)))
+        return joined(parts)
+
+    def expanded_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
+        """Compute the same for y = V z with symmetric V, from inner products of samples.
+
+        ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but reads half as many
+        rows, and a GPU copies none.
+        """
+        xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
+        for z, y in zip(Z, Y, strict=True):
+            z, y = (xp.reshape(side, (self.n_samples, -1)) for side in (z, y))
+            own = xp.linalg.vecdot(z, y)
+            cross = products_at(self._starts, second, z, y)
+            if cross is None:
+                step = max(SMALLEST_CHUNK, room // (8 * z.shape[1]))
+                parts = slices(first.shape[0], step)
+                total = total + joined([self._expanded(z, y, own, part) for part in parts])
+            else:
+                both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
+                total = total + (both - 2 * cross)
+        return total
+
+    def _expanded(self, z: Array, y: Array, own: Array, part: slice) -> Array:
+        """Compute own_i + own_j − 2 ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
+        take, (i, j) = namespace(z).take, (side[part] for side in self._sorted)
+        cross = namespace(z).linalg.vecdot(take(z, i, axis=0), take(y, j, axis=0))
+        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * cross
+
+    def scatter(self, block: Array, s: Array, room: int) -> Array:
+        """Compute Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
+
+        L_s = D − U − Uᵀ, with s_k in row i and column j of U, is not formed: with
+        T = Zᵀ(D/2 − U)Z the result is T + Tᵀ.
+        """
+        xp, (first, second) = namespace(block), self._sorted
+        degrees = sum_at(first, s, self.n_samples) + sum_at(second, s, self.n_samples)
+        rows = xp.reshape(block, (self.n_samples, -1))
+        step = max(SMALLEST_CHUNK, SAMPLE_CHUNKS * room // (8 * rows.shape[1]))
+        starts, total = self._starts, zeros((block.shape[2], block.shape[2]), like=block)
+        for part in slices(self.n_samples, step):
+            low, high, begin, end = part.start, part.stop, 0, second.shape[0]
+            if step < self.n_samples:
+                begin, end = int(starts[low]), int(starts[high])
+            some = starts[low : high + 1] - begin, second[begin:end], s[begin:end]
+            carried = degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
+            samples = block[part, ...]
+            total = total + flat(samples).T @ flat(xp.reshape(carried, samples.shape))
+        return total + total.T
+
+
+def _differences(blocks: Sequence[Array], i: Array, j: Array) -> list[Array]:
+    """Return the differences of the samples i and j, per block."""
+    take = namespace(i).take
+    return [take(block, i, axis=0) - take(block, j, axis=0) for block in blocks]
 
 
 class SampleForm:
-    """Sums over pairs by products over samples, for a class with features and a graph."""
+    """Sums over pairs as products over samples, or over differences where these would cancel.
 
-    graph: PairGraph | None
-    features: tuple[Array, ...]
-    factors: Sequence[Array] | None
-    _reach: Array | None = None
+    Parameters
+    ----------
+    exact : PairSums
+        The sums over differences.
+    graph : PairGraph
+        Their pairs.
+    """
 
-    @cached_property
-    def by_samples(self: Any) -> bool:
-        """Whether sums over the samples cost less than sums over the pairs."""
-        if self.graph is None or self.factors is not None:
-            return False
-        if self.limits.by_samples is not None:
-            return self.limits.by_samples
-        by_pairs, by_samples = self._costs(self.n_pairs)
-        return by_samples < by_pairs
+    whole_is_cheap = False  # whether a sum over all pairs costs less than one over most of them
 
-    def product_cost(self: Any, n_pairs: int) -> float:
-        """Estimate the cost of a product with the Hessian for so many pairs of the samples."""
-        return min(self._costs(n_pairs)) if self.by_samples else self._costs(n_pairs)[0]
-
-    def _costs(self: Any, n_pairs: int) -> tuple[float, float]:
-        """Estimate the cost of a product as a sum over pairs, and as one over samples."""
-        shapes, gpu = list(zip(self.sizes, self.widths, strict=True)), on_gpu(self.features[0])
-        n_samples = self.features[0].shape[0]
-        by_samples = sample_form_cost(shapes, n_pairs, n_samples, gpu)
-        return pair_form_cost(shapes, n_pairs, gpu), by_samples
+    def __init__(self, exact: PairSums, graph: PairGraph):
+        self.exact, self.features, self.graph = exact, exact.features, graph
 
     @cached_property
-    def _norms(self: Any) -> Array:
+    def _sample_norms(self) -> Array:
         """‖z_i‖/√M of the samples, shape (n_samples,)."""
-        squares = sum(row_products(block, block) for block in self.features)
-        return self.xp.sqrt(squares / self.n_blocks)
+        features = self.features
+        squares = sum(row_products(block, block) for block in features.blocks)
+        return features.xp.sqrt(squares / features.n_blocks)
 
-    @property
-    def largest_norms(self: Any) -> float:
-        """The largest ratio of norms and distances for sums whose errors nothing corrects."""
-        precise = self.features[0].dtype == self.xp.float64
-        return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
-
-    def _norms_of_pairs(self: Any) -> Array:
+    @cached_property
+    def _norms(self) -> Array:
         """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
-        take = self.xp.take
-        return take(self._norms, self.first, axis=0) + take(self._norms, self.second, axis=0)
+        return self.graph.summed(self._sample_norms)
 
-    def _is_accurate(
-        self: Any, norms: Array, distances: Array, weights: Array | float, largest: float
+    def _loses_few_digits(
+        self, weights: Array | float, norms: Array, distances: Array, largest: float
     ) -> bool:
-        """Return whether sums over samples with these weights lose few digits."""
-        xp = self.xp
+        """Return whether sums over samples with these weights are accurate."""
+        xp = self.features.xp
         return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * distances))
 
     @cached_property
-    def _by_accurate_samples(self: Any) -> bool:
-        """Whether sums over samples cost less, and are accurate for some of the pairs."""
-        if not self.by_samples:
-            return False
-        step = -(-self.n_pairs // LOOKED_AT)
-        places = self.xp.arange(0, self.n_pairs, step, device=self.features[0].device)
-        some = self.take(places)
-        return some._is_accurate(some._norms_of_pairs(), some.distances(), 1.0, LARGEST_NORMS)
+    def is_accurate(self) -> bool:
+        """Whether sums over samples are accurate for some of the pairs."""
+        n_pairs, xp = self.exact.n_pairs, self.features.xp
+        step = -(-n_pairs // LOOKED_AT)
+        places = xp.arange(0, n_pairs, step, device=self.features.like.device)
+        norms = self.graph.take(places).summed(self._sample_norms)
+        distances = self.exact.take(places).distances()
+        return self._loses_few_digits(1.0, norms, distances, LARGEST_NORMS)
 
-    def _quadratic_by_samples(self: Any, V: Sequence[Array], expand: bool = False) -> Array:
+    def distances(self) -> Array:
+        """Compute D_k from differences."""
+        return self.exact.distances()
+
+    def quadratic(self, V: Sequence[Array], expand: bool = False) -> Array:
         """Compute ⟨A_k, V⟩ by one product over the samples.
 
         With `expand`, squares are expanded: faster, and accurate enough for products of conjugate
-        gradients where `_by_accurate_samples`.
+        gradients where `is_accurate`.
         """
-        images, graph = multiply_rows(self.features, V), self.graph
+        features, graph = self.features, self.graph
+        images = multiply_rows(features.blocks, V)
         compute = graph.expanded_products if expand else graph.inner_products
-        inner = compute(self.features, images, self.limits.chunk_at(self.features[0]))
-        return graph.unsort(inner) / self.n_blocks
+        return graph.unsort(compute(features.blocks, images, features.room)) / features.n_blocks
 
-    def distances_at(self: Any) -> Array:
-        """Compute D_k for a scatter; `reach` tells how, for error bounds.
+    def scatter(self, s: Array) -> list[Array]:
+        """Compute S_m by the Laplacian of the pairs."""
+        return self._laplacian(self.graph, s)
+
+    def _laplacian(self, graph: PairGraph, s: Array) -> list[Array]:
+        s = graph.sort(s) / self.features.n_blocks
+        return [graph.scatter(block, s, self.features.room) for block in self.features.blocks]
+
+    def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
+        """Compute D, and S for s = slope(pairs, D of these pairs), as exactly as needed."""
+        distances, reach = self._distances_and_reach()
+        s = slope(slice(0, self.exact.n_pairs), distances)
+        scatter, reach_of_scatter = self.scatter_at(s, distances)
+        if reach_of_scatter is not None:
+            reach = reach_of_scatter
+        return Evaluation(distances, scatter, None if reach is None else lambda: reach)
+
+    def _distances_and_reach(self) -> tuple[Array, Array | None]:
+        """Compute D_k for a scatter, and the magnitude of the numbers that they come from.
 
         Where sums over samples are accurate, they come from inner products of samples, except those
         of near pairs.
         """
-        if not self._by_accurate_samples:
-            return self.distances()
-        xp, norms, room = self.xp, self._norms_of_pairs(), self.limits.chunk_at(self.features[0])
-        squares = self.graph.expanded_products(self.features, self.features, room)
-        squares = self.graph.unsort(squares) / self.n_blocks
-        cancels = self.largest_norms * squares <= norms * norms
+        if not self.is_accurate:
+            return self.distances(), None
+        features, graph, norms = self.features, self.graph, self._norms
+        xp, blocks = features.xp, features.blocks
+        squares = graph.unsort(graph.expanded_products(blocks, blocks, features.room))
+        squares = squares / features.n_blocks
+        cancels = largest_norms(features) * squares <= norms * norms
         near = xp.nonzero(cancels)[0]
         if near.shape[0] > 0:
-            exact = sum_at(near, self.take(near).distances(), self.n_pairs)
+            exact = sum_at(near, self.exact.take(near).distances(), self.exact.n_pairs)
             squares = xp.where(cancels, exact, squares)
             norms = xp.where(cancels, xp.sqrt(exact), norms)
-        self._reach = norms
-        return squares
+        return squares, norms
 
-    def _scatter_by_samples(self: Any, s: Array) -> list[Array]:
-        """Compute S_m by the Laplacian of the pairs."""
-        graph, room = self.graph, self.limits.chunk_at(self.features[0])
-        s = graph.sort(s) / self.n_blocks
-        return [graph.scatter(block, s, room) for block in self.features]
-
-    def scatter_at(self: Any, s: Array, distances: Array) -> list[Array]:
-        """Compute S_m as exactly as from differences; `reach` tells how, for error bounds."""
-        if self.by_samples:
-            norms = self._norms_of_pairs()
-            if self._is_accurate(norms, distances, self.xp.abs(s), self.largest_norms):
-                self._reach, used = norms, self.xp.nonzero(s)[0]
-                if used.shape[0] < DENSE_SHARE * s.shape[0]:
-                    return self.take(used)._scatter_by_samples(self.xp.take(s, used, axis=0))
-                return self._scatter_by_samples(s)
-        return self._by_pairs(s)
+    def scatter_at(self, s: Array, distances: Array) -> tuple[list[Array], Array | None]:
+        """Compute S_m as exactly as from differences, and the magnitude of its numbers."""
+        xp, largest = self.features.xp, largest_norms(self.features)
+        if not self._loses_few_digits(xp.abs(s), self._norms, distances, largest):
+            return self.exact.scatter(s), None
+        used = xp.nonzero(s)[0]
+        if used.shape[0] < DENSE_SHARE * s.shape[0]:
+            some = self.graph.take(used)
+            return self._laplacian(some, xp.take(s, used, axis=0)), self._norms
+        return self.scatter(s), self._norms
 
 
-def pair_form_cost(shapes: Sequence[tuple[int, int]], n_pairs: int, gpu: bool) -> float:
-    """Estimate the multiplications of a product with the Hessian, as a sum over pairs.
-
-    `shapes` has (n, n') of each block.
-    """
-    number, row, fixed = PAIR_READS[gpu]
-    return fixed + n_pairs * sum(width * n * (2 * n + number) + row for n, width in shapes)
-
-
-def sample_form_cost(
-    shapes: Sequence[tuple[int, int]], n_pairs: int, n_samples: int, gpu: bool
-) -> float:
-    """Estimate the multiplications of a product with the Hessian, as a sum over samples."""
-    number, row, fixed = SAMPLE_READS[gpu]
-    over_samples = n_samples * sum(width * n * (2 * n + number) for n, width in shapes)
-    return fixed + over_samples + n_pairs * sum(width * n * number + row for n, width in shapes)
+def largest_norms(features: Features) -> float:
+    """Return the largest ratio of norms and distances for sums whose errors nothing corrects."""
+    precise = features.like.dtype == features.xp.float64
+    return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE

@@ -13,22 +13,13 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from .._array import Array, foreign_kind, linalg_errors, on_gpu, raising_linalg
-from .._messages import shown, shown_settings, tell_user
-from .._progress import progress_bar
+from .._array import Array, linalg_errors, raising_linalg
+from .._messages import shown, shown_settings
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_choice, check_count, check_flag, check_random
 from .dykstra import solve_dykstra
 from .monitor import Monitor
 from .newton import Start, solve_newton
-from .predicted_cost import (
-    LONG,
-    STEPS,
-    Fit,
-    describe_long_fit,
-    is_worth_predicting,
-    predict_fit,
-)
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status
 
@@ -56,6 +47,7 @@ class Solver(ABC):
     on_interrupt: OnInterrupt
 
     WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the allowed values of each str parameter
+    USUAL_STEPS: ClassVar[int | None] = None  # steps of a usual fit; None where they differ widely
 
     def __post_init__(self) -> None:
         for name, choices in self.WORDS.items():
@@ -103,10 +95,13 @@ class Solver(ABC):
             certificate.
         """
         monitor = Monitor(
-            problem, tol=tol, max_iter=int(self.max_iter), verbose=verbose, callback=callback
+            problem,
+            tol=tol,
+            max_iter=int(self.max_iter),
+            verbose=verbose,
+            callback=callback,
+            usual_steps=self.USUAL_STEPS,
         )
-        if init is None:  # the prediction is for a start at the prior
-            self._tell_cost(problem, monitor)
         # Overflow raises nothing here: `Monitor.record` rejects points that are not finite.
         raising = raising_linalg(problem.prior_factors[0])
         limited = _threadpools().limit(limits=self._threads(problem))
@@ -128,23 +123,6 @@ class Solver(ABC):
             finally:
                 monitor.bar.close()
 
-    def _tell_cost(self, problem: LogDetProblem, monitor: Monitor) -> None:
-        """Say how long the fit will take, if it is verbose or takes long and that is known."""
-        fit = self._sizes_of(problem)
-        if fit is None or not (monitor.verbose or is_worth_predicting(fit)):
-            return
-        cost = predict_fit(fit)
-        monitor.note(f"Expected: {cost}.")
-        if cost.seconds > LONG:
-            text = describe_long_fit(fit, cost)
-            monitor.note(text) if monitor.verbose else tell_user(text)
-            if not monitor.verbose:
-                monitor.bar = progress_bar(STEPS, "Newton", "step", delay=0)
-
-    def _sizes_of(self, problem: LogDetProblem) -> Fit | None:
-        """Return the sizes from which the cost of a fit is predicted; None where it is unknown."""
-        return None
-
     @abstractmethod
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
@@ -165,7 +143,7 @@ class Newton(Solver):
     linear_solver : {"auto", "dense", "woodbury", "cg"}, default="auto"
         How the linear system of a step is solved: "dense" by a factorisation in the dimension of
         W and b0, "woodbury" by one in as many dimensions as there are active pairs, "cg" by
-        conjugate gradients. "auto" estimates which is fastest, at every step.
+        conjugate gradients. "auto" takes the one with the fewest operations, at every step.
     max_iter : int, default=200
         The largest number of steps.
     random_state : int, RandomState, Generator or None, default=None
@@ -196,6 +174,7 @@ class Newton(Solver):
     """
 
     WORDS: ClassVar[dict[str, tuple[str, ...]]] = {"linear_solver": get_args(LinearSolver)}
+    USUAL_STEPS = 4
 
     linear_solver: LinearSolver = "auto"
     max_iter: int = 200
@@ -221,23 +200,6 @@ class Newton(Solver):
 
     def _threads(self, problem: LogDetProblem) -> int | None:
         return 1 if max(problem.sizes) <= SMALL_MATRIX else None
-
-    def _sizes_of(self, problem: LogDetProblem) -> Fit | None:
-        """Return the sizes of pairs in memory, or on a GPU of PyTorch."""
-        if not problem.is_listed:
-            return None
-        sums = problem.pairs.sums
-        features, kind = sums.features[0], foreign_kind(sums.features[0])
-        if kind not in (None, "torch"):
-            return None
-        return Fit(
-            tuple(zip(sums.sizes, sums.widths, strict=True)),
-            features.shape[0],
-            problem.n_pairs,
-            str(features.device) if on_gpu(features) else None,
-            str(features.dtype).removeprefix("torch."),
-            self.random_state is not None,
-        )
 
 
 @dataclass(frozen=True, repr=False)

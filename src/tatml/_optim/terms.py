@@ -16,7 +16,7 @@ members of `Term`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -45,14 +45,13 @@ class Totals(NamedTuple):
     """LᵀS(s)L of each block."""
 
 
-class Line(Protocol):
+class Line(NamedTuple):
     """The losses of a term along a direction, as functions of the step length."""
 
-    def slope(self, t: float) -> float:
-        """Compute Σ u (φ'(ζ + t u) − φ'(ζ))."""
-
-    def increase(self, t: float) -> float:
-        """Compute Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
+    slope: Callable[[float], float]
+    """Computes Σ u (φ'(ζ + t u) − φ'(ζ))."""
+    increase: Callable[[float], float]
+    """Computes Σ φ(ζ + t u) − φ(ζ) − t u φ'(ζ)."""
 
 
 class HessianProduct(Protocol):
@@ -91,9 +90,6 @@ class TermAtPoint(Protocol):
     def products(self, factors: Sequence[Array], c0: float) -> HessianProduct:
         """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
 
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Estimate the cost of each way to solve the Newton system."""
-
 
 class Term(Protocol):
     """The sum of losses in the objective."""
@@ -103,8 +99,8 @@ class Term(Protocol):
         """The array namespace."""
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
+    def block_shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
 
     @property
     def n_pairs(self) -> int:

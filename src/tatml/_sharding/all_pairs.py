@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,117 +19,82 @@ from .._array import Array, symmetrised
 from .._data.arrays import read_array
 from .._data.pairs import as_weights
 from .._optim.layout import centred, flat, multiply_rows
-from .._optim.pair_graph import PairGraph
 from .._optim.pair_sums import PairSums
-from .base import Piece
+from .._optim.sample_form import PairGraph
+from .._optim.sums import Evaluation, Features, Limits
+from .base import Piece, Shard
 from .memory import samples_per_tile
+from .samples import SharedSamples
 
 TINY = 1e-5  # Distances below this share of the squared norms are computed from differences.
+TILE_LIMITS = Limits(eager_bytes=2**62, svec_bytes=0)  # A tile has few samples, and keeps no rows.
 
 
-class TileSums(PairSums):
-    """Sums over the pairs of the samples I with the samples J, or of I with each other (i < j).
+class TileForm:
+    """Sums over a whole tile by products over its samples, except for near pairs.
+
+    Near pairs are those for which a difference of inner products would cancel.
 
     Parameters
     ----------
-    features : sequence of M arrays of shape (n_rows, n'_m, n_m)
-        The transposed samples of I, then those of J; those of I alone for a tile on the diagonal.
+    features : Features
+        The samples of I, then those of J; those of I alone for a tile on the diagonal.
+    graph : PairGraph
+        The pairs (see `tile_graph`).
     n_first : int
         The number of samples in I.
     """
 
-    whole_is_cheap = True
-    by_samples = False  # all sums over a whole tile are written below
-    factors = None  # `transformed` applies them at once, because a tile has few samples
+    whole_is_cheap = is_accurate = True
 
-    def __init__(self, features: Sequence[Array], n_first: int):
-        self.features, self.n_first = tuple(features), n_first
-
-    @property
-    def _on_diagonal(self) -> bool:
-        return self.features[0].shape[0] == self.n_first
-
-    @property
-    def _shape(self) -> tuple[int, int]:
-        n_rows = self.features[0].shape[0]
-        return self.n_first, n_rows if self._on_diagonal else n_rows - self.n_first
+    def __init__(self, features: Features, graph: PairGraph, n_first: int):
+        self.features, self.graph, self.n_first = features, graph, n_first
 
     @cached_property
-    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The row and the column of each pair in the matrix of the tile."""
-        if self._on_diagonal:
-            return np.triu_indices(self.n_first, 1)
-        rows, columns = np.indices(self._shape)
-        return rows.ravel(), columns.ravel()
+    def _squares(self) -> list[Array]:
+        """‖z_i‖² of each sample, per block."""
+        return [np.einsum("kij,kij->k", block, block) for block in self.features.blocks]
 
     @cached_property
-    def graph(self) -> PairGraph:  # type: ignore[override]
-        """The pairs as edges between the rows of the features."""
-        first, second = self._places
-        second = second if self._on_diagonal else second + self.n_first
-        return PairGraph(first, second, self.features[0].shape[0])
+    def _distances_and_near(self) -> tuple[Array, NDArray[np.intp]]:
+        """D, and the near pairs."""
+        total, norms = self._inner_form(self.features.blocks, self._squares)
+        near = np.flatnonzero(total <= TINY * norms)
+        if len(near):
+            total[near] = self._differences(near).distances()
+        return total, near
 
-    @property
-    def n_pairs(self) -> int:
-        """K."""
-        n, m = self._shape
-        return n * (n - 1) // 2 if self._on_diagonal else n * m
-
-    def transformed(self, factors: Sequence[Array]) -> TileSums:
-        """Return the sums over the pairs of the features GᵀΦ."""
-        return TileSums(multiply_rows(self.features, factors), self.n_first)
-
-    def for_certificate(self) -> TileSums:
-        """Return the tile itself, which is in float64 and knows its own accuracy."""
-        return self
-
-    def reach(self, distances: Array) -> Array:
-        """Return the magnitude of the numbers that each distance is computed from.
-
-        These are the norms of both samples, or their difference if the distance is tiny.
-        """
-        squares = sum(np.einsum("kij,kij->k", block, block) for block in self.features)
-        norms = np.sqrt(squares / self.n_blocks)
-        size, near = norms[self.first] + norms[self.second], self._distances_and_near[1]
-        size[near] = np.sqrt(distances[near])
-        return size
+    def _differences(self, pairs: NDArray[np.intp]) -> PairSums:
+        """Return the sums over some of the pairs, in the way of any pairs."""
+        return PairSums(self.features, self.graph.take(pairs))
 
     def distances(self) -> Array:
         """Return D_k, shape (n_pairs,)."""
         return self._distances_and_near[0]
 
-    @cached_property
-    def _distances_and_near(self) -> tuple[Array, NDArray[np.intp]]:
-        """D, and the near pairs, for which a difference of inner products would cancel."""
-        squares = [np.einsum("kij,kij->k", block, block) for block in self.features]
-        total, norms = self._inner_form(self.features, squares)
-        near = np.flatnonzero(total <= TINY * norms)
-        if len(near):
-            total[near] = self.take(near).distances()
-        return total, near
-
-    def quadratic(self, V: Sequence[Array]) -> Array:
-        """Return ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
-        images = multiply_rows(self.features, V)
-        squares = [
-            np.einsum("kij,kij->k", a, b) for a, b in zip(self.features, images, strict=True)
-        ]
+    def quadratic(self, V: Sequence[Array], expand: bool = False) -> Array:
+        """Return ⟨A_k, V⟩ for symmetric V, shape (n_pairs,); squares are always expanded."""
+        blocks = self.features.blocks
+        images = multiply_rows(blocks, V)
+        squares = [np.einsum("kij,kij->k", a, b) for a, b in zip(blocks, images, strict=True)]
         total, near = self._inner_form(images, squares)[0], self._distances_and_near[1]
         if len(near):
-            total[near] = self.take(near).quadratic(V)
+            total[near] = self._differences(near).quadratic(V)
         return total
 
     def _inner_form(self, images: Sequence[Array], squares: Sequence[Array]) -> tuple:
         """Return (1/M) Σ (x_i V x_i + x_j V x_j − 2 x_i V x_j), and the first two terms alone."""
         total = norms = 0.0
-        for block, image, square in zip(self.features, images, squares, strict=True):
+        for block, image, square in zip(self.features.blocks, images, squares, strict=True):
             A, _ = self._two(block.reshape(len(block), -1))
             _, B = self._two(image.reshape(len(image), -1))
             a, b = self._two(square)
             outer = a[:, None] + b
             total = total + (outer - 2 * (A @ B.T))
             norms = norms + outer
-        return self._vector(total) / self.n_blocks, self._vector(norms) / self.n_blocks
+        return self.vector(total) / self.features.n_blocks, self.vector(
+            norms
+        ) / self.features.n_blocks
 
     def scatter(self, s: Array) -> list[Array]:
         """Return S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
@@ -140,7 +104,7 @@ class TileSums(PairSums):
             return self._laplacian(s)
         others = s.copy()
         others[near] = 0.0
-        direct = self.take(near).scatter(s[near])
+        direct = self._differences(near).scatter(s[near])
         return [a + b for a, b in zip(self._laplacian(others), direct, strict=True)]
 
     def _laplacian(self, s: Array) -> list[Array]:
@@ -148,42 +112,79 @@ class TileSums(PairSums):
         matrix = self._matrix(s)
         rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
         total = []
-        for block in self.features:
+        for block in self.features.blocks:
             A, B = self._two(block)
             carried = (matrix @ B.reshape(len(B), -1)).reshape(A.shape)
             cross = flat(A).T @ flat(carried)
             own = flat(A).T @ flat(rows[:, None, None] * A)
             own += flat(B).T @ flat(columns[:, None, None] * B)
-            total.append(symmetrised(own - cross - cross.T) / self.n_blocks)
+            total.append(symmetrised(own - cross - cross.T) / self.features.n_blocks)
         return total
 
-    def product(self, V: Sequence[Array], weights: Array, shift: Array) -> tuple:
-        """Return q_k = w_k (⟨A_k, V⟩ + shift_k), and S for these q."""
-        q = weights * (self.quadratic(V) + shift)
-        return q, self.scatter(q)
-
-    def distances_and_scatter(
-        self, slope: Callable[[slice, Array], Array]
-    ) -> tuple[Array, list[Array]]:
+    def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
         """Return D, and S for the s that `slope(pairs, D of the pairs)` returns."""
         distances = self.distances()
-        return distances, self.scatter(slope(slice(0, self.n_pairs), distances))
+        s = slope(slice(0, len(distances)), distances)
+        return Evaluation(distances, self.scatter(s), self._reach)
+
+    def _reach(self) -> Array:
+        """Return the magnitude of the numbers that each distance is computed from.
+
+        These are the norms of both samples, or their difference if the distance is tiny.
+        """
+        distances, near = self._distances_and_near
+        size = self.graph.summed(np.sqrt(sum(self._squares) / self.features.n_blocks))
+        size[near] = np.sqrt(distances[near])
+        return size
+
+    @property
+    def _on_diagonal(self) -> bool:
+        return self.features.n_rows == self.n_first
 
     def _two(self, rows: Array) -> tuple[Array, Array]:
         """Return the rows of I and those of J."""
         return (rows, rows) if self._on_diagonal else (rows[: self.n_first], rows[self.n_first :])
 
-    def _vector(self, matrix: Array) -> Array:
+    def vector(self, matrix: Array) -> Array:
         """Return one number per pair from a matrix of the tile."""
-        return matrix[self._places] if self._on_diagonal else matrix.reshape(-1)
+        return (
+            matrix[self.graph.first, self.graph.second] if self._on_diagonal else matrix.reshape(-1)
+        )
 
     def _matrix(self, values: Array) -> Array:
         """Return a matrix of the tile from one number per pair."""
         if not self._on_diagonal:
-            return values.reshape(self._shape)
-        matrix = np.zeros(self._shape)
-        matrix[self._places] = values
+            return values.reshape(self.n_first, -1)
+        matrix = np.zeros((self.n_first, self.n_first))
+        matrix[self.graph.first, self.graph.second] = values
         return matrix
+
+
+@lru_cache(maxsize=2)  # most tiles have one of two shapes
+def tile_graph(n_first: int, n_rows: int) -> PairGraph:
+    """Return the pairs of the samples I with the samples J, or of I with each other (i < j)."""
+    form = partial(_tile_form, n_first)
+    if n_first == n_rows:
+        return PairGraph(*np.triu_indices(n_first, 1), n_rows, form)
+    first, second = np.indices((n_first, n_rows - n_first))
+    return PairGraph(first.ravel(), second.ravel() + n_first, n_rows, form)
+
+
+def _tile_form(n_first: int, sums: PairSums) -> TileForm:
+    return TileForm(sums.features, tile_graph(n_first, sums.features.n_rows), n_first)
+
+
+def tile_sums(blocks: Sequence[Array], n_first: int) -> PairSums:
+    """Return the sums over the pairs of a tile.
+
+    Parameters
+    ----------
+    blocks : sequence of M arrays of shape (n_rows, n'_m, n_m)
+        The transposed samples of I, then those of J; those of I alone for a tile on the diagonal.
+    n_first : int
+        The number of samples in I.
+    """
+    return PairSums(Features(blocks, limits=TILE_LIMITS), tile_graph(n_first, len(blocks[0])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +219,7 @@ class AllPairs:
     groups: ArrayLike | None = None
     weights: tuple[float, float] = (1.0, 1.0)
 
-    def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[TileShard]:
+    def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[Shard]:
         """Return tiles that cover all pairs, each of which fits into the memory without `extra`."""
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None
@@ -226,21 +227,21 @@ class AllPairs:
             groups = _codes(self.groups, n_samples, "AllPairs: groups")
             if not groups.any():
                 raise ValueError("AllPairs: groups: expected at least two groups, got one")
-        similar, dissimilar = as_weights(self.weights, 2, "AllPairs: weights").tolist()
+        weights = tuple(as_weights(self.weights, 2, "AllPairs: weights").tolist())
         side = samples_per_tile(numbers, memory, extra)
         parts = [slice(i, min(i + side, n_samples)) for i in range(0, n_samples, side)]
-        return [
-            TileShard(
-                I,
-                J,
-                (labels[I], labels[J]),
-                None if groups is None else (groups[I], groups[J]),
-                (similar, dissimilar),
-            )
-            for i, I in enumerate(parts)
-            for J in parts[i:]
-            if I != J or I.stop - I.start > 1
+        tiles = [
+            (I, J) for i, I in enumerate(parts) for J in parts[i:] if I != J or I.stop - I.start > 1
         ]
+        return [
+            Shard((tile, _parts(labels, tile), _parts(groups, tile), weights), tile_piece)
+            for tile in tiles
+        ]
+
+
+def _parts(codes: NDArray | None, tile: tuple[slice, slice]) -> tuple | None:
+    """Return the codes of the samples I and of the samples J."""
+    return None if codes is None else (codes[tile[0]], codes[tile[1]])
 
 
 def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
@@ -260,31 +261,16 @@ def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
     return codes
 
 
-@dataclass(frozen=True, eq=False)
-class TileShard:
-    """The pairs of the samples I with the samples J, with the labels and groups of both."""
-
-    I: slice
-    J: slice
-    labels: tuple[NDArray, NDArray]
-    groups: tuple[NDArray, NDArray] | None
-    weights: tuple[float, float]
-
-    def load(self, shared: Any) -> Piece:
-        """Read the samples, and compare their labels."""
-        features = shared.runs(self.I) if self.I == self.J else shared.runs(self.I, self.J)
-        # Inner products of samples centred around the mean of the tile cancel less.
-        features = [centred(block) for block in features]
-        sums = TileSums(features, self.I.stop - self.I.start)
-        similar = self._compare(sums, self.labels)
-        weights = None
-        if self.weights != (1.0, 1.0) or self.groups is not None:
-            weights = np.where(similar, *self.weights)
-            if self.groups is not None:
-                weights[self._compare(sums, self.groups)] = 0.0
-        return Piece(sums, similar, weights)
-
-    @staticmethod
-    def _compare(sums: TileSums, values: tuple[NDArray, NDArray]) -> NDArray[np.bool_]:
-        """Return whether the two values of each pair are equal."""
-        return sums._vector(values[0][:, None] == values[1])
+def tile_piece(values: tuple, shared: SharedSamples) -> Piece:
+    """Read the samples of a tile, and compare their labels and groups."""
+    (I, J), labels, groups, of_kind = values
+    features = shared.runs(I) if I == J else shared.runs(I, J)
+    # Inner products of samples centred around the mean of the tile cancel less.
+    sums = tile_sums([centred(block) for block in features], I.stop - I.start)
+    vector = sums.form.vector
+    similar, weights = vector(labels[0][:, None] == labels[1]), None
+    if of_kind != (1.0, 1.0) or groups is not None:
+        weights = np.where(similar, *of_kind)
+        if groups is not None:
+            weights[vector(groups[0][:, None] == groups[1])] = 0.0
+    return Piece(sums, similar, weights)

@@ -1,69 +1,31 @@
-"""Shards, each with some of the pairs, and executors, which call a function for every shard.
+"""Shards, each with some of the pairs, and an executor, which calls a function for every shard.
 
 A shard is loaded, computed on by the code for pairs in memory, and dropped. `ShardedTerm` in
-`term.py` asks an executor for sums over all shards; `per_shard.py` has the functions that are
-called for one.
+`term.py` asks an executor for sums over all shards: `SerialExecutor`, or `DaskExecutor` on a
+cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Array
-from .._optim.pair_sums import PairSums
+from .._optim.losses import comparison_hinge
 from .._optim.pair_term import PairTerm
 from .._optim.problem import squared_hinge
+from .._optim.sums import Limits, Sums
 from .._optim.terms import add
 
+if TYPE_CHECKING:
+    from .gpu import Device
+
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """The pairs of one shard, in memory."""
-
-    sums: PairSums
-    similar: NDArray[np.bool_]
-    weights: NDArray[np.float64] | None = None
-
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k of each pair."""
-        return np.where(self.similar, 1.0, -1.0)
-
-    def __len__(self) -> int:
-        return self.sums.n_pairs
-
-    def __sizeof__(self) -> int:
-        """Return the size in bytes, from which dask estimates the cost of moving a piece."""
-        vectors = 40 * self.sums.n_pairs
-        return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
-
-    def take(self, rows: NDArray[np.intp]) -> Piece:
-        """Return some of the pairs."""
-        weights = None if self.weights is None else self.weights[rows]
-        return Piece(self.sums.take(rows), self.similar[rows], weights)
-
-    def term(self, setting: LossSetting) -> PairTerm:
-        """Return the term of these pairs, in the user's coordinates."""
-        return PairTerm(self.sums, squared_hinge(self, setting.C, setting.margin))
-
-
-class LoadedPiece(Protocol):
-    """What a shard becomes in memory: a `Piece` of pairs, or one of comparisons."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, rows: NDArray[np.intp]) -> LoadedPiece:
-        """Return some of the pairs or comparisons."""
-
-    def term(self, setting: LossSetting) -> PairTerm:
-        """Return the term of the pairs or comparisons, in the user's coordinates."""
+SHARD_LIMITS = Limits(svec_bytes=0)  # max_memory does not provide for the svec(A_k) of all pairs.
 
 
 class LossSetting(NamedTuple):
@@ -82,65 +44,125 @@ class LossSetting(NamedTuple):
         return self._replace(C=factor * self.C, comparisons=(factor * C, margin))
 
 
-class Shard(Protocol):
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The pairs or comparisons of one shard, in memory.
+
+    Parameters
+    ----------
+    sums : Sums
+        The sums over them, in the user's coordinates.
+    similar : array of bool of shape (n_pairs,), or None
+        Whether each pair is similar; None for comparisons.
+    weights : array of shape (n_pairs,), or None
+        The weight of each pair or comparison.
+    """
+
+    sums: Sums
+    similar: Any
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def sign(self) -> NDArray[np.float64]:
+        """y_k of each pair."""
+        return np.where(self.similar, 1.0, -1.0)
+
+    def __len__(self) -> int:
+        return self.sums.n_pairs
+
+    def __sizeof__(self) -> int:
+        """Return the size in bytes, from which dask estimates the cost of moving a piece."""
+        features, per_row = self.sums.features, 40 if self.sums.links is None else 80
+        return per_row * len(self) + 8 * features.n_rows * features.numbers_per_row
+
+    def take(self, rows: NDArray[np.intp]) -> Piece:
+        """Return some of the pairs or comparisons."""
+        similar, weights = (
+            None if values is None else values[rows] for values in (self.similar, self.weights)
+        )
+        return Piece(self.sums.take(rows), similar, weights)
+
+    def term(self, setting: LossSetting) -> PairTerm:
+        """Return the term of the pairs or comparisons, in the user's coordinates."""
+        if self.similar is None:
+            loss = comparison_hinge(self.weights, *setting.comparisons)
+        else:
+            loss = squared_hinge(self, setting.C, setting.margin)
+        term = PairTerm(self.sums, loss)
+        return term.smoothed(setting.smoothing) if setting.smoothing > 0 else term
+
+
+class Shard(NamedTuple):
     """A description of some of the pairs, wherever they are: small, and can be pickled."""
 
-    def load(self, shared: Any) -> LoadedPiece:
-        """Read the pairs into memory, given what all shards share (the samples)."""
+    chunk: Any
+    """The arrays of the pairs, as a tuple; or a function or a dask `Delayed` that returns it."""
+    make: Callable[[Any, Any], Piece]
+    """Checks the tuple and prepares it for sums, given what all shards share (the samples)."""
+    name: str = ""
+    """The name of the chunk in errors; empty for a part of one array of pairs."""
 
+    def piece(self, values: Any, shared: Any) -> Piece:
+        """Check the tuple of the chunk, and prepare it for sums."""
+        try:
+            return self.make(values, shared)
+        except (TypeError, ValueError) as error:
+            if not self.name:
+                raise
+            raise type(error)(f"{self.name}: {error}") from error
 
-class Executor(Protocol):
-    """Calls `function(term of the shard, index of the shard, *args)` for every shard."""
-
-    largest_sample: int
-    """The largest number of pairs that a sample in memory may have."""
-    like: Array | None
-    """An array on the device where the sums are computed; None stands for NumPy."""
-
-    def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
-        """Return the results, in the order of the shards."""
-
-    def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
-        """Return the sum of the results, always added in the same order."""
-
-    def sampled(self, share: float, seed: int) -> Executor | None:
-        """Return an executor for a share of each shard; None if samples belong into memory."""
+    def load(self, shared: Any) -> Piece:
+        """Read the chunk, check it, and prepare it for sums."""
+        return self.piece(self.chunk() if callable(self.chunk) else self.chunk, shared)
 
 
 @dataclass
 class SerialExecutor:
-    """Loads one shard after the other in this process; one is in memory at a time."""
+    """Loads one shard after the other in this process; one is in memory at a time.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+        The shards.
+    shared : object
+        What all shards share.
+    device : Device or None
+        Where the sums are computed; None: on the host.
+    largest_sample : int
+        The largest number of pairs that a sample in memory may have.
+    """
 
     shards: Sequence[Shard]
     shared: Any = None
+    device: Device | None = None
     largest_sample: int = LARGEST_SAMPLE
-    like: Array | None = None
+
+    @property
+    def like(self) -> Array | None:
+        """An array on the device where the sums are computed; None stands for NumPy."""
+        return None if self.device is None else self.device.like
 
     def sampled(self, share: float, seed: int) -> None:
         """Return None: a sample in memory needs no shard to be loaded again."""
 
     def _results(self, function: Callable, setting: LossSetting, args: tuple) -> Iterator:
         for index, shard in enumerate(self.shards):
-            yield function(term_of(shard.load(self.shared), setting), index, *args)
+            yield function(shard.load(self.shared).term(setting), index, *args)
 
     def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
-        """Return the results, in the order of the shards."""
+        """Return `function(term of the shard, index of the shard, *args)` of every shard."""
         return list(self._results(function, setting, args))
 
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
-        """Return the sum of the results, added in the order of the shards."""
+        """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
+        if self.device is not None:
+            function, args = self.device.computing(function), self.device.sent(args)
         total = None
         for result in self._results(function, setting, args):
             total = result if total is None else add(total, result)
         return total
 
 
-def term_of(piece: LoadedPiece, setting: LossSetting) -> PairTerm:
-    """Return the term of a piece, with smoothed losses if the setting asks for them."""
-    term = piece.term(setting)
-    return term.smoothed(setting.smoothing) if setting.smoothing > 0 else term
-
-
-def on_device(term: PairTerm, like: Array, features: Any = None) -> PairTerm:
-    """Copy a term to the device of `like`; `features` are its features if they are there."""
-    return PairTerm(term.sums.placed(like, features), term.loss.placed(like))
+def is_dask(value: Any) -> bool:
+    """Return whether a value is lazy on a dask cluster."""
+    return hasattr(value, "__dask_graph__")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -20,20 +20,16 @@ from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
 from .._validation import check_count
 from .all_pairs import AllPairs
-from .base import Executor, LossSetting, SerialExecutor, Shard
-from .gpu import DeviceExecutor, array_on
+from .base import LossSetting, SerialExecutor, Shard, is_dask
+from .compute import Compute
+from .gpu import Device, array_on
 from .memory import memory_for_shards, pairs_per_sample
 from .samples import SharedSamples, as_shared_samples
-from .shards import (
-    ChunkShard,
-    common_length,
-    comparison_shards,
-    divided,
-    is_dask,
-    pair_shards,
-    read_chunk,
-)
-from .term import DifferenceShapes, ShardedTerm
+from .shards import chunk_piece, comparison_shards, cut, pair_shards
+from .term import ShardedTerm
+
+if TYPE_CHECKING:
+    from .dask import DaskExecutor
 
 
 class PairChunks:
@@ -102,13 +98,7 @@ class PairChunks:
         check_files(**arrays)
         warn_of_missing_chunks(**arrays)
         combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
-        if any(is_dask(array) for array in arrays.values()):
-            from .dask import aligned_chunks
-
-            chunks = aligned_chunks(arrays, combine)
-        else:
-            parts = divided(list(arrays.values()), step, common_length(arrays))
-            chunks = [partial(read_chunk, combine, part) for part in parts]
+        chunks = cut(arrays, step, combine)
         _check_same_shapes(first, second)
         return cls(chunks)
 
@@ -149,14 +139,6 @@ def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: A
     return any(isinstance(value, PairChunks | AllPairs) or is_stored(value) for value in values)
 
 
-class Parts(TypedDict, total=False):
-    """The settings of `Compute` that ask for a computation in parts."""
-
-    max_memory: int | str | None
-    client: Any
-    device: str | None
-
-
 def sharded_term(
     X: Any,
     pairs: Any,
@@ -165,18 +147,18 @@ def sharded_term(
     setting: LossSetting,
     *,
     comparisons: Comparisons | None = None,
-    **parts: Unpack[Parts],
+    **parts: Any,
 ) -> ShardedTerm:
     """Divide the pairs into shards, check them in a first pass, and return their term.
 
-    Comparisons make more shards of the same term.
+    Comparisons make more shards of the same term. `parts` are the settings of `Compute`.
     """
-    max_memory, client = parts.get("max_memory"), parts.get("client")
-    memory = memory_for_shards(max_memory)
+    where = Compute(**parts)
+    memory = memory_for_shards(where.max_memory)
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
         _check_none("comparisons", "PairChunks", comparisons)
-        shards: list[Shard] = [ChunkShard(chunk, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
+        shards = [Shard(chunk, chunk_piece, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
         shared = None
     else:
         if is_dask(X):
@@ -189,22 +171,25 @@ def sharded_term(
         for name, values in given.items():
             check_not_masked(values, name)
         warn_of_missing_chunks(X=X, **given)
-        shared = as_shared_samples(X, read_in_parts=max_memory is not None, memory=memory)
-        if max_memory is None:  # the default is not a limit that metrics of any size have to keep
+        shared = as_shared_samples(X, read_in_parts=where.max_memory is not None, memory=memory)
+        if (
+            where.max_memory is None
+        ):  # the default is not a limit that metrics of any size have to keep
             memory += shared.extra_workspace
-        on_cluster, shards = client is not None, []
+        on_cluster, shards = where.client is not None, []
         if comparisons is None or any(values is not None for values in given.values()):
             shards += _shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
         if comparisons is not None:
             shards += comparison_shards(shared, comparisons, memory, on_cluster=on_cluster)
-    executor = _executor(shards, shared, client, parts.get("device"))
-    shapes = _check_shards(executor, setting)
-    numbers = sum(n * width for n, width in shapes.block_shapes)
+    executor = _executor(shards, shared, where)
+    block_shapes, n_pairs = _check_shards(executor, setting)
+    numbers = sum(n * width for n, width in block_shapes)
     numbers *= 1 if comparisons is None else 2
     if shared is not None:
         memory -= shared.extra_workspace
     executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
-    return ShardedTerm(executor, shapes, setting, compares=comparisons is not None)
+    compares = comparisons is not None
+    return ShardedTerm(executor, block_shapes, n_pairs, setting, compares=compares)
 
 
 def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
@@ -213,7 +198,7 @@ def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None)
     problem = LogDetProblem(term, c0, mu0, eyes)
     if prior is None:
         return problem
-    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.shapes.block_shapes))
+    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.block_shapes))
     return problem.with_prior(check_prior(prior, one_sample, from_host=True))
 
 
@@ -237,20 +222,20 @@ def _shards(
 
 
 def _executor(
-    shards: Sequence[Shard], shared: SharedSamples | None, client: Any, device: str | None
-) -> Executor:
-    on_cluster = any(is_dask(getattr(shard, "chunk", None)) for shard in shards)
-    if client is None and not on_cluster:
-        if device is not None:
-            return DeviceExecutor(shards, shared, like=array_on(device))
-        return SerialExecutor(shards, shared)
+    shards: Sequence[Shard], shared: SharedSamples | None, where: Compute
+) -> SerialExecutor | DaskExecutor:
+    if where.client is None and not any(is_dask(shard.chunk) for shard in shards):
+        device = None if where.device is None else Device(array_on(where.device))
+        return SerialExecutor(shards, shared, device)
     from .dask import DaskExecutor
 
-    return DaskExecutor(shards, shared, client, device)
+    return DaskExecutor(shards, shared, where.client, where.device)
 
 
-def _check_shards(executor: Executor, setting: LossSetting) -> DifferenceShapes:
-    """Load every shard once, which checks its values, and count the pairs."""
+def _check_shards(
+    executor: SerialExecutor | DaskExecutor, setting: LossSetting
+) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Load every shard once, which checks it; return the block shapes and the number of pairs."""
     found = executor.gather(_look_at, setting)
     block_shapes = [shapes for shapes, *_ in found]
     expected = block_shapes[0]
@@ -261,11 +246,10 @@ def _check_shards(executor: Executor, setting: LossSetting) -> DifferenceShapes:
             )
     if not any(counts for *_, counts in found):
         raise ValueError("weights: expected at least one positive weight, got zeros only")
-    sizes, widths = zip(*expected, strict=True)
-    return DifferenceShapes(sizes, widths, sum(n_pairs for _, n_pairs, _ in found))
+    return expected, sum(n_pairs for _, n_pairs, _ in found)
 
 
 def _look_at(term: PairTerm, index: int) -> tuple:
     """Return the block shapes of a shard, its number of pairs, and whether any has a weight."""
-    shapes = tuple(zip(term.sizes, term.sums.widths, strict=True))
+    shapes = tuple(term.sums.features.shapes)
     return shapes, term.n_pairs, bool(np.any(term.loss.weight > 0))

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -18,15 +19,14 @@ import numpy as np
 
 from .._messages import missing_extra, shown
 from .._optim.terms import added
-from .base import LoadedPiece, LossSetting, Shard, term_of
-from .gpu import OnWorkerDevice
-from .per_shard import draw_rows
+from .base import LossSetting, Piece, Shard, is_dask
+from .gpu import call_on_worker_device
+from .term import draw_rows
 
 FAN_IN = 8  # Number of results that one task adds up.
 RETRIES = 2  # How often dask runs a failed task again.
 ATTEMPTS = 3  # How often a round is tried if the cluster loses workers or the scheduler.
 LARGEST_SAMPLE = 500_000  # Most pairs of a sample that a fit is rehearsed on.
-SHOWN_CHUNKS = 4  # Number of chunk lengths in a message.
 
 
 class DaskExecutor:
@@ -34,14 +34,18 @@ class DaskExecutor:
 
     Parameters
     ----------
-    shards : sequence of shards
-        Descriptions of the shards; the chunk of a `ChunkShard` may be a dask `Delayed`.
+    shards : sequence of Shard
+        Descriptions of the shards.
     shared : object
         What all shards need; it is sent to every worker once.
     client : distributed.Client or None
         None: the client that was made last.
     device : str or None
         A device of PyTorch, where each worker computes its sums; None: NumPy.
+    sample_of : (DaskExecutor, float, int), or None
+        With another executor, a share and a seed, a function is called for such a share of each
+        shard of that executor. A fit is rehearsed so on the workers: in the client it would wait
+        for one core.
 
     Notes
     -----
@@ -54,12 +58,18 @@ class DaskExecutor:
     like = None
 
     def __init__(
-        self, shards: Sequence[Any], shared: Any, client: Any = None, device: str | None = None
+        self,
+        shards: Sequence[Shard],
+        shared: Any,
+        client: Any = None,
+        device: str | None = None,
+        sample_of: tuple[DaskExecutor, float, int] | None = None,
     ):
         self.shards, self.shared, self.device = shards, shared, device
         self.client = _current_client() if client is None else _checked_client(client)
+        self.sample_of = sample_of
         self._pieces: list | None = None
-        self._had_workers = False
+        self._had_workers = self._had_pieces = False
 
     def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
         """Return the results, in the order of the shards."""
@@ -68,12 +78,13 @@ class DaskExecutor:
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results; the order depends on the number of shards only."""
         if self.device is not None:
-            function = OnWorkerDevice(self.device, function)
+            function = partial(call_on_worker_device, self.device, function)
         return self._attempt(self._total, function, setting, args)
 
     def sampled(self, share: float, seed: int) -> DaskExecutor:
         """Return an executor for a share of each shard, on the same workers."""
-        return SampledDaskExecutor(self, share, seed)
+        sample_of = self, share, seed
+        return DaskExecutor(self.shards, self.shared, self.client, self.device, sample_of)
 
     def _attempt(self, compute_round: Callable, *what: Any) -> Any:
         """Compute a round; if the cluster lost something, send the shards and compute it again."""
@@ -102,7 +113,7 @@ class DaskExecutor:
         futures += level
         while len(level) > 1:
             groups = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
-            level = [self._task(_add_all, group) for group in groups]
+            level = [self._task(added, group) for group in groups]
             futures += level
         self._wait(level)
         return level[0].result()
@@ -152,15 +163,31 @@ class DaskExecutor:
                 self.client.cancel(unfinished)
 
     def _submit(self, function: Callable, setting: LossSetting, args: tuple) -> list:
-        if self._pieces is None:
-            self._pieces = self._load()
+        pieces = self._held_pieces()
         message = self._task(_identity, (setting, args))  # sent once, not with every task
         return [
-            self._task(_call, function, piece, index, message)
-            for index, piece in enumerate(self._pieces)
+            self._task(_call, function, piece, index, message) for index, piece in enumerate(pieces)
         ]
 
-    def _load(self) -> list:
+    def _held_pieces(self, again: bool = False) -> list:
+        """Return the pieces on the workers as futures; they are sent in the first round.
+
+        With `again`, they are sent again.
+        """
+        if self._pieces is None or again:
+            self._pieces = self._send() if self.sample_of is None else self._draw(*self.sample_of)
+            self._had_pieces = True
+        return self._pieces
+
+    def _draw(self, whole: DaskExecutor, share: float, seed: int) -> list:
+        """Draw samples on the workers; if they were lost, the shards are sent again too."""
+        pieces = whole._held_pieces(again=self._had_pieces)
+        return [
+            self._task(_sample_piece, piece, index, share, seed)
+            for index, piece in enumerate(pieces)
+        ]
+
+    def _send(self) -> list:
         """Send the shards to the workers, and return their pieces as futures."""
         if not self._had_workers:  # some clusters start workers when there is a task
             self._task(_identity, None).result()
@@ -170,42 +197,19 @@ class DaskExecutor:
             shared = self.client.scatter(
                 self.shared, broadcast=True, hash=False, timeout=_connect_timeout()
             )
-        chunks = [getattr(shard, "chunk", None) for shard in self.shards]
-        delayed = [chunk for chunk in chunks if hasattr(chunk, "__dask_graph__")]
+        delayed = [shard.chunk for shard in self.shards if is_dask(shard.chunk)]
         values = iter(
             self.client.compute(delayed, retries=RETRIES)
         )  # one call sends the graph once
         return [
-            self._task(_make_piece, shard.without_chunk(), shared, next(values))
-            if hasattr(chunk, "__dask_graph__")
-            else self._task(_load_on_worker, shard, shared)
-            for shard, chunk in zip(self.shards, chunks, strict=True)
+            self._task(Shard.piece, shard._replace(chunk=None), next(values), shared)
+            if is_dask(shard.chunk)
+            else self._task(Shard.load, shard, shared)
+            for shard in self.shards
         ]
 
     def _task(self, function: Callable, *args: Any) -> Any:
         return self.client.submit(function, *args, pure=False, retries=RETRIES)
-
-
-class SampledDaskExecutor(DaskExecutor):
-    """Calls a function for a sample of each shard, on the workers that hold the shards.
-
-    A fit is rehearsed on the workers: in the client it would wait for one core.
-    """
-
-    def __init__(self, whole: DaskExecutor, share: float, seed: int):
-        super().__init__(whole.shards, whole.shared, whole.client, whole.device)
-        self.whole, self.share, self.seed = whole, share, seed
-        self._was_loaded = False
-
-    def _load(self) -> list:
-        """Draw the samples; if they were lost, the shards are sent again too."""
-        if self._was_loaded or self.whole._pieces is None:
-            self.whole._pieces = self.whole._load()
-        self._was_loaded = True
-        return [
-            self._task(_sample_piece, piece, index, self.share, self.seed)
-            for index, piece in enumerate(self.whole._pieces)
-        ]
 
 
 def _cluster_errors() -> tuple[type[BaseException], ...]:
@@ -251,14 +255,14 @@ def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
     import dask
 
     # zarr arrays have chunks too; they are divided like arrays in memory.
-    on_cluster = {name: a for name, a in arrays.items() if hasattr(a, "__dask_graph__")}
+    on_cluster = {name: a for name, a in arrays.items() if is_dask(a)}
     rows = {name: _row_chunks(name, array) for name, array in on_cluster.items()}
     name, expected = next(iter(rows.items()))
     for other, chunks in rows.items():
         if chunks != expected:
             raise ValueError(
-                f"{other}: expected the chunks of {name}, {_difference(expected, chunks)}; call "
-                f"{other}.rechunk"
+                f"{other}: expected the chunks of {name}, got others: "
+                f"{_difference(expected, chunks)}; call {other}.rechunk"
             )
     parts = []
     for other, array in arrays.items():
@@ -292,21 +296,11 @@ def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:
 
 
 def _difference(expected: tuple[int, ...], chunks: tuple[int, ...]) -> str:
-    """Return "a, got b" for two lists of chunk lengths, with the first place where they differ."""
-    shortest = min(len(expected), len(chunks))
-    differ = (k for k in range(shortest) if expected[k] != chunks[k])
-    first = next(differ, shortest)
-    start = max(0, min(first - 1, max(len(expected), len(chunks)) - SHOWN_CHUNKS))
-    shown = [_shown_chunks(lengths, start) for lengths in (expected, chunks)]
-    return f"{shown[0]}, got {shown[1]}, which differ from chunk {first} on"
-
-
-def _shown_chunks(chunks: tuple[int, ...], start: int) -> str:
-    """Return some of the lengths from `start` on, and how many there are."""
-    some = [str(size) for size in chunks[start : start + SHOWN_CHUNKS]]
-    before = ["…"] if start else []
-    after = ["…"] if start + SHOWN_CHUNKS < len(chunks) else []
-    return f"({', '.join(before + some + after)}) ({len(chunks)} chunks, {sum(chunks)} rows)"
+    """Describe the first place where two lists of chunk lengths differ."""
+    for k, (size, other) in enumerate(zip(expected, chunks, strict=False)):
+        if size != other:
+            return f"chunk {k} has {other} rows instead of {size}"
+    return f"there are {len(chunks)} chunks instead of {len(expected)}"
 
 
 # Functions that run on the workers
@@ -316,23 +310,11 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _load_on_worker(shard: Shard, shared: Any) -> LoadedPiece:
-    return shard.load(shared)
-
-
-def _make_piece(shard: Any, shared: Any, values: Any) -> LoadedPiece:
-    return shard.piece(shared, values)
-
-
-def _sample_piece(piece: LoadedPiece, index: int, share: float, seed: int) -> LoadedPiece:
+def _sample_piece(piece: Piece, index: int, share: float, seed: int) -> Piece:
     return piece.take(draw_rows(len(piece), index, share, seed, least=1))
 
 
-def _call(function: Callable, piece: LoadedPiece, index: int, message: tuple) -> Any:
+def _call(function: Callable, piece: Piece, index: int, message: tuple) -> Any:
     setting, args = message
     with np.errstate(all="ignore"):  # as in the solver, which rejects non-finite objectives
-        return function(term_of(piece, setting), index, *args)
-
-
-def _add_all(results: Sequence[Any]) -> Any:
-    return added(results)
+        return function(piece.term(setting), index, *args)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .._array import Array, placed, to_numpy
 from .._messages import missing_extra, shown
-from .._optim.pair_term import PairTerm
-from .base import LossSetting, SerialExecutor, on_device
+from .._optim.pair_term import PairTerm, placed_sums
 
 
 def array_on(name: str) -> Array:
@@ -30,18 +29,15 @@ def array_on(name: str) -> Array:
         ) from error
 
 
-@dataclass
-class DeviceExecutor(SerialExecutor):
-    """Loads one shard after the other on the host, and sends it to the device for the sums.
+class Device:
+    """A device where terms are computed; `like` is an array on it.
 
-    Samples that all shards share are sent once.
+    Samples that all shards share are sent once: what was sent last stays there.
     """
 
-    _sent: tuple[Sequence[Array], list[Array]] | None = None
-
-    def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
-        """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
-        return super().total(_OnDevice(self, function), setting, *self.sent(args))
+    def __init__(self, like: Array):
+        self.like = like
+        self._sent: tuple[Sequence[Array], list[Array]] | None = None
 
     def sent(self, args: tuple) -> tuple:
         """Copy the arrays among the arguments to the device."""
@@ -49,46 +45,41 @@ class DeviceExecutor(SerialExecutor):
 
     def place(self, term: PairTerm) -> PairTerm:
         """Copy a term to the device; features that were sent last are not sent again."""
-        features = term.sums.features
+        blocks = term.sums.features.blocks
         if self._sent is None or any(
-            a is not b for a, b in zip(features, self._sent[0], strict=True)
+            a is not b for a, b in zip(blocks, self._sent[0], strict=True)
         ):
             self._sent = None  # frees the memory of what was sent before
-            self._sent = features, [placed(block, self.like) for block in features]
+            self._sent = blocks, [placed(block, self.like) for block in blocks]
         return on_device(term, self.like, self._sent[1])
 
+    def computing(self, function: Callable) -> Callable:
+        """Return a function whose term is sent to the device, and whose results come back."""
+        return partial(self._call, function)
 
-@dataclass(frozen=True)
-class OnWorkerDevice:
-    """A function whose term is sent to the device of the worker that calls it; can be pickled.
-
-    Samples that are sent stay there until the thread of the worker sends others.
-    """
-
-    device: str
-    function: Callable
-
-    def __call__(self, term: PairTerm, index: int, *args: Any) -> Any:
-        executor = getattr(_OF_THREAD, "executor", None)
-        if executor is None or executor[0] != self.device:
-            executor = self.device, DeviceExecutor([], like=array_on(self.device))
-            _OF_THREAD.executor = executor
-        return _OnDevice(executor[1], self.function)(term, index, *executor[1].sent(args))
-
-
-_OF_THREAD = threading.local()  # the device of each thread of a worker, and what was sent there
-
-
-@dataclass(frozen=True)
-class _OnDevice:
-    """A function whose term is sent to the device, and whose results come back."""
-
-    executor: DeviceExecutor
-    function: Callable
-
-    def __call__(self, term: PairTerm, index: int, *args: Any) -> Any:
-        result = self.function(self.executor.place(term), index, *args)
+    def _call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+        result = function(self.place(term), index, *args)
         return _each(lambda part: to_numpy(part) if hasattr(part, "shape") else part, result)
+
+
+_OF_THREAD = threading.local()  # the device of each thread of a worker, by its name
+
+
+def call_on_worker_device(
+    name: str, function: Callable, term: PairTerm, index: int, *args: Any
+) -> Any:
+    """Call a function on the device of this name of the worker that runs this."""
+    devices = vars(_OF_THREAD)
+    if name not in devices:
+        devices.clear()
+        devices[name] = Device(array_on(name))
+    device = devices[name]
+    return device.computing(function)(term, index, *device.sent(args))
+
+
+def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
+    """Copy a term to the device of `like`; `blocks` are its features if they are there."""
+    return PairTerm(placed_sums(term.sums, like, blocks), term.loss.placed(like))
 
 
 def _each(function: Callable, value: Any) -> Any:

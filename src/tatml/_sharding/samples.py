@@ -18,6 +18,7 @@ from .._data.checks import check_magnitude
 from .._data.storage import is_mapped, is_stored, read_rows, sendable, stored_bytes
 from .._optim.layout import lay_out
 from .._optim.pair_sums import PairSums
+from .base import SHARD_LIMITS
 from .memory import extra_workspace
 
 # The other choice for samples on a GPU, in the words of an error message.
@@ -75,11 +76,11 @@ class SharedSamples:
         """Return the sums over the pairs of shape (K, 2); reads no other samples from disk."""
         if self.in_memory:
             first, second = (np.ascontiguousarray(column) for column in index.T)
-            return PairSums.from_samples(self.arrays, first, second)
+            return PairSums.from_samples(self.arrays, first, second, limits=SHARD_LIMITS)
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
         features = self._checked_features([read_rows(array, rows) for array in self.arrays], rows)
-        return PairSums.from_samples(features, position[:, 0], position[:, 1])
+        return PairSums.from_samples(features, *position.T, limits=SHARD_LIMITS)
 
     def runs(self, *parts: slice) -> list[Array]:
         """Return the features of some slices of the samples, one after the other."""

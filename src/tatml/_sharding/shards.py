@@ -5,212 +5,141 @@ This is an edge: the code here looks at types and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._array import to_numpy
 from .._data.arrays import check_not_masked
-from .._data.blocks import Blocks, as_blocks
+from .._data.blocks import as_blocks
 from .._data.checks import check_magnitude
 from .._data.comparisons import Comparisons, as_quadruplets, link_pairs, weights_of
 from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
 from .._data.storage import length_of, sendable, warn_of_missing_chunks
-from .._optim.comparison_sums import ComparisonSums
-from .._optim.layout import lay_out
-from .._optim.losses import comparison_hinge
+from .._optim.comparison_sums import ComparisonSums, Links
+from .._optim.layout import lay_out, slices
 from .._optim.pair_sums import PairSums
-from .._optim.pair_term import PairTerm
-from .base import LoadedPiece, LossSetting, Piece
+from .base import SHARD_LIMITS, Piece, Shard, is_dask
 from .memory import pairs_per_chunk
 from .samples import SharedSamples
 
 LEAST_SENT, MOST_SENT = 10_000, 200_000  # Limits of the pairs of a chunk that a worker holds.
-PAIRS_PER_COMPARISON = (
-    3  # A comparison needs the memory of so many pairs: two, and its own numbers.
-)
+PAIRS_PER_COMPARISON = 3  # A comparison needs the memory of so many pairs: two, and its own numbers
 
 
-@dataclass(frozen=True)
-class ChunkShard:
-    """One chunk of pairs.
-
-    Parameters
-    ----------
-    chunk : tuple, callable or Delayed
-        A chunk of `PairChunks`, or one without X whose pairs refer to the shared samples.
-    name : str
-        The name of the chunk in errors; empty for a part of one array of pairs.
-    offset : int
-        The row of the array of pairs where the chunk begins.
-    """
-
-    chunk: Any
-    name: str = ""
-    offset: int = 0
-
-    def load(self, shared: SharedSamples | None) -> LoadedPiece:
-        """Read the chunk, check it, and prepare it for sums."""
-        return self.piece(shared, self.chunk() if callable(self.chunk) else self.chunk)
-
-    def without_chunk(self) -> ChunkShard:
-        """Return the description alone, for a chunk that is already on the cluster."""
-        return replace(self, chunk=None)
-
-    def piece(self, shared: SharedSamples | None, values: Any) -> LoadedPiece:
-        """Check the tuple of a chunk, and prepare it for sums."""
-        try:
-            return self._piece(shared, *_with_weights(values))
-        except (TypeError, ValueError) as error:
-            if not self.name:
-                raise
-            raise type(error)(f"{self.name}: {error}") from error
-
-    def _piece(
-        self, shared: SharedSamples | None, X: Any, pairs: Any, similar: Any, weights: Any
-    ) -> Piece:
-        if X is None and shared is not None:
-            sums = shared.sums(as_index(pairs, shared.n_samples, offset=self.offset))
-        else:
-            blocks = as_blocks(X)
-            check_magnitude(blocks, "X")
-            sums = _sums_of(blocks, pairs)
-        similar = as_similar(similar, sums.n_pairs)
-        if weights is not None:
-            weights = as_some_weights(weights, sums.n_pairs, offset=self.offset)
-        return Piece(sums, similar, weights)
-
-
-def _with_weights(values: Any) -> tuple:
-    """Return (X, pairs, similar, weights), with None for weights that are not given."""
+def chunk_piece(values: Any, shared: Any = None) -> Piece:
+    """Check a chunk of `PairChunks`, and prepare it for sums."""
     if not isinstance(values, tuple | list) or len(values) not in (3, 4):
         raise TypeError(
             "expected a tuple (X, pairs, similar) or (X, pairs, similar, weights), got "
             f"{type(values).__name__}"
         )
-    return (*values, None)[:4]
-
-
-def _sums_of(blocks: Blocks, pairs: Any) -> PairSums:
-    """Return the sums over index pairs into the blocks; None: the blocks are differences."""
+    X, pairs, similar, weights = (*values, None)[:4]
+    blocks = as_blocks(X)
+    check_magnitude(blocks, "X")
     if pairs is None:
-        return PairSums(lay_out(blocks.arrays, centre=False))
-    first, second = (np.ascontiguousarray(column) for column in as_index(pairs, len(blocks)).T)
-    return PairSums.from_samples(lay_out(blocks.arrays, centre=True), first, second)
+        sums = PairSums.of(lay_out(blocks.arrays, centre=False), limits=SHARD_LIMITS)
+    else:
+        first, second = (np.ascontiguousarray(side) for side in as_index(pairs, len(blocks)).T)
+        features = lay_out(blocks.arrays, centre=True)
+        sums = PairSums.from_samples(features, first, second, limits=SHARD_LIMITS)
+    return _piece(sums, similar, weights)
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedPiece:
-    """The comparisons of one shard, in memory."""
-
-    sums: ComparisonSums
-    weights: NDArray[np.float64]
-
-    def __sizeof__(self) -> int:
-        """Return the size in bytes, from which dask estimates the cost of moving a piece."""
-        vectors = 80 * self.sums.n_pairs
-        return vectors + 8 * self.sums.features[0].shape[0] * self.sums.numbers_per_pair
-
-    def __len__(self) -> int:
-        return self.sums.n_pairs
-
-    def take(self, rows: NDArray[np.intp]) -> ComparedPiece:
-        """Return some of the comparisons."""
-        return ComparedPiece(self.sums.take(rows), self.weights[rows])
-
-    def term(self, setting: LossSetting) -> PairTerm:
-        """Return the term of these comparisons, in the user's coordinates."""
-        return PairTerm(self.sums, comparison_hinge(self.weights, *setting.comparisons))
+def _piece(sums: PairSums, similar: Any, weights: Any, offset: int = 0) -> Piece:
+    similar = as_similar(similar, sums.n_pairs)
+    if weights is not None:
+        weights = as_some_weights(weights, sums.n_pairs, offset=offset)
+    return Piece(sums, similar, weights)
 
 
-class ComparisonShard(ChunkShard):
-    """One chunk of comparisons of shared samples: a tuple (index,) or (index, weights)."""
-
-    def piece(self, shared: SharedSamples | None, values: Any) -> ComparedPiece:
-        """Check the tuple of a chunk, and prepare it for sums."""
-        if shared is None:
-            raise TypeError("comparisons: expected samples that all shards share, got none")
-        index = as_quadruplets(values[0], shared.n_samples, offset=self.offset)
-        weights = weights_of(values[1] if len(values) > 1 else None, index, self.offset)
-        linked = link_pairs(None, index)
-        pairs = shared.sums(np.column_stack([linked.first, linked.second]))
-        return ComparedPiece(ComparisonSums(pairs, *linked.links), weights)
+# Pairs and comparisons of shared samples. Of these, `offset` is the row of the arrays where a chunk
+# begins.
 
 
 def pair_shards(
     shared: SharedSamples, arrays: dict[str, Any], memory: int, *, on_cluster: bool
-) -> list[ChunkShard]:
+) -> list[Shard]:
     """Divide pairs of shared samples, given with `similar` and weights, into shards."""
     step = pairs_per_chunk(shared, memory)
-    return _shards(ChunkShard, arrays, _without_samples, step, on_cluster=on_cluster)
+    return _shards(_pair_piece, arrays, step, on_cluster=on_cluster)
+
+
+def _pair_piece(offset: int, values: tuple, shared: SharedSamples) -> Piece:
+    """Check the tuple (pairs, similar) or (pairs, similar, weights), and prepare it for sums."""
+    pairs, similar, weights = (*values, None)[:3]
+    sums = shared.sums(as_index(pairs, shared.n_samples, offset=offset))
+    return _piece(sums, similar, weights, offset)
 
 
 def comparison_shards(
     shared: SharedSamples, comparisons: Comparisons, memory: int, *, on_cluster: bool
-) -> list[ChunkShard]:
+) -> list[Shard]:
     """Divide comparisons of shared samples into shards that fit into the memory."""
     arrays = {"comparisons: index": comparisons.index, "comparisons: weights": comparisons.weights}
     for name, values in arrays.items():
         check_not_masked(values, name)
     warn_of_missing_chunks(**arrays)
     step = max(1, pairs_per_chunk(shared, memory) // PAIRS_PER_COMPARISON)
-    return _shards(ComparisonShard, arrays, _as_tuple, step, on_cluster=on_cluster)
+    return _shards(_comparison_piece, arrays, step, on_cluster=on_cluster)
 
 
-def _shards(
-    kind: type[ChunkShard],
-    arrays: dict[str, Any],
-    combine: Callable,
-    step: int,
-    *,
-    on_cluster: bool,
-) -> list[ChunkShard]:
+def _comparison_piece(offset: int, values: tuple, shared: SharedSamples) -> Piece:
+    """Check the tuple (index,) or (index, weights), and prepare it for sums."""
+    index = as_quadruplets(values[0], shared.n_samples, offset=offset)
+    weights = weights_of(values[1] if len(values) > 1 else None, index, offset)
+    linked = link_pairs(None, index)
+    pairs = shared.sums(np.column_stack([linked.first, linked.second]))
+    return Piece(ComparisonSums(pairs, Links(*linked.links)), None, weights)
+
+
+def _shards(make: Callable, arrays: dict[str, Any], step: int, *, on_cluster: bool) -> list[Shard]:
     """Divide aligned arrays into shards of `step` rows; dask arrays keep their chunks."""
-    arrays = {name: array for name, array in arrays.items() if array is not None}
-    if any(is_dask(array) for array in arrays.values()):
-        from .dask import aligned_chunks
-
-        chunks = aligned_chunks(arrays, combine)
-        return [kind(chunk, f"chunk {k}") for k, chunk in enumerate(chunks)]
     arrays = {
         name: array if hasattr(array, "shape") else _to_array(array, name)
         for name, array in arrays.items()
+        if array is not None
     }
-    n_rows = common_length(arrays)
+    if any(map(is_dask, arrays.values())):
+        chunks = cut(arrays, step)
+        return [Shard(chunk, partial(make, 0), f"chunk {k}") for k, chunk in enumerate(chunks)]
     if on_cluster:  # enough chunks for several workers, whose number may change
-        step = min(step, max(LEAST_SENT, -(-n_rows // 16)), MOST_SENT)
-    parts = divided(list(arrays.values()), step, n_rows)
-    return [
-        kind(partial(read_chunk, combine, part), offset=k * step) for k, part in enumerate(parts)
-    ]
-
-
-def _without_samples(*arrays: Any) -> tuple:
-    """Return a chunk without X: its pairs refer to the shared samples."""
-    return None, *arrays
+        step = min(step, max(LEAST_SENT, -(-common_length(arrays) // 16)), MOST_SENT)
+    return [Shard(chunk, partial(make, k * step)) for k, chunk in enumerate(cut(arrays, step))]
 
 
 def _as_tuple(*arrays: Any) -> tuple:
     return arrays
 
 
-def divided(arrays: Sequence[Any], step: int, n_pairs: int) -> Iterator[list]:
-    """Yield a list of (array, slice) per chunk; of arrays in memory, only the rows of the chunk."""
-    arrays = [sendable(array) for array in arrays]
-    for start in range(0, n_pairs, step):
-        part = slice(start, min(start + step, n_pairs))
-        yield [
-            (array[part], slice(None)) if isinstance(array, np.ndarray) else (array, part)
-            for array in arrays
-        ]
+def cut(arrays: dict[str, Any], step: int, combine: Callable = _as_tuple) -> list:
+    """Cut aligned arrays into chunks, functions that return `combine(part of each array)`.
+
+    The parts have `step` rows. If there are dask arrays, a chunk is a Delayed, with the rows of
+    their chunks. Of arrays in memory, a function holds only its rows.
+    """
+    if any(map(is_dask, arrays.values())):
+        from .dask import aligned_chunks
+
+        return aligned_chunks(arrays, combine)
+    whole = [sendable(array) for array in arrays.values()]
+    return [
+        partial(
+            _read,
+            combine,
+            [
+                (array[part], slice(None)) if isinstance(array, np.ndarray) else (array, part)
+                for array in whole
+            ],
+        )
+        for part in slices(common_length(arrays), step)
+    ]
 
 
-def read_chunk(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> tuple:
-    """Read the parts of a chunk, and combine them to its tuple."""
+def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> Any:
+    """Read the parts of a chunk, and combine them."""
     return combine(*(to_numpy(array[part]) for array, part in parts))
 
 
@@ -225,8 +154,3 @@ def common_length(arrays: dict[str, Any]) -> int:
         name = "comparisons: index" if "comparisons: index" in arrays else "pairs"
         raise ValueError(f"{name}: expected at least one row, got none")
     return n_pairs
-
-
-def is_dask(value: Any) -> bool:
-    """Return whether a value is lazy on a dask cluster."""
-    return hasattr(value, "__dask_graph__")

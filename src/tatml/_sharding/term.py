@@ -5,7 +5,7 @@ and b0 go to a shard, and only numbers whose size does not depend on K come back
 a Hessian or its product.
 
 Only the squared hinge is computed in shards: because of φ*(θ s) = θ² φ*(s), one number per shard is
-enough for the dual.
+enough for the dual. For another loss, `ShardsAtPoint.conjugate` has to ask the shards at each θ.
 """
 
 from __future__ import annotations
@@ -13,56 +13,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isinf, sqrt
-from typing import Any
+from math import ceil, floor, isinf, sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._array import Array
+from .._array import Array, Indices, asarray, eye
 from .._optim.certificate import PairTotals
-from .._optim.comparison_sums import ComparisonSums
+from .._optim.comparison_sums import ComparisonSums, Links
 from .._optim.hessian import (
+    FUSED_DIMENSION,
     PAIRS_PER_DIMENSION,
+    ActivePairs,
     Direction,
     Turned,
     congruent,
     dimension,
-    system_costs,
 )
 from .._optim.losses import join_hinges
 from .._optim.pair_sums import PairSums
-from .._optim.pair_term import PairTerm
-from .._optim.sums import Limits, Sums
-from .._optim.terms import Term, Totals
-from .base import Executor, LossSetting, on_device
-from .per_shard import (
-    SampledRows,
-    ShardHessian,
-    assemble_hessian,
-    certify_shard,
-    evaluate_shard,
-    look_along,
-    multiply_hessian,
-    sample_pairs,
-)
+from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
+from .._optim.sums import Sums
+from .._optim.terms import Line, Term, Totals
+from .base import SHARD_LIMITS, LossSetting, SerialExecutor
+from .gpu import on_device
+
+if TYPE_CHECKING:
+    from .dask import DaskExecutor
 
 START_SAMPLE = 2_000  # Pairs of the sample that determines where a solver starts.
-FUSED_DIMENSION = 400  # Up to this d, the pass for F also computes the Hessian of a sample.
-RECOMPUTED = 2.0  # Cost factor of a product over shards, which finds the active pairs again.
 
-
-@dataclass(frozen=True)
-class DifferenceShapes:
-    """The number of pairs and the shapes of their differences, without the differences."""
-
-    sizes: tuple[int, ...]
-    widths: tuple[int, ...]
-    n_pairs: int
-
-    @property
-    def block_shapes(self) -> tuple[tuple[int, int], ...]:
-        """(n_m, n'_m) of each block."""
-        return tuple(zip(self.sizes, self.widths, strict=True))
+ShardHessian = tuple[Array, int]  # Σ h z zᵀ for c0 = 1, and the number of shards that were sampled
 
 
 @dataclass(frozen=True)
@@ -71,10 +52,12 @@ class ShardedTerm:
 
     Parameters
     ----------
-    executor : Executor
+    executor : SerialExecutor or DaskExecutor
         Calls functions for every shard.
-    shapes : DifferenceShapes
-        How many pairs there are, and the shapes of their differences.
+    block_shapes : tuple of M pairs
+        (n_m, n'_m), the shapes of the differences.
+    n_pairs : int
+        K, the number of pairs.
     setting : LossSetting
         The parameters of their loss.
     factors : tuple of M arrays of shape (n_m, n_m), or None
@@ -83,8 +66,9 @@ class ShardedTerm:
         Whether some of the shards have comparisons.
     """
 
-    executor: Executor
-    shapes: DifferenceShapes
+    executor: SerialExecutor | DaskExecutor
+    block_shapes: tuple[tuple[int, int], ...]
+    n_pairs: int
     setting: LossSetting
     factors: tuple[Array, ...] | None = None
     compares: bool = False
@@ -100,12 +84,7 @@ class ShardedTerm:
     @property
     def sizes(self) -> tuple[int, ...]:
         """n_m of each block."""
-        return self.shapes.sizes
-
-    @property
-    def n_pairs(self) -> int:
-        """K."""
-        return self.shapes.n_pairs
+        return tuple(n for n, _ in self.block_shapes)
 
     @property
     def hessian_share(self) -> float:
@@ -124,15 +103,12 @@ class ShardedTerm:
         """Return the term with smoothed losses."""
         return self.with_setting(self.setting._replace(smoothing=smoothing))
 
-    def in_given_coordinates(self, L: Sequence[Array]) -> list[Array]:
-        """Return C L, which maps the user's coordinates to those that whiten W."""
-        if self.factors is None:
-            return list(L)
-        return [C @ factor for C, factor in zip(self.factors, L, strict=True)]
-
     def at(self, L: Sequence[Array], b0: float) -> ShardsAtPoint:
         """Return the term at W = L Lᵀ and b0; nothing is computed before it is asked for."""
-        return ShardsAtPoint(self, self.in_given_coordinates(L), b0)
+        factors = list(L)
+        if self.factors is not None:  # C L maps the user's coordinates to those that whiten W
+            factors = [C @ factor for C, factor in zip(self.factors, L, strict=True)]
+        return ShardsAtPoint(self, factors, b0)
 
     def total(self, function: Callable, *args: Any) -> Any:
         """Return the sum of the function over the shards."""
@@ -148,12 +124,13 @@ class ShardedTerm:
         executor = self.executor.sampled(share, seed)
         if executor is None:
             return self._sample_in_memory(share, seed)
-        shapes, setting = replace(self.shapes, n_pairs=size), self.setting.scaled(1 / share)
-        return replace(self, executor=executor, shapes=shapes, setting=setting)
+        return replace(
+            self, executor=executor, n_pairs=size, setting=self.setting.scaled(1 / share)
+        )
 
     def _sample_in_memory(self, share: float, seed: int) -> PairTerm:
         parts = self.executor.gather(sample_pairs, self.setting, share, seed)
-        sample = PairTerm(_joined_rows(parts), join_hinges([part.loss for part in parts]))
+        sample = PairTerm(_joined_sums(parts), join_hinges([part.loss for part in parts]))
         if self.factors is not None:
             sample = sample.whitened(self.factors)
         return sample if self.executor.like is None else on_device(sample, self.executor.like)
@@ -181,11 +158,14 @@ class ShardsAtPoint:
 
     listed = None
 
+    def total(self, function: Callable, *args: Any) -> Any:
+        """Return the sum over the shards of a function at this point."""
+        return self.term.total(function, self.factors, self.b0, *args)
+
     @cached_property
     def _first_round(self) -> tuple[Totals, ShardHessian | None]:
         small = dimension(self.term.sizes) <= FUSED_DIMENSION
-        share = self.term.hessian_share if small else None
-        return self.term.total(evaluate_shard, self.factors, self.b0, share)
+        return self.total(evaluate_shard, self.term.hessian_share if small else None)
 
     @property
     def totals(self) -> Totals:
@@ -198,34 +178,29 @@ class ShardsAtPoint:
 
     def _known_hessian(self, sampled: bool) -> Array | None:
         """Return the Hessian of the first round; None if it is sampled and must be exact."""
-        known = self._first_round[1]
-        if known is None or not (sampled or known.n_sampled == 0):
-            return None
-        return known.gram
+        gram, n_sampled = self._first_round[1] or (None, 0)
+        return gram if sampled or n_sampled == 0 else None
 
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
         """Return Σ_k h_k z_k z_kᵀ; with an `rng`, that of a sample."""
         gram = self._known_hessian(sampled=rng is not None)
         if gram is None:
-            share = None if rng is None else self.term.hessian_share
-            gram = self.term.total(assemble_hessian, self.factors, self.b0, share).gram
+            gram, _ = self.total(shard_hessian, None if rng is None else self.term.hessian_share)
         return congruent(_for_threshold(gram, c0), factors)
 
     def products(self, factors: Sequence[Array], c0: float) -> Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator."""
         return Turned(ShardedProduct(self, c0), list(factors))
 
-    def along(self, V: Sequence[Array], change: float) -> ShardedLine:
-        """Return the losses along the direction V, with b0 changing by `change`."""
-        return ShardedLine(self, list(V), change)
+    def along(self, V: Sequence[Array], change: float) -> Line:
+        """Return the losses along the direction V, with b0 changing by `change`.
 
-    def costs(self, sampled: bool, products: int) -> dict[str, float]:
-        """Return the expected cost of each method for Newton's system."""
-        if self._known_hessian(sampled) is not None:
-            return {"dense": 0.0}
-        shapes, k = self.term.shapes, self.totals.n_active
-        cost = system_costs(shapes.sizes, shapes.widths, k, sampled, products)
-        return {"dense": cost["dense"], "cg": RECOMPUTED * cost["cg"]}
+        Each value is one pass over the shards.
+        """
+        return Line(
+            slope=lambda t: self.total(look_along, list(V), change, t)[0],
+            increase=lambda t: self.total(look_along, list(V), change, t)[1],
+        )
 
 
 @dataclass(frozen=True)
@@ -237,51 +212,28 @@ class ShardedProduct:
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
         """Return Σ_k h_k z_k z_kᵀ (V, b), in the coordinates that whiten W."""
-        point = self.point
-        return point.term.total(multiply_hessian, point.factors, point.b0, list(V), b, self.c0)
+        return self.point.total(multiply_hessian, list(V), b, self.c0)
 
     def in_single(self, factors: Sequence[Array] | None = None) -> None:
         """Return None: a shard computes its distances in float64 for every product."""
 
 
-@dataclass(frozen=True)
-class ShardedLine:
-    """The losses along a direction as functions of t; each value is one pass over the shards."""
-
-    point: ShardsAtPoint
-    V: list[Array]
-    change: float
-
-    def _at(self, t: float) -> tuple[float, float]:
-        point = self.point
-        return point.term.total(look_along, point.factors, point.b0, self.V, self.change, t)
-
-    def slope(self, t: float) -> float:
-        """Return Σ_k u_k (φ'_k(ζ_k + t u_k) − φ'_k(ζ_k))."""
-        return self._at(t)[0]
-
-    def increase(self, t: float) -> float:
-        """Return Σ_k φ_k(ζ_k + t u_k) − φ_k(ζ_k) − t u_k φ'_k(ζ_k)."""
-        return self._at(t)[1]
-
-
-def _joined_rows(parts: Sequence[SampledRows]) -> Sums:
-    """Return the sums over sampled rows of all shards."""
-    features = [np.concatenate(block) for block in zip(*(p.rows for p in parts), strict=True)]
-    limits = Limits(svec_bytes=0)  # max_memory does not provide for svec(A_k).
-    if all(part.links is None for part in parts):
-        return PairSums(features, limits=limits)
+def _joined_sums(parts: Sequence[PairTerm]) -> Sums:
+    """Return the sums over the sampled rows of all shards, which have their differences."""
+    blocks = (part.sums.features.blocks for part in parts)
+    features = [np.concatenate(same) for same in zip(*blocks, strict=True)]
+    if all(part.sums.links is None for part in parts):
+        return PairSums.of(features, limits=SHARD_LIMITS)
     features = [np.concatenate([block, np.zeros_like(block[:1])]) for block in features]
-    plus, minus, start, zero = [], [], 0, len(features[0]) - 1  # a pair at distance 0
+    links, start, zero = [], 0, len(features[0]) - 1  # a pair at distance 0
     for part in parts:
-        n_pairs = len(part.rows[0])
+        n_pairs = part.sums.pairs.n_pairs
         own = np.arange(n_pairs), np.full(n_pairs, zero - start)
-        links = own if part.links is None else part.links
-        plus.append(start + links[0])
-        minus.append(start + links[1])
+        links.append(np.add(own if part.sums.links is None else part.sums.links, start))
         start += n_pairs
-    pairs = PairSums(features, limits=limits)
-    return ComparisonSums(pairs, np.concatenate(plus), np.concatenate(minus))
+    return ComparisonSums(
+        PairSums.of(features, limits=SHARD_LIMITS), Links(*np.concatenate(links, axis=1))
+    )
 
 
 def _for_threshold(gram: Array, c0: float) -> Array:
@@ -291,3 +243,82 @@ def _for_threshold(gram: Array, c0: float) -> Array:
     scale = np.ones(len(gram))
     scale[-1] = 1 / sqrt(c0)
     return scale[:, None] * gram * scale
+
+
+# The functions that an executor calls for every shard. Each takes the term of the pairs of one
+# shard and the index of the shard. It runs where the shard is, and returns numbers and matrices
+# whose size does not depend on the number of pairs; only `sample_pairs` returns pairs.
+
+
+def evaluate_shard(
+    term: PairTerm, index: int, L: list[Array], b0: float, share: float | None
+) -> tuple[Totals, ShardHessian | None]:
+    """Return the totals, and the Hessian of a share of the pairs unless `share` is None."""
+    point = term.at(L, b0)
+    return point.totals, None if share is None else _hessian(point, index, share)
+
+
+def certify_shard(
+    term: PairTerm, index: int, L: list[Array], b0: float, n_pairs: int
+) -> PairTotals:
+    """Return the totals with their rounding errors."""
+    return totals_at(term.sums, term.loss, L, b0, n_pairs)
+
+
+def shard_hessian(
+    term: PairTerm, index: int, L: list[Array], b0: float, share: float | None
+) -> ShardHessian:
+    """Return the Hessian of a share of the pairs, or of all pairs if `share` is None."""
+    return _hessian(term.at(L, b0), index, share)
+
+
+def _hessian(point: PairsAtPoint, index: int, share: float | None) -> ShardHessian:
+    k, some, scale = point.n_active, None, 1.0
+    d = dimension(point.term.sizes)
+    if k == 0:
+        return np.zeros((d, d)), 0
+    enough = k if share is None else ceil(share * point.term.n_pairs)
+    if 2 * enough < k:
+        chosen = np.random.default_rng(index).choice(k, enough, replace=False)
+        some, scale = asarray(chosen, like=point.active), k / enough
+    eyes = [eye(n, like=point.L[0]) for n in point.term.sizes]
+    return point.active_pairs(eyes, 1.0, some, scale).gram(), int(some is not None)
+
+
+def multiply_hessian(
+    term: PairTerm, index: int, L: list[Array], b0: float, V: list[Array], b: float, c0: float
+) -> Direction:
+    """Return Σ h z zᵀ (V, b)."""
+    point = term.at(L, b0)
+    if point.n_active == 0:
+        return [0.0 * block for block in V], 0.0
+    sums, curvature, gamma = point.sums, point.curvature, term.loss.gamma
+    form = sums.pairs.form
+    if form is None or not form.whole_is_cheap:
+        sums = sums.take(point.active)
+        curvature, gamma = curvature[point.active], gamma[point.active]
+    return ActivePairs(sums, curvature, gamma, c0).product(V, b)
+
+
+def look_along(
+    term: PairTerm, index: int, L: list[Array], b0: float, V: list[Array], change: float, t: float
+) -> tuple[float, float]:
+    """Return slope and increase of the losses at t along the direction (see `Line`)."""
+    losses = term.at(L, b0).along(V, change)
+    return losses.slope(t), losses.increase(t)
+
+
+def sample_pairs(term: PairTerm, index: int, share: float, seed: int) -> PairTerm:
+    """Return a random share of the rows, with their differences, weighted to represent all."""
+    # At least one pair from each of very many shards would be more than was asked for. Shard 0
+    # always gives one, so that the sample is not empty.
+    some = draw_rows(term.n_pairs, index, share, seed, least=int(index == 0))
+    chosen = term.sums.take(some)
+    return PairTerm(chosen.with_pairs(chosen.pairs.formed()), term.loss.take(some, 1 / share))
+
+
+def draw_rows(n_rows: int, index: int, share: float, seed: int, least: int) -> Indices:
+    """Draw a random share of the rows of a shard; their number is rounded at random."""
+    rng = np.random.default_rng([seed, index])
+    size = max(least, min(n_rows, floor(share * n_rows + rng.random())))
+    return np.sort(rng.choice(n_rows, size, replace=False))
