@@ -124,8 +124,6 @@ PAIRED = {
     + of("pairs", CALLS, Value, ARRAY + r".*got shape \((12,)?\)", X[:, 0], None)
     + of("pairs", CALLS, Value, ARRAY + r".*got shape \(20, 2, 1, 1, 1\)", np.ones((K, 2, 1, 1, 1)))
     + of("pairs", CALLS, Value, r"expected .*two samples .*\(20, 3, 3\)", np.ones((K, 3, 3)))
-        "pairs", CALLS, Value, r"expected .*two samples per pair.*\(20, 3, 3\)", np.ones((K, 3, 3))
-    )
     + of("pairs", CALLS, Value, "expected at least one pair, .*got shape", PAIRS[:0])
     + of("pairs", CALLS, Value, "expected .*at least one feature, got shape", PAIRS[:, :, :0])
     + of(

@@ -245,7 +245,7 @@ def test_a_failed_fit_keeps_the_probabilities():
         ("likelihood_ratio_", np.array([1.0, -1.0]), "a slope of at least 0"),
         ("likelihood_ratio_", np.array([1.0]), "an intercept and a slope"),
         ("likelihood_ratio_", np.array([np.nan, 1.0]), "expected finite numbers"),
-        ("likelihood_ratio_", "ab", "an array with 1 dimensions"),
+        ("likelihood_ratio_", "ab", "expected an array, got"),
         ("same_rate_", 1.0, "between 0 and 1"),
         ("same_rate_", None, "expected a value, got none"),
     ],

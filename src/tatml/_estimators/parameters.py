@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 
 from .._data.comparisons import check_comparison_margin
 from .._data.sampling import STRATEGIES
+from .._learning.places import fetched
 from .._learning.priors import PRIORS
 from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Dykstra, Newton, as_solver
@@ -144,7 +145,7 @@ def _check_prior(name: str, value: Any, more: tuple[str, ...] = ()) -> Any:
     """Return the name of a prior, or matrices as they are, whose shapes depend on the samples."""
     if isinstance(value, str):
         return check_choice(name, value, (*PRIORS, *more))
-    as_list(name, value, "a list of matrices")
+    as_list(name, fetched(value), "a list of matrices")
     return value
 
 

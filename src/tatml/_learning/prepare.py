@@ -79,7 +79,8 @@ def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Pre
     kind, blocks, within = settings.prior, task.blocks, task.within
     squares = partial(_mean_squares, task, loss)
     reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
-    samples = place_blocks(reduced.blocks, settings.place)
+    in_tiles = isinstance(task.rows, AllPairs)  # which are summed on the host
+    samples = reduced.blocks if in_tiles else place_blocks(reduced.blocks, settings.place)
     problem = problem_of(samples, task.rows, loss)
     scatter = _scatter_of(problem, task)
     prior = prior_of(kind, reduced, scatter, settings.samples_name)

@@ -103,6 +103,10 @@ class Monitor:
         self._proven: ProvenPoint | None = None  # the point to return, of those with a certificate
         self._start = perf_counter()
 
+    def forget_callback(self) -> None:
+        """Call no function of the user any more, after an interrupt."""
+        self.callback = None
+
     def record(self, n_iter: int, point: Point | FoundPoint, **extra: object) -> Status | None:
         """Record a point; return a status if the solver should stop."""
         if self.best is None and not isfinite(point.primal):

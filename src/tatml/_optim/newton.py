@@ -85,14 +85,14 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
         if pace.at_floor:
             return Status.PRECISION
         if pace.cycles and problem.term.compares:
-            pace.smoothed = True
+            pace.start_smoothing()
             status, point = _follow_smoothing(problem, monitor, pace.linear_solver)
             if status is not None:
                 return status
             Q = central(point)
         reached = None if pace.stalls else _step(point, Q, pace)
         if reached is None:
-            pace.n_damped += 1
+            pace.count_damped()
             reached = damped_step(point, pace.linear_solver)
             if reached is None or pace.n_damped == MOST_DAMPED:
                 status = finish_in_dual(problem, monitor)
@@ -108,7 +108,7 @@ def _step(point: Point, Q: DualFactors, pace: Pace) -> Reached | None:
         reached = model_step(point, rng)
         if reached is not None:
             return reached
-        pace.models = False
+        pace.stop_modelling()
     return primal_dual_step(point, Q, system, rng, pace)
 
 

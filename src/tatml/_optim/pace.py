@@ -65,6 +65,22 @@ class Pace:
         self.products = max(self.products, step.products)
         self.models = self.models and self.stale < 2
 
+    def start_smoothing(self) -> None:
+        """Note that the hinges are smoothed, which is done once."""
+        self.smoothed = True
+
+    def count_damped(self) -> None:
+        """Count a damped step that is tried."""
+        self.n_damped += 1
+
+    def stop_modelling(self) -> None:
+        """Take no more steps on a model of the losses."""
+        self.models = False
+
+    def judge_precision(self, is_enough: bool) -> None:
+        """Compute products in float32 only as long as that is accurate enough."""
+        self.single = self.single and is_enough
+
     @property
     def at_floor(self) -> bool:
         """Whether the gap is mostly rounding error and has stopped to decrease."""

@@ -75,7 +75,7 @@ def primal_dual_step(
         after = _mean_product(scaling, predicted, _step_length(scaling, predicted, 1.0))
         tau = max(1.0, (after / mu) ** 3 * mu)
         corrected = solve(tau, _second_order(scaling, predicted))
-        pace.single = pace.single and system.misses < MOST_MISSES
+        pace.judge_precision(system.misses < MOST_MISSES)
         name, n_products = system.name, system.n_products
         del system, solve  # They may hold copies of the samples, and the next point needs one.
         length = _step_length(scaling, corrected, BOUNDARY_SHARE)

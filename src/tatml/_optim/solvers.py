@@ -313,6 +313,6 @@ def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> 
 def _interrupted(problem: LogDetProblem, monitor: Monitor) -> Result:
     """Return the best point so far; if there is none, the prior with its own gap."""
     if monitor.best is None:
-        monitor.callback = None
+        monitor.forget_callback()
         monitor.record(0, problem.at(problem.identity(), problem.mu0))
     return monitor.result(Status.INTERRUPTED)
