@@ -111,7 +111,7 @@ def apply_factor(
 
 def _apply_around(A: Factor, array: NDArray, mean: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return A times every matrix minus the mean, on the host in chunks that fit into the cache."""
-    step = max(1, CACHED_NUMBERS // max(1, mean.size))
+    step = max(1, CACHED_NUMBERS // max(1, prod(mean.shape)))
     if type(array) is not np.ndarray or len(array) <= step:
         return apply_factor(A, array - mean)
     rows = np.empty((len(array), len(A) * array.shape[2]))
