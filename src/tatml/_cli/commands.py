@@ -8,7 +8,7 @@ import re
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
@@ -173,11 +173,8 @@ def transform(options: Namespace) -> None:
     out = optional_path(options, TABLES)
     model, data = _model_and_data(options)
     Z = embed_file(model.estimator, _samples_in(data), data.path)
-    labels = {
-        name: values
-        for name, values in (("y", data.y), ("groups", data.groups))
-        if values is not None
-    }
+    known = {"y": data.y, "groups": data.groups}
+    labels = {name: values for name, values in known.items() if values is not None}
     if out is not None and out.suffix.lower() == ".npz":
         write_arrays(out, {"X": Z, **labels}, options.force)
         print(f"Saved to {out}: X of shape {Z.shape}")
@@ -236,17 +233,22 @@ def _make_estimator(name: str, options: Namespace) -> Any:
     for parameter, value in given.items():
         if parameter.split("__")[-1] == "solver":
             given[parameter] = _parse_solver(value)
-    for parameter in given:
-        if parameter not in known:
-            raise ValueError(
-                f"--set: expected a parameter of {name} ({', '.join(known)}), got {parameter!r}"
-                f"{suggestion(parameter, known)}"
-            )
+    _check_names("--set", given, name, known)
     if "random_state" in known:
         given.setdefault("random_state", options.random_state)
     if "n_jobs" in known:
         given.setdefault("n_jobs", options.jobs)
     return made.set_params(**given)
+
+
+def _check_names(where: str, names: Iterable[str], owner: str, known: Sequence[str]) -> None:
+    """Raise an error unless the owner has parameters of these names."""
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"{where}: expected a parameter of {owner} ({', '.join(known)}), got {name!r}"
+                f"{suggestion(name, known)}"
+            )
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
@@ -281,12 +283,7 @@ def _parse_solver(value: Any) -> Any:
         return value
     solver = type(as_solver(kind.lower()))
     known = [field.name for field in fields(solver)]
-    for name in given:
-        if name not in known:
-            raise ValueError(
-                f"solver: expected a parameter of {kind} ({', '.join(known)}), got {name!r}"
-                f"{suggestion(name, known)}"
-            )
+    _check_names("solver", given, kind, known)
     return solver(**given)
 
 
