@@ -342,20 +342,18 @@ def _content_problem(file: BinaryIO, max_bytes: int) -> str | None:
     with zipfile.ZipFile(file) as archive:
         # zipfile never unpacks more of a file than the directory says.
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-        total = sum(entry.file_size for entry in archive.infolist())
-        if total > max_bytes:
-            return f"unpacks to {total} bytes; the limit is max_bytes={max_bytes}"
+        packed = sum(entry.file_size for entry in archive.infolist())
         if sizes["schema.json"] > MAX_SCHEMA_BYTES:
             return f"has a description of {sizes['schema.json']} bytes"
         nodes = list(_nodes(json.loads(archive.read("schema.json"))))
+    # An array can be named several times, and is then read several times.
+    total = max(packed, sum(sizes.get(node["file"], 0) for node in nodes if "file" in node))
+    if total > max_bytes:
+        return f"unpacks to {total} bytes; the limit is max_bytes={max_bytes}"
     for node in nodes:
         name = f"{node.get('__module__')}.{node.get('__class__')}"
         if name not in NODE_TYPES.get(node["__loader__"], ()):
             return f"needs {name} ({node['__loader__']})"
-    # An array can be named several times, and is then read several times.
-    total = sum(sizes.get(node["file"], 0) for node in nodes if "file" in node)
-    if total > max_bytes:
-        return f"unpacks to {total} bytes; the limit is max_bytes={max_bytes}"
     return None
 
 

@@ -8,7 +8,7 @@ import re
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
@@ -56,7 +56,23 @@ ABOUT_DATA = re.compile(r"(?:Input )?(X|y|pairs|groups|preprocessor)\b(?:: )?")
 
 
 def fit(options: Namespace) -> None:
-    """Learn a metric from a file and save the model."""
+    """Learn a metric and its threshold.
+
+    data:
+      NAME.csv   a header, then one sample per line: numbers and a column of classes, which is the
+                 column that --target names, or else y or target, or else the last one
+      NAME.npz   X (n_samples, n), or matrices (n_samples, n, n'), or X0, X1, ... for several
+                 matrices per sample; with y and, optionally, groups; or pairs (n_pairs, 2, n), or
+                 index pairs (n_pairs, 2) into X, with similar (or y: 1 for similar, -1 for
+                 dissimilar pairs)
+      --pairs    a CSV with the columns first, second (sample numbers from 0) and similar (1 or 0)
+
+    examples:
+      tatml fit wine.csv --target cultivar --out wine.skops
+      tatml fit wine.csv --out wine.skops --C 100 --set prior=within
+      tatml fit scans.npz --estimator TATMLCV --set "param_grid={'C': [10, 100]}" --out scans.skops
+      tatml fit faces.csv --pairs known.csv --out faces.skops
+    """
     out = output_path(options.out, options.force, (EXTENSION,))
     columns = Columns(options.target, options.groups, options.drop, guess_target=True)
     data = read_data(options.data, columns, options.pairs)
@@ -84,7 +100,12 @@ def fit(options: Namespace) -> None:
 
 
 def evaluate(options: Namespace) -> None:
-    """Evaluate a model on data that it has not seen."""
+    """Evaluate a model on data that it has not seen.
+
+    examples:
+      tatml evaluate wine.skops test.csv --train wine.csv
+      tatml evaluate faces.skops faces.csv --pairs others.csv --out report.html
+    """
     out = optional_path(options, REPORT_FORMATS)
     model, data = _model_and_data(options, guess_target=True, pairs=options.pairs)
     facts: dict[str, Any] = {
@@ -119,7 +140,12 @@ def evaluate(options: Namespace) -> None:
 
 
 def predict(options: Namespace) -> None:
-    """Judge pairs, or classify samples by their nearest neighbours in the training data."""
+    """Judge which pairs are similar, or classify samples.
+
+    examples:
+      tatml predict faces.skops faces.csv --pairs questions.csv --out answers.csv
+      tatml predict wine.skops new.csv --train wine.csv --k 5 --out classes.csv
+    """
     out = optional_path(options, TABLES)
     model, data = _model_and_data(options, pairs=options.pairs)
     if data.pairs is not None:
@@ -138,15 +164,17 @@ def predict(options: Namespace) -> None:
 
 
 def transform(options: Namespace) -> None:
-    """Embed samples so that their Euclidean distance is the learnt distance."""
+    """Embed samples so that their Euclidean distance is the learnt distance.
+
+    examples:
+      tatml transform wine.skops wine.csv --out embedded.npz
+      tatml transform wine.skops wine.csv | head
+    """
     out = optional_path(options, TABLES)
     model, data = _model_and_data(options)
     Z = embed_file(model.estimator, _samples_in(data), data.path)
-    labels = {
-        name: values
-        for name, values in (("y", data.y), ("groups", data.groups))
-        if values is not None
-    }
+    known = {"y": data.y, "groups": data.groups}
+    labels = {name: values for name, values in known.items() if values is not None}
     if out is not None and out.suffix.lower() == ".npz":
         write_arrays(out, {"X": Z, **labels}, options.force)
         print(f"Saved to {out}: X of shape {Z.shape}")
@@ -156,7 +184,16 @@ def transform(options: Namespace) -> None:
 
 
 def reproduce(options: Namespace) -> None:
-    """Run the experiments of the paper, which are a package of their own."""
+    """Run the experiments of the paper and write tables and a report.
+
+    Every run is appended to OUT/results.jsonl. After an interrupt, the same command continues.
+    Without a folder of data, the data sets that need no download are used.
+
+    examples:
+      tatml reproduce table1 --data ~/data
+      tatml reproduce table1 --datasets eth80 virus --methods tatml euc --repeats 5 --jobs 2
+      tatml reproduce all --quick
+    """
     if find_spec("tatml_paper") is None:
         raise ImportError(
             "expected the package tatml_paper, which is installed with tatml, got none; install "
@@ -196,17 +233,22 @@ def _make_estimator(name: str, options: Namespace) -> Any:
     for parameter, value in given.items():
         if parameter.split("__")[-1] == "solver":
             given[parameter] = _parse_solver(value)
-    for parameter in given:
-        if parameter not in known:
-            raise ValueError(
-                f"--set: expected a parameter of {name} ({', '.join(known)}), got {parameter!r}"
-                f"{suggestion(parameter, known)}"
-            )
+    _check_names("--set", given, name, known)
     if "random_state" in known:
         given.setdefault("random_state", options.random_state)
     if "n_jobs" in known:
         given.setdefault("n_jobs", options.jobs)
     return made.set_params(**given)
+
+
+def _check_names(where: str, names: Iterable[str], owner: str, known: Sequence[str]) -> None:
+    """Raise an error unless the owner has parameters of these names."""
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"{where}: expected a parameter of {owner} ({', '.join(known)}), got {name!r}"
+                f"{suggestion(name, known)}"
+            )
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
@@ -241,12 +283,7 @@ def _parse_solver(value: Any) -> Any:
         return value
     solver = type(as_solver(kind.lower()))
     known = [field.name for field in fields(solver)]
-    for name in given:
-        if name not in known:
-            raise ValueError(
-                f"solver: expected a parameter of {kind} ({', '.join(known)}), got {name!r}"
-                f"{suggestion(name, known)}"
-            )
+    _check_names("solver", given, kind, known)
     return solver(**given)
 
 

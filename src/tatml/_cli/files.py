@@ -12,9 +12,8 @@ import re
 import sys
 import zipfile
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -44,53 +43,45 @@ class CsvTable:
     ----------
     path : Path
         The file.
-    names : list of str
-        The names of the columns.
-    rows : list of list of str
-        The cells of each row, without the header.
+    columns : dict of lists of str
+        The cells of each column, by its name.
     lines : list of int
         The line of the file on which each row ends, counted from 1.
     """
 
     path: Path
-    names: list[str]
-    rows: list[list[str]]
+    columns: dict[str, list[str]]
     lines: list[int]
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.columns)
+
     def column(self, name: str, option: str | None = None) -> list[str]:
-        """Return the cells of one column."""
-        place = self.place(name, option)
-        return [row[place].strip() for row in self.rows]
+        """Return the cells of one column, or raise; `option` is the option that asked for it."""
+        if name not in self.columns:
+            asked = f" ({option})" if option else ""
+            raise ValueError(
+                f"{self.path}: expected a column {name!r}{asked}, got {quoted(self.names)}"
+                f"{suggestion(name, self.names)}"
+            )
+        return self.columns[name]
 
     def cells(self, name: str, option: str | None = None) -> Iterator[tuple[str, str]]:
         """Return each cell of one column with its place in the file, for messages."""
         for line, cell in zip(self.lines, self.column(name, option), strict=True):
             yield cell, f"{self.path}, line {line}, column {name!r}"
 
-    def place(self, name: str, option: str | None = None) -> int:
-        """Return the index of a column; `option` is the option that asked for it."""
-        if name not in self._places:
-            asked = f" ({option})" if option else ""
-            raise ValueError(
-                f"{self.path}: expected a column {name!r}{asked}, got {quoted(self.names)}"
-                f"{suggestion(name, self.names)}"
-            )
-        return self._places[name]
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        """The index of each name; the first one if a name occurs twice."""
-        return {name: place for place, name in reversed(list(enumerate(self.names)))}
-
     def read_numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Return some columns as finite numbers, shape (n_rows, n_columns)."""
-        places = [self.place(name) for name in names]
-        values = np.array([[parse_number(row[place]) for place in places] for row in self.rows])
+        columns = [self.column(name) for name in names]
+        values = np.column_stack([[parse_number(cell) for cell in cells] for cells in columns])
         if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            cell = self.rows[row][places[column]].strip()
+            row, place = np.argwhere(~np.isfinite(values))[0]
+            cell = columns[place][row]
             raise ValueError(
-                f"{self.path}, line {self.lines[row]}, column {names[column]!r}: expected a finite "
+                f"{self.path}, line {self.lines[row]}, column {names[place]!r}: expected a finite "
                 f"number, got {shown(cell) if cell else 'an empty cell'}; leave a column out with "
                 "--drop"
             )
@@ -101,13 +92,11 @@ class CsvTable:
         for cell, where in self.cells(name, option):
             if not cell or cell.lower() == "nan":
                 raise ValueError(f"{where}: expected a label, got {cell or 'an empty cell'}")
-        cells = self.column(name)
-        integers, numbers = _as_integers(cells), _as_fractions(cells)
-        if integers is None and numbers is not None and np.isinf(numbers).any():
-            cell, where = [*self.cells(name)][np.argmax(np.isinf(numbers))]
+        values = _as_labels(self.column(name))
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            cell, where = [*self.cells(name)][np.argmax(np.isinf(values))]
             raise ValueError(f"{where}: expected a label, got {cell}, which is not finite")
-        values = numbers if integers is None else integers
-        return np.array(cells) if values is None else values
+        return values
 
     def read_groups(self, name: str, option: str) -> NDArray:
         """Return a column of groups as words.
@@ -143,21 +132,17 @@ def parse_number(cell: str) -> float:
         return nan
 
 
-def _as_integers(cells: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the cells as integers; None if some are not, or are codes such as 007."""
+def _as_labels(cells: Sequence[str]) -> NDArray:
+    """Return cells as whole numbers, as numbers, or as words if they are words or codes (007)."""
+    words = np.array(cells)
+    if not all(is_whole_number(cell.lstrip("+-")) for cell in cells):
+        numbers = np.array([parse_number(cell) for cell in cells])
+        return words if np.isnan(numbers).any() else numbers
     try:
-        values = np.array([int(cell) for cell in cells], dtype=np.int64)
+        integers = np.array([int(cell) for cell in cells], dtype=np.int64)
     except (ValueError, OverflowError):
-        return None
-    return values if values.astype(str).tolist() == list(cells) else None
-
-
-def _as_fractions(cells: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return the cells as numbers; None if some are words, or all are codes such as 007."""
-    if all(is_whole_number(cell.lstrip("+-")) for cell in cells):
-        return None
-    values = np.array([parse_number(cell) for cell in cells])
-    return None if np.isnan(values).any() else values
+        return words
+    return integers if np.array_equal(integers.astype(str), words) else words
 
 
 # Reading
@@ -185,15 +170,15 @@ def read_csv_table(path: Path) -> CsvTable:
         raise ValueError(
             f"{path}: expected a header and at least one row, got {len(rows)} lines with text"
         )
-    table = CsvTable(path, [name.strip() for name in rows[0]], rows[1:], lines[1:])
-    for line, row in zip(table.lines, table.rows, strict=True):
-        if len(row) != len(table.names):
+    names, *cells = ([cell.strip() for cell in row] for row in rows)
+    for line, row in zip(lines, rows, strict=True):
+        if len(row) != len(names):
             raise ValueError(
-                f"{path}, line {line}: expected {len(table.names)} cells as in the header, got "
-                f"{len(row)}"
+                f"{path}, line {line}: expected {len(names)} cells as in the header, got {len(row)}"
             )
-    _check_header(table, lines[0])
-    return table
+    columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
+    _check_header(names, columns, f"{path}, line {lines[0]}")
+    return CsvTable(path, columns, lines[1:])
 
 
 def _read_text(path: Path) -> str:
@@ -225,35 +210,37 @@ def _reader_message(path: Path, line: int, error: csv.Error) -> str:
     return f"{where}: expected comma-separated values, got text that is none: {error}"
 
 
-def _check_header(table: CsvTable, line: int) -> None:
+def _check_header(names: Sequence[str], columns: Mapping[str, Sequence[str]], where: str) -> None:
     """Raise an error if the first row looks like data, or if two columns have the same name."""
-    numbers = [name for name in table.names if isfinite(parse_number(name))]
-    if numbers and not _counts_columns(table, numbers):
-        place = table.names.index(numbers[0]) + 1
+    numbers = [name for name in names if isfinite(parse_number(name))]
+    if numbers and not _counts_columns(names, columns, numbers):
         raise ValueError(
-            f"{table.path}, line {line}, column {place}: expected a header with the names of the "
-            f"columns, got the number {shown(numbers[0])}; add a header, or a letter to the names "
-            "that are numbers"
+            f"{where}, column {names.index(numbers[0]) + 1}: expected a header with the names of "
+            f"the columns, got the number {shown(numbers[0])}; add a header, or a letter to the "
+            "names that are numbers"
         )
-    for place, name in enumerate(table.names):
-        if table.place(name) != place:
+    first: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if first.setdefault(name, place) != place:
             raise ValueError(
-                f"{table.path}, line {line}, column {place + 1}: expected different column names, "
-                f"got {shown(name)} twice"
+                f"{where}, column {place + 1}: expected different column names, got {shown(name)} "
+                "twice"
             )
 
 
-def _counts_columns(table: CsvTable, numbers: Sequence[str]) -> bool:
+def _counts_columns(
+    names: Sequence[str], columns: Mapping[str, Sequence[str]], numbers: Sequence[str]
+) -> bool:
     """Return whether the numbers of a header can only be column numbers, as pandas writes them.
 
     They count up from 0 or 1, and no word of the header is found in its own column, as a class
     would be.
     """
     counts = [str(place) for place in range(len(numbers) + 1)]
-    if len(numbers) == len(table.names) or list(numbers) not in (counts[:-1], counts[1:]):
+    if len(numbers) == len(names) or list(numbers) not in (counts[:-1], counts[1:]):
         return False
-    words = [name for name in table.names if name and not isfinite(parse_number(name))]
-    return not any(name in table.column(name) for name in words)
+    words = {name for name in names if name} - {*numbers}
+    return not any(name in columns[name] for name in words)
 
 
 def check_is_file(path: Path) -> None:
@@ -385,7 +372,7 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     table = read_csv_table(path)
     target = _target_of(table, columns, guess=columns.guess_target and not with_pairs)
     for name in columns.drop:
-        table.place(name, "--drop")
+        table.column(name, "--drop")
     groups = columns.groups
     if groups is None and columns.likely_groups in table.names:
         groups = columns.likely_groups
@@ -397,7 +384,7 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> InputData:
         if "" in names:
             raise ValueError(
                 f"{path}: expected a name for each column, got none for column "
-                f"{table.place('') + 1}; if it holds row numbers, leave it out with --drop ''"
+                f"{table.names.index('') + 1}; if it holds row numbers, leave it out with --drop ''"
             )
     if not names:
         raise ValueError(
@@ -416,7 +403,8 @@ def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> InputData:
 
 def _target_of(table: CsvTable, columns: Columns, guess: bool) -> str | None:
     if columns.target is not None:
-        return table.names[table.place(columns.target, "--target")]
+        table.column(columns.target, "--target")
+        return columns.target
     if columns.likely_target in table.names:
         return columns.likely_target
     left = [name for name in table.names if name not in {*columns.drop, columns.groups}]

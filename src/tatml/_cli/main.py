@@ -13,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from inspect import getdoc
 from math import isnan
 from typing import Any, NoReturn, TypeAlias
 
@@ -28,46 +29,6 @@ EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, 
 UNEXPECTED = " (unexpected: --traceback shows where it was raised)"
 LARGEST_COUNT = 1_000_000  # the limit of options that count processes, neighbours or repeats
 INTERRUPTED, OUTPUT_CLOSED = 130, 141  # 128 plus the number of the signal, as in shells
-
-FIT_EXAMPLES = """\
-data:
-  NAME.csv   a header, then one sample per line: numbers and a column of classes, which is the
-             column that --target names, or else y or target, or else the last one
-  NAME.npz   X (n_samples, n), or matrices (n_samples, n, n'), or X0, X1, ... for several matrices
-             per sample; with y and, optionally, groups; or pairs (n_pairs, 2, n), or index pairs
-             (n_pairs, 2) into X, with similar (or y: 1 for similar, -1 for dissimilar pairs)
-  --pairs    a CSV with the columns first, second (sample numbers from 0) and similar (1 or 0)
-
-examples:
-  tatml fit wine.csv --target cultivar --out wine.skops
-  tatml fit wine.csv --out wine.skops --C 100 --set prior=within
-  tatml fit scans.npz --estimator TATMLCV --set "param_grid={'C': [10, 100]}" --out scans.skops
-  tatml fit faces.csv --pairs known.csv --out faces.skops
-"""
-EVALUATE_EXAMPLES = """\
-examples:
-  tatml evaluate wine.skops test.csv --train wine.csv
-  tatml evaluate faces.skops faces.csv --pairs others.csv --out report.html
-"""
-PREDICT_EXAMPLES = """\
-examples:
-  tatml predict faces.skops faces.csv --pairs questions.csv --out answers.csv
-  tatml predict wine.skops new.csv --train wine.csv --k 5 --out classes.csv
-"""
-TRANSFORM_EXAMPLES = """\
-examples:
-  tatml transform wine.skops wine.csv --out embedded.npz
-  tatml transform wine.skops wine.csv | head
-"""
-REPRODUCE_EXAMPLES = """\
-Every run is appended to OUT/results.jsonl. After an interrupt, the same command continues.
-Without a folder of data, the data sets that need no download are used.
-
-examples:
-  tatml reproduce table1 --data ~/data
-  tatml reproduce table1 --datasets eth80 virus --methods tatml euc --repeats 5 --jobs 2
-  tatml reproduce all --quick
-"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -276,35 +237,14 @@ REPRODUCE = (
     ),
 )
 
-# Every command: its function, what it does, its examples and its arguments.
-COMMANDS: tuple[tuple[Callable[[argparse.Namespace], None], str, str, tuple[Argument, ...]], ...]
-COMMANDS = (
-    (fit, "learn a metric and its threshold", FIT_EXAMPLES, FIT),
-    (
-        evaluate,
-        "evaluate a model on data that it has not seen",
-        EVALUATE_EXAMPLES,
-        (MODEL, DATA, REPORT, FORCE, *NEIGHBOURS, PAIRS, *COLUMNS, SEED, JSON),
-    ),
-    (
-        predict,
-        "judge which pairs are similar, or classify samples",
-        PREDICT_EXAMPLES,
-        (MODEL, DATA, TABLE, *NEIGHBOURS, PAIRS, *COLUMNS, FORCE),
-    ),
-    (
-        transform,
-        "embed samples so that their Euclidean distance is the learnt distance",
-        TRANSFORM_EXAMPLES,
-        (MODEL, DATA, TABLE, *COLUMNS, FORCE),
-    ),
-    (
-        reproduce,
-        "run the experiments of the paper and write tables and a report",
-        REPRODUCE_EXAMPLES,
-        REPRODUCE,
-    ),
-)
+# Every command and its arguments; its docstring is its help.
+COMMANDS: dict[Callable[[argparse.Namespace], None], tuple[Argument, ...]] = {
+    fit: FIT,
+    evaluate: (MODEL, DATA, REPORT, FORCE, *NEIGHBOURS, PAIRS, *COLUMNS, SEED, JSON),
+    predict: (MODEL, DATA, TABLE, *NEIGHBOURS, PAIRS, *COLUMNS, FORCE),
+    transform: (MODEL, DATA, TABLE, *COLUMNS, FORCE),
+    reproduce: REPRODUCE,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -315,11 +255,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tatml {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for run, text, epilog, arguments in COMMANDS:
+    for run, arguments in COMMANDS.items():
+        summary, _, epilog = (getdoc(run) or "").partition("\n\n")  # None with python -OO
         command = commands.add_parser(
             run.__name__,
-            help=text,
-            description=text[0].upper() + text[1:] + ".",
+            help=summary[:1].lower() + summary[1:-1],
+            description=summary,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -204,14 +204,12 @@ class PairJudge(ABC):
             sample_weight=sample_weight,
         )
         units, similar, warning = None, None, None
-        if target.promise is not None or groups is not None:
+        if target.is_promised or groups is not None:
             units, warning = pair_units(self, pairs, X, groups)
-        if count_rows(pairs) > 0 and (
-            target.promise is not None or count_rows(y) == count_rows(pairs)
-        ):
+        if count_rows(pairs) > 0 and (target.is_promised or count_rows(y) == count_rows(pairs)):
             similar = pair_labels(y, count_rows(pairs))
-        if similar is not None and target.promise is not None:
-            check_within_reach(similar, target.promise, units)
+        if similar is not None and target.is_promised:
+            check_within_reach(similar, target, units)
         distances = self.pair_distance(pairs, X)
         similar = pair_labels(y, len(distances)) if similar is None else similar
         if sample_weight is not None:
@@ -221,8 +219,8 @@ class PairJudge(ABC):
         )
         if warning:
             warn_user(warning)
-        if target.promise is not None and units is not None:
-            few_units = find_few_units(similar, target.promise, units)
+        if target.is_promised and units is not None:
+            few_units = find_few_units(similar, target, units)
             if few_units:
                 warn_user(few_units)
         return self

@@ -20,7 +20,7 @@ from .dependence import (
     find_largest_share,
 )
 from .rates import RankedPairs, most_errors, pairs_needed
-from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Promise, Target
+from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Target
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
@@ -53,24 +53,23 @@ def calibrate(
     sample_weight : array of shape (n_pairs,), optional
         Weights of the pairs; only without a promise.
     """
-    promise = target.promise
-    if promise is None:
+    if not target.is_promised:
         threshold = find_best_threshold(distances, similar, target, sample_weight)
         method: CalibrationMethod = "empirical" if target.max_rate is None else "quantile"
         n_effective = None
     else:
-        check_within_reach(similar, promise, units)
-        threshold, method, n_effective = _keep(promise, distances, similar, units)
+        check_within_reach(similar, target, units)
+        threshold, method, n_effective = _keep(target, distances, similar, units)
     n_pairs, n_errors = len(similar), None
     if target.strategy in RATE_STRATEGIES:
-        kind = ~similar if target.strategy == "false_match_rate" else similar
+        kind = target.select(similar)
         wrong = (distances < threshold) != similar
         n_pairs, n_errors = int(kind.sum()), int(wrong[kind].sum())
     found = Calibration(
         strategy=target.strategy,
         method=method,
         max_rate=None if target.max_rate is None else float(target.max_rate),
-        confidence=None if promise is None else promise.confidence,
+        confidence=target.confidence or None,
         n_errors=n_errors,
         n_pairs=n_pairs,
         n_effective=n_effective,
@@ -82,59 +81,59 @@ def calibrate(
 
 
 def check_within_reach(
-    similar: NDArray[np.bool_], promise: Promise, units: Units | None = None
+    similar: NDArray[np.bool_], target: Target, units: Units | None = None
 ) -> None:
     """Raise where the numbers of pairs and units tell that the rate cannot be promised."""
-    kind = promise.select(similar)
+    kind = target.select(similar)
     n_effective = n_pairs = int(kind.sum())
     if units is not None and not are_independent(units[kind]):
         share = find_largest_share(units[kind])
-        if promise.guarantee == "proved":
+        if target.guarantee == "proved":
             n_effective = len(_draw_disjoint(units[kind]))
         elif share > LARGEST_SHARE:
             raise ValueError(
                 f"pairs: expected no sample or group in more than {LARGEST_SHARE:.0%} of the "
-                f"{promise.kind} pairs to promise a rate, got one in {share:.0%}"
+                f"{target.kind} pairs to promise a rate, got one in {share:.0%}"
             )
-    if n_effective < pairs_needed(promise.max_rate, promise.confidence):
-        raise _out_of_reach(promise, n_pairs, n_effective, units)
+    if n_effective < pairs_needed(target.rate, target.confidence):
+        raise _out_of_reach(target, n_pairs, n_effective, units)
 
 
-def find_few_units(similar: NDArray[np.bool_], promise: Promise, units: Units) -> str | None:
+def find_few_units(similar: NDArray[np.bool_], target: Target, units: Units) -> str | None:
     """Return a warning if the units are so few that a kind of them may be missing by chance."""
-    known = units[promise.select(similar)]
-    if promise.guarantee == "proved" or are_independent(known):
+    known = units[target.select(similar)]
+    if target.guarantee == "proved" or are_independent(known):
         return None
-    needed = pairs_needed(RARE_KIND, promise.confidence)
+    needed = pairs_needed(RARE_KIND, target.confidence)
     count = count_shared_units(known)
     if round(count) >= needed:
         return None
     return (
-        f"groups: expected at least {needed} samples or groups in several {promise.kind} pairs, "
+        f"groups: expected at least {needed} samples or groups in several {target.kind} pairs, "
         f"got about {count:.0f}: if one in ten has more errors than the others, such ones may be "
-        f"missing, and the promised {promise.words} is exceeded too often"
+        f"missing, and the promised {target.words} is exceeded too often"
     )
 
 
 def _keep(
-    promise: Promise, distances: Doubles, similar: NDArray[np.bool_], units: Units | None
+    target: Target, distances: Doubles, similar: NDArray[np.bool_], units: Units | None
 ) -> tuple[float, CalibrationMethod, float]:
     """Return a threshold with a promised rate, the method, and what the pairs are worth."""
-    kind = promise.select(similar)
+    kind = target.select(similar)
     # The errors are the smallest of these values.
-    values = distances[kind] if promise.is_about_matches else -distances[kind]
+    values = distances[kind] if target.is_about_matches else -distances[kind]
     ranked = RankedPairs(-values, None if units is None else units[kind])
-    method: CalibrationMethod = "exact" if ranked.are_independent else promise.guarantee
+    method: CalibrationMethod = "exact" if ranked.are_independent else target.guarantee
     if method == "proved" and units is not None:
         values = values[_draw_disjoint(units[kind])]
         n_effective = float(len(values))
     else:
         # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
-        n_effective = ranked.worth(promise.max_rate * len(values), promise.confidence)
-    edge = find_edge(values, promise.max_rate, promise.confidence, n_effective)
+        n_effective = ranked.worth(target.rate * len(values), target.confidence)
+    edge = find_edge(values, target.rate, target.confidence, n_effective)
     if edge is None:
-        raise _out_of_reach(promise, int(kind.sum()), n_effective, units)
-    return (edge if promise.is_about_matches else nextafter(-edge, inf)), method, n_effective
+        raise _out_of_reach(target, int(kind.sum()), n_effective, units)
+    return (edge if target.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
 def find_edge(
@@ -154,13 +153,13 @@ def _draw_disjoint(units: Units) -> NDArray[np.intp]:
 
 
 def _out_of_reach(
-    promise: Promise, n_pairs: int, n_effective: float, units: Units | None
+    target: Target, n_pairs: int, n_effective: float, units: Units | None
 ) -> ValueError:
     """Return the error that says how many pairs or units the rate takes."""
-    needed = pairs_needed(promise.max_rate, promise.confidence)
+    needed = pairs_needed(target.rate, target.confidence)
     got = f"got {n_pairs}"
-    if n_effective < n_pairs and promise.guarantee == "proved" and units is not None:
-        within = not promise.is_about_matches and np.any(units[:, 0] == units[:, 1])
+    if n_effective < n_pairs and target.guarantee == "proved" and units is not None:
+        within = not target.is_about_matches and np.any(units[:, 0] == units[:, 1])
         n_units = needed * (1 if within else 2)  # similar pairs are within a group
         got += (
             f" pairs of which {n_effective:.0f} share no sample or group: it takes at least "
@@ -169,9 +168,9 @@ def _out_of_reach(
     elif n_effective < n_pairs:
         got += f" pairs worth {n_effective:.0f}, as they share samples or groups"
     return ValueError(
-        f"max_rate: expected at least {needed} independent {promise.kind} pairs to promise a "
-        f"{promise.words} of {promise.max_rate:g} with confidence "
-        f"{promise.confidence:g}, {got}; confidence=None sets the plain quantile"
+        f"max_rate: expected at least {needed} independent {target.kind} pairs to promise a "
+        f"{target.words} of {target.rate:g} with confidence "
+        f"{target.confidence:g}, {got}; confidence=None sets the plain quantile"
     )
 
 
@@ -223,7 +222,7 @@ def _cut_at_rate(distances: Doubles, fpr: Doubles, tpr: Doubles, target: Target)
     Like a promised threshold it is the first dissimilar distance that must not match, or the next
     float above the last similar distance that must. `distances` start with −∞: no pair is below.
     """
-    if target.strategy == "false_match_rate":
+    if target.is_about_matches:
         last = int(np.flatnonzero(fpr <= target.rate + _ROUNDING)[-1])
         if last < len(distances) - 1:
             return float(distances[last + 1])

@@ -1,4 +1,4 @@
-"""What a threshold is calibrated to: the strategy, its numbers, and the promise that is wanted."""
+"""What a threshold is calibrated to: the strategy, its numbers, and the promise."""
 
 from __future__ import annotations
 
@@ -27,23 +27,39 @@ LARGEST_BETA = 1e100  # the square of a larger beta could overflow
 
 
 @dataclass(frozen=True)
-class Promise:
-    """The true rate of one kind of error is to be at most `max_rate` with some confidence."""
+class Target:
+    """A checked strategy with its numbers.
 
-    rate: Literal["false_match_rate", "false_non_match_rate"]
-    max_rate: float
-    confidence: float = DEFAULT_CONFIDENCE
+    With a promise, the true rate of one kind of error is at most `rate` with this `confidence`,
+    which is 0 if nothing is promised.
+    """
+
+    strategy: CalibrationStrategy = "accuracy"
+    min_rate: float | None = None
+    beta: float = 1.0
+    max_rate: float | None = None
+    confidence: float = 0.0
     guarantee: Guarantee = "approximate"
+
+    @property
+    def rate(self) -> float:
+        """The rate that the strategy asks for, 0 if it has none."""
+        return next((float(r) for r in (self.min_rate, self.max_rate) if r is not None), 0.0)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether the rate is promised for other pairs."""
+        return self.confidence > 0
 
     @property
     def is_about_matches(self) -> bool:
         """Whether the errors are false matches."""
-        return self.rate == "false_match_rate"
+        return self.strategy == "false_match_rate"
 
     @property
     def words(self) -> str:
         """The name of the rate."""
-        return "false match rate" if self.is_about_matches else "false non-match rate"
+        return self.strategy.replace("non_", "non-").replace("_", " ")
 
     @property
     def kind(self) -> str:
@@ -53,22 +69,6 @@ class Promise:
     def select(self, similar: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which pairs can have the error."""
         return ~similar if self.is_about_matches else similar
-
-
-@dataclass(frozen=True)
-class Target:
-    """A checked strategy with its numbers; `promise` is None if nothing is promised."""
-
-    strategy: CalibrationStrategy = "accuracy"
-    min_rate: float | None = None
-    beta: float = 1.0
-    max_rate: float | None = None
-    promise: Promise | None = None
-
-    @property
-    def rate(self) -> float:
-        """The rate that the strategy asks for, 0 if it has none."""
-        return next((float(r) for r in (self.min_rate, self.max_rate) if r is not None), 0.0)
 
 
 @dataclass(frozen=True)
@@ -137,19 +137,18 @@ def check_target(
         raise ValueError(f"beta: expected a number of at most {LARGEST_BETA:g}, got {shown(beta)}")
     level = _check_confidence(confidence, strategy, sample_weight is not None)
     check_choice("guarantee", guarantee, GUARANTEES)
-    promise = None
-    if level is not None and (strategy == "false_match_rate" or strategy == "false_non_match_rate"):
-        promise = Promise(strategy, check_between("max_rate", max_rate), level, guarantee)
-    return Target(strategy, min_rate, float(beta), max_rate, promise)
+    if level > 0:
+        check_between("max_rate", max_rate)
+    return Target(strategy, min_rate, float(beta), max_rate, level, guarantee)
 
 
-def _check_confidence(confidence: Confidence, strategy: str, weighted: bool) -> float | None:
-    """Return the confidence of a rate strategy; None if nothing is promised."""
+def _check_confidence(confidence: Confidence, strategy: str, weighted: bool) -> float:
+    """Return the confidence of a rate strategy; 0 if nothing is promised."""
     given = confidence
     if isinstance(confidence, str) and confidence == "auto":
         given = DEFAULT_CONFIDENCE if strategy in RATE_STRATEGIES else None
     if given is None:
-        return None
+        return 0.0
     level = check_between("confidence", given)
     if strategy not in RATE_STRATEGIES:
         raise ValueError(

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
@@ -127,9 +127,7 @@ class Report:
     def _repr_html_(self) -> str:
         lines = "<br>".join(escape(line) for line in _summary(self))
         parts = [f"<p><b>{escape(_title(self))}</b><br>{lines}</p>"]
-        parts.append(_html_table(*_point_cells(self)))
-        if self.by:
-            parts.append(_html_table(*_subgroup_cells(self)))
+        parts += [_html_table(*table) for table in _tables(self)]
         parts += [f"<p>{escape(note)}</p>" for note in _notes(self)]
         return f"<div>{''.join(parts)}</div>"
 
@@ -226,16 +224,16 @@ def report(
         check_positive("costs", false_match),
         check_positive("costs", false_non_match),
     )
-    judged, subgroups = _judge(estimator, pairs, y, X, groups, by, level)
+    judged, by_subgroup = _judge(estimator, pairs, y, X, groups, by, level)
     judged = replace(judged, costs=prices)
     unit = "pairs" if judged.units is None else "samples" if groups is None else "groups"
-    return _measure(estimator, judged, subgroups, unit)
+    return _measure(estimator, judged, by_subgroup, unit)
 
 
 def _judge(
     estimator: Any, pairs: Any, y: Any, X: Any, groups: Any, by: Any, level: float
-) -> tuple[JudgedPairs, dict[Any, NDArray[np.intp]]]:
-    """Return the judged pairs, and the rows of each subgroup."""
+) -> tuple[JudgedPairs, dict[Any, Rates]]:
+    """Return the judged pairs, and the rates of each subgroup at the threshold."""
     units, warning = pair_units(estimator, pairs, X, groups)
     if count_rows(pairs) > 0:
         pair_labels(y, count_rows(pairs))
@@ -246,12 +244,13 @@ def _judge(
     judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
     if warning:
         warn_user(warning)
-    return judged, subgroups
+    return judged, {
+        name: judged.select(rows).measure_rates(estimator.threshold_)
+        for name, rows in subgroups.items()
+    }
 
 
-def _measure(
-    estimator: Any, judged: JudgedPairs, subgroups: Mapping[Any, NDArray[np.intp]], unit: str
-) -> Report:
+def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit: str) -> Report:
     """Return the report of measured distances."""
     similar, costs = judged.similar, judged.costs
     points, balanced, brier, loss = [], None, None, None
@@ -273,10 +272,7 @@ def _measure(
         n_units=n_units,
         unit=unit,
         points=(*points, *chosen, *judged.measure_targets()),
-        by={
-            name: judged.select(rows).measure_rates(estimator.threshold_)
-            for name, rows in subgroups.items()
-        },
+        by=by,
         auc=float(roc_auc_score(similar, -judged.distances)),
         equal_error_rate=equal_error_rate(judged.distances, similar),
         balanced_accuracy=balanced,
@@ -313,19 +309,18 @@ def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
 
 def format_details(report: Report) -> str:
     """Return the costs, the scores of the probabilities and the tables as lines of text."""
-    parts = [*_summary(report)[1:], "", *_text_table(*_point_cells(report))]
-    if report.by:
-        parts += ["", *_text_table(*_subgroup_cells(report))]
+    parts = _summary(report)[1:]
+    for table in _tables(report):
+        parts += ["", *_text_table(*table)]
     return "\n".join([*parts, *_notes(report)])
 
 
 def _title(report: Report) -> str:
     what = f"{report.n_similar} similar and {report.n_dissimilar} dissimilar pairs"
-    units = "taken to be independent"
-    if report.n_units is not None:
-        units = f"of {report.n_units} {report.unit}"
-    comma = "," if report.n_units is None else ""
-    return f"{report.estimator} on {what}{comma} {units}"
+    units = f" of {report.n_units} {report.unit}"
+    if report.n_units is None:
+        units = ", taken to be independent"
+    return f"{report.estimator} on {what}{units}"
 
 
 def _summary(report: Report) -> list[str]:
@@ -349,6 +344,11 @@ def _summary(report: Report) -> list[str]:
 
 
 Table = tuple[list[str], list[list[str]]]
+
+
+def _tables(report: Report) -> list[Table]:
+    """Return the header and the rows of each table of a report."""
+    return [_point_cells(report), *([_subgroup_cells(report)] if report.by else [])]
 
 
 def _point_cells(report: Report) -> Table:
@@ -375,8 +375,7 @@ def _subgroup_cells(report: Report) -> Table:
     for name, rates in report.by.items():
         cells = [str(name)]
         for rate in rates:
-            known = ["0", "", ""] if rate is None else [str(rate.n_pairs), *_rate_cells(rate)]
-            cells += known
+            cells += ["0", "", ""] if rate is None else [str(rate.n_pairs), *_rate_cells(rate)]
         rows.append(cells)
     return header, rows
 
@@ -407,12 +406,9 @@ def _text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
     """Return the lines of a table whose first column is on the left, the others on the right."""
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     lines = []
-    for row in (header, *rows):
-        first, *others = (
-            cell.ljust(width) if number == 0 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([first, *others]).rstrip())
+    for first, *others in (header, *rows):
+        cells = [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
+        lines.append("  ".join(cells).rstrip())
     return lines
 
 
@@ -487,21 +483,17 @@ def error_rates(
     """
     check_has(estimator, "pair_distance", "threshold_")
     level = check_between("confidence_level", confidence_level)
-    judged, subgroups = _judge(estimator, pairs, y, X, groups, by, level)
-    threshold = float(estimator.threshold_)
-    rates = _name_rates(judged.measure_rates(threshold))
-    value, low, high = judged.measure_balanced_accuracy(threshold)
+    judged, by_subgroup = _judge(estimator, pairs, y, X, groups, by, level)
+    rates = _name_rates(judged.measure_rates(estimator.threshold_))
+    value, low, high = judged.measure_balanced_accuracy(estimator.threshold_)
     rates["balanced_accuracy"] = Bunch(value=value, low=low, high=high)
     if by is not None:
-        rates["by"] = {
-            name: _name_rates(judged.select(rows).measure_rates(threshold))
-            for name, rows in subgroups.items()
-        }
+        rates["by"] = {name: _name_rates(found) for name, found in by_subgroup.items()}
     _warn_of_few_errors(rates)
     return rates
 
 
-def _name_rates(rates: tuple[ErrorRate | None, ErrorRate | None]) -> Bunch:
+def _name_rates(rates: Rates) -> Bunch:
     return Bunch(false_match=rates[0], false_non_match=rates[1])
 
 
