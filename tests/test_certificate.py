@@ -26,10 +26,9 @@ from tatml._optim.certificate import (
     pair_totals,
     quick_certificate,
 )
-from tatml._optim.pair_sums import PairSums
 from tatml._optim.pair_term import PairTerm
-from tatml._optim.point import LARGE
-from tatml._optim.sums import RoundingBounds
+from tatml._optim.problem import LARGE
+from tatml._optim.sums import PairSums, RoundingBounds
 from tatml._sharding.all_pairs import tile_sums
 from tatml.losses import BurgLoss, SquaredHinge
 

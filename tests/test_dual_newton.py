@@ -12,7 +12,7 @@ from tatml import Status
 from tatml._optim import newton as newton_module
 from tatml._optim.dual_newton import MOST_PAIRS, _point, finish_in_dual
 from tatml._optim.monitor import FoundPoint, Monitor
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.sums import PairSums
 
 
 @pytest.mark.parametrize(

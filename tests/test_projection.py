@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tatml import Dykstra
 from tatml._optim import dykstra as module
-from tatml._optim.projection import InverseBlock, closed_root, efficient_block, monotone_root
+from tatml._optim.dykstra import InverseBlock, closed_root, efficient_block, monotone_root
 
 KINDS = ["vectors", "low rank", "wide", "two ragged", "three ragged"]
 ORDERS = ["permutation", "random", "cyclic"]

@@ -27,10 +27,9 @@ from tatml._optim.linear_systems import fastest_system, newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
 from tatml._sharding.base import SerialExecutor
-from tatml._sharding.chunks import PairChunks
+from tatml._sharding.chunks import PairChunks, chunk_piece
 from tatml._sharding.gpu import Device, _each
 from tatml._sharding.samples import as_shared_samples
-from tatml._sharding.shards import chunk_piece
 from tatml._sharding.term import FUSED_DIMENSION, shard_hessian
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}

@@ -16,9 +16,9 @@ from tatml import TATML, Blocks, Comparisons, Compute, Newton, PairChunks, learn
 from tatml._array import namespace, to_numpy
 from tatml._optim import newton as newton_module
 from tatml._optim.checkpoint import Checkpoint
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.layout import Limits
 from tatml._optim.problem import LogDetProblem
-from tatml._optim.sums import Limits
+from tatml._optim.sums import PairSums
 from tatml._sharding import gpu
 
 torch = pytest.importorskip("torch")

@@ -40,8 +40,7 @@ from .losses import PairLoss
 from .sums import RoundingBounds
 
 if TYPE_CHECKING:
-    from .point import Point
-    from .problem import LogDetProblem
+    from .problem import LogDetProblem, Point
 
 HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache

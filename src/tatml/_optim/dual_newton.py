@@ -22,14 +22,14 @@ from functools import cached_property
 import numpy as np
 
 from .._array import Array, LinAlgError, factor_posdef, inverse_factor
+from .layout import Evaluation
 from .linear_systems import pair_gram
 from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
-from .pace import Step
-from .primal_dual import BOUNDARY_SHARE
 from .problem import LogDetProblem
 from .result import Status
-from .sums import Evaluation, Sums
+from .steps import BOUNDARY_SHARE, Step
+from .sums import Sums
 
 PATIENCE = 20  # limit on the steps in a row without a smaller gap
 MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a dense matrix

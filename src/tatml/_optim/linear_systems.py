@@ -25,12 +25,11 @@ from .hessian import (
     Direction,
     by_svec,
     dimension,
+    svec_chunks,
 )
 from .layout import joined, product_operations
-from .pair_sums import PairSums
-from .point import Point
-from .sums import Sums
-from .svec_rows import svec_chunks
+from .problem import Point
+from .sums import PairSums, Sums
 from .terms import HessianProduct
 
 MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used

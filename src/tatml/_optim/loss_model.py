@@ -23,10 +23,8 @@ import numpy as np
 from .._array import Array, Doubles, eye, inner, linalg_errors, on_gpu, placed, to_numpy, total
 from .._svec import svec, unsvec_all
 from .hessian import congruent, dimension
-from .pace import Pace, Step
-from .point import Point
-from .primal_dual import Reached, central, primal_dual_step
-from .problem import LogDetProblem
+from .problem import LogDetProblem, Point
+from .steps import Pace, Reached, Step, central, primal_dual_step
 from .terms import Totals
 
 PAIRS_PER_DIMENSION = 100  # with fewer pairs, steps on the model cost more than passes over them

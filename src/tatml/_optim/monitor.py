@@ -14,8 +14,7 @@ from .._array import Array
 from .._messages import tell_user
 from .._progress import SilentBar, progress_bar
 from .certificate import Certificate, full_certificate
-from .point import Point
-from .problem import LogDetProblem
+from .problem import LogDetProblem, Point
 from .result import Iterate, Result, Status, is_converged
 
 LONG = 60.0  # seconds from which a fit says how long it will take

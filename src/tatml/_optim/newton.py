@@ -30,18 +30,24 @@ from math import sqrt
 from typing import Any
 
 from .._array import Array, on_gpu, placed
-from .damped_newton import damped_step
 from .dual_newton import finish_in_dual
 from .hessian import dimension
 from .layout import product_operations
 from .linear_systems import most_accurate
 from .loss_model import is_worth_modelling, model_step
 from .monitor import Monitor
-from .pace import Pace, Step
-from .point import Point
-from .primal_dual import DualFactors, Reached, backed_off, central, primal_dual_step
-from .problem import LogDetProblem
+from .problem import LogDetProblem, Point
 from .result import Result, Status
+from .steps import (
+    DualFactors,
+    Pace,
+    Reached,
+    Step,
+    backed_off,
+    central,
+    damped_step,
+    primal_dual_step,
+)
 
 START_DISTANCE = 1e4  # largest mean distance at the start, or else W0 is scaled down
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal

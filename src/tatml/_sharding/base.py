@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Array
+from .._optim.layout import Limits
 from .._optim.losses import comparison_hinge
 from .._optim.pair_term import PairTerm
 from .._optim.problem import squared_hinge
-from .._optim.sums import Limits, Sums
+from .._optim.sums import Sums
 from .._optim.terms import add
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from .._array import Array, placed, to_numpy
 from .._messages import missing_extra, shown
-from .._optim.pair_term import PairTerm, placed_sums
+from .._optim.pair_term import PairTerm
 
 
 def array_on(name: str) -> Array:
@@ -79,7 +80,7 @@ def call_on_worker_device(
 
 def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
     """Copy a term to the device of `like`; `blocks` are its features if they are there."""
-    return PairTerm(placed_sums(term.sums, like, blocks), term.loss.placed(like))
+    return replace(term, given=None, given_loss=None).placed(like, blocks)
 
 
 def _each(function: Callable, value: Any) -> Any:

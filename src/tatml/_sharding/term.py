@@ -20,7 +20,6 @@ import numpy as np
 
 from .._array import Array, Indices, asarray, eye
 from .._optim.certificate import PairTotals
-from .._optim.comparison_sums import ComparisonSums, Links
 from .._optim.hessian import (
     FUSED_DIMENSION,
     PAIRS_PER_DIMENSION,
@@ -31,9 +30,8 @@ from .._optim.hessian import (
     dimension,
 )
 from .._optim.losses import join_hinges
-from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
-from .._optim.sums import Sums
+from .._optim.sums import ComparisonSums, Links, PairSums, Sums
 from .._optim.terms import Line, Term, Totals
 from .base import SHARD_LIMITS, LossSetting, SerialExecutor
 from .gpu import on_device
