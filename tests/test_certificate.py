@@ -181,7 +181,7 @@ def test_totals_add_up_to_those_of_the_pairs():
         problem.pairs.loss,
         point.b0,
         point.pairs.distances,
-        point.scatter,
+        point.totals.scatter,
         reach=np.sqrt(point.pairs.distances),
         moved=1e-14,
         terms=50,

@@ -32,9 +32,8 @@ from tatml._data.storage import (
     sendable,
     warn_of_missing_chunks,
 )
-from tatml._sharding.base import LossSetting
+from tatml._sharding.base import LossSetting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
-from tatml._sharding.gpu import on_device
 from tatml._sharding.samples import (
     COPIES,
     DEFAULT_MEMORY,

@@ -151,29 +151,23 @@ class ActivePairs:
         return InSingle(self, factors)
 
 
-class InSingle:
+class InSingle(ActivePairs):
     """The operator of active pairs in float32; directions are in float64."""
 
     def __init__(self, pairs: ActivePairs, factors: Sequence[Array] | None = None):
         sums = pairs.sums.with_pairs(pairs.sums.pairs.converted(as_single))
         if factors is not None:
             sums = sums.transformed([as_single(factor) for factor in factors])
-        self._curvature, self._threshold = map(as_single, (pairs.curvature, pairs.threshold))
-        self._sums, self._learns_threshold = sums, pairs.learns_threshold
+        self.sums, self.xp, self.learns_threshold = sums, pairs.xp, pairs.learns_threshold
+        self.curvature, self.threshold = as_single(pairs.curvature), as_single(pairs.threshold)
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
         """Compute Σ_k h_k z_k z_kᵀ (V, b)."""
         with fast_single(V[0]):
-            shift = self._threshold * b
-            q, lifted = self._sums.product([as_single(v) for v in V], self._curvature, shift)
-            part = (
-                float(self._sums.features.xp.sum(self._threshold * q))
-                if self._learns_threshold
-                else 0.0
-            )
+            lifted, part = super().product([as_single(v) for v in V], b)
         return [as_double(S) for S in lifted], part
 
-    def in_single(self) -> InSingle:
+    def in_single(self, factors: Sequence[Array] | None = None) -> InSingle:
         """Return the operator itself."""
         return self
 

@@ -47,6 +47,8 @@ from .._array import (
     unstacked,
 )
 from .._data.blocks import Blocks
+from .._data.comparisons import LinkedPairs
+from .._data.pairs import Pairs
 from .certificate import (
     Certificate,
     accumulated,
@@ -91,7 +93,7 @@ class Point:
             raise TypeError("point: expected pairs in memory")
         return listed
 
-    @property
+    @cached_property
     def totals(self) -> Totals:
         """The sums over the pairs."""
         return self.term.totals
@@ -111,15 +113,6 @@ class Point:
         """F(W, b0)."""
         return self.problem.regulariser(self.stacks, self.b0) + self.totals.loss
 
-    def conjugate(self, theta: float) -> float:
-        """Compute Σ φ*(θ s) + θ oᵀs."""
-        return self.term.conjugate(theta)
-
-    @property
-    def scatter(self) -> list[Array]:
-        """LᵀS(s)L."""
-        return self.totals.scatter
-
     @cached_property
     def stacks(self) -> list[Array]:
         """L, with blocks of one size as one stack: small matrices cost more to call than to use."""
@@ -128,7 +121,7 @@ class Point:
     @cached_property
     def gradient_stacks(self) -> list[Array]:
         """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
-        xp, stacks = self.problem.xp, zip(self.stacks, stacked(self.scatter), strict=True)
+        xp, stacks = self.problem.xp, zip(self.stacks, stacked(self.totals.scatter), strict=True)
         return [  # theory (N)
             xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks
         ]
@@ -140,8 +133,12 @@ class Point:
 
     @cached_property
     def threshold_slope(self) -> float:
-        """g_b/√c0, the scaled derivative in b0; zero when the threshold is fixed."""
-        return self.problem.threshold_residual(self.b0, self.totals.force)
+        """g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, the scaled derivative in b0; 0 where b0 is fixed."""
+        problem = self.problem
+        if not problem.learns_threshold:
+            return 0.0
+        root = sqrt(problem.c0)
+        return root * (self.b0 - problem.mu0) - self.totals.force / root
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
@@ -167,11 +164,11 @@ class Point:
     def _scaled_dual(self) -> float:
         """Compute the maximum of g(θ s) over 0 ≤ θ ≤ 1; s may be outside the dual's domain."""
         xp, nu = self.problem.xp, []  # theory (GapS)
-        for L, S in zip(self.stacks, stacked(self.scatter), strict=True):
+        for L, S in zip(self.stacks, stacked(self.totals.scatter), strict=True):
             transposed = xp.matrix_transpose(L)
             half = xp.matrix_transpose(xp.linalg.solve(transposed, S))
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(transposed, half))))
-        return self.problem.dual_along(nu, self.totals.force, self.conjugate).best()[1]
+        return self.problem.dual_along(nu, self.totals.force, self.term.conjugate).best()[1]
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """Return the quick certificate of this point, in the form in which it is returned.
@@ -394,12 +391,6 @@ class LogDetProblem:
         """Compute γᵀs."""
         return inner(self.pairs.loss.gamma, s)
 
-    def threshold_residual(self, b0: float, force: float) -> float:
-        """Compute g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, given γᵀs; 0 for a fixed threshold."""
-        if not self.learns_threshold:
-            return 0.0
-        return sqrt(self.c0) * (b0 - self.mu0) - force / sqrt(self.c0)
-
     def dual_along(
         self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
     ) -> DualAlong:
@@ -465,7 +456,14 @@ class DualAlong:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         lowest = min(map(smallest, self.eigenvalues))  # theory (GapS)
         end = 1.0 if lowest > -1 else -INSIDE / lowest
-        inside = self._root(end) if self.quadratic else self._minimised(end)
+        if self.quadratic:
+            inside = self._root(end)
+        else:  # from values alone
+            opposite, limits = lambda theta: -self.value(float(theta)), (0.0, end)
+            found = minimize_scalar(
+                opposite, bounds=limits, method="bounded", options={"maxiter": 20}
+            )
+            inside = float(found.x)
         value, theta = max((0.0, 0.0), *((self.value(theta), theta) for theta in {inside, 1.0}))
         return theta, value
 
@@ -487,16 +485,6 @@ class DualAlong:
             return end
         return float(brentq(slope, 0.0, end, **ACCURACY))
 
-    def _minimised(self, end: float) -> float:
-        """Return a θ near the best one between 0 and `end`, from values alone."""
-        found = minimize_scalar(
-            lambda theta: -self.value(float(theta)),
-            bounds=(0.0, end),
-            method="bounded",
-            options={"maxiter": 20},
-        )
-        return float(found.x)
-
 
 def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     """Compute C⁻¹L of lower triangular factors, with a diagonal that is accurate to rounding."""
@@ -505,22 +493,8 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
 
 
-class IndexPairs(Protocol):
-    """Protocol of pairs of indices: `Pairs`, or `LinkedPairs` for rows that compare two pairs."""
-
-    @property
-    def first(self) -> NDArray[np.intp]:
-        """The first sample of each pair."""
-
-    @property
-    def second(self) -> NDArray[np.intp]:
-        """The second sample of each pair."""
-
-    @property
-    def links(self) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-        """The two pairs of each row; None where each row is one pair."""
-
-    def __len__(self) -> int: ...
+# Pairs of indices; `LinkedPairs` for rows that compare two pairs.
+IndexPairs = Pairs | LinkedPairs
 
 
 def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -> Sums:

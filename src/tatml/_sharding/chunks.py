@@ -26,9 +26,8 @@ from .._optim.problem import LogDetProblem
 from .._optim.sums import ComparisonSums, Links, PairSums
 from .._validation import check_count
 from .all_pairs import AllPairs
-from .base import SHARD_LIMITS, LossSetting, Piece, SerialExecutor, Shard, is_dask
+from .base import SHARD_LIMITS, Device, LossSetting, Piece, SerialExecutor, Shard, array_on, is_dask
 from .compute import Compute
-from .gpu import Device, array_on
 from .samples import (
     SharedSamples,
     as_shared_samples,
@@ -73,14 +72,6 @@ def _piece(sums: PairSums, similar: Any, weights: Any, offset: int = 0) -> Piece
 
 # Pairs and comparisons of shared samples. Of these, `offset` is the row of the arrays where a chunk
 # begins.
-
-
-def pair_shards(
-    shared: SharedSamples, arrays: dict[str, Any], memory: int, *, on_cluster: bool
-) -> list[Shard]:
-    """Divide pairs of shared samples, given with `similar` and weights, into shards."""
-    step = pairs_per_chunk(shared, memory)
-    return _cut_shards(_pair_piece, arrays, step, on_cluster=on_cluster)
 
 
 def _pair_piece(offset: int, values: tuple, shared: SharedSamples) -> Piece:
@@ -320,7 +311,7 @@ def sharded_term(
             memory += shared.extra_workspace
         on_cluster, shards = where.client is not None, []
         if comparisons is None or any(values is not None for values in given.values()):
-            shards += _shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
+            shards += _pair_shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
         if comparisons is not None:
             shards += comparison_shards(shared, comparisons, memory, on_cluster=on_cluster)
     executor = _executor(shards, shared, where)
@@ -349,7 +340,7 @@ def _check_none(names: str, kind: str, *values: Any) -> None:
         raise ValueError(f"{names}: expected None with {kind}, got values")
 
 
-def _shards(
+def _pair_shards(
     shared: SharedSamples, pairs: Any, similar: Any, weights: Any, memory: int, *, on_cluster: bool
 ) -> Sequence[Shard]:
     """Divide pairs of shared samples into shards that fit into the memory."""
@@ -360,7 +351,8 @@ def _shards(
     if pairs is None or similar is None:
         raise TypeError("pairs, similar: expected arrays, got None")
     arrays = {"pairs": pairs, "similar": similar, "weights": weights}
-    return pair_shards(shared, arrays, memory, on_cluster=on_cluster)
+    step = pairs_per_chunk(shared, memory)
+    return _cut_shards(_pair_piece, arrays, step, on_cluster=on_cluster)
 
 
 def _executor(

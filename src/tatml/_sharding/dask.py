@@ -19,8 +19,7 @@ import numpy as np
 
 from .._messages import missing_extra, shown
 from .._optim.terms import added
-from .base import LossSetting, Piece, Shard, is_dask
-from .gpu import call_on_worker_device
+from .base import LossSetting, Piece, Shard, call_on_worker_device, is_dask
 from .term import draw_rows
 
 FAN_IN = 8  # Number of results that one task adds up.
@@ -66,7 +65,7 @@ class DaskExecutor:
         sample_of: tuple[DaskExecutor, float, int] | None = None,
     ):
         self.shards, self.shared, self.device = shards, shared, device
-        self.client = _current_client() if client is None else _checked_client(client)
+        self.client = _client_of(client)
         self.sample_of = sample_of
         self._pieces: list | None = None
         self._had_workers = self._had_pieces = False
@@ -230,13 +229,12 @@ def _connect_timeout() -> float:
     return parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 
 
-def _checked_client(client: Any) -> Any:
-    if not (hasattr(client, "submit") and hasattr(client, "scatter")):
-        raise TypeError(f"client: expected a distributed.Client, got {shown(client)}")
-    return client
-
-
-def _current_client() -> Any:
+def _client_of(client: Any) -> Any:
+    """Return a client that was given; for None, the one that was made last."""
+    if client is not None:
+        if not (hasattr(client, "submit") and hasattr(client, "scatter")):
+            raise TypeError(f"client: expected a distributed.Client, got {shown(client)}")
+        return client
     try:
         from distributed import get_client
     except ImportError as error:
