@@ -161,7 +161,7 @@ def test_a_sample_stands_for_all_pairs():
     case = many_pairs()
     problem = sharded(case, [1000, 1500])
     sample = problem.sample(600, np.random.RandomState(0))
-    assert sample.n_pairs == 600
+    assert sample.term.n_pairs == 600
     W, b0 = random_point(case)
     L = factors_of(problem, W)
     whole, some = problem.at(L, b0), sample.at(L, b0)
@@ -173,10 +173,10 @@ def test_a_sample_does_not_grow_with_the_number_of_shards():
     case = many_pairs(500)
     problem = sharded(case, range(1, 500))  # one pair each
     sample = problem.sample(50, np.random.default_rng(0))
-    assert 40 <= sample.n_pairs <= 60
+    assert 40 <= sample.term.n_pairs <= 60
     weight = np.sum(case.problem().pairs.loss.weight)
     assert np.sum(sample.pairs.loss.weight) == pytest.approx(weight, rel=0.2)
-    assert problem.sample(1, np.random.default_rng(0)).n_pairs >= 1
+    assert problem.sample(1, np.random.default_rng(0)).term.n_pairs >= 1
 
 
 def test_a_sampled_hessian_stands_for_all_pairs():

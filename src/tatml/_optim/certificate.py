@@ -163,7 +163,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         pairs.totals.scatter,
         reach=reach,
         moved=relative * size * bounds.longest(),
-        terms=bounds.n_terms(problem.n_pairs) + more_terms,
+        terms=bounds.n_terms(problem.term.n_pairs) + more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
@@ -264,7 +264,7 @@ def _gap_along(
         theta = float(theta)
         gradient = [gram + theta * S for gram, S in zip(grams, totals.scatter, strict=True)]
         threshold = abs(pull - theta * totals.force / root) + pull_error
-        slack = _slack_along(totals, theta, problem.quadratic)
+        slack = _slack_along(totals, theta, problem.term.quadratic)
         return excess_within(gradient, error) + _square(threshold) / 2 + slack
 
     least = _square(error) / (2 * (1 - error)) if error < 1 else inf

@@ -46,7 +46,7 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
     multipliers are in NumPy arrays.
     """
     in_numpy = problem.is_listed and type(problem.prior_factors[0]) is np.ndarray
-    if not (in_numpy and problem.quadratic and monitor.found.n_active <= MOST_PAIRS):
+    if not (in_numpy and problem.term.quadratic and monitor.found.n_active <= MOST_PAIRS):
         return Status.PRECISION
     try:
         point: _DualPoint | None = _start_of(problem, monitor.found)
@@ -126,7 +126,7 @@ def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     try:
         return _point(problem, problem.best_multiple(s)[0] * np.abs(s), list(best.L))
     except LinAlgError:
-        return _point(problem, np.zeros(problem.n_pairs), problem.identity())
+        return _point(problem, np.zeros(problem.term.n_pairs), problem.identity())
 
 
 def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:

@@ -88,12 +88,12 @@ class Features:
         """n'_m of each block: the number of columns of a sample."""
         return tuple(block.shape[1] for block in self.blocks)
 
-    @property
+    @cached_property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """(n_m, n'_m) of each block."""
         return tuple(zip(self.sizes, self.widths, strict=True))
 
-    @property
+    @cached_property
     def numbers_per_row(self) -> int:
         """Σ n_m n'_m."""
         return sum(n * width for n, width in self.shapes)

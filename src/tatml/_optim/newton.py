@@ -129,7 +129,7 @@ def _follow_smoothing(
     and the last point.
     """
     point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
-    smoothing = 2 * point.totals.loss / problem.n_pairs  # the mean of w a² over all rows
+    smoothing = 2 * point.totals.loss / problem.term.n_pairs  # the mean of w a² over all rows
     near = problem.smoothed(smoothing).at(point.L, point.b0)
     Q: DualFactors = central(near)
     for _ in range(MOST_SMOOTHED):
@@ -150,8 +150,8 @@ def _follow_smoothing(
 def _first_guess(problem: LogDetProblem, monitor: Monitor, pace: Pace) -> Start:
     """Return the prior with its best threshold; for many pairs, the solution of a sample."""
     least = GPU_SAMPLE if on_gpu(problem.prior_factors[0]) else SAMPLE
-    size = max(least, problem.n_pairs // 8)
-    many = pace.random_state is not None and problem.n_pairs > 4 * least
+    size = max(least, problem.term.n_pairs // 8)
+    many = pace.random_state is not None and problem.term.n_pairs > 4 * least
     if many and _saves_time(problem, size):
         return _rehearse(problem, size, monitor, pace)
     t, b0 = problem.scaled_start(START_DISTANCE)
@@ -164,7 +164,7 @@ def _rehearse(problem: LogDetProblem, size: int, monitor: Monitor, pace: Pace) -
     rehearsal = Monitor(
         sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
     )
-    rehearsal.note(f"Rehearsal on {sample.n_pairs:,} of {problem.n_pairs:,} pairs.")
+    rehearsal.note(f"Rehearsal on {sample.term.n_pairs:,} of {problem.term.n_pairs:,} pairs.")
     try:
         _minimise(sample, rehearsal, _first_guess(sample, rehearsal, pace), replace(pace))
     except KeyboardInterrupt:
@@ -173,10 +173,10 @@ def _rehearse(problem: LogDetProblem, size: int, monitor: Monitor, pace: Pace) -
             found = problem.at(L, rehearsal.found.b0)
             monitor.record(0, found, **vars(Step("start")))
         raise
-    rehearsal.note(f"All {problem.n_pairs:,} pairs.")
+    rehearsal.note(f"All {problem.term.n_pairs:,} pairs.")
     # The solutions of sample and problem differ by an angle of about √(d/size): W is moved so far
     # from the boundary that it can turn by it.
-    share = min(TURN, dimension(problem.sizes) / sample.n_pairs)
+    share = min(TURN, dimension(problem.sizes) / sample.term.n_pairs)
     return backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 
@@ -188,7 +188,7 @@ def _saves_time(problem: LogDetProblem, size: int) -> bool:
     shapes, n_rows = pairs.features.shapes, pairs.features.n_rows
     some, every = (
         product_operations(shapes, k, min(k, n_rows))
-        for k in (size * pairs.n_pairs // problem.n_pairs, pairs.n_pairs)
+        for k in (size * pairs.n_pairs // problem.term.n_pairs, pairs.n_pairs)
     )
     return REHEARSAL_GAIN * some <= every
 

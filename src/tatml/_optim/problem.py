@@ -279,19 +279,9 @@ class LogDetProblem:
         return tuple(n for n, _ in self.term.block_shapes)
 
     @property
-    def n_pairs(self) -> int:
-        """K, the number of pairs."""
-        return self.term.n_pairs
-
-    @property
     def learns_threshold(self) -> bool:
         """Whether b0 is a variable of the problem."""
         return not isinf(self.c0)
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
-        return self.term.quadratic
 
     @property
     def is_listed(self) -> bool:
@@ -395,7 +385,7 @@ class LogDetProblem:
         self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
     ) -> DualAlong:
         """Return g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
-        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.quadratic)
+        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.term.quadratic)
 
     def best_multiple(self, s: Array) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""

@@ -296,7 +296,7 @@ def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start 
 
 def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> Array | None:
     """Return one α_k per pair; None if `init` has none, or has some of pairs that do not exist."""
-    active, n_pairs = getattr(init, "active", None), problem.n_pairs
+    active, n_pairs = getattr(init, "active", None), problem.term.n_pairs
     if active is None or np.max(active, initial=-1) >= n_pairs:
         return None
     multipliers = np.zeros(n_pairs)
