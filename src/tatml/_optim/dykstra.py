@@ -301,7 +301,6 @@ ORDERS: dict[str, Callable[[int, Any], Array]] = {
     "random": lambda n, random_state: random_state.choice(n, size=n),
     "cyclic": lambda n, random_state: np.arange(n),
 }
-PROJECTIONS = ("efficient", "naive")
 
 
 def solve_dykstra(

@@ -249,8 +249,12 @@ def _client_of(client: Any) -> Any:
 
 
 def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
-    """Return a Delayed `combine(chunk of each array)` for each chunk along the first axis."""
+    """Return a Delayed `combine(chunk of each array)` for each chunk along the first axis.
+
+    Arrays in memory or on disk are divided like the dask arrays.
+    """
     import dask
+    import dask.array
 
     # zarr arrays have chunks too; they are divided like arrays in memory.
     on_cluster = {name: a for name, a in arrays.items() if is_dask(a)}
@@ -265,7 +269,10 @@ def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
     parts = []
     for other, array in arrays.items():
         if other not in rows:
-            array = _divided(other, array, expected)
+            array = np.asarray(array)
+            if array.shape[:1] != (sum(expected),):
+                raise ValueError(f"{other}: expected {sum(expected)} rows, got shape {array.shape}")
+            array = dask.array.from_array(array, chunks=(expected, *array.shape[1:]))
         parts.append(array.rechunk({k: -1 for k in range(1, len(array.shape))}).to_delayed())
     blocks = [part.ravel() for part in parts]
     return [dask.delayed(combine)(*chunk) for chunk in zip(*blocks, strict=True)]
@@ -281,16 +288,6 @@ def _row_chunks(name: str, array: Any) -> tuple[int, ...]:
     if any(size != size for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name}: expected known chunks, got unknown; call compute_chunk_sizes()")
     return array.chunks[0]
-
-
-def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:
-    """Return a dask array with these chunks, of an array in memory or on disk."""
-    import dask.array
-
-    array = np.asarray(array)
-    if array.shape[:1] != (sum(chunks),):
-        raise ValueError(f"{name}: expected {sum(chunks)} rows, got shape {array.shape}")
-    return dask.array.from_array(array, chunks=(chunks, *array.shape[1:]))
 
 
 def _difference(expected: tuple[int, ...], chunks: tuple[int, ...]) -> str:

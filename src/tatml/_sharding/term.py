@@ -174,7 +174,11 @@ class ShardsAtPoint:
         gram, n_sampled = self._first_round[1] or (None, 0)
         if gram is None or (n_sampled > 0 and rng is None):  # it must be exact
             gram, _ = self.total(shard_hessian, None if rng is None else self.term.hessian_share)
-        return congruent(_for_threshold(gram, c0), factors)
+        if isinf(c0):  # a fixed threshold has no row
+            return congruent(gram[:-1, :-1], factors)
+        scale = np.ones(len(gram))
+        scale[-1] = 1 / sqrt(c0)  # the shards have computed it for c0 = 1
+        return congruent(scale[:, None] * gram * scale, factors)
 
     def products(self, factors: Sequence[Array], c0: float) -> Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator."""
@@ -222,15 +226,6 @@ def _joined_sums(parts: Sequence[PairTerm]) -> Sums:
     return ComparisonSums(
         PairSums.of(features, limits=SHARD_LIMITS), Links(*np.concatenate(links, axis=1))
     )
-
-
-def _for_threshold(gram: Array, c0: float) -> Array:
-    """Return Σ h z zᵀ for this c0, from that for c0 = 1; a fixed threshold has no row."""
-    if isinf(c0):
-        return gram[:-1, :-1]
-    scale = np.ones(len(gram))
-    scale[-1] = 1 / sqrt(c0)
-    return scale[:, None] * gram * scale
 
 
 # The functions that an executor calls for every shard. Each takes the term of the pairs of one
