@@ -53,7 +53,7 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
-            status = monitor.record(monitor.n_records, found, **vars(Step("dual")))
+            status = monitor.record(len(monitor.records), found, **vars(Step("dual")))
             if status is not None:
                 return status
             best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)

@@ -155,11 +155,6 @@ class Monitor:
             raise RuntimeError("no point was recorded")
         return self.best
 
-    @property
-    def n_records(self) -> int:
-        """The number of recorded points, which is the next iteration if each one is recorded."""
-        return len(self.records)
-
     def note(self, text: str) -> None:
         """Print a line of text if iterations are printed."""
         if self.verbose:

@@ -39,6 +39,7 @@ from .monitor import Monitor
 from .problem import LogDetProblem, Point
 from .result import Result, Status
 from .steps import (
+    PATIENCE,
     DualFactors,
     Pace,
     Reached,
@@ -84,7 +85,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
     point, step = problem.at(*start), Step("start")
     Q: DualFactors = central(point)
     while True:
-        status = monitor.record(monitor.n_records, point, **vars(step))
+        status = monitor.record(len(monitor.records), point, **vars(step))
         if status is not None:
             return status
         pace.update(point, step)
@@ -96,7 +97,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
             if status is not None:
                 return status
             Q = central(point)
-        reached = None if pace.stalls else _step(point, Q, pace)
+        reached = _step(point, Q, pace) if pace.stale < PATIENCE else None
         if reached is None:
             pace.count_damped()
             reached = damped_step(point, pace.linear_solver)
@@ -139,7 +140,7 @@ def _follow_smoothing(
             break
         near, Q, step = reached
         point = problem.at(near.L, near.b0)
-        status = monitor.record(monitor.n_records, point, **vars(replace(step, kind="smoothed")))
+        status = monitor.record(len(monitor.records), point, **vars(replace(step, kind="smoothed")))
         if status is not None:
             return status, point
         smoothing *= next(factor for least, factor in LESS_SMOOTHING if step.length >= least)

@@ -126,11 +126,6 @@ class Pace:
         return self.stale == CYCLING and far and not self.smoothed
 
     @property
-    def stalls(self) -> bool:
-        """Whether primal-dual steps have not improved the gap for so long that others follow."""
-        return self.stale >= PATIENCE
-
-    @property
     def rng(self) -> Any:
         """The source of a sample of the active pairs for the next Hessian; None to use them all."""
         return None if self.slow or self.stale > 1 else self.random_state
