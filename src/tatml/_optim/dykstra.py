@@ -43,6 +43,17 @@ from .result import Result, Status
 
 ROOT_TOLERANCE = 1e-9  # relative size of the last Newton step; the error is about its square
 MOST_STEPS = 100  # limit on the steps of a root search, which needs about ten
+CHUNK_BYTES = 2**20  # size of a chunk of differences, which fits into the cache
+FEWEST_PROJECTIONS = 32  # least number between two certificates, each of which costs about as much
+STALLED = 8 * np.finfo(float).eps  # a smaller relative change of α counts as no change
+# Certificates in a row without a change of α before the solver stops. It is not 1, because an epoch
+# of pairs drawn with replacement misses a given pair with probability 1/e.
+QUIET = 20
+ORDERS: dict[str, Callable[[int, Any], Array]] = {
+    "permutation": lambda n, random_state: random_state.permutation(n),
+    "random": lambda n, random_state: random_state.choice(n, size=n),
+    "cyclic": lambda n, random_state: np.arange(n),
+}
 
 
 def closed_root(xi: float, h: float, distance: float) -> float:
@@ -287,20 +298,6 @@ def _inverse_upper(matrix: Array) -> Array | None:
     """Return the upper triangle of the inverse, in place; None unless positive definite."""
     factor, failed = lapack.dpotrf(matrix, 0, 0, 1)
     return None if failed else lapack.dpotri(factor, 0, 1)[0]
-
-
-CHUNK_BYTES = 2**20  # size of a chunk of differences, which fits into the cache
-FEWEST_PROJECTIONS = 32  # least number between two certificates, each of which costs about as much
-STALLED = 8 * np.finfo(float).eps  # a smaller relative change of α counts as no change
-# Certificates in a row without a change of α before the solver stops. It is not 1, because an epoch
-# of pairs drawn with replacement misses a given pair with probability 1/e.
-QUIET = 20
-
-ORDERS: dict[str, Callable[[int, Any], Array]] = {
-    "permutation": lambda n, random_state: random_state.permutation(n),
-    "random": lambda n, random_state: random_state.choice(n, size=n),
-    "cyclic": lambda n, random_state: np.arange(n),
-}
 
 
 def solve_dykstra(

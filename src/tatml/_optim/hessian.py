@@ -21,6 +21,11 @@ from .layout import Evaluation, joined, product_operations
 from .sample_form import SMALLEST_CHUNK, largest_norms
 from .sums import Sums
 
+Direction = tuple[list[Array], float]
+PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
+FUSED_DIMENSION = 400  # up to this d, terms in shards compute the Hessian together with F
+WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth its overhead
+
 
 def svec_chunks(sums: Sums, numbers_per_row: int) -> Iterator[tuple[slice, Array]]:
     """Yield (rows, svec(A_k)/M of these rows), for work on so many numbers per row."""
@@ -77,13 +82,6 @@ class SvecRows:
         scatter = [factor.T @ block @ factor for factor, block in zip(L, S, strict=True)]
         more_terms = 2 * (sum(map(svec_size, sizes)) + 1)
         return Evaluation(distances, scatter, lambda: xp.sqrt(reach), more_terms)
-
-
-Direction = tuple[list[Array], float]
-
-PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
-FUSED_DIMENSION = 400  # up to this d, terms in shards compute the Hessian together with F
-WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth its overhead
 
 
 class ActivePairs:

@@ -50,6 +50,15 @@ ROUNDING_GAP = 1e-14  # a relative gap below this is mostly rounding error
 FORCING = 0.03  # relative residual that conjugate gradients may leave
 NEAR = 1e-3  # share of F: from a gap below this, each step should reduce it quickly
 SLOW = 0.5  # if a step leaves more than this share of the gap, the next Hessian uses all pairs
+BOUNDARY_SHARE = 0.98  # the largest share of the way to the boundary of the cone that a step may go
+CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
+ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
+CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
+LARGE = 64  # number of rows from which a Cholesky factorisation is tried before eigenvalues
+SPREAD = 1e-5  # smallest ratio of two λ that their squares resolve
+LARGEST_LENGTH = 100.0  # limit of the step length where the cone has no boundary in the direction
+ACCURACY = 1e-6  # relative residual that conjugate gradients may leave in a damped step
+SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # accuracy of the step length, for brentq
 
 
 @dataclass(frozen=True)
@@ -143,13 +152,6 @@ class Pace:
             return most_accurate(point)
         return fastest_system(point, self.rng is not None, self.products)
 
-
-BOUNDARY_SHARE = 0.98  # the largest share of the way to the boundary of the cone that a step may go
-CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
-ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
-CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
-LARGE = 64  # number of rows from which a Cholesky factorisation is tried before eigenvalues
-SPREAD = 1e-5  # smallest ratio of two λ that their squares resolve
 
 # In a step, blocks of one size are one stack (M, n, n); there is one number or array per stack.
 DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹
@@ -347,11 +349,6 @@ def _decomposed(L: Array, Q: Array) -> tuple[Array, Array, Array]:
             return Q @ (product @ V / lam[..., None, :]), lam, V
     U, lam, Vt = xp.linalg.svd(product)
     return Q @ U, lam, xp.matrix_transpose(Vt)
-
-
-LARGEST_LENGTH = 100.0  # limit of the step length where the cone has no boundary in the direction
-ACCURACY = 1e-6  # relative residual that conjugate gradients may leave
-SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # accuracy of the step length, for brentq
 
 
 def damped_step(point: Point, linear_solver: str) -> Reached | None:

@@ -43,6 +43,12 @@ SAMPLE_COPIES = 6  # Copies of a difference while a sample of the pairs is solve
 LARGEST_SIDE = 512  # Samples per side of a tile; larger tiles are not faster.
 TILE_BYTES = 400  # Bytes per pair of a tile: twice what was measured.
 TILE_COPIES = 16  # Copies of the samples of a tile.
+# The other choice for samples on a GPU, in the words of an error message.
+IN_MEMORY = (
+    ", or give pairs and similar as arrays in memory, without max_memory, client and device: "
+    "these are computed where X is"
+)
+SMALL_SHARE = 0.2  # Samples on disk are read once if they need at most this share of the memory.
 
 
 def memory_for_shards(max_memory: int | str | None) -> int:
@@ -98,14 +104,6 @@ def _check_enough(memory: int, least: int, extra: int) -> None:
         raise ValueError(
             f"max_memory: expected at least {needed + least:,} bytes, got {needed + memory:,}"
         )
-
-
-# The other choice for samples on a GPU, in the words of an error message.
-IN_MEMORY = (
-    ", or give pairs and similar as arrays in memory, without max_memory, client and device: "
-    "these are computed where X is"
-)
-SMALL_SHARE = 0.2  # Samples on disk are read once if they need at most this share of the memory.
 
 
 @dataclass(frozen=True)
