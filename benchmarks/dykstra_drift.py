@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import as_pairs
 from tatml._optim import dykstra
+from tatml._optim.dykstra import RankOneBlock
 from tatml._optim.problem import LogDetProblem, squared_hinge
-from tatml._optim.projection import RankOneBlock
 
 
 class ShermanMorrisonBlock:

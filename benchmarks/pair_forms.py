@@ -16,8 +16,8 @@ from common import describe_machine
 from threadpoolctl import threadpool_limits
 
 from tatml._array import asarray, namespace, on_gpu
-from tatml._optim.pair_sums import PairSums
-from tatml._optim.sums import Limits
+from tatml._optim.layout import Limits
+from tatml._optim.sums import PairSums
 
 SIZES = [
     (n, 1, n_samples, n_pairs)

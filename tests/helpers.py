@@ -19,10 +19,10 @@ from sklearn import datasets
 import tatml
 from tatml._data.blocks import Blocks
 from tatml._data.pairs import as_pairs
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.layout import Features, Limits
 from tatml._optim.pair_term import PairTerm
 from tatml._optim.problem import LogDetProblem, squared_hinge
-from tatml._optim.sums import Features, Limits
+from tatml._optim.sums import PairSums
 
 SHAPES = {
     "vectors": [(4, 1)],

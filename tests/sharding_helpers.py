@@ -13,7 +13,7 @@ from tatml._data.pairs import Pairs
 from tatml._optim.problem import build_pair_sums
 from tatml._sharding.base import LossSetting, Piece, SerialExecutor, Shard
 from tatml._sharding.chunks import sharded_problem
-from tatml._sharding.memory import COPIES, LEAST_PAIRS, VECTORS, WORKSPACE
+from tatml._sharding.samples import COPIES, LEAST_PAIRS, VECTORS, WORKSPACE
 from tatml._sharding.term import ShardedTerm
 
 TIGHT = 1e-16  # W is as exact as the square root of the gap

@@ -15,11 +15,16 @@ from sklearn.exceptions import ConvergenceWarning
 from tatml import TATML, Blocks, Compute, Dykstra, Newton, learn_metric
 from tatml._learning.drawing import sums_in_tiles
 from tatml._learning.task import Settings
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.sums import PairSums
 from tatml._sharding.all_pairs import AllPairs, tile_sums
 from tatml._sharding.chunks import PairChunks
-from tatml._sharding.memory import LARGEST_SIDE, TILE_BYTES, WORKSPACE, samples_per_tile
-from tatml._sharding.samples import as_shared_samples
+from tatml._sharding.samples import (
+    LARGEST_SIDE,
+    TILE_BYTES,
+    WORKSPACE,
+    as_shared_samples,
+    samples_per_tile,
+)
 
 N_SAMPLES = 23
 SMALL_TILES = Compute(max_memory=WORKSPACE + 6**2 * TILE_BYTES)  # of 6 samples: 23 = 3 * 6 + 5

@@ -26,10 +26,9 @@ from tatml._optim.certificate import (
     pair_totals,
     quick_certificate,
 )
-from tatml._optim.pair_sums import PairSums
 from tatml._optim.pair_term import PairTerm
-from tatml._optim.point import LARGE
-from tatml._optim.sums import RoundingBounds
+from tatml._optim.problem import LARGE
+from tatml._optim.sums import PairSums, RoundingBounds
 from tatml._sharding.all_pairs import tile_sums
 from tatml.losses import BurgLoss, SquaredHinge
 
@@ -182,7 +181,7 @@ def test_totals_add_up_to_those_of_the_pairs():
         problem.pairs.loss,
         point.b0,
         point.pairs.distances,
-        point.scatter,
+        point.totals.scatter,
         reach=np.sqrt(point.pairs.distances),
         moved=1e-14,
         terms=50,

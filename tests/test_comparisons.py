@@ -171,7 +171,9 @@ def test_weak_duality_and_the_gap_identity(case):
         for theta in (0.9 * end, 0.1 * end):
             value = case.dual(theta * s)
             assert value <= optimum + 1e-10
-            library = point.problem.dual_along(nu, point.totals.force, point.conjugate).value(theta)
+            library = point.problem.dual_along(nu, point.totals.force, point.term.conjugate).value(
+                theta
+            )
             assert_allclose(library, value, atol=1e-10)
 
 

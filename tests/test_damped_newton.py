@@ -17,7 +17,7 @@ from helpers import (
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from tatml._optim import damped_newton
+from tatml._optim import steps
 
 
 @pytest.mark.parametrize("linear_solver", SYSTEMS)
@@ -25,7 +25,7 @@ def test_a_damped_step_descends(linear_solver):
     for shape, c0, seed in product(SHAPES, (0.1, inf), range(2)):
         case = random_case(SHAPES[shape], n_pairs=30, C=20.0, c0=c0, weights=True, prior=True)
         point = case.at(*random_point(case, seed))
-        reached, Q, step = damped_newton.damped_step(point, linear_solver)
+        reached, Q, step = steps.damped_step(point, linear_solver)
         assert step.kind == "damped"
         before, after = (case.primal(metric_of(point.problem, p.L), p.b0) for p in (point, reached))
         assert after < before
@@ -52,7 +52,7 @@ def test_the_exact_search_minimises_along_the_direction(c0, C):
             moved = [w + t * f @ v @ f.T for w, f, v in zip(W, T, V, strict=True)]
             return case.primal(moved, b0 + t * b / scale)
 
-        length = damped_newton.exact_length(point, (V, b))
+        length = steps.exact_length(point, (V, b))
         found = minimize_scalar(value, bounds=(0, 0.98 * boundary), method="bounded")
         assert 0 < length < boundary
         assert value(length) <= found.fun + 1e-4 * (value(0) - found.fun)
@@ -62,7 +62,7 @@ def test_the_search_refuses_to_ascend():
     case = random_case(SHAPES["square"])
     point = case.at(*random_point(case))
     uphill = [G.copy() for G in point.gradient], point.threshold_slope
-    assert damped_newton.exact_length(point, uphill) == 0
+    assert steps.exact_length(point, uphill) == 0
 
 
 def rounded_line(**losses):
@@ -79,10 +79,10 @@ def rounded_line(**losses):
 def test_the_search_refuses_what_does_not_descend_measurably():
     """The slope promises a descent; F itself has to fall too, and both have to be numbers."""
     direction = [np.diag([1.0, 0.0])], 0.0
-    assert damped_newton.exact_length(rounded_line(), direction) > 0
+    assert steps.exact_length(rounded_line(), direction) > 0
     for broken in (
         {"increase": lambda t: 1.0},
         {"increase": lambda t: nan},
         {"slope": lambda t: nan},
     ):
-        assert damped_newton.exact_length(rounded_line(**broken), direction) == 0
+        assert steps.exact_length(rounded_line(**broken), direction) == 0

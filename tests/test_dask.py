@@ -24,9 +24,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tatml import TATMLCV, Comparisons, Compute, Newton, learn_metric
 from tatml._sharding.all_pairs import AllPairs
 from tatml._sharding.base import LossSetting
-from tatml._sharding.chunks import PairChunks, sharded_term
+from tatml._sharding.chunks import LEAST_SENT, MOST_SENT, PairChunks, sharded_term
 from tatml._sharding.dask import ATTEMPTS, DaskExecutor, aligned_chunks
-from tatml._sharding.shards import LEAST_SENT, MOST_SENT
 from tatml.datasets import make_textures
 from tatml.features import CovarianceDescriptor
 

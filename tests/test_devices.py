@@ -24,9 +24,9 @@ from tatml import (
 )
 from tatml._array import to_numpy
 from tatml._learning.scatters import mean_square
+from tatml._optim.layout import Limits
 from tatml._optim.newton import solve_newton
-from tatml._optim.pair_sums import PairSums
-from tatml._optim.sums import Limits
+from tatml._optim.sums import PairSums
 from tatml.features import KernelMap
 
 xp = pytest.importorskip("array_api_strict")

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from test_linear_systems import RTOL, at, explicit_matrix, flat, random_direction
 
 from tatml import Newton
-from tatml._optim.hessian import ActivePairs, by_svec, kept_gram
-from tatml._optim.layout import READ
+from tatml._optim.hessian import ActivePairs, SvecRows, by_svec, kept_gram
+from tatml._optim.layout import READ, Limits
 from tatml._optim.linear_systems import (
     FIRST_PRODUCTS,
     GRAM,
@@ -22,9 +22,7 @@ from tatml._optim.linear_systems import (
     pair_gram,
     system_operations,
 )
-from tatml._optim.pair_sums import PairSums
-from tatml._optim.sums import Limits
-from tatml._optim.svec_rows import SvecRows
+from tatml._optim.sums import PairSums
 from tatml._svec import svec_size
 
 # The Gram matrix of the first block is made by tiles; of most others it is cheaper by svec.

@@ -8,9 +8,9 @@ from helpers import SHAPES, random_case, random_point
 from numpy.testing import assert_allclose
 
 from tatml import Newton
-from tatml._optim import loss_model, primal_dual
+from tatml._optim import loss_model, steps
 from tatml._optim import newton as newton_module
-from tatml._optim.pace import Pace
+from tatml._optim.steps import Pace
 
 MANY = {"n_pairs": 20_000, "n_samples": 60}
 
@@ -54,7 +54,7 @@ def test_one_step_solves_a_problem_whose_active_pairs_stay_the_same(c0):
     reached, _, step = loss_model.model_step(point, None)
     assert step.kind == "model"
     assert reached.n_active == point.n_active == 60
-    usual = primal_dual.primal_dual_step(point, primal_dual.central(point), "dense", None, Pace())
+    usual = steps.primal_dual_step(point, steps.central(point), "dense", None, Pace())
     assert reached.gap < 1e-8 * max(1.0, reached.primal)
     assert usual[0].gap > 1e3 * reached.gap
 

@@ -15,15 +15,15 @@ from helpers import (
 from numpy.testing import assert_allclose
 
 from tatml import Newton, Status
-from tatml._optim import damped_newton, linear_systems, primal_dual
+from tatml._optim import linear_systems, steps
 from tatml._optim import newton as newton_module
 
 # The safeguards of a primal-dual step
 
 
 def primal_dual_step(point, linear_solver="dense", Q=None):
-    Q = primal_dual.central(point) if Q is None else Q
-    return primal_dual.primal_dual_step(point, Q, linear_solver, None, newton_module.Pace())
+    Q = steps.central(point) if Q is None else Q
+    return steps.primal_dual_step(point, Q, linear_solver, None, newton_module.Pace())
 
 
 def before_a_short_step():
@@ -39,13 +39,13 @@ def before_a_short_step():
 def test_a_step_that_is_stopped_short_moves_w_back_and_centres_p(monkeypatch):
     point, before = before_a_short_step()
     reached, Q, step = primal_dual_step(point, Q=before)
-    assert step.length < primal_dual.CUT_SHORT
+    assert step.length < steps.CUT_SHORT
     assert step.tau > 1
-    monkeypatch.setattr(primal_dual, "backed_off", lambda L, share: list(L))
+    monkeypatch.setattr(steps, "backed_off", lambda L, share: list(L))
     W, stopped = (L @ L.T for L in (reached.L[0], primal_dual_step(point, Q=before)[0].L[0]))
-    room = primal_dual.ROOM * np.linalg.norm(stopped, 2)
+    room = steps.ROOM * np.linalg.norm(stopped, 2)
     assert_allclose(W, stopped + room * np.eye(len(W)), atol=1e-9 * room)
-    assert primal_dual.central(reached) == Q
+    assert steps.central(reached) == Q
     assert Q[0] >= 1 + max(reached.eigenvalues[0])  # P = τ W⁻¹ covers I + S
 
 
@@ -53,7 +53,7 @@ def test_a_long_step_leaves_w_and_p_where_it_led():
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0)
     point = case.at(*random_point(case))
     reached, Q, step = primal_dual_step(point)
-    assert step.length > primal_dual.CUT_SHORT
+    assert step.length > steps.CUT_SHORT
     assert [factor.shape for factor in Q] == [factor.shape for factor in reached.L]
 
 
@@ -62,14 +62,12 @@ def test_a_direction_solves_the_linearised_equations():
     case = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0, prior=True)
     point = case.at(*random_point(case))
     _, Q, _ = primal_dual_step(point)
-    scaling = [
-        primal_dual.Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)
-    ]
+    scaling = [steps.Scaling.of(*block) for block in zip(point.L, Q, point.gradient, strict=True)]
     right = [block.right for block in scaling]
     E, tau = random_matrices(case, 5), 1.7
     for name in SYSTEMS:
-        system = primal_dual.newton_system(point, right, name)
-        dW, dP, db = primal_dual._direction(point, scaling, system, 1e-12, tau, E)
+        system = steps.newton_system(point, right, name)
+        dW, dP, db = steps._direction(point, scaling, system, 1e-12, tau, E)
         image, part = point.products(right).product(dW, db)
         assert_allclose(db + part, -point.threshold_slope, atol=1e-8)
         for m, block in enumerate(scaling):
@@ -80,13 +78,13 @@ def test_a_direction_solves_the_linearised_equations():
 
 def test_the_corrector_makes_up_for_the_second_order_of_the_predictor(monkeypatch):
     case, calls = random_case(SHAPES["two ragged"], n_pairs=40, C=10.0), []
-    direction = primal_dual._direction
+    direction = steps._direction
 
     def recorded(point, scaling, system, forcing, tau, E, check=True):
         calls.append((scaling, tau, E, direction(point, scaling, system, forcing, tau, E, check)))
         return calls[-1][-1]
 
-    monkeypatch.setattr(primal_dual, "_direction", recorded)
+    monkeypatch.setattr(steps, "_direction", recorded)
     _, _, step = primal_dual_step(case.at(*random_point(case)))
     (scaling, first_tau, zero, (dW, dP, _)), (_, tau, E, _) = calls
     assert (first_tau, zero, tau) == (1.0, [0.0, 0.0], step.tau)
@@ -118,15 +116,13 @@ def test_a_step_without_a_factorisation_or_an_objective_is_none(monkeypatch):
     def fails(*args):
         raise np.linalg.LinAlgError
 
-    for module in (primal_dual, damped_newton):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "newton_system", fails)
-            assert (primal_dual_step(point) is None) == (module is primal_dual)
-            damped = damped_newton.damped_step(point, "auto")
-            assert (damped is None) == (module is damped_newton)
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "newton_system", fails)
+        assert primal_dual_step(point) is None
+        assert steps.damped_step(point, "auto") is None
     far = SimpleNamespace(primal=inf, gap=inf, L=point.L, b0=point.b0)
-    monkeypatch.setattr(primal_dual, "_advance", lambda *args: (far, []))
-    monkeypatch.setattr(primal_dual, "_step_length", lambda *args: 1.0)
+    monkeypatch.setattr(steps, "_advance", lambda *args: (far, []))
+    monkeypatch.setattr(steps, "_step_length", lambda *args: 1.0)
     assert primal_dual_step(point) is None
 
 

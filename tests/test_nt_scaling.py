@@ -5,8 +5,8 @@ import pytest
 from helpers import random_spd, symmetric
 from numpy.testing import assert_allclose
 
-from tatml._optim import primal_dual
-from tatml._optim.primal_dual import Scaling
+from tatml._optim import steps
+from tatml._optim.steps import Scaling
 
 
 def assert_is_scaling(scaling, L, P, gradient, atol):
@@ -25,7 +25,7 @@ def assert_is_scaling(scaling, L, P, gradient, atol):
 @pytest.mark.parametrize("spread", [1.0, 1e-7])
 def test_both_become_the_same_diagonal(monkeypatch, gpu, spread):
     """By singular values and, as on a GPU, by eigenvalues where these are accurate."""
-    monkeypatch.setattr(primal_dual, "on_gpu", lambda array: gpu)
+    monkeypatch.setattr(steps, "on_gpu", lambda array: gpu)
     rng, n = np.random.default_rng(0), 6
     stretch = np.diag(np.geomspace(1, spread, n))
     W, P = random_spd(rng, n), stretch @ random_spd(rng, n) @ stretch
@@ -37,11 +37,11 @@ def test_both_become_the_same_diagonal(monkeypatch, gpu, spread):
 @pytest.mark.parametrize("spread", [1.0, 1e-7])
 def test_a_gpu_uses_singular_values_where_squares_lose_digits(monkeypatch, spread):
     calls, svd = [], np.linalg.svd
-    monkeypatch.setattr(primal_dual, "on_gpu", lambda array: True)
+    monkeypatch.setattr(steps, "on_gpu", lambda array: True)
     monkeypatch.setattr(np.linalg, "svd", lambda matrix: calls.append(matrix) or svd(matrix))
     L = np.eye(4)
     Scaling.of(L, np.diag(np.geomspace(1, spread, 4)), 0 * L)
-    assert len(calls) == (spread < primal_dual.SPREAD)
+    assert len(calls) == (spread < steps.SPREAD)
 
 
 @pytest.mark.parametrize("tau", [1.0, 7.0])
@@ -78,7 +78,7 @@ def test_a_step_is_as_long_by_cholesky_as_by_eigenvalues(share):
 def test_large_matrices_need_no_eigenvalues_for_a_whole_step(monkeypatch):
     calls, eigvalsh = [], np.linalg.eigvalsh
     monkeypatch.setattr(np.linalg, "eigvalsh", lambda V: calls.append(V) or eigvalsh(V))
-    for n, expected in ((primal_dual.LARGE - 1, 1), (primal_dual.LARGE, 0)):
+    for n, expected in ((steps.LARGE - 1, 1), (steps.LARGE, 0)):
         calls.clear()
         scaling = Scaling.of(np.eye(n), 1.0, np.zeros((n, n)))
         assert scaling.length([0.1 * np.eye(n)], 0.98) == 1
@@ -88,7 +88,7 @@ def test_large_matrices_need_no_eigenvalues_for_a_whole_step(monkeypatch):
 @pytest.mark.parametrize("gpu", [False, True])
 @pytest.mark.parametrize("central", [False, True])
 def test_blocks_of_one_size_are_scaled_together(monkeypatch, gpu, central):
-    monkeypatch.setattr(primal_dual, "on_gpu", lambda array: gpu)
+    monkeypatch.setattr(steps, "on_gpu", lambda array: gpu)
     rng, n = np.random.default_rng(1), 4
     L, Q, gradient = (np.linalg.cholesky([random_spd(rng, n) for _ in range(3)]) for _ in range(3))
     gradient = gradient @ gradient.mT - np.eye(n)

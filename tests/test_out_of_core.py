@@ -32,22 +32,23 @@ from tatml._data.storage import (
     sendable,
     warn_of_missing_chunks,
 )
-from tatml._sharding.base import LossSetting
+from tatml._sharding.base import LossSetting, on_device
 from tatml._sharding.chunks import PairChunks, sharded_term
-from tatml._sharding.gpu import on_device
-from tatml._sharding.memory import (
+from tatml._sharding.samples import (
     COPIES,
     DEFAULT_MEMORY,
     LEAST_PAIRS,
     SAMPLE_COPIES,
+    SMALL_SHARE,
     VECTORS,
     WORKSPACE,
+    SharedSamples,
+    as_shared_samples,
     extra_workspace,
     memory_for_shards,
     pairs_per_chunk,
     pairs_per_sample,
 )
-from tatml._sharding.samples import SMALL_SHARE, SharedSamples, as_shared_samples
 
 LEAST = Compute(max_memory=least_memory(4))  # for vectors of 4 numbers
 N_PAIRS = 600  # more than one chunk in this memory

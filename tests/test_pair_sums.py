@@ -9,12 +9,12 @@ from memory_helpers import peak_memory
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Newton
-from tatml._optim import pair_sums as sums_module
-from tatml._optim import sums as limits_module
+from tatml._optim import layout
+from tatml._optim import sums as sums_module
+from tatml._optim.hessian import SvecRows, svec_chunks
+from tatml._optim.layout import Limits
 from tatml._optim.linear_systems import _svec_rows
-from tatml._optim.pair_sums import SMALLEST_CHUNK, PairSums
-from tatml._optim.sums import Limits, RoundingBounds
-from tatml._optim.svec_rows import SvecRows, svec_chunks
+from tatml._optim.sums import SMALLEST_CHUNK, PairSums, RoundingBounds
 from tatml._svec import svec, svec_size, unsvec
 
 N_PAIRS = 50
@@ -285,9 +285,9 @@ def test_the_default_limits_bound_what_a_problem_keeps():
 def fake_gpu(monkeypatch):
     """Pretend that arrays are on a GPU; return a function that sets its free memory."""
     free = {"bytes": 2**30}
-    for module in (sums_module, limits_module):
+    for module in (sums_module, layout):
         monkeypatch.setattr(module, "on_gpu", lambda array: True)
-    monkeypatch.setattr(limits_module, "free_bytes", lambda array: free["bytes"])
+    monkeypatch.setattr(layout, "free_bytes", lambda array: free["bytes"])
     return lambda size: free.update(bytes=size)
 
 

@@ -98,7 +98,6 @@ LOOKS_AT_TYPES = {
     "tatml/_learning/places.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
-    "tatml/_sharding/shards.py",
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}

@@ -10,12 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Compute, Newton, learn_metric
 from tatml._optim import sample_form
-from tatml._optim.comparison_sums import ComparisonSums, Links
-from tatml._optim.layout import lay_out
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.hessian import SvecRows
+from tatml._optim.layout import Limits, lay_out
 from tatml._optim.sample_form import LARGEST_NORMS, PairGraph
-from tatml._optim.sums import Limits, RoundingBounds
-from tatml._optim.svec_rows import SvecRows
+from tatml._optim.sums import ComparisonSums, Links, PairSums, RoundingBounds
 
 N_PAIRS = 60
 BY_SAMPLES, BY_PAIRS = Limits(by_samples=True), Limits(by_samples=False)

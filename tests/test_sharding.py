@@ -26,11 +26,9 @@ from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import fastest_system, newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
-from tatml._sharding.base import SerialExecutor
-from tatml._sharding.chunks import PairChunks
-from tatml._sharding.gpu import Device, _each
+from tatml._sharding.base import Device, SerialExecutor, _each
+from tatml._sharding.chunks import PairChunks, chunk_piece
 from tatml._sharding.samples import as_shared_samples
-from tatml._sharding.shards import chunk_piece
 from tatml._sharding.term import FUSED_DIMENSION, shard_hessian
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
@@ -54,7 +52,7 @@ def test_values_gradient_and_certificate_agree():
             assert_allclose(parts.totals[:4], whole.totals[:4], **EXACT, err_msg=name)
             assert largest_difference(parts.gradient, whole.gradient) < 1e-11, name
             for theta in (0.3, 1.0):
-                found, expected = parts.conjugate(theta), whole.conjugate(theta)
+                found, expected = parts.term.conjugate(theta), whole.term.conjugate(theta)
                 assert_allclose(found, expected, **EXACT, err_msg=name)
 
 
@@ -79,7 +77,7 @@ def test_newton_directions_in_high_dimension_agree(c0):
     case = random_case([(28, 1)], c0=c0, C=3.0, n_pairs=40, n_samples=20)
     assert dimension([28]) > FUSED_DIMENSION
     whole, parts = both(case)
-    assert parts.term._known_hessian(sampled=True) is None
+    assert parts.term._first_round[1] is None
     assert_same_directions("vectors of 28", case, whole, parts)
     assert fastest_system(parts, True, 1) == "cg"
 
@@ -163,7 +161,7 @@ def test_a_sample_stands_for_all_pairs():
     case = many_pairs()
     problem = sharded(case, [1000, 1500])
     sample = problem.sample(600, np.random.RandomState(0))
-    assert sample.n_pairs == 600
+    assert sample.term.n_pairs == 600
     W, b0 = random_point(case)
     L = factors_of(problem, W)
     whole, some = problem.at(L, b0), sample.at(L, b0)
@@ -175,10 +173,10 @@ def test_a_sample_does_not_grow_with_the_number_of_shards():
     case = many_pairs(500)
     problem = sharded(case, range(1, 500))  # one pair each
     sample = problem.sample(50, np.random.default_rng(0))
-    assert 40 <= sample.n_pairs <= 60
+    assert 40 <= sample.term.n_pairs <= 60
     weight = np.sum(case.problem().pairs.loss.weight)
     assert np.sum(sample.pairs.loss.weight) == pytest.approx(weight, rel=0.2)
-    assert problem.sample(1, np.random.default_rng(0)).n_pairs >= 1
+    assert problem.sample(1, np.random.default_rng(0)).term.n_pairs >= 1
 
 
 def test_a_sampled_hessian_stands_for_all_pairs():
@@ -186,8 +184,7 @@ def test_a_sampled_hessian_stands_for_all_pairs():
     point = sharded(case, [10_000, 15_000]).at(case.eyes, 0.5)
     part = point.term
     assert 7_000 < part.totals.n_active < 40_000
-    assert part._known_hessian(sampled=True) is not None
-    assert part._known_hessian(sampled=False) is None
+    assert part._first_round[1][1] > 0
     sampled, exact = (point.hessian(case.eyes, rng) for rng in (np.random.default_rng(0), None))
     error = np.linalg.norm(sampled - exact) / np.linalg.norm(exact)
     assert 0 < error < 0.2

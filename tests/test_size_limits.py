@@ -10,7 +10,7 @@ from tatml import Blocks
 from tatml._data.checks import check_magnitude, check_spread
 from tatml._data.pairs import as_sample_weight
 from tatml._data.sampling import _automatic
-from tatml._sharding.memory import (
+from tatml._sharding.samples import (
     memory_for_shards,
     pairs_per_chunk,
     pairs_per_sample,

@@ -16,10 +16,10 @@ from tatml import TATML, Blocks, Comparisons, Compute, Newton, PairChunks, learn
 from tatml._array import namespace, to_numpy
 from tatml._optim import newton as newton_module
 from tatml._optim.checkpoint import Checkpoint
-from tatml._optim.pair_sums import PairSums
+from tatml._optim.layout import Limits
 from tatml._optim.problem import LogDetProblem
-from tatml._optim.sums import Limits
-from tatml._sharding import gpu
+from tatml._optim.sums import PairSums
+from tatml._sharding import base
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
@@ -309,9 +309,9 @@ def test_pairs_of_the_host_pass_through_a_device(device, shape, c0, linear_solve
 
 def test_samples_that_shards_share_are_sent_once(monkeypatch):
     case = random_case([(4, 1)], n_pairs=400, n_samples=30, C=0.5)
-    sent, placed = [], gpu.placed
+    sent, placed = [], base.placed
     monkeypatch.setattr(
-        gpu, "placed", lambda array, like: sent.append(array.shape) or placed(array, like)
+        base, "placed", lambda array, like: sent.append(array.shape) or placed(array, like)
     )
     result = learn_metric(
         case.blocks,

@@ -13,9 +13,8 @@ import numpy as np
 from .._array import Indices
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
-from .._optim.placement import host_result, place_problem, place_result
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result, learnt_b0
+from .._optim.result import Result, host_result, learnt_b0, place_result
 from .._optim.solvers import Newton, seeded
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
@@ -61,7 +60,7 @@ def solve(
     init = prior.start(settings.init) if init is None else init
     place = settings.place if problem.is_listed else None
     if place is not None:
-        problem = place_problem(problem, place)
+        problem = problem.placed(place)
         init = None if init is None else place_result(init, place)
     found = solver.solve(
         problem,

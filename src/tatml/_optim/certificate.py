@@ -36,12 +36,12 @@ from .._array import (
     smallest,
     total,
 )
+from .layout import slices
 from .losses import PairLoss
 from .sums import RoundingBounds
 
 if TYPE_CHECKING:
-    from .point import Point
-    from .problem import LogDetProblem
+    from .problem import LogDetProblem, Point
 
 HOUSEHOLDER = 20  # this times n² u bounds the relative error of the rows of a QR factorisation
 CHUNK = 2**15  # pairs summed at a time: their arrays fit into a cache
@@ -111,48 +111,27 @@ def pair_totals(
     `reach` is the magnitude of the numbers that distances and scatter are computed from (None: √D);
     `terms` is the number of successive roundings. The pairs are summed in chunks.
     """
-    parts, n_pairs = [], distances.shape[0]
-    step = GPU_CHUNK if on_gpu(distances) else CHUNK
-    for start in range(0, n_pairs, step):
-        part = slice(start, min(start + step, n_pairs))
-        sums = _sums_of_part(
-            loss[part],
-            b0,
-            distances[part],
-            namespace(distances).sqrt(distances[part]) if reach is None else reach[part],
-            moved[part] if hasattr(moved, "shape") else moved,
-            terms,
-            None if s is None else s[part],
-        )
-        parts.append(sums)
-    return PairTotals._make([*map(sum, zip(*parts, strict=True)), scatter])
-
-
-def _sums_of_part(
-    loss: PairLoss,
-    b0: float,
-    distances: Array,
-    reach: Array,
-    moved: Array,
-    terms: int,
-    s: Array | None,
-) -> tuple[float, ...]:
-    """Compute the sums of `PairTotals` over some of the pairs, in the order of its fields."""
-    xp, u = namespace(distances), unit_roundoff(distances)  # theory (Round)
+    xp, u, parts = namespace(distances), unit_roundoff(distances), []  # theory (Round)
     added_up = accumulated(terms, u)
-    error = added_up * reach**2 + 2 * reach * moved + moved**2
-    pull = loss.gamma * b0 if loss.offset is None else loss.gamma * b0 + loss.offset
-    zeta = distances - pull
-    within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
-    slope = loss.slope(zeta)
-    rounding = _sum_above(loss.gap_within(zeta, slope, within))
-    slack = rounding if s is None else _sum_above(loss.gap_within(zeta, s, within))
-    s = slope if s is None else s
-    value, force = total(loss.value(zeta)), loss.gamma * s
-    loss_error = inner(xp.abs(slope), within) + rounding + (added_up + loss.accuracy) * value
-    force_error = added_up * total(xp.abs(force))
-    scatter_error = inner(xp.abs(s), error)
-    return value, loss_error, total(force), force_error, slack, rounding, scatter_error
+    for part in slices(distances.shape[0], GPU_CHUNK if on_gpu(distances) else CHUNK):
+        phi, D = loss[part], distances[part]
+        numbers = xp.sqrt(D) if reach is None else reach[part]
+        shift = moved[part] if hasattr(moved, "shape") else moved
+        error = added_up * numbers**2 + 2 * numbers * shift + shift**2
+        pull = phi.gamma * b0 if phi.offset is None else phi.gamma * b0 + phi.offset
+        zeta = D - pull
+        within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
+        slope = phi.slope(zeta)
+        dual = slope if s is None else s[part]
+        rounding = _sum_above(phi.gap_within(zeta, slope, within))
+        slack = rounding if s is None else _sum_above(phi.gap_within(zeta, dual, within))
+        value, force = total(phi.value(zeta)), phi.gamma * dual
+        loss_error = inner(xp.abs(slope), within) + rounding + (added_up + phi.accuracy) * value
+        force_error = added_up * total(xp.abs(force))
+        scatter_error = inner(xp.abs(dual), error)
+        sums = value, loss_error, total(force), force_error, slack, rounding, scatter_error
+        parts.append(sums)  # in the order of the fields
+    return PairTotals._make([*map(sum, zip(*parts, strict=True)), scatter])
 
 
 def _sum_above(values: Array) -> float:
@@ -184,7 +163,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         pairs.totals.scatter,
         reach=reach,
         moved=relative * size * bounds.longest(),
-        terms=bounds.n_terms(problem.n_pairs) + more_terms,
+        terms=bounds.n_terms(problem.term.n_pairs) + more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
@@ -282,9 +261,10 @@ def _gap_along(
     pull_error = 8 * u * (abs(pull) + abs(totals.force) / root) + totals.force_error / root
 
     def gap_at(theta: float) -> float:
-        gradient = [gram + float(theta) * S for gram, S in zip(grams, totals.scatter, strict=True)]
-        threshold = abs(pull - float(theta) * totals.force / root) + pull_error
-        slack = _slack_along(totals, float(theta), problem.quadratic)
+        theta = float(theta)
+        gradient = [gram + theta * S for gram, S in zip(grams, totals.scatter, strict=True)]
+        threshold = abs(pull - theta * totals.force / root) + pull_error
+        slack = _slack_along(totals, theta, problem.term.quadratic)
         return excess_within(gradient, error) + _square(threshold) / 2 + slack
 
     least = _square(error) / (2 * (1 - error)) if error < 1 else inf

@@ -22,14 +22,14 @@ from functools import cached_property
 import numpy as np
 
 from .._array import Array, LinAlgError, factor_posdef, inverse_factor
+from .layout import Evaluation
 from .linear_systems import pair_gram
 from .losses import zeta_at
 from .monitor import FoundPoint, Monitor
-from .pace import Step
-from .primal_dual import BOUNDARY_SHARE
 from .problem import LogDetProblem
 from .result import Status
-from .sums import Evaluation, Sums
+from .steps import BOUNDARY_SHARE, Step
+from .sums import Sums
 
 PATIENCE = 20  # limit on the steps in a row without a smaller gap
 MOST_PAIRS = 1_000  # limit on the pairs with α > 0, which are the rows of a dense matrix
@@ -46,14 +46,14 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
     multipliers are in NumPy arrays.
     """
     in_numpy = problem.is_listed and type(problem.prior_factors[0]) is np.ndarray
-    if not (in_numpy and problem.quadratic and monitor.found.n_active <= MOST_PAIRS):
+    if not (in_numpy and problem.term.quadratic and monitor.found.n_active <= MOST_PAIRS):
         return Status.PRECISION
     try:
         point: _DualPoint | None = _start_of(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
             found = point.found()
-            status = monitor.record(monitor.n_records, found, **vars(Step("dual")))
+            status = monitor.record(len(monitor.records), found, **vars(Step("dual")))
             if status is not None:
                 return status
             best, stale = (found.gap, 0) if found.gap < best else (best, stale + 1)
@@ -126,7 +126,7 @@ def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     try:
         return _point(problem, problem.best_multiple(s)[0] * np.abs(s), list(best.L))
     except LinAlgError:
-        return _point(problem, np.zeros(problem.n_pairs), problem.identity())
+        return _point(problem, np.zeros(problem.term.n_pairs), problem.identity())
 
 
 def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:

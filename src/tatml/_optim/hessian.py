@@ -2,27 +2,86 @@
 
 z_k = (svec(Gᵀ A_{m,k} G)/M for each m, −γ_k/√c0), docs/theory.md (N). A direction is a list of M
 symmetric matrices and one number, the threshold's part scaled by √c0.
+
+Where there are few pairs, the rows svec(A_k)/M of all of them are kept (`SvecRows`): the distances
+and the scatter at a point are then one product with them each. Others come chunk by chunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, sqrt
 from typing import Any
 
-from .._array import Array, as_double, as_single, fast_single, namespace
-from .._svec import svec_congruence, svec_size
-from .layout import product_operations
-from .sample_form import SMALLEST_CHUNK
+from .._array import Array, as_double, as_single, eye, fast_single, inner, namespace
+from .._svec import svec, svec_congruence, svec_size, unsvec_all
+from .layout import Evaluation, joined, product_operations
+from .sample_form import SMALLEST_CHUNK, largest_norms
 from .sums import Sums
-from .svec_rows import svec_chunks
 
 Direction = tuple[list[Array], float]
-
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
 FUSED_DIMENSION = 400  # up to this d, terms in shards compute the Hessian together with F
 WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth its overhead
+
+
+def svec_chunks(sums: Sums, numbers_per_row: int) -> Iterator[tuple[slice, Array]]:
+    """Yield (rows, svec(A_k)/M of these rows), for work on so many numbers per row."""
+    links, pairs = sums.links, sums.pairs
+    if links is None:
+        for part in pairs.parts(numbers_per_row):
+            yield part, pairs.svec_rows(part)
+        return
+    for part in pairs.parts(2 * numbers_per_row, sums.n_pairs):
+        sides = [pairs.take(side[part]) for side in links]
+        plus, minus = (side.svec_rows(slice(0, side.n_pairs)) for side in sides)
+        yield part, plus - minus
+
+
+class SvecRows:
+    """svec(A_k)/M of all rows of some sums, which are kept where they fit into memory."""
+
+    def __init__(self, sums: Sums):
+        self.sums = sums
+
+    @cached_property
+    def kept(self) -> Array | None:
+        """svec(A_k)/M of all rows, shape (n_pairs, Σ n_m(n_m+1)/2); None above the limits."""
+        features, n_pairs = self.sums.features, self.sums.n_pairs
+        width, limits = sum(map(svec_size, features.sizes)), features.limits
+        if width > limits.svec_width or 8 * width * n_pairs > limits.svec_bytes:
+            return None
+        return joined([rows for _, rows in svec_chunks(self.sums, width)])
+
+    @cached_property
+    def _traces(self) -> Array:
+        """Σ_m tr A_{m,k}/M of all rows that are kept, shape (n_pairs,)."""
+        features = self.sums.features
+        return self.kept @ features.xp.concat([svec(eye(n, features.like)) for n in features.sizes])
+
+    def evaluate(
+        self, L: Sequence[Array], slope: Callable[[slice, Array], Array]
+    ) -> Evaluation | None:
+        """Compute the distances, and LᵀS(s)L for s = slope(all rows, distances), at W = L Lᵀ.
+
+        None where no rows are kept, for comparisons, and where too many digits would cancel: W has
+        large and small eigenvalues, and the difference of a pair is along the small ones.
+        """
+        features = self.sums.features
+        if self.sums.links is not None or self.kept is None:
+            return None
+        xp, sizes = features.xp, features.sizes
+        distances = self.kept @ joined([svec(factor @ factor.T) for factor in L])
+        # tr A_k tr W/M bounds the sum of the absolute values of the terms of D_k.
+        reach = self._traces * sum(inner(factor, factor) for factor in L)
+        if not xp.all(reach <= largest_norms(features) * distances):
+            return None
+        S = unsvec_all(self.kept.T @ slope(slice(0, self.sums.n_pairs), distances), sizes)
+        scatter = [factor.T @ block @ factor for factor, block in zip(L, S, strict=True)]
+        more_terms = 2 * (sum(map(svec_size, sizes)) + 1)
+        return Evaluation(distances, scatter, lambda: xp.sqrt(reach), more_terms)
 
 
 class ActivePairs:
@@ -90,29 +149,23 @@ class ActivePairs:
         return InSingle(self, factors)
 
 
-class InSingle:
+class InSingle(ActivePairs):
     """The operator of active pairs in float32; directions are in float64."""
 
     def __init__(self, pairs: ActivePairs, factors: Sequence[Array] | None = None):
         sums = pairs.sums.with_pairs(pairs.sums.pairs.converted(as_single))
         if factors is not None:
             sums = sums.transformed([as_single(factor) for factor in factors])
-        self._curvature, self._threshold = map(as_single, (pairs.curvature, pairs.threshold))
-        self._sums, self._learns_threshold = sums, pairs.learns_threshold
+        self.sums, self.xp, self.learns_threshold = sums, pairs.xp, pairs.learns_threshold
+        self.curvature, self.threshold = as_single(pairs.curvature), as_single(pairs.threshold)
 
     def product(self, V: Sequence[Array], b: float) -> Direction:
         """Compute Σ_k h_k z_k z_kᵀ (V, b)."""
         with fast_single(V[0]):
-            shift = self._threshold * b
-            q, lifted = self._sums.product([as_single(v) for v in V], self._curvature, shift)
-            part = (
-                float(self._sums.features.xp.sum(self._threshold * q))
-                if self._learns_threshold
-                else 0.0
-            )
+            lifted, part = super().product([as_single(v) for v in V], b)
         return [as_double(S) for S in lifted], part
 
-    def in_single(self) -> InSingle:
+    def in_single(self, factors: Sequence[Array] | None = None) -> InSingle:
         """Return the operator itself."""
         return self
 

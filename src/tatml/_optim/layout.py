@@ -1,14 +1,18 @@
 """Features as sums over pairs need them: transposed, (n_rows, n', n), and products with them.
 
-The choices between equal computations follow from counts of multiplications, in which a read of a
+`Features` holds them with the limits of memory, and `Evaluation` what a pass over them finds. The
+choices between equal computations follow from counts of multiplications, in which a read of a
 number counts as `READ` of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from .._array import Array, as_double, contiguous, namespace, reshaped
+from .._array import Array, as_double, contiguous, free_bytes, namespace, on_gpu, reshaped
 
 # Multiplications that take as long as to read a number of a sample or of a difference, on a CPU.
 READ = 70.0
@@ -90,3 +94,128 @@ def saved_by_samples(shapes: Iterable[tuple[int, int]], n_pairs: int, n_samples:
     """
     rest = n_pairs - n_samples
     return sum(width * n * (2 * n * rest - READ * n_samples) for n, width in shapes)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Memory limits of sums over pairs and of the matrices made from them."""
+
+    chunk_bytes: int = 2**20
+    """Size of a chunk of differences on a CPU: about the cache of a core."""
+    gpu_chunk_bytes: int = 2**29
+    """Size of a chunk of differences on a GPU: large enough to amortise kernel launches."""
+    eager_bytes: int = 2**28
+    """Larger features on a CPU are multiplied by a factor chunk by chunk instead of at once."""
+    gpu_eager_share: float = 1 / 8
+    """The limit like `eager_bytes` for a GPU, as a share of its free memory."""
+    svec_bytes: int = 2**25
+    """The svec(A_k) of all pairs are kept, which makes Hessians cheap, up to this size."""
+    svec_width: int = 300
+    """The svec(A_k) of all pairs are kept up to this length of one svec(A_k)."""
+    gram_bytes: int = 2**26
+    """The largest size of the differences, or their svec, that a Gram matrix is made from."""
+    tile_numbers: int = 2**20
+    """The largest number of entries in a tile of a Gram matrix."""
+    by_samples: bool | None = None
+    """Whether sums over pairs are products over samples; None: where that costs less."""
+
+    def chunk_at(self, array: Array) -> int:
+        """Return the size in bytes of a chunk of differences on the device of an array."""
+        return self.gpu_chunk_bytes if on_gpu(array) else self.chunk_bytes
+
+    def eager_at(self, array: Array) -> int:
+        """Return the largest size of features to multiply at once on the device of an array."""
+        return int(self.gpu_eager_share * free_bytes(array)) if on_gpu(array) else self.eager_bytes
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Features:
+    """The samples that pairs are made of, or the differences of pairs, with limits of memory.
+
+    Parameters
+    ----------
+    blocks : sequence of M arrays of shape (n_rows, n'_m, n_m)
+        Transposed samples or differences.
+    factors : sequence of M arrays of shape (n_m, n_m), or None
+        Factors that the rows are multiplied by when they are read, if there are very many rows.
+    limits : Limits
+        Memory limits.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Array],
+        factors: Sequence[Array] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ):
+        self.blocks, self.factors, self.limits = tuple(blocks), factors, limits
+        self.like, self.n_blocks = self.blocks[0], len(self.blocks)
+        self.n_rows: int = self.like.shape[0]
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace."""
+        return namespace(self.like)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """n_m of each block."""
+        return tuple(block.shape[2] for block in self.blocks)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """n'_m of each block: the number of columns of a sample."""
+        return tuple(block.shape[1] for block in self.blocks)
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """(n_m, n'_m) of each block."""
+        return tuple(zip(self.sizes, self.widths, strict=True))
+
+    @cached_property
+    def numbers_per_row(self) -> int:
+        """Σ n_m n'_m."""
+        return sum(n * width for n, width in self.shapes)
+
+    @property
+    def room(self) -> int:
+        """The size in bytes of a chunk of differences."""
+        return self.limits.chunk_at(self.like)
+
+    def transformed(self, factors: Sequence[Array]) -> Features:
+        """Return the features GᵀΦ."""
+        if self.factors is not None:
+            factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
+        if 8 * self.n_rows * self.numbers_per_row > self.limits.eager_at(self.like):
+            return Features(self.blocks, factors, self.limits)
+        return Features(multiply_rows(self.blocks, factors), None, self.limits)
+
+    def converted(self, convert: Callable[[Array], Array]) -> Features:
+        """Return the features in another precision or on another device."""
+        factors = None if self.factors is None else [convert(factor) for factor in self.factors]
+        return Features([convert(block) for block in self.blocks], factors, self.limits)
+
+    def take(self, rows: Array) -> Features:
+        """Return the rows with these indices."""
+        some = [self.xp.take(block, rows, axis=0) for block in self.blocks]
+        return Features(some, self.factors, self.limits)
+
+    def block(self, m: int) -> Features:
+        """Return block m alone, as the features of a problem of one block."""
+        factors = None if self.factors is None else [self.factors[m]]
+        return Features([self.blocks[m]], factors, self.limits)
+
+
+class Evaluation(NamedTuple):
+    """Distances of all rows and their scatter, with what bounds their rounding errors."""
+
+    distances: Array
+    """D_k, shape (n_pairs,)."""
+    scatter: list[Array]
+    """S_m of each block; empty if only the distances were asked for."""
+    reach: Callable[[], Array] | None = None
+    """Returns the magnitude of the numbers that D_k and S come from; None stands for √D_k."""
+    more_terms: int = 0
+    """The number of successive roundings in addition to those of sums over differences."""

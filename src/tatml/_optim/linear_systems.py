@@ -25,12 +25,11 @@ from .hessian import (
     Direction,
     by_svec,
     dimension,
+    svec_chunks,
 )
 from .layout import joined, product_operations
-from .pair_sums import PairSums
-from .point import Point
-from .sums import Sums
-from .svec_rows import svec_chunks
+from .problem import Point
+from .sums import PairSums, Sums
 from .terms import HessianProduct
 
 MOST_MISSES = 2  # solutions in float32 that are not accurate before float64 is used
@@ -185,16 +184,14 @@ def pair_gram(sums: Sums, threshold: Array) -> Array:
     total = threshold[:, None] * threshold[None, :]  # theory (Gram)
     for m, (n, width) in enumerate(sums.features.shapes):
         block = sums.pairs.block(m)
-        inner = _svec_gram(block) if by_svec(n, width) else _tiled_gram(block)
+        if by_svec(n, width):
+            Z = joined([rows for _, rows in svec_chunks(block, 0)])
+            inner = Z @ Z.T
+        else:
+            inner = _tiled_gram(block)
         rows = inner if sums.links is None else sums.links.gram(inner)
         total += rows / sums.features.n_blocks**2
     return total
-
-
-def _svec_gram(block: PairSums) -> Array:
-    """Assemble ‖U_kᵀU_l‖_F² of all pairs k, l of one block from inner products of svec(A_k)."""
-    Z = joined([rows for _, rows in svec_chunks(block, 0)])
-    return Z @ Z.T
 
 
 def _tiled_gram(block: PairSums) -> Array:
@@ -268,7 +265,9 @@ def fastest_system(point: Point, sampled: bool, products: int) -> str:
         counts = system_operations(shapes, k, rows, sampled, products)
         if sums.links is not None:  # A row has two pairs, and an entry four products of pairs.
             counts["woodbury"] *= 4
-        if held_by_gram(shapes, k) > sums.features.limits.gram_bytes:
+        # A Gram matrix is made from the differences, or from their svec.
+        held = max(svec_size(n) if by_svec(n, width) else n * width for n, width in shapes)
+        if 8 * k * held > sums.features.limits.gram_bytes:
             del counts["woodbury"]
     elif dimension(problem.sizes) <= FUSED_DIMENSION:
         return "dense"
@@ -295,11 +294,6 @@ def system_operations(
         "woodbury": GRAM * (k**2 * entries + k**3 / 3) if k <= LARGEST_MATRIX else inf,
         "cg": products * product_operations(shapes, k, n_rows),
     }
-
-
-def held_by_gram(shapes: Sequence[tuple[int, int]], k: int) -> int:
-    """Return the bytes of the differences, or their svec, that a Gram matrix is made from."""
-    return 8 * k * max(svec_size(n) if by_svec(n, width) else n * width for n, width in shapes)
 
 
 def most_accurate(point: Point) -> str:

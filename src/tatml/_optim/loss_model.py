@@ -23,10 +23,8 @@ import numpy as np
 from .._array import Array, Doubles, eye, inner, linalg_errors, on_gpu, placed, to_numpy, total
 from .._svec import svec, unsvec_all
 from .hessian import congruent, dimension
-from .pace import Pace, Step
-from .point import Point
-from .primal_dual import Reached, central, primal_dual_step
-from .problem import LogDetProblem
+from .problem import LogDetProblem, Point
+from .steps import Pace, Reached, Step, central, primal_dual_step
 from .terms import Totals
 
 PAIRS_PER_DIMENSION = 100  # with fewer pairs, steps on the model cost more than passes over them
@@ -39,9 +37,9 @@ def is_worth_modelling(point: Point, linear_solver: str) -> bool:
     """Return whether a pass over the pairs costs more than several steps on a model of them."""
     problem, d = point.problem, dimension(point.problem.sizes)
     too_large = on_gpu(point.L[0]) and d > LARGEST_ON_GPU
-    if problem.n_pairs < PAIRS_PER_DIMENSION * d or too_large:
+    if problem.term.n_pairs < PAIRS_PER_DIMENSION * d or too_large:
         return False
-    return problem.quadratic and point.n_active > 0 and linear_solver == "dense"
+    return problem.term.quadratic and point.n_active > 0 and linear_solver == "dense"
 
 
 def model_step(point: Point, rng: Any) -> Reached | None:

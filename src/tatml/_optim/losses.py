@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -139,7 +139,7 @@ class PairLoss(ABC):
         some = self._with_each(
             lambda array: namespace(array).take(array, asarray(pairs, like=array), axis=0)
         )
-        return some._with(weight=scale * some.weight)
+        return replace(some, weight=scale * some.weight)  # type: ignore[type-var]
 
     def __getitem__(self, part: slice) -> Self:
         """Return the loss of a slice of the pairs."""
@@ -156,10 +156,8 @@ class PairLoss(ABC):
         names = [field.name for field in fields(self) if field.init]  # type: ignore[arg-type]
         values = {name: getattr(self, name) for name in names}
         arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
-        return self._with(**{name: change(array) for name, array in arrays.items()})
-
-    def _with(self, **values: Any) -> Self:
-        return replace(self, **values)  # type: ignore[type-var]
+        changed = {name: change(array) for name, array in arrays.items()}
+        return replace(self, **changed)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

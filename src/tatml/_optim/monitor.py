@@ -14,8 +14,7 @@ from .._array import Array
 from .._messages import tell_user
 from .._progress import SilentBar, progress_bar
 from .certificate import Certificate, full_certificate
-from .point import Point
-from .problem import LogDetProblem
+from .problem import LogDetProblem, Point
 from .result import Iterate, Result, Status, is_converged
 
 LONG = 60.0  # seconds from which a fit says how long it will take
@@ -44,16 +43,6 @@ class FoundPoint:
 
     def quick_certificate(self, triangular: Sequence[Array]) -> None:
         """Return None: the data that it needs was freed."""
-
-
-@dataclass(frozen=True)
-class ProvenPoint:
-    """A point as it is returned, with its certificate."""
-
-    L: list[Array]
-    b0: float
-    slope: Array | None
-    certificate: Certificate
 
 
 class Monitor:
@@ -100,7 +89,8 @@ class Monitor:
         self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
         self._lowest: FoundPoint | None = None  # the one with the lowest objective
-        self._proven: ProvenPoint | None = None  # the point to return, of those with a certificate
+        # The point to return, of those with a certificate: L as it is returned, and b0, s.
+        self._proven: tuple[tuple[list[Array], float, Array | None], Certificate] | None = None
         self._start = perf_counter()
 
     def forget_callback(self) -> None:
@@ -148,8 +138,8 @@ class Monitor:
         if certificate is None or not self._accepts(certificate):
             certificate = full_certificate(self.problem, L, triangular, point.b0, point.slope)
         accepted = self._accepts(certificate)
-        if accepted or self._proven is None or _is_better(certificate, self._proven.certificate):
-            self._proven = ProvenPoint(L, point.b0, point.slope, certificate)
+        if accepted or self._proven is None or _is_better(certificate, self._proven[1]):
+            self._proven = (L, point.b0, point.slope), certificate
         if accepted:
             return Status.CONVERGED
         hopeless = not is_converged(certificate.floor, certificate.primal, self.tol)
@@ -164,11 +154,6 @@ class Monitor:
         if self.best is None:
             raise RuntimeError("no point was recorded")
         return self.best
-
-    @property
-    def n_records(self) -> int:
-        """The number of recorded points, which is the next iteration if each one is recorded."""
-        return len(self.records)
 
     def note(self, text: str) -> None:
         """Print a line of text if iterations are printed."""
@@ -208,19 +193,20 @@ class Monitor:
                 proved = self._prove(self._lowest)
             if status in (Status.MAX_ITER, Status.PRECISION) and proved is Status.CONVERGED:
                 status = proved
-        proven, xp, active, multipliers = self._proven, self.problem.xp, None, None
-        if proven is None:
+        if self._proven is None:
             raise RuntimeError("no point was certified")
-        if proven.slope is not None:
-            active = xp.nonzero(proven.slope)[0]
-            multipliers = xp.abs(xp.take(proven.slope, active, axis=0))
+        (L, b0, slope), certificate = self._proven
+        xp, active, multipliers = self.problem.xp, None, None
+        if slope is not None:
+            active = xp.nonzero(slope)[0]
+            multipliers = xp.abs(xp.take(slope, active, axis=0))
         names = self.records[-1]
         return Result(
-            L=proven.L,
-            b0=proven.b0 if self.problem.has_threshold else None,
-            primal=proven.certificate.primal,
-            dual=proven.certificate.dual,
-            gap=proven.certificate.gap,
+            L=L,
+            b0=b0 if self.problem.has_threshold else None,
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
             status=status,
             n_iter=self.records[-1]["iteration"],
             tol=self.tol,

@@ -30,18 +30,25 @@ from math import sqrt
 from typing import Any
 
 from .._array import Array, on_gpu, placed
-from .damped_newton import damped_step
 from .dual_newton import finish_in_dual
 from .hessian import dimension
 from .layout import product_operations
 from .linear_systems import most_accurate
 from .loss_model import is_worth_modelling, model_step
 from .monitor import Monitor
-from .pace import Pace, Step
-from .point import Point
-from .primal_dual import DualFactors, Reached, backed_off, central, primal_dual_step
-from .problem import LogDetProblem
+from .problem import LogDetProblem, Point
 from .result import Result, Status
+from .steps import (
+    PATIENCE,
+    DualFactors,
+    Pace,
+    Reached,
+    Step,
+    backed_off,
+    central,
+    damped_step,
+    primal_dual_step,
+)
 
 START_DISTANCE = 1e4  # largest mean distance at the start, or else W0 is scaled down
 TURN = 0.01  # largest share of ‖W‖ that is added to W after a rehearsal
@@ -78,7 +85,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
     point, step = problem.at(*start), Step("start")
     Q: DualFactors = central(point)
     while True:
-        status = monitor.record(monitor.n_records, point, **vars(step))
+        status = monitor.record(len(monitor.records), point, **vars(step))
         if status is not None:
             return status
         pace.update(point, step)
@@ -90,7 +97,7 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
             if status is not None:
                 return status
             Q = central(point)
-        reached = None if pace.stalls else _step(point, Q, pace)
+        reached = _step(point, Q, pace) if pace.stale < PATIENCE else None
         if reached is None:
             pace.count_damped()
             reached = damped_step(point, pace.linear_solver)
@@ -123,7 +130,7 @@ def _follow_smoothing(
     and the last point.
     """
     point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
-    smoothing = 2 * point.totals.loss / problem.n_pairs  # the mean of w a² over all rows
+    smoothing = 2 * point.totals.loss / problem.term.n_pairs  # the mean of w a² over all rows
     near = problem.smoothed(smoothing).at(point.L, point.b0)
     Q: DualFactors = central(near)
     for _ in range(MOST_SMOOTHED):
@@ -133,7 +140,7 @@ def _follow_smoothing(
             break
         near, Q, step = reached
         point = problem.at(near.L, near.b0)
-        status = monitor.record(monitor.n_records, point, **vars(replace(step, kind="smoothed")))
+        status = monitor.record(len(monitor.records), point, **vars(replace(step, kind="smoothed")))
         if status is not None:
             return status, point
         smoothing *= next(factor for least, factor in LESS_SMOOTHING if step.length >= least)
@@ -144,8 +151,8 @@ def _follow_smoothing(
 def _first_guess(problem: LogDetProblem, monitor: Monitor, pace: Pace) -> Start:
     """Return the prior with its best threshold; for many pairs, the solution of a sample."""
     least = GPU_SAMPLE if on_gpu(problem.prior_factors[0]) else SAMPLE
-    size = max(least, problem.n_pairs // 8)
-    many = pace.random_state is not None and problem.n_pairs > 4 * least
+    size = max(least, problem.term.n_pairs // 8)
+    many = pace.random_state is not None and problem.term.n_pairs > 4 * least
     if many and _saves_time(problem, size):
         return _rehearse(problem, size, monitor, pace)
     t, b0 = problem.scaled_start(START_DISTANCE)
@@ -158,7 +165,7 @@ def _rehearse(problem: LogDetProblem, size: int, monitor: Monitor, pace: Pace) -
     rehearsal = Monitor(
         sample, tol=REHEARSAL_TOL, max_iter=50, verbose=monitor.verbose, proves=False
     )
-    rehearsal.note(f"Rehearsal on {sample.n_pairs:,} of {problem.n_pairs:,} pairs.")
+    rehearsal.note(f"Rehearsal on {sample.term.n_pairs:,} of {problem.term.n_pairs:,} pairs.")
     try:
         _minimise(sample, rehearsal, _first_guess(sample, rehearsal, pace), replace(pace))
     except KeyboardInterrupt:
@@ -167,10 +174,10 @@ def _rehearse(problem: LogDetProblem, size: int, monitor: Monitor, pace: Pace) -
             found = problem.at(L, rehearsal.found.b0)
             monitor.record(0, found, **vars(Step("start")))
         raise
-    rehearsal.note(f"All {problem.n_pairs:,} pairs.")
+    rehearsal.note(f"All {problem.term.n_pairs:,} pairs.")
     # The solutions of sample and problem differ by an angle of about √(d/size): W is moved so far
     # from the boundary that it can turn by it.
-    share = min(TURN, dimension(problem.sizes) / sample.n_pairs)
+    share = min(TURN, dimension(problem.sizes) / sample.term.n_pairs)
     return backed_off(_placed_like_prior(problem, rehearsal.found.L), share), rehearsal.found.b0
 
 
@@ -182,7 +189,7 @@ def _saves_time(problem: LogDetProblem, size: int) -> bool:
     shapes, n_rows = pairs.features.shapes, pairs.features.n_rows
     some, every = (
         product_operations(shapes, k, min(k, n_rows))
-        for k in (size * pairs.n_pairs // problem.n_pairs, pairs.n_pairs)
+        for k in (size * pairs.n_pairs // problem.term.n_pairs, pairs.n_pairs)
     )
     return REHEARSAL_GAIN * some <= every
 

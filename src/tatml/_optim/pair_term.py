@@ -12,15 +12,15 @@ from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
     ActivePairs,
+    SvecRows,
     Turned,
     congruent,
     dimension,
     kept_gram,
 )
-from .layout import joined
+from .layout import Evaluation, joined
 from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
-from .sums import Evaluation, RoundingBounds, Sums
-from .svec_rows import SvecRows
+from .sums import RoundingBounds, Sums
 from .terms import Line, Totals
 
 
@@ -103,6 +103,17 @@ class PairTerm:
         loss = self.loss
         hinge = loss.sign, loss.weight, loss.gamma, loss.offset
         return self.with_loss(SmoothedHinge(*hinge, smoothing))
+
+    def placed(self, like: Array, blocks: Sequence[Array] | None = None) -> PairTerm:
+        """Copy the term to the device of `like`; `blocks` are its features if they are there."""
+        sums, given, loss = self.sums, self.given, self.given_loss
+        return replace(
+            self,
+            sums=sums.with_pairs(sums.pairs.placed(like, blocks)),
+            loss=self.loss.placed(like),
+            given=None if given is None else given.with_pairs(given.pairs.placed(like)),
+            given_loss=None if loss is None else loss.placed(like),
+        )
 
     def at(self, L: Sequence[Array], b0: float) -> PairsAtPoint:
         """Return the view from W = L Lᵀ and b0, which computes its members when they are used."""
@@ -330,8 +341,3 @@ def totals_at(
         terms=RoundingBounds(exact).n_terms(n_pairs),
         s=s,
     )
-
-
-def placed_sums(sums: Sums, like: Array, blocks: Sequence[Array] | None = None) -> Sums:
-    """Copy sums to the device of `like`; `blocks` are their features if they are there."""
-    return sums.with_pairs(sums.pairs.placed(like, blocks))

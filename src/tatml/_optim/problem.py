@@ -38,24 +38,39 @@ from .._array import (
     inner,
     lower_triangular,
     namespace,
+    on_gpu,
     placed,
     smallest,
     stacked,
+    symmetrised,
     total,
+    unstacked,
 )
 from .._data.blocks import Blocks
-from .certificate import accumulated, unit_roundoff
-from .comparison_sums import ComparisonSums, Links
+from .._data.comparisons import LinkedPairs
+from .._data.pairs import Pairs
+from .certificate import (
+    Certificate,
+    accumulated,
+    excess_by_cholesky,
+    excess_by_eigenvalues,
+    quick_certificate,
+    unit_roundoff,
+)
 from .layout import lay_out
 from .losses import PairLoss, SquaredHinge, zeta_at
-from .pair_sums import PairSums
-from .pair_term import PairTerm
-from .point import Point
-from .sums import Sums
-from .terms import Term
+from .pair_term import PairsAtPoint, PairTerm
+from .sums import ComparisonSums, Links, PairSums, Sums
+from .terms import HessianProduct, Line, Term, TermAtPoint, Totals
 
+LARGE = 64  # number of rows from which the gap is computed by Cholesky factorisation
+# A gap below this times eps per row is computed from eigenvalues, which do not cancel.
+ROUNDING = 5e7
 ACCURACY = {"xtol": 1e-9, "rtol": 1e-9, "maxiter": 50, "disp": False}  # of θ, for brentq
 INSIDE = 1 - 1e-12  # share of the way to the end of the dual's domain, where g is −∞
+
+# Pairs of indices; `LinkedPairs` for rows that compare two pairs.
+IndexPairs = Pairs | LinkedPairs
 
 
 @dataclass(frozen=True)
@@ -142,19 +157,9 @@ class LogDetProblem:
         return tuple(n for n, _ in self.term.block_shapes)
 
     @property
-    def n_pairs(self) -> int:
-        """K, the number of pairs."""
-        return self.term.n_pairs
-
-    @property
     def learns_threshold(self) -> bool:
         """Whether b0 is a variable of the problem."""
         return not isinf(self.c0)
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
-        return self.term.quadratic
 
     @property
     def is_listed(self) -> bool:
@@ -224,6 +229,10 @@ class LogDetProblem:
         factors = tuple(placed(C, like) for C in self.prior_factors)
         return replace(self, term=term, prior_factors=factors, prior=prior)
 
+    def placed(self, like: Array) -> LogDetProblem:
+        """Copy a problem of pairs in memory to the namespace and device of `like`."""
+        return self.with_term(self.pairs.placed(like), like)
+
     def identity(self) -> list[Array]:
         """Return the factors of W = W0."""
         return [eye(n, like=C) for n, C in zip(self.sizes, self.prior_factors, strict=True)]
@@ -250,17 +259,11 @@ class LogDetProblem:
         """Compute γᵀs."""
         return inner(self.pairs.loss.gamma, s)
 
-    def threshold_residual(self, b0: float, force: float) -> float:
-        """Compute g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, given γᵀs; 0 for a fixed threshold."""
-        if not self.learns_threshold:
-            return 0.0
-        return sqrt(self.c0) * (b0 - self.mu0) - force / sqrt(self.c0)
-
     def dual_along(
         self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
     ) -> DualAlong:
         """Return g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
-        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.quadratic)
+        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.term.quadratic)
 
     def best_multiple(self, s: Array) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
@@ -321,7 +324,14 @@ class DualAlong:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         lowest = min(map(smallest, self.eigenvalues))  # theory (GapS)
         end = 1.0 if lowest > -1 else -INSIDE / lowest
-        inside = self._root(end) if self.quadratic else self._minimised(end)
+        if self.quadratic:
+            inside = self._root(end)
+        else:  # from values alone
+            opposite, limits = lambda theta: -self.value(float(theta)), (0.0, end)
+            found = minimize_scalar(
+                opposite, bounds=limits, method="bounded", options={"maxiter": 20}
+            )
+            inside = float(found.x)
         value, theta = max((0.0, 0.0), *((self.value(theta), theta) for theta in {inside, 1.0}))
         return theta, value
 
@@ -343,15 +353,128 @@ class DualAlong:
             return end
         return float(brentq(slope, 0.0, end, **ACCURACY))
 
-    def _minimised(self, end: float) -> float:
-        """Return a θ near the best one between 0 and `end`, from values alone."""
-        found = minimize_scalar(
-            lambda theta: -self.value(float(theta)),
-            bounds=(0.0, end),
-            method="bounded",
-            options={"maxiter": 20},
+
+@dataclass(frozen=True)
+class Point:
+    """The problem at one point (W, b0): values, derivatives and gap, each computed once.
+
+    Matrices are in the coordinates that whiten W: V stands for L V Lᵀ, and the Hessian of the
+    LogDet term is the identity.
+    """
+
+    problem: LogDetProblem
+    L: tuple[Array, ...]
+    b0: float
+
+    @cached_property
+    def term(self) -> TermAtPoint:
+        """The term of the problem at this point."""
+        return self.problem.term.at(self.L, self.b0)
+
+    @property
+    def pairs(self) -> PairsAtPoint:
+        """The pairs in memory; raises TypeError where they are not."""
+        listed = self.term.listed
+        if listed is None:
+            raise TypeError("point: expected pairs in memory")
+        return listed
+
+    @cached_property
+    def totals(self) -> Totals:
+        """The sums over the pairs."""
+        return self.term.totals
+
+    @property
+    def slope(self) -> Array | None:
+        """s_k = φ'_k(ζ_k), shape (n_pairs,); None where the pairs are not in memory."""
+        return self.pairs.slope if self.problem.is_listed else None
+
+    @property
+    def n_active(self) -> int:
+        """The number of active pairs."""
+        return self.totals.n_active
+
+    @cached_property
+    def primal(self) -> float:
+        """F(W, b0)."""
+        return self.problem.regulariser(self.stacks, self.b0) + self.totals.loss
+
+    @cached_property
+    def stacks(self) -> list[Array]:
+        """L, with blocks of one size as one stack: small matrices cost more to call than to use."""
+        return stacked(self.L)
+
+    @cached_property
+    def gradient_stacks(self) -> list[Array]:
+        """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
+        xp, stacks = self.problem.xp, zip(self.stacks, stacked(self.totals.scatter), strict=True)
+        return [  # theory (N)
+            xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks
+        ]
+
+    @property
+    def gradient(self) -> list[Array]:
+        """The whitened gradient LᵀPL − I of each block."""
+        return unstacked(self.gradient_stacks)
+
+    @cached_property
+    def threshold_slope(self) -> float:
+        """g_b/√c0 = (c0(b0 − μ0) − γᵀs)/√c0, the scaled derivative in b0; 0 where b0 is fixed."""
+        problem = self.problem
+        if not problem.learns_threshold:
+            return 0.0
+        root = sqrt(problem.c0)
+        return root * (self.b0 - problem.mu0) - self.totals.force / root
+
+    @cached_property
+    def eigenvalues(self) -> list[Array]:
+        """Eigenvalues of the whitened gradient, one array per stack of blocks."""
+        return [self.problem.xp.linalg.eigvalsh(G) for G in self.gradient_stacks]
+
+    @cached_property
+    def gap(self) -> float:
+        """A bound of F(W, b0) − min F that does not cancel near the solution."""
+        gap = (
+            sum(map(excess_by_cholesky, self.gradient)) if max(self.problem.sizes) >= LARGE else 0.0
         )
-        return float(found.x)
+        rounding = ROUNDING * self.problem.xp.finfo(self.L[0].dtype).eps
+        if gap <= float(rounding) * sum(self.problem.sizes):  # small matrices, or a tiny gap
+            gap = excess_by_eigenvalues(self.eigenvalues)
+        gap += self.threshold_slope * self.threshold_slope / 2  # theory (GapN)
+        if gap > 0.01 * self.primal:  # far from the solution, cancellation is harmless
+            # Eigenvalues of large matrices are slow on a GPU: there, use g(0) = 0 instead.
+            slow = on_gpu(self.L[0]) and max(self.problem.sizes) >= LARGE
+            gap = min(gap, self.primal - (0.0 if slow else self._scaled_dual()))
+        return max(gap, 0.0)
+
+    def _scaled_dual(self) -> float:
+        """Compute the maximum of g(θ s) over 0 ≤ θ ≤ 1; s may be outside the dual's domain."""
+        xp, nu = self.problem.xp, []  # theory (GapS)
+        for L, S in zip(self.stacks, stacked(self.totals.scatter), strict=True):
+            transposed = xp.matrix_transpose(L)
+            half = xp.matrix_transpose(xp.linalg.solve(transposed, S))
+            nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(transposed, half))))
+        return self.problem.dual_along(nu, self.totals.force, self.term.conjugate).best()[1]
+
+    def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
+        """Return the quick certificate of this point, in the form in which it is returned.
+
+        None unless the pairs are in memory and the computation is in float64.
+        """
+        precise = self.L[0].dtype == self.problem.xp.float64
+        return quick_certificate(self, triangular) if precise and self.problem.is_listed else None
+
+    def along(self, V: Sequence[Array], b: float) -> Line:
+        """Return the losses along the direction V and b, the threshold's part scaled by √c0."""
+        return self.term.along(V, b / sqrt(self.problem.c0))
+
+    def hessian(self, factors: Sequence[Array], rng: Any = None) -> Array:
+        """Assemble Σ h z zᵀ, in the coordinates of further factors (theory (N))."""
+        return self.term.hessian(factors, self.problem.c0, rng)
+
+    def products(self, factors: Sequence[Array]) -> HessianProduct:
+        """Return Σ h z zᵀ as an operator, in the coordinates of further factors."""
+        return self.term.products(factors, self.problem.c0)
 
 
 def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
@@ -359,24 +482,6 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     xp = namespace(L)
     diagonal = xp.linalg.diagonal(L) / xp.linalg.diagonal(C)
     return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
-
-
-class IndexPairs(Protocol):
-    """Protocol of pairs of indices: `Pairs`, or `LinkedPairs` for rows that compare two pairs."""
-
-    @property
-    def first(self) -> NDArray[np.intp]:
-        """The first sample of each pair."""
-
-    @property
-    def second(self) -> NDArray[np.intp]:
-        """The second sample of each pair."""
-
-    @property
-    def links(self) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-        """The two pairs of each row; None where each row is one pair."""
-
-    def __len__(self) -> int: ...
 
 
 def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -> Sums:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import isfinite
 
 import numpy as np
 
-from .._array import Array, symmetrised
+from .._array import Array, placed, symmetrised, to_numpy
 
 
 class Status(Enum):
@@ -152,6 +152,21 @@ def learnt_b0(result: Result) -> float:
     if result.b0 is None:
         raise AttributeError("b0: a metric that was learnt from comparisons alone has no threshold")
     return result.b0
+
+
+def place_result(result: Result, like: Array) -> Result:
+    """Copy the factors of a result, from which a solver may start, to the device of `like`."""
+    return replace(result, L=[placed(factor, like) for factor in result.L])
+
+
+def host_result(result: Result) -> Result:
+    """Return a result with NumPy arrays."""
+    return replace(
+        result,
+        L=[to_numpy(factor) for factor in result.L],
+        active=None if result.active is None else to_numpy(result.active),
+        multipliers=None if result.multipliers is None else to_numpy(result.multipliers),
+    )
 
 
 def metrics_of(L: Sequence[Array]) -> list[Array]:

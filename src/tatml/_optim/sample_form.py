@@ -22,11 +22,19 @@ from typing import TYPE_CHECKING, Any
 
 from .._array import Array, namespace, on_gpu, put_at, sum_at, zeros
 from .._csr import products_at, sparse_product
-from .layout import flat, joined, multiply_rows, row_products, saved_by_samples, slices
-from .sums import Evaluation, Features
+from .layout import (
+    Evaluation,
+    Features,
+    flat,
+    joined,
+    multiply_rows,
+    row_products,
+    saved_by_samples,
+    slices,
+)
 
 if TYPE_CHECKING:
-    from .pair_sums import PairSums
+    from .sums import PairSums
 
 SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes

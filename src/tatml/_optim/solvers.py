@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -47,6 +48,7 @@ class Solver(ABC):
     on_interrupt: OnInterrupt
 
     WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the allowed values of each str parameter
+    ONE_THREAD: ClassVar[float] = SMALL_MATRIX  # rows up to which BLAS gets one thread
     USUAL_STEPS: ClassVar[int | None] = None  # steps of a usual fit; None where they differ widely
 
     def __post_init__(self) -> None:
@@ -104,7 +106,8 @@ class Solver(ABC):
         )
         # Overflow raises nothing here: `Monitor.record` rejects points that are not finite.
         raising = raising_linalg(problem.prior_factors[0])
-        limited = _threadpools().limit(limits=self._threads(problem))
+        threads = 1 if max(problem.sizes) <= self.ONE_THREAD else None
+        limited = _threadpools().limit(limits=threads)
         failures: tuple[type[Exception], ...] = (*linalg_errors(), OverflowError)
         with limited, np.errstate(all="ignore"), raising:
             try:
@@ -128,10 +131,6 @@ class Solver(ABC):
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
         """Run the algorithm."""
-
-    @abstractmethod
-    def _threads(self, problem: LogDetProblem) -> int | None:
-        """Return the number of BLAS threads; None for no limit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,9 +197,6 @@ class Newton(Solver):
             lower_precision=self.lower_precision,
         )
 
-    def _threads(self, problem: LogDetProblem) -> int | None:
-        return 1 if max(problem.sizes) <= SMALL_MATRIX else None
-
 
 @dataclass(frozen=True, repr=False)
 class Dykstra(Solver):
@@ -241,6 +237,7 @@ class Dykstra(Solver):
         "projection": get_args(Projection),
         "order": get_args(Order),
     }
+    ONE_THREAD = inf  # projections work on vectors and small matrices
 
     projection: Projection = "efficient"
     order: Order = "permutation"
@@ -260,9 +257,6 @@ class Dykstra(Solver):
             order=self.order,
             random_state=check_random(self.random_state),
         )
-
-    def _threads(self, problem: LogDetProblem) -> int | None:
-        return 1  # Projections work on vectors and small matrices.
 
 
 SolverLike = Literal["newton", "dykstra"] | Newton | Dykstra
@@ -302,7 +296,7 @@ def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start 
 
 def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> Array | None:
     """Return one α_k per pair; None if `init` has none, or has some of pairs that do not exist."""
-    active, n_pairs = getattr(init, "active", None), problem.n_pairs
+    active, n_pairs = getattr(init, "active", None), problem.term.n_pairs
     if active is None or np.max(active, initial=-1) >= n_pairs:
         return None
     multipliers = np.zeros(n_pairs)

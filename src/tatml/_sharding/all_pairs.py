@@ -18,13 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from .._array import Array, symmetrised
 from .._data.arrays import read_array
 from .._data.pairs import as_weights
-from .._optim.layout import centred, flat, multiply_rows
-from .._optim.pair_sums import PairSums
+from .._optim.layout import Evaluation, Features, Limits, centred, flat, multiply_rows
 from .._optim.sample_form import PairGraph
-from .._optim.sums import Evaluation, Features, Limits
+from .._optim.sums import PairSums
 from .base import Piece, Shard
-from .memory import samples_per_tile
-from .samples import SharedSamples
+from .samples import SharedSamples, samples_per_tile
 
 TINY = 1e-5  # Distances below this share of the squared norms are computed from differences.
 TILE_LIMITS = Limits(eager_bytes=2**62, svec_bytes=0)  # A tile has few samples, and keeps no rows.

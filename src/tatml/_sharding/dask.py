@@ -19,8 +19,7 @@ import numpy as np
 
 from .._messages import missing_extra, shown
 from .._optim.terms import added
-from .base import LossSetting, Piece, Shard, is_dask
-from .gpu import call_on_worker_device
+from .base import LossSetting, Piece, Shard, call_on_worker_device, is_dask
 from .term import draw_rows
 
 FAN_IN = 8  # Number of results that one task adds up.
@@ -66,7 +65,7 @@ class DaskExecutor:
         sample_of: tuple[DaskExecutor, float, int] | None = None,
     ):
         self.shards, self.shared, self.device = shards, shared, device
-        self.client = _current_client() if client is None else _checked_client(client)
+        self.client = _client_of(client)
         self.sample_of = sample_of
         self._pieces: list | None = None
         self._had_workers = self._had_pieces = False
@@ -230,13 +229,12 @@ def _connect_timeout() -> float:
     return parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 
 
-def _checked_client(client: Any) -> Any:
-    if not (hasattr(client, "submit") and hasattr(client, "scatter")):
-        raise TypeError(f"client: expected a distributed.Client, got {shown(client)}")
-    return client
-
-
-def _current_client() -> Any:
+def _client_of(client: Any) -> Any:
+    """Return a client that was given; for None, the one that was made last."""
+    if client is not None:
+        if not (hasattr(client, "submit") and hasattr(client, "scatter")):
+            raise TypeError(f"client: expected a distributed.Client, got {shown(client)}")
+        return client
     try:
         from distributed import get_client
     except ImportError as error:
@@ -251,8 +249,12 @@ def _current_client() -> Any:
 
 
 def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
-    """Return a Delayed `combine(chunk of each array)` for each chunk along the first axis."""
+    """Return a Delayed `combine(chunk of each array)` for each chunk along the first axis.
+
+    Arrays in memory or on disk are divided like the dask arrays.
+    """
     import dask
+    import dask.array
 
     # zarr arrays have chunks too; they are divided like arrays in memory.
     on_cluster = {name: a for name, a in arrays.items() if is_dask(a)}
@@ -267,7 +269,10 @@ def aligned_chunks(arrays: dict[str, Any], combine: Callable) -> list:
     parts = []
     for other, array in arrays.items():
         if other not in rows:
-            array = _divided(other, array, expected)
+            array = np.asarray(array)
+            if array.shape[:1] != (sum(expected),):
+                raise ValueError(f"{other}: expected {sum(expected)} rows, got shape {array.shape}")
+            array = dask.array.from_array(array, chunks=(expected, *array.shape[1:]))
         parts.append(array.rechunk({k: -1 for k in range(1, len(array.shape))}).to_delayed())
     blocks = [part.ravel() for part in parts]
     return [dask.delayed(combine)(*chunk) for chunk in zip(*blocks, strict=True)]
@@ -283,16 +288,6 @@ def _row_chunks(name: str, array: Any) -> tuple[int, ...]:
     if any(size != size for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name}: expected known chunks, got unknown; call compute_chunk_sizes()")
     return array.chunks[0]
-
-
-def _divided(name: str, array: Any, chunks: tuple[int, ...]) -> Any:
-    """Return a dask array with these chunks, of an array in memory or on disk."""
-    import dask.array
-
-    array = np.asarray(array)
-    if array.shape[:1] != (sum(chunks),):
-        raise ValueError(f"{name}: expected {sum(chunks)} rows, got shape {array.shape}")
-    return dask.array.from_array(array, chunks=(chunks, *array.shape[1:]))
 
 
 def _difference(expected: tuple[int, ...], chunks: tuple[int, ...]) -> str:

@@ -20,7 +20,6 @@ import numpy as np
 
 from .._array import Array, Indices, asarray, eye
 from .._optim.certificate import PairTotals
-from .._optim.comparison_sums import ComparisonSums, Links
 from .._optim.hessian import (
     FUSED_DIMENSION,
     PAIRS_PER_DIMENSION,
@@ -31,12 +30,10 @@ from .._optim.hessian import (
     dimension,
 )
 from .._optim.losses import join_hinges
-from .._optim.pair_sums import PairSums
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
-from .._optim.sums import Sums
+from .._optim.sums import ComparisonSums, Links, PairSums, Sums
 from .._optim.terms import Line, Term, Totals
-from .base import SHARD_LIMITS, LossSetting, SerialExecutor
-from .gpu import on_device
+from .base import SHARD_LIMITS, LossSetting, SerialExecutor, on_device
 
 if TYPE_CHECKING:
     from .dask import DaskExecutor
@@ -95,13 +92,9 @@ class ShardedTerm:
         """Return the term for the features CᵀΦ."""
         return replace(self, factors=tuple(factors))
 
-    def with_setting(self, setting: LossSetting) -> ShardedTerm:
-        """Return the term with other parameters of the loss."""
-        return replace(self, setting=setting)
-
     def smoothed(self, smoothing: float) -> ShardedTerm:
         """Return the term with smoothed losses."""
-        return self.with_setting(self.setting._replace(smoothing=smoothing))
+        return replace(self, setting=self.setting._replace(smoothing=smoothing))
 
     def at(self, L: Sequence[Array], b0: float) -> ShardsAtPoint:
         """Return the term at W = L Lᵀ and b0; nothing is computed before it is asked for."""
@@ -176,17 +169,16 @@ class ShardsAtPoint:
         """Return Σ_k φ*_k(θ s_k) + θ oᵀs; φ*(θ s) = θ² φ*(s) holds for the squared hinge."""
         return theta**2 * self.totals.conjugate + theta * self.totals.shift
 
-    def _known_hessian(self, sampled: bool) -> Array | None:
-        """Return the Hessian of the first round; None if it is sampled and must be exact."""
-        gram, n_sampled = self._first_round[1] or (None, 0)
-        return gram if sampled or n_sampled == 0 else None
-
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
         """Return Σ_k h_k z_k z_kᵀ; with an `rng`, that of a sample."""
-        gram = self._known_hessian(sampled=rng is not None)
-        if gram is None:
+        gram, n_sampled = self._first_round[1] or (None, 0)
+        if gram is None or (n_sampled > 0 and rng is None):  # it must be exact
             gram, _ = self.total(shard_hessian, None if rng is None else self.term.hessian_share)
-        return congruent(_for_threshold(gram, c0), factors)
+        if isinf(c0):  # a fixed threshold has no row
+            return congruent(gram[:-1, :-1], factors)
+        scale = np.ones(len(gram))
+        scale[-1] = 1 / sqrt(c0)  # the shards have computed it for c0 = 1
+        return congruent(scale[:, None] * gram * scale, factors)
 
     def products(self, factors: Sequence[Array], c0: float) -> Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator."""
@@ -234,15 +226,6 @@ def _joined_sums(parts: Sequence[PairTerm]) -> Sums:
     return ComparisonSums(
         PairSums.of(features, limits=SHARD_LIMITS), Links(*np.concatenate(links, axis=1))
     )
-
-
-def _for_threshold(gram: Array, c0: float) -> Array:
-    """Return Σ h z zᵀ for this c0, from that for c0 = 1; a fixed threshold has no row."""
-    if isinf(c0):
-        return gram[:-1, :-1]
-    scale = np.ones(len(gram))
-    scale[-1] = 1 / sqrt(c0)
-    return scale[:, None] * gram * scale
 
 
 # The functions that an executor calls for every shard. Each takes the term of the pairs of one

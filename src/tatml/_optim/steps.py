@@ -1,8 +1,12 @@
-"""Predictor-corrector steps of the primal-dual Newton method (docs/theory.md, (NT)).
+"""The steps of solver "newton": primal-dual steps, damped steps, and what decides between them.
 
-A step is computed in the coordinates of the Nesterov-Todd scaling, in which W and P are the same
-diagonal matrix. On a GPU, eigenvalue decompositions of matrices with some hundred rows are very
-slow. They are avoided where a Cholesky factorisation is enough, or no factorisation is needed.
+A primal-dual step has a predictor and a corrector (docs/theory.md, (NT)). It is computed in the
+coordinates of the Nesterov-Todd scaling, in which W and P are the same diagonal matrix. On a GPU,
+eigenvalue decompositions of matrices with some hundred rows are very slow. They are avoided where a
+Cholesky factorisation is enough, or no factorisation is needed.
+
+A damped step is Newton's on F, with an exact line search: it always descends. It is taken where
+primal-dual steps fail. `Pace` is the progress so far, which decides how the next step is computed.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf, isfinite, prod, sqrt
 from typing import Any
+
+from scipy.optimize import brentq
 
 from .._array import (
     Array,
@@ -25,16 +31,127 @@ from .._array import (
     stacked,
     unstacked,
 )
-from .linear_systems import MOST_MISSES, NewtonSystem, newton_system
-from .pace import Pace, Step
-from .point import Point
+from .hessian import Direction, dimension
+from .linear_systems import (
+    ACCURATE_DIMENSION,
+    FIRST_PRODUCTS,
+    MOST_MISSES,
+    NewtonSystem,
+    fastest_system,
+    most_accurate,
+    newton_system,
+)
+from .problem import Point
+from .result import is_converged
 
+CYCLING = 5  # steps without a smaller gap before the hinges are smoothed, once
+PATIENCE = 8  # steps without a smaller gap before a damped step is taken
+ROUNDING_GAP = 1e-14  # a relative gap below this is mostly rounding error
+FORCING = 0.03  # relative residual that conjugate gradients may leave
+NEAR = 1e-3  # share of F: from a gap below this, each step should reduce it quickly
+SLOW = 0.5  # if a step leaves more than this share of the gap, the next Hessian uses all pairs
 BOUNDARY_SHARE = 0.98  # the largest share of the way to the boundary of the cone that a step may go
 CUT_SHORT = 0.05  # a primal-dual step shorter than this counts as cut short by the boundary
 ROOM = 1e-3  # share of ‖W‖ that is added to W after a step that was cut short
 CLOSE = 0.3  # share of F: with a smaller gap P = W⁻¹ is good enough, and needs no eigenvalues
 LARGE = 64  # number of rows from which a Cholesky factorisation is tried before eigenvalues
 SPREAD = 1e-5  # smallest ratio of two λ that their squares resolve
+LARGEST_LENGTH = 100.0  # limit of the step length where the cone has no boundary in the direction
+ACCURACY = 1e-6  # relative residual that conjugate gradients may leave in a damped step
+SEARCH = {"xtol": 1e-30, "rtol": 1e-3, "maxiter": 500}  # accuracy of the step length, for brentq
+
+
+@dataclass(frozen=True)
+class Step:
+    """The step that led to a point, for the history."""
+
+    kind: str
+    length: float = 1.0
+    tau: float = 1.0
+    linear: str = ""
+    products: int = 0
+
+
+@dataclass
+class Pace:
+    """The settings of the solver and its progress so far, which decide on the next step.
+
+    Parameters
+    ----------
+    linear_solver : str, default="auto"
+        How linear systems are solved, or "auto".
+    random_state : RandomState, Generator or None, default=None
+        Draws the samples of pairs; None if none may be drawn.
+    single : bool, default=False
+        Whether products of conjugate gradients may be in float32.
+    """
+
+    linear_solver: str = "auto"
+    random_state: Any = None
+    single: bool = False
+    best_gap: float = inf
+    best_primal: float = inf
+    stale: int = 0  # steps since the gap last improved, or since the last damped step
+    slow: bool = False
+    n_damped: int = 0  # damped steps that were tried
+    smoothed: bool = False
+    products: int = FIRST_PRODUCTS
+    models: bool = True  # whether steps on a model of the losses have decreased F
+
+    def update(self, point: Point, step: Step) -> None:
+        """Update the progress with a new point."""
+        self.slow = self.best_gap < NEAR * point.primal and point.gap > SLOW * self.best_gap
+        self.stale = 0 if point.gap < self.best_gap or step.kind == "damped" else self.stale + 1
+        if point.gap < self.best_gap:
+            self.best_gap, self.best_primal = point.gap, point.primal
+        self.products = max(self.products, step.products)
+        self.models = self.models and self.stale < 2
+
+    def start_smoothing(self) -> None:
+        """Note that the hinges are smoothed, which is done once."""
+        self.smoothed = True
+
+    def count_damped(self) -> None:
+        """Count a damped step that is tried."""
+        self.n_damped += 1
+
+    def stop_modelling(self) -> None:
+        """Take no more steps on a model of the losses."""
+        self.models = False
+
+    def judge_precision(self, is_enough: bool) -> None:
+        """Compute products in float32 only as long as that is accurate enough."""
+        self.single = self.single and is_enough
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether the gap is mostly rounding error and has stopped to decrease."""
+        return self.stale > 1 and is_converged(self.best_gap, self.best_primal, ROUNDING_GAP)
+
+    @property
+    def cycles(self) -> bool:
+        """Whether the active set seems to cycle, far from the solution and for the first time."""
+        far = self.best_gap > NEAR * self.best_primal
+        return self.stale == CYCLING and far and not self.smoothed
+
+    @property
+    def rng(self) -> Any:
+        """The source of a sample of the active pairs for the next Hessian; None to use them all."""
+        return None if self.slow or self.stale > 1 else self.random_state
+
+    @property
+    def forcing(self) -> float:
+        """The residual that conjugate gradients may leave, smaller after steps without progress."""
+        return FORCING * 0.1 ** min(self.stale, 6)
+
+    def system_at(self, point: Point) -> str:
+        """Return how to solve the next system; for "auto", accurately after failed steps."""
+        if self.linear_solver != "auto":
+            return self.linear_solver
+        if self.stale > 2 and dimension(point.problem.sizes) <= ACCURATE_DIMENSION:
+            return most_accurate(point)
+        return fastest_system(point, self.rng is not None, self.products)
+
 
 # In a step, blocks of one size are one stack (M, n, n); there is one number or array per stack.
 DualFactors = list[Array] | list[float]  # Q of P = Q Qᵀ, or τ of P = τ W⁻¹
@@ -232,3 +349,48 @@ def _decomposed(L: Array, Q: Array) -> tuple[Array, Array, Array]:
             return Q @ (product @ V / lam[..., None, :]), lam, V
     U, lam, Vt = xp.linalg.svd(product)
     return Q @ U, lam, xp.matrix_transpose(Vt)
+
+
+def damped_step(point: Point, linear_solver: str) -> Reached | None:
+    """Minimise F along Newton's direction; return None where F does not measurably decrease."""
+    problem, xp = point.problem, point.problem.xp
+    try:
+        system = newton_system(point, problem.identity(), linear_solver)
+        rhs = [-G for G in point.gradient]
+        V, b = system.solve(rhs, -point.threshold_slope, ACCURACY)
+        length = exact_length(point, (V, b))
+        if length == 0:
+            return None
+        blocks = zip(point.L, problem.identity(), V, strict=True)
+        L = [factor @ xp.linalg.cholesky(eye + length * block) for factor, eye, block in blocks]
+        reached = problem.at(L, point.b0 + length * b / sqrt(problem.c0))
+        Q = central(reached)
+    except linalg_errors():
+        return None
+    return reached, Q, Step("damped", length, 1.0, system.name, system.n_products)
+
+
+def exact_length(point: Point, direction: Direction) -> float:
+    """Return the t that minimises F along a direction; 0 where F does not measurably decrease."""
+    xp, (V, b) = point.problem.xp, direction  # theory (LS)
+    v = xp.concat([xp.linalg.eigvalsh(block) for block in V])
+    losses = point.along(V, b)
+    start = sum(float(xp.sum(G * block)) for G, block in zip(point.gradient, V, strict=True))
+    start += point.threshold_slope * b
+
+    def slope(t: float) -> float:
+        return start + float(xp.sum(t * v**2 / (1 + t * v))) + losses.slope(t) + t * b**2
+
+    def change(t: float) -> float:
+        barrier = float(xp.sum(t * v - xp.log1p(t * v)))
+        return t * start + barrier + losses.increase(t) + (t * b) ** 2 / 2
+
+    lowest = float(xp.min(v))
+    end = min(BOUNDARY_SHARE / -lowest if lowest < 0 else inf, LARGEST_LENGTH)
+    if not start < 0:
+        return 0.0
+    try:
+        t = end if slope(end) <= 0 else brentq(slope, 0.0, end, **SEARCH)
+    except ValueError:  # brentq: the slope is NaN, for parameters of extreme sizes
+        return 0.0
+    return t if change(t) < 0 else 0.0
