@@ -20,8 +20,8 @@ from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_prior
 from .._data.names import check_block_names, check_row_names
 from .._learning.metric import check_components
+from .._learning.scatters import UNITS
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
-from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
 from .._optim.solvers import Dykstra, Newton
@@ -39,8 +39,8 @@ from .._validation import (
 from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
+from .metric import CENTER, N_SAMPLES
 from .parameters import CHECKS, Check, checked, or_none
-from .seen_samples import CENTER, N_SAMPLES
 
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)

@@ -15,13 +15,13 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
-from .._learning.drawing import draw_some
-from .._learning.kernel_space import KernelLike, map_samples, read_kernel
+from .._learning.labelled import draw_some
 from .._learning.learn import metric_of, solve
 from .._learning.metric import check_components, means_of
+from .._learning.places import KernelLike, map_samples, read_kernel
 from .._learning.prepare import MetricPrior, prepare
+from .._learning.scatters import within_classes
 from .._learning.task import Prior, Settings, Task
-from .._learning.within import within_classes
 from .._optim.losses import BurgLoss
 from .._optim.problem import LogDetProblem
 from .._optim.solvers import Dykstra, Newton, SolverLike

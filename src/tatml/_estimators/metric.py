@@ -20,22 +20,29 @@ from .._data.labels import group_labels
 from .._data.pairs import Pairs
 from .._data.sampling import balanced
 from .._data.sparse import SparseBlock
-from .._learning.embedding import Factor, check_distances, distances_of, squared_distances
-from .._learning.folds import LabelledSamples
+from .._learning.labelled import LabelledSamples
 from .._learning.learn import learn_threshold
-from .._learning.metric import Metric, one_or_list
+from .._learning.metric import (
+    Metric,
+    check_distances,
+    distances_of,
+    one_or_list,
+    squared_distances,
+)
 from .._learning.places import place_blocks
-from .._learning.span import SpanFactor, SpanResult, too_large
+from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
 from .._learning.thresholds import warn_if_one_sided
 from .._optim.solvers import Newton
 from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .device_inputs import place_of_samples
 from .given_labels import class_labels
-from .inputs import index_pairs, samples_of, tuple_samples
+from .inputs import index_pairs, place_of_samples, samples_of, tuple_samples
 from .pair_judge import PairJudge
-from .seen_samples import CENTER, center_of, facts_of
+
+CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
+N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
+MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated
 
 
 class LearntMetric:
@@ -354,3 +361,29 @@ class LabelEstimator(MetricEstimator):
         tags.target_tags.required = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def facts_of(blocks: Blocks, of_kernel: bool) -> dict[str, Any]:
+    """Return the number of the samples and their mean, for metrics.
+
+    Sparse samples, and rows of a kernel matrix, have no mean here.
+    """
+    facts: dict[str, Any] = {N_SAMPLES: _count_distinct(blocks)}
+    if not of_kernel and not any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        facts[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+    return facts
+
+
+def _count_distinct(blocks: Blocks) -> int:
+    """Return the number of different samples, or of all if they are many compared to the rows."""
+    sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
+    few = any(len(blocks) * width < MANY * n for n, width in blocks.block_shapes)
+    if sparse or not few:
+        return len(blocks)
+    rows = range(len(blocks))
+    return len({b"".join((array[row] + 0.0).tobytes() for array in blocks.arrays) for row in rows})
+
+
+def center_of(estimator: Any) -> list[NDArray[np.float64]]:
+    """Return the mean of the samples of fit, one array per block; an empty list if unknown."""
+    return vars(estimator).get(CENTER, [])

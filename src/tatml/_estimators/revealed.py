@@ -11,7 +11,7 @@ import numpy as np
 
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
 from ..features._kernel_map import KernelMap
-from .seen_samples import N_SAMPLES, center_of
+from .metric import N_SAMPLES, center_of
 
 MEAN = "the mean of the training samples"
 TELLS = "which tells training samples from others"

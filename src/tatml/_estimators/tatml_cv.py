@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
 from .._learn_metric import warn_unless_converged
-from .._learning.folds import Fold, LabelledSamples, check_fits_folds, make_folds
+from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import clipped, learn_from_labels
 from .._learning.metric import check_components
 from .._learning.path import PathSettings, choose_spaces, score_path

@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 
 from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
-from .._learning.kernel_space import KernelLike
 from .._learning.learn import distinct_samples, learn_from_pairs
+from .._learning.places import KernelLike
 from .._learning.task import Prior
 from .._messages import shown
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
 from .inputs import tuple_samples
 from .metric import MetricEstimator
-from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
+from .pair_judge import CLASSES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked
 
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}

@@ -23,14 +23,13 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
-from .folds import Fold, LabelledSamples
-from .kernel_space import KernelSettings, Space
+from .labelled import Fold, LabelledSamples
 from .metric import Metric
-from .places import host_if_wide
+from .places import KernelSettings, Space, host_if_wide
 from .prepare import prior_from_samples
 from .priors import has_units
+from .scatters import Units, WithinClasses, pair_weights, within_classes, within_pairs
 from .thresholds import is_one_sided, some_of_each_kind
-from .within import Units, WithinClasses, pair_weights, within_classes, within_pairs
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 

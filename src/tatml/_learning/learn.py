@@ -1,4 +1,4 @@
-"""Learn a metric and its threshold: from pairs, and from labels that give pairs."""
+"""Learn a metric: from pairs, from labels that give pairs, or from comparisons."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Indices
+from .._array import Doubles, Indices, sum_at
 from .._data.blocks import Blocks
+from .._data.comparisons import link_pairs
 from .._data.pairs import Pairs
+from .._optim.losses import comparison_hinge
 from .._optim.placement import host_result, place_problem, place_result
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, learnt_b0
@@ -30,18 +32,24 @@ from .cross_fit import (
     hold_out_samples,
     suits_new_pairs_alone,
 )
-from .drawing import count_all_pairs, draw, draw_random, sums_in_tiles
-from .folds import Fold, LabelledSamples, make_pair_folds
-from .kernel_space import Space, map_samples, read_kernel
+from .labelled import (
+    Fold,
+    LabelledSamples,
+    count_all_pairs,
+    draw,
+    draw_random,
+    make_pair_folds,
+    sums_in_tiles,
+)
 from .metric import Metric, check_components, factors_of, means_of
 from .outliers import clip_outliers
-from .places import host_if_wide, place_blocks
+from .places import Space, host_if_wide, map_samples, place_blocks, read_kernel
 from .prepare import MetricPrior, describe_axes, describe_spans, prepare
 from .priors import IDENTICAL, has_units
+from .scatters import pair_weights, within_classes, within_pairs
 from .span import SpanFactor
 from .task import Settings, Task
 from .thresholds import b0_of, is_one_sided, learn_b0, some_of_each_kind, warn_if_one_sided
-from .within import pair_weights, within_classes, within_pairs
 
 
 def solve(
@@ -327,3 +335,44 @@ def warn_unless_separating(
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
         print(line, flush=True)
+
+
+def learn_from_comparisons(
+    distinct: Blocks,
+    n_counted: int,
+    quadruplets: Indices,
+    weights: Doubles,
+    margin: float,
+    settings: Settings,
+) -> Metric:
+    """Learn a metric without a threshold.
+
+    Parameters
+    ----------
+    distinct : Blocks
+        The distinct samples; first the `n_counted` ones of comparisons that count.
+    n_counted : int
+        Their number.
+    quadruplets : int array of shape (n_tuples, 4)
+        a, b, c, d of each comparison, as numbers of distinct samples: d(a, b) should be less.
+    weights : array of shape (n_tuples,)
+        The weight of each comparison; 0 where its two pairs are the same.
+    margin : float
+        By how much the squared distance of the second pair should exceed that of the first.
+    settings : Settings
+        The parameters.
+    """
+    kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
+    mapped, kernel_map = map_samples(kernel, distinct, settings, n_counted)
+    check_components(settings.n_components, [n for n, _ in mapped.block_shapes])
+    total = float(np.sum(weights))
+    c = settings.C / total if settings.reduction == "mean" else settings.C
+    linked = link_pairs(None, quadruplets)
+    # The prior is scaled to the mean of all compared distances, each as often as it occurs.
+    share = sum(sum_at(side, weights, len(linked)) for side in linked.links) / (2 * total)
+    near = Pairs(quadruplets[:, :2], np.ones(len(quadruplets), dtype=bool), weights)
+    within = within_pairs(mapped, near, 0 if kernel_map is None else len(kernel_map.maps_))
+    task = Task(mapped, linked, within, share, n_counted)
+    prepared = prepare(task, comparison_hinge(weights, c, margin), settings)
+    found = solve(prepared.problem.without_threshold(), prepared.prior, settings)
+    return replace(metric_of(found, prepared.prior, task.counted, settings), kernel_map=kernel_map)

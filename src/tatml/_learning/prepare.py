@@ -37,13 +37,11 @@ from .._optim.sums import Sums
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
-from .embedding import Factor
 from .places import fetched, place_blocks
 from .priors import RowMoments, block_prior, check_differ, span_prior, span_units
-from .scatters import around_mean, is_constant, mean_square, mean_squares
-from .span import MOST_ROWS, Span, SpanFactor, SpanResult, find_span, is_wide
+from .scatters import WithinClasses, around_mean, is_constant, is_wide, mean_square, mean_squares
+from .span import MOST_ROWS, Factor, Span, SpanFactor, SpanResult, find_span
 from .task import Prior, Settings, Task
-from .within import WithinClasses
 
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 ROUNDING = 1e-28  # relative to the squares of a constant block, its scatter is below this

@@ -19,6 +19,8 @@ from .._data.blocks import Blocks
 from .scatters import (
     LEAST_WITHIN,
     PER_SAMPLE,
+    Units,
+    WithinClasses,
     around_mean,
     columns_of,
     eigh_relative,
@@ -30,7 +32,6 @@ from .scatters import (
     with_least_within,
     with_variances,
 )
-from .within import Units, WithinClasses
 
 Matrix = NDArray[np.float64]
 PriorName = Literal[

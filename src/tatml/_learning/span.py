@@ -15,15 +15,8 @@ from .._data.sparse import SparseBlock
 from .._optim.result import Result
 from .scatters import around_mean, rows_of
 
-ROWS_PER_SPAN = 1.0  # a block with more rows than this times its samples' columns is wide
 MOST_ROWS = 1000  # the most rows for which square matrices of a wide block are formed after the fit
 RANK_CUT = 1e-12  # least eigenvalue of a Gram matrix relative to the largest
-
-
-def is_wide(array: NDArray[np.floating]) -> bool:
-    """Return whether a block has more rows than the columns of its samples can span."""
-    n_samples, n, width = array.shape
-    return n > ROWS_PER_SPAN * n_samples * width
 
 
 def too_large(name: str, n: int) -> str:
@@ -239,6 +232,9 @@ class SpanFactor:
     def matrix(self) -> Doubles:
         """Return the matrix of shape (n, n)."""
         return self.of_rows(np.eye(self.span.size)).T
+
+
+Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
 
 
 class SpanResult(Result):
