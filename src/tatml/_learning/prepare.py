@@ -38,7 +38,7 @@ from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
 from .places import fetched, place_blocks
-from .priors import RowMoments, block_prior, check_differ, span_prior, span_units
+from .priors import block_prior, check_differ, span_prior, span_units
 from .scatters import WithinClasses, around_mean, is_constant, is_wide, mean_square, mean_squares
 from .span import MOST_ROWS, Factor, Span, SpanFactor, SpanResult, find_span
 from .task import Prior, Settings, Task
@@ -322,17 +322,16 @@ def reduce_blocks(
         if given is not None:
             whitening = np.linalg.cholesky(given[m]).T
         else:
-            moments = RowMoments(
-                *row_variances(counted.arrays[m]),
-                partial(_variances_within, within, m, array),
-                partial(over_pairs, m),
+            variances = row_variances(counted.arrays[m])
+            inside = partial(_variances_within, within, m, array)
+            unit, varying[m] = span_units(
+                prior, array.shape[2], within, m, variances, inside, partial(over_pairs, m)
             )
-            unit, varying[m] = span_units(prior, array.shape[2], moments, within.units)
         spans[m], arrays[m] = find_span(array, unit, varying[m], whitening, accurate)
         deviations[m] = None
     reduced = Blocks(*arrays) if any(spans) else blocks
-    inside = replace(within, deviations=deviations)
-    return ReducedBlocks(reduced, counted, inside, tuple(spans), tuple(varying), given)
+    within = replace(within, deviations=deviations)
+    return ReducedBlocks(reduced, counted, within, tuple(spans), tuple(varying), given)
 
 
 def row_variances(array: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Doubles]:
@@ -379,7 +378,7 @@ def _prior_in_span(
         prior,
         reduced.counted.arrays[m],
         lambda: within.of_block(m, reduced.blocks.arrays[m]),
-        within.units,
+        within,
         varies,
         m,
     )

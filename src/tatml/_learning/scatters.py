@@ -92,13 +92,6 @@ def _parts(matrix: csr_array) -> tuple[Indices, Indices, Doubles]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
-def columns_of(rows: Array, chosen: NDArray[np.bool_]) -> Array:
-    """Return the chosen columns."""
-    if chosen.all():
-        return rows
-    return namespace(rows).take(rows, asarray(np.flatnonzero(chosen), rows), axis=1)
-
-
 def in_units(rows: Array, unit: Doubles) -> Array:
     """Divide each column by its unit."""
     return rows / asarray(unit, rows)
