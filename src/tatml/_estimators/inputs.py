@@ -27,7 +27,7 @@ from .._data.storage import warn_of_missing_chunks
 from .._learning.places import fetched
 from .._messages import named_error, shown
 from .._warnings import warn_user
-from .given_labels import check_no_index_pairs, check_no_pairs
+from .given_labels import check_no_index_pairs, check_no_pairs, number_distinct
 
 TUPLE_SIZES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
 NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -67,19 +67,17 @@ def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> B
     """Return a table of one sample per row, read and checked by scikit-learn."""
     check_no_dates(X, "X")  # which scikit-learn would convert
     try:
-        if accepts_sparse(estimator, X, reset):
-            return read_sparse_table(estimator, X, reset, min_samples)
+        sparse = accepts_sparse(estimator, X, reset)
+        kinds: dict[str, Any] = {"dtype": [np.float64, np.float32]}
+        if sparse:
+            kinds = {"accept_sparse": "csr", "dtype": np.float64}
         with np.errstate(all="ignore"):  # overflow gives infinity, which is refused
             table = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=min_samples,
+                estimator, X, reset=reset, ensure_min_samples=min_samples, **kinds
             )
     except Exception as error:  # raised by scikit-learn, NumPy or the given object
         raise _wrong_table(X, error) from error
-    return Blocks(table)
+    return Blocks(SparseBlock(table) if sparse else table)
 
 
 def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
@@ -140,11 +138,17 @@ def tuple_samples(
             f"and at least one feature, got shape {array.shape}"
         )
     if has_indicators:
-        found, index = _number_indicators(array, name)
+        found, index = number_distinct(array, name, "indicators")
         blocks = as_blocks(look_up(preprocessor, found, estimator), "preprocessor")
     else:
         flat = as_real_array(array, name).reshape(size * len(array), *array.shape[2:])
-        _check_finite(flat, name, size)
+        wrong = ~np.isfinite(flat).reshape(len(flat), -1).all(axis=1)
+        if wrong.any():
+            row, member = divmod(int(np.flatnonzero(wrong)[0]), size)
+            raise ValueError(
+                f"{name}: expected finite numbers, got NaN or infinity in {name[:-1]} {row}, "
+                f"member {member}"
+            )
         blocks, index = Blocks(flat), np.arange(len(flat))
     return _with_checked_shapes(estimator, blocks, reset, name), index.reshape(-1, size)
 
@@ -152,17 +156,6 @@ def tuple_samples(
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
     """Return checked index pairs into X; both members may be the same sample."""
     return as_index(pairs, n_samples, allow_self=True)
-
-
-def _number_indicators(indicators: NDArray, name: str) -> tuple[NDArray, NDArray]:
-    """Return the sorted distinct indicators, and for each given one its position among them."""
-    try:
-        return np.unique(indicators, return_inverse=True)
-    except Exception as error:  # objects that cannot be compared
-        raise TypeError(
-            f"{name}: expected indicators of one type, such as integers or words, got objects that "
-            "cannot be sorted"
-        ) from error
 
 
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
@@ -247,16 +240,6 @@ def _wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
     return f"{name}: expected an array of shape {expected}, got shape {array.shape}{hint}"
 
 
-def _check_finite(flat: NDArray, name: str, size: int) -> None:
-    finite = np.isfinite(flat).reshape(len(flat), -1).all(axis=1)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise ValueError(
-            f"{name}: expected finite numbers, got NaN or infinity in {name[:-1]} {row // size}, "
-            f"member {row % size}"
-        )
-
-
 def check_has(estimator: Any, *names: str) -> None:
     """Raise unless the estimator is fitted and has these attributes."""
     check_is_fitted(estimator)
@@ -296,19 +279,6 @@ def accepts_sparse(estimator: BaseEstimator, X: Any, reset: bool) -> bool:
     if reset:
         return bool(X.shape[0] < X.shape[1])
     return hasattr(estimator, "factors_") or hasattr(estimator, "_fitted_to_sparse")
-
-
-def read_sparse_table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> Blocks:
-    """Return a sparse table of one sample per row, read and checked by scikit-learn."""
-    table = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=np.float64,
-        ensure_min_samples=min_samples,
-    )
-    return Blocks(SparseBlock(table))
 
 
 def read_sparse_samples(table: Any) -> Blocks:

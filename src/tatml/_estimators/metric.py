@@ -33,6 +33,7 @@ from .._learning.places import place_blocks
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
 from .._learning.thresholds import warn_if_one_sided
+from .._optim.result import Result
 from .._optim.solvers import Newton
 from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
@@ -123,11 +124,25 @@ class _NotFormed:
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
 
 
+class NoFitTransform:
+    """A descriptor that hides `fit_transform`: fit takes tuples, and transform takes samples."""
+
+    def __init__(self, fit: str):
+        self.fit = fit
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise AttributeError(
+            f"fit_transform: {owner.__name__} is fitted on {owner._tuples_name} and transforms "
+            f"samples; call {self.fit}, then transform(X)"
+        )
+
+
 class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of metrics with `components_`: the Euclidean distance after `transform`."""
 
     kernel: Any = None  # of estimators without this parameter
     kernel_map_: KernelMap | None = None
+    result_: Result
     pairs_: Indices | None
     similar_: NDArray[np.bool_] | None
     pair_weights_: Doubles | None
@@ -290,14 +305,23 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.pair_weights_ = None if pairs is None else pairs.weights
 
     def _keep_facts(self, blocks: Blocks) -> None:
-        """Store what a fit keeps of its samples: shapes, names, number and mean."""
-        self._keep_shapes(blocks)
-        self._keep_distinct(blocks)
+        """Store what a fit keeps of its samples: shapes, names, number and mean.
 
-    def _keep_distinct(self, blocks: Blocks) -> None:
-        """Store the number and the mean of the distinct samples of a fit."""
+        The mean is subtracted before distances are computed; samples far from the origin, compared
+        to their differences, would lose digits otherwise. Sparse samples, and rows of a kernel
+        matrix, have none here. The number says what a saved model reveals (see `revealed`).
+        """
+        self._keep_shapes(blocks)
         self._forget(CENTER)
-        self.__dict__ |= facts_of(blocks, of_kernel=self._has_kernel_values())
+        sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
+        few = any(len(blocks) * width < MANY * n for n, width in blocks.block_shapes)
+        facts: dict[str, Any] = {N_SAMPLES: len(blocks)}
+        if few and not sparse:  # which are compared with each other
+            each = zip(*blocks.arrays, strict=True)
+            facts[N_SAMPLES] = len({b"".join((a + 0.0).tobytes() for a in one) for one in each})
+        if not sparse and not self._has_kernel_values():
+            facts[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+        self.__dict__ |= facts
 
     def _read_samples(self, X: Any, y: Any = None, min_samples: int = 1) -> Blocks:
         """Read the samples of a fit, and store what is kept of them."""
@@ -361,27 +385,6 @@ class LabelEstimator(MetricEstimator):
         tags.target_tags.required = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-def facts_of(blocks: Blocks, of_kernel: bool) -> dict[str, Any]:
-    """Return the number of the samples and their mean, for metrics.
-
-    Sparse samples, and rows of a kernel matrix, have no mean here.
-    """
-    facts: dict[str, Any] = {N_SAMPLES: _count_distinct(blocks)}
-    if not of_kernel and not any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        facts[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
-    return facts
-
-
-def _count_distinct(blocks: Blocks) -> int:
-    """Return the number of different samples, or of all if they are many compared to the rows."""
-    sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
-    few = any(len(blocks) * width < MANY * n for n, width in blocks.block_shapes)
-    if sparse or not few:
-        return len(blocks)
-    rows = range(len(blocks))
-    return len({b"".join((array[row] + 0.0).tobytes() for array in blocks.arrays) for row in rows})
 
 
 def center_of(estimator: Any) -> list[NDArray[np.float64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -385,6 +385,8 @@ def make_labelled_pairs(
 
 class PairClassifierMixin(PairJudge, ClassifierMixin):
     """Mixin of classifiers of pairs: +1 for the same, −1 for different."""
+
+    _tuples_name: ClassVar[str] = "pairs"
 
     # Pairs take the place of X, so they are not metadata to be routed.
     __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012

@@ -135,16 +135,15 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
             The samples that index pairs refer to.
         """
         check_is_fitted(self)
+        check_metric("metric", self.metric)
         if X is None:
             return self._distances(pairs, reset=False)
-        check_metric(self.metric)
         if self.metric == "precomputed":
             raise ValueError("X: expected None with precomputed distances, got samples")
         blocks = samples_of(self, X, reset=False)
         return self._measure(blocks, index_pairs(pairs, len(blocks)))
 
     def _distances(self, pairs: Any, *, reset: bool) -> NDArray[np.float64]:
-        check_metric(self.metric)
         if self.metric == "precomputed":
             if reset:
                 self._forget("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES)

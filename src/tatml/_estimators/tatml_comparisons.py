@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,21 +18,10 @@ from .._learning.learn import distinct_samples, learn_from_comparisons
 from .._learning.metric import check_distances
 from .._learning.places import KernelLike
 from .._learning.task import Prior
-from .._optim.result import Result
 from .._optim.solvers import SolverLike
 from .inputs import tuple_samples
-from .metric import MetricEstimator
+from .metric import MetricEstimator, NoFitTransform
 from .parameters import checked
-
-
-class _NotForTuples:
-    """A descriptor that hides `fit_transform`: fit takes tuples, and transform takes samples."""
-
-    def __get__(self, instance: Any, owner: Any) -> NoReturn:
-        raise AttributeError(
-            f"fit_transform: {owner.__name__} is fitted on {owner._tuples_name} and transforms "
-            "samples; call fit, then transform(X)"
-        )
 
 
 class ComparisonLearner(MetricEstimator):
@@ -46,7 +35,7 @@ class ComparisonLearner(MetricEstimator):
     _members: ClassVar[tuple[int, int, int, int]]  # a, b, c, d: (a, b) is closer than (c, d)
     _learns_threshold: ClassVar[bool] = False
 
-    fit_transform = _NotForTuples()
+    fit_transform = NoFitTransform("fit")
 
     def __init__(
         self,
@@ -140,8 +129,6 @@ class ComparisonLearner(MetricEstimator):
         tags.input_tags.two_d_array = self.preprocessor is not None
         tags.input_tags.three_d_array = True
         return tags
-
-    result_: Result
 
 
 class TATMLTriplets(ComparisonLearner):

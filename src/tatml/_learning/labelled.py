@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
-from .._array import Doubles, Indices, to_numpy
+from .._array import Indices, to_numpy
 from .._data.arrays import read_array
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
@@ -161,21 +161,19 @@ def _make_some_folds(count: int, samples: LabelledSamples, pairs_in_tests: bool)
 
 def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:
     """Return the rows of both parts of a fold; the user's own splitter may return anything."""
-    train, test = check_two("cv", fold, "folds of two index arrays")
-    return _check_fold_part(number, train, n_samples), _check_fold_part(number, test, n_samples)
-
-
-def _check_fold_part(number: int, rows: Any, n_samples: int) -> Indices:
-    rows = read_array(rows, "cv")
-    if rows.dtype.kind == "b" and rows.shape == (n_samples,):
-        rows = np.flatnonzero(rows)
-    within = rows.dtype.kind in "iu" and rows.shape == (rows.size,)
-    if not within or rows.size == 0 or rows.min() < -n_samples or rows.max() >= n_samples:
-        raise ValueError(
-            f"cv: expected folds that are index arrays of some of {n_samples} samples, got "
-            f"{shown(rows)} in fold {number}"
-        )
-    return rows
+    parts = []
+    for given in check_two("cv", fold, "folds of two index arrays"):
+        rows = read_array(given, "cv")
+        if rows.dtype.kind == "b" and rows.shape == (n_samples,):
+            rows = np.flatnonzero(rows)
+        within = rows.dtype.kind in "iu" and rows.shape == (rows.size,)
+        if not within or rows.size == 0 or rows.min() < -n_samples or rows.max() >= n_samples:
+            raise ValueError(
+                f"cv: expected folds that are index arrays of some of {n_samples} samples, got "
+                f"{shown(rows)} in fold {number}"
+            )
+        parts.append(rows)
+    return parts[0], parts[1]
 
 
 def check_fits_folds(name: str, k: Any, folds: Sequence[Fold]) -> None:
@@ -193,7 +191,11 @@ def draw(samples: LabelledSamples, settings: Settings, within: WithinClasses) ->
     Neighbours are found in the metric of the prior; for "auto", in the units of the data.
     """
     if sums_in_tiles(settings, len(samples.blocks)):
-        return _all_pairs(samples, settings.reduction == "mean")
+        tiles = AllPairs(samples.labels, samples.groups)
+        if settings.reduction == "sum":
+            return tiles
+        counts = np.array(_counts(samples.labels, samples.groups))
+        return replace(tiles, weights=tuple(0.5 * counts.sum() / counts))
     pairs = draw_some(samples, settings, settings.pairs, within)
     return balanced(pairs) if settings.reduction == "mean" else pairs
 
@@ -216,7 +218,10 @@ def draw_some(
     """Draw pairs by a strategy; without `within`, neighbours are found in the units of the data."""
     space, blocks = None, samples.blocks
     if strategy == "neighbors":
-        space, blocks = _neighbor_space(samples, settings, within), fetched(blocks)
+        prior, blocks = settings.prior, fetched(blocks)
+        if within is not None and not (isinstance(prior, str) and prior == "auto"):
+            factors = prior_from_samples(prior, samples.blocks, within).own_factors()
+            space = to_numpy(embed_blocks(factors, samples.blocks))
     return draw_pairs(
         strategy,
         blocks,
@@ -227,17 +232,6 @@ def draw_some(
         random_state=check_random(settings.random_state),
         space=space,
     )
-
-
-def _neighbor_space(
-    samples: LabelledSamples, settings: Settings, within: WithinClasses | None
-) -> Doubles | None:
-    """Return the samples in the metric of the prior; None for "auto"."""
-    prior = settings.prior
-    if within is None or (isinstance(prior, str) and prior == "auto"):
-        return None
-    factors = prior_from_samples(prior, samples.blocks, within).own_factors()
-    return to_numpy(embed_blocks(factors, samples.blocks))
 
 
 # All pairs
@@ -251,16 +245,6 @@ def sums_in_tiles(settings: Settings, n_samples: int) -> bool:
     if not isinstance(solver, Newton) or solver.linear_solver == "woodbury":
         return False
     return n_samples * (n_samples - 1) // 2 > settings.most_listed_pairs
-
-
-def _all_pairs(samples: LabelledSamples, balances: bool) -> AllPairs:
-    """Return all pairs of the samples; both kinds have the same total weight if it `balances`."""
-    pairs = AllPairs(samples.labels, samples.groups)
-    if not balances:
-        return pairs
-    n_similar, n_dissimilar = _counts(samples.labels, samples.groups)
-    total = n_similar + n_dissimilar
-    return replace(pairs, weights=(0.5 * total / n_similar, 0.5 * total / n_dissimilar))
 
 
 def count_all_pairs(pairs: AllPairs) -> int:

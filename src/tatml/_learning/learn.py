@@ -112,10 +112,13 @@ def learn(task: Task, settings: Settings) -> Metric:
     metric = metric_of(found, prior, task.counted, settings)
     if not settings.keeps_spans:
         metric = replace(metric, center=means_of(task.blocks, task.within.n_images))
+    pairs = task.rows if isinstance(task.rows, Pairs) else None
     b0 = learnt_b0(found)
     if settings.n_components is not None and problem.learns_threshold:
-        b0 = _best_b0(metric, problem, task, settings.margin)
-    pairs = task.rows if isinstance(task.rows, Pairs) else None
+        assert pairs is not None
+        squared = metric.distances(task.blocks, pairs.index) ** 2
+        strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
+        b0 = learn_b0(squared, pairs, settings.margin, strength, problem.mu0)
     return replace(metric.with_b0(b0, settings.margin), pairs=pairs)
 
 
@@ -130,7 +133,13 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
         c, c0 = strengths(float(np.sum(pair_weights(task.rows))), settings)
         loss = squared_hinge(task.rows, c, settings.margin)
     prepared = prepare(task, loss, settings)
-    mu0 = _centre_of_threshold(prepared.mean_distance, settings)
+    centre = settings.given_threshold
+    centre = settings.threshold_prior if centre is None else centre
+    if centre is None:
+        if not prepared.mean_distance > 0:
+            raise ValueError(f"{settings.samples_name}: {IDENTICAL}")
+        centre = sqrt(prepared.mean_distance)
+    mu0 = b0_of(centre, settings.margin)
     return replace(prepared.problem, c0=c0, mu0=mu0), prepared.prior
 
 
@@ -148,27 +157,6 @@ def strengths(total: float, settings: Settings) -> tuple[float, float]:
             f"number, got C={settings.C:g} and threshold_strength={settings.threshold_strength:g}"
         )
     return c, c0
-
-
-def _centre_of_threshold(mean_distance: float, settings: Settings) -> float:
-    """Return μ0: that of a given threshold, or else of the root mean squared distance."""
-    given = settings.given_threshold
-    given = settings.threshold_prior if given is None else given
-    if given is not None:
-        return b0_of(given, settings.margin)
-    if not mean_distance > 0:
-        raise ValueError(f"{settings.samples_name}: {IDENTICAL}")
-    return b0_of(sqrt(mean_distance), settings.margin)
-
-
-def _best_b0(
-    metric: Metric, problem: LogDetProblem, task: Task, margin: tuple[float, float]
-) -> float:
-    """Return the best b0 for the distances of a metric with `n_components`."""
-    assert isinstance(task.rows, Pairs)
-    squared = metric.distances(task.blocks, task.rows.index) ** 2
-    strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
-    return learn_b0(squared, task.rows, margin, strength, problem.mu0)
 
 
 def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Settings) -> Metric:
@@ -198,9 +186,8 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         folds = make_pair_folds(samples.labels, samples.groups)
     hold_out = partial(hold_out_samples, samples, folds)
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
-    blocks, kernel_map = map_samples(kernel, samples.blocks, settings)
+    blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
     samples = replace(samples, blocks=blocks)
-    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
     within = within_classes(blocks, samples.labels, units, n_images)
     rows = draw(samples, settings, within)
     metric = replace(learn(Task(blocks, rows, within), settings), kernel_map=kernel_map)
@@ -240,8 +227,7 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
         return hold_out_pairs(distinct, pairs, space) if needed else []
 
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
-    mapped, kernel_map = map_samples(kernel, distinct, settings, n_counted)
-    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
+    mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, kernel_map=kernel_map, units=units)
@@ -363,7 +349,7 @@ def learn_from_comparisons(
         The parameters.
     """
     kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
-    mapped, kernel_map = map_samples(kernel, distinct, settings, n_counted)
+    mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
     check_components(settings.n_components, [n for n, _ in mapped.block_shapes])
     total = float(np.sum(weights))
     c = settings.C / total if settings.reduction == "mean" else settings.C
@@ -371,7 +357,7 @@ def learn_from_comparisons(
     # The prior is scaled to the mean of all compared distances, each as often as it occurs.
     share = sum(sum_at(side, weights, len(linked)) for side in linked.links) / (2 * total)
     near = Pairs(quadruplets[:, :2], np.ones(len(quadruplets), dtype=bool), weights)
-    within = within_pairs(mapped, near, 0 if kernel_map is None else len(kernel_map.maps_))
+    within = within_pairs(mapped, near, n_images)
     task = Task(mapped, linked, within, share, n_counted)
     prepared = prepare(task, comparison_hinge(weights, c, margin), settings)
     found = solve(prepared.problem.without_threshold(), prepared.prior, settings)

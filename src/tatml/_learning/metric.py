@@ -139,14 +139,9 @@ def factors_of(
     return chosen
 
 
-def components_of(L: Sequence[Doubles], blocks: Blocks, n_components: Any) -> list[Doubles]:
+def components_of(L: Sequence[Doubles], blocks: Blocks, n_components: Any) -> list[Factor]:
     """Return A_m = L_mᵀ/√M, or its `n_components` leading principal axes."""
-    counts = check_components(n_components, [len(factor) for factor in L])
-    components = []
-    for lower, array, count in zip(L, blocks.arrays, counts, strict=True):
-        factor = np.ascontiguousarray(lower.T) / np.sqrt(len(L))
-        components.append(factor if count is None else principal_axes(factor, array, count))
-    return components
+    return factors_of(L, MetricPrior([], (None,) * len(L), blocks), blocks, n_components)
 
 
 def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
@@ -254,7 +249,13 @@ def apply_factor(
 ) -> NDArray[np.float64]:
     """Return A times every matrix of a block, minus a mean, flattened to one row per sample."""
     if mean is not None and not isinstance(array, SparseBlock):
-        return _apply_around(A, array, asarray(mean, array))
+        step, mean = max(1, CACHED_NUMBERS // max(1, mean.size)), asarray(mean, array)
+        if type(array) is not np.ndarray or len(array) <= step:
+            return apply_factor(A, array - mean)
+        rows = np.empty((len(array), len(A) * array.shape[2]))
+        for part in gen_batches(len(array), step):  # chunks that fit into the cache
+            rows[part] = apply_factor(A, array[part] - mean)
+        return rows
     if isinstance(A, SpanFactor):
         return A.embed(array)
     if isinstance(array, SparseBlock):
@@ -263,17 +264,6 @@ def apply_factor(
     if width == 1:
         return array[:, :, 0] @ A.T
     return xp.reshape(xp.matmul(A, array), (n_samples, prod((A.shape[0], width))))
-
-
-def _apply_around(A: Factor, array: NDArray, mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return A times every matrix minus the mean, on the host in chunks that fit into the cache."""
-    step = max(1, CACHED_NUMBERS // max(1, mean.size))
-    if type(array) is not np.ndarray or len(array) <= step:
-        return apply_factor(A, array - mean)
-    rows = np.empty((len(array), len(A) * array.shape[2]))
-    for part in gen_batches(len(array), step):
-        rows[part] = apply_factor(A, array[part] - mean)
-    return rows
 
 
 def squared_distances(

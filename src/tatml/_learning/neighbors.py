@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +62,12 @@ def learn_from_neighbors(
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
-    blocks, kernel_map = map_samples(kernel, given.blocks, settings)
+    blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
     samples = replace(samples, blocks=blocks)
     check_components(settings.n_components, [n for n, _ in blocks.block_shapes])
     pairs = balanced(draw_some(samples, settings, "random"))
-    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
-    with _threads_for(blocks):
+    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
+    with _threadpools().limit(limits=1 if small else None):  # as in the solvers
         if isinstance(settings.prior, str) and settings.prior == "best":
             prior = choose_prior(blocks, samples.labels, settings.n_neighbors, n_images)
             settings = replace(settings, prior=prior)
@@ -156,12 +155,6 @@ def _problem(
     return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
 
 
-def _threads_for(blocks: Blocks) -> Any:
-    """Return a context with one BLAS thread, as in the solvers, unless a block is large."""
-    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
-    return _threadpools().limit(limits=1 if small else None)
-
-
 def choose_prior(
     blocks: Blocks, labels: NDArray[np.intp], n_neighbors: int, n_images: int = 0
 ) -> PriorName:
@@ -171,7 +164,10 @@ def choose_prior(
     votes are often equally good for two candidates. The last `n_images` blocks are images of a
     kernel.
     """
-    fold = _folds(labels)
+    fold = np.empty(len(labels), dtype=np.intp)
+    for label in np.unique(labels):  # the samples of each class in turn
+        own = np.flatnonzero(labels == label)
+        fold[own] = np.arange(len(own)) % N_FOLDS
     right = dict.fromkeys(CANDIDATES, 0)
     for held_out in range(N_FOLDS):
         known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
@@ -190,12 +186,3 @@ def choose_prior(
             nearest = nearest_rows(rows, queries, n_neighbors)
             right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))
     return max(CANDIDATES, key=lambda name: right[name])
-
-
-def _folds(labels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the fold of each sample: the samples of each class in turn."""
-    fold = np.empty(len(labels), dtype=np.intp)
-    for label in np.unique(labels):
-        own = np.flatnonzero(labels == label)
-        fold[own] = np.arange(len(own)) % N_FOLDS
-    return fold

@@ -118,13 +118,14 @@ def _named_samples(name: str) -> Iterator[None]:
 
 def map_samples(
     kernel: KernelSettings | None, blocks: Blocks, settings: Settings, counted: int | None = None
-) -> tuple[Blocks, KernelMap | None]:
+) -> tuple[Blocks, KernelMap | None, int]:
     """Return the samples in the space that the metric is learnt in, and the map to it.
 
-    Landmarks are chosen among the first `counted` samples.
+    Landmarks are chosen among the first `counted` samples. The last value is the number of blocks,
+    at the end, that are images of the kernel.
     """
     if kernel is None:
-        return blocks, None
+        return blocks, None, 0
     with _named_samples(settings.samples_name):
         fitted = kernel.fit(blocks[:counted], seed=check_random(settings.random_state))
-    return fitted.map_blocks(blocks), fitted
+    return fitted.map_blocks(blocks), fitted, len(fitted.maps_)

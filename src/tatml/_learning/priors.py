@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array
+from .._array import Array, asarray
 from .._data.blocks import Blocks
 from .scatters import (
     LEAST_WITHIN,
@@ -22,7 +22,6 @@ from .scatters import (
     WithinClasses,
     around_mean,
     eigh_relative,
-    in_units,
     least_shares,
     mean_gram_square,
     mean_square,
@@ -82,7 +81,7 @@ def block_prior(kind: str, array: Array, S: Matrix, within: WithinClasses, m: in
     centred, variance = with_variances(array)
     deviations = within.of_block(m, array) if kind in SHRUNK else centred
     unit, varies = _units_of_rows(kind, variance, lambda: mean_squares(deviations), units)
-    centred, deviations = in_units(centred, unit), in_units(deviations, unit)
+    centred, deviations = (rows / asarray(unit, rows) for rows in (centred, deviations))
     W0 = _prior_in_units(kind, centred, deviations, units, varies, array.shape[2], m)[0]
     W0 = W0 / unit / unit[:, None]
     return W0 / np.sum(W0 * S)

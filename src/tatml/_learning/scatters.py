@@ -6,7 +6,7 @@ there. What has the size of a metric, n or n × n numbers, is returned as a NumP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -82,19 +82,11 @@ def minus_class_means(array: Array, labels: Indices) -> Array:
     xp, size = namespace(array), (-1, *array.shape[1:])
     members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
     flat = as_double(xp.reshape(array, (array.shape[0], -1)))
-    starts, columns, ones = (asarray(part, array) for part in _parts(members))
+    parts = (members.indptr, members.indices, members.data)
+    starts, columns, ones = (asarray(part, array) for part in parts)
     sums = sparse_product(starts, columns, ones, flat)
     means = xp.reshape(sums / asarray(np.bincount(labels).astype(float)[:, None], array), size)
     return rows_of(array - xp.take(means, asarray(labels, array), axis=0))
-
-
-def _parts(matrix: csr_array) -> tuple[Indices, Indices, Doubles]:
-    return matrix.indptr, matrix.indices, matrix.data
-
-
-def in_units(rows: Array, unit: Doubles) -> Array:
-    """Divide each column by its unit."""
-    return rows / asarray(unit, rows)
 
 
 def is_constant(array: Array) -> NDArray[np.bool_]:
@@ -118,17 +110,14 @@ def mean_square(rows: Array) -> Doubles:
 def mean_gram_square(rows: Array, width: int) -> float:
     """Return the mean squared norm of ZᵀZ, where `width` rows each are a matrix Z."""
     xp, n_matrices = namespace(rows), rows.shape[0] // width
-    matrices = xp.reshape(rows, (n_matrices, width, -1))
-    return sum(float(xp.sum(gram**2)) for gram in _grams(matrices)) / n_matrices
-
-
-def _grams(matrices: Array) -> Iterator[Array]:
-    """Yield the smaller of ZZᵀ and ZᵀZ, whose norms are equal, in batches."""
-    xp = namespace(matrices)
-    for batch in gen_batches(matrices.shape[0], BATCH):
+    matrices, total = xp.reshape(rows, (n_matrices, width, -1)), 0.0
+    for batch in gen_batches(n_matrices, BATCH):
         Z = matrices[batch, ...]
         transposed = xp.matrix_transpose(Z)
-        yield Z @ transposed if Z.shape[1] < Z.shape[2] else transposed @ Z
+        # ZZᵀ and ZᵀZ have the same norm.
+        gram = Z @ transposed if Z.shape[1] < Z.shape[2] else transposed @ Z
+        total += float(xp.sum(gram**2))
+    return total / n_matrices
 
 
 def eigh_relative(matrix: Doubles, metric: Doubles, like: Array) -> tuple[Doubles, Doubles]:
