@@ -29,7 +29,7 @@ from threshold_quality import held_out_pairs
 from tatml import Newton, TATMLPairs
 from tatml._data import sampling
 from tatml._data.blocks import Blocks
-from tatml._learning.embedding import row_distances
+from tatml._learning.metric import row_distances
 from tatml._optim.problem import LogDetProblem
 from tatml.losses import BurgLoss
 

@@ -29,7 +29,7 @@ from scipy.special import logit
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from tatml import TATML, PairThreshold, TATMLPairs
-from tatml._learning.embedding import row_distances
+from tatml._learning.metric import row_distances
 from tatml._verification.calibration import equal_error_rate
 
 N_IDENTITIES = 2000

@@ -13,7 +13,7 @@ from sharding_helpers import TIGHT, Sliceable, assert_same, mapped
 from sklearn.exceptions import ConvergenceWarning
 
 from tatml import TATML, Blocks, Compute, Dykstra, Newton, learn_metric
-from tatml._learning.drawing import sums_in_tiles
+from tatml._learning.labelled import sums_in_tiles
 from tatml._learning.task import Settings
 from tatml._optim.sums import PairSums
 from tatml._sharding.all_pairs import AllPairs, tile_sums

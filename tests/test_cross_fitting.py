@@ -26,7 +26,7 @@ from tatml._learning.cross_fit import (
     hold_out_samples,
     merge_identical,
 )
-from tatml._learning.folds import LabelledSamples, make_pair_folds
+from tatml._learning.labelled import LabelledSamples, make_pair_folds
 from tatml._learning.metric import Metric
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}

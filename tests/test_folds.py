@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from tatml import TATML, TATMLCV
 from tatml._data.blocks import Blocks
-from tatml._learning.folds import LabelledSamples, gives_pairs, make_folds, make_pair_folds
+from tatml._learning.labelled import LabelledSamples, gives_pairs, make_folds, make_pair_folds
 
 
 def check_folds(folds, labels, groups):

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
-from tatml._learning import drawing, learn
+from tatml._data.sampling import draw_pairs
+from tatml._learning import learn
 from tatml.inspection import threshold_interval
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
@@ -152,14 +153,14 @@ def test_samples_may_be_lists_tables_and_matrices():
 
 def spied_draws(monkeypatch):
     """Return a list that collects the samples and the pairs of every draw."""
-    draw_pairs, drawn = drawing.draw_pairs, []
+    drawn = []
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((blocks.arrays[0][:, :, 0], pairs.index))
         return pairs
 
-    monkeypatch.setattr(drawing, "draw_pairs", spy)
+    monkeypatch.setattr("tatml._learning.labelled.draw_pairs", spy)
     return drawn
 
 

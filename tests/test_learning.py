@@ -11,13 +11,13 @@ from scipy.spatial.distance import pdist
 from tatml import TATML, Blocks, TATMLPairs, learn_metric
 from tatml._data.pairs import Pairs
 from tatml._learning.cross_fit import cross_fit, hold_out_samples
-from tatml._learning.folds import LabelledSamples, make_pair_folds
+from tatml._learning.labelled import LabelledSamples, make_pair_folds
 from tatml._learning.learn import learn, learn_from_labels, learn_threshold, strengths
 from tatml._learning.metric import Metric, means_of
 from tatml._learning.path import path
 from tatml._learning.prepare import prepare
+from tatml._learning.scatters import within_pairs
 from tatml._learning.task import Settings, Task
-from tatml._learning.within import within_pairs
 from tatml._optim.losses import comparison_hinge
 from tatml._optim.problem import squared_hinge
 

@@ -12,7 +12,7 @@ from sklearn.covariance import ledoit_wolf
 
 from tatml import TATML, Blocks, TATMLPairs
 from tatml._learning.priors import PRIORS, make_prior
-from tatml._learning.within import UNITS, WithinClasses
+from tatml._learning.scatters import UNITS, WithinClasses
 
 SCALED = [kind for kind in PRIORS if kind != "identity"]
 SHRUNK = ("within", "discriminant")

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
 from tatml._estimators.fitted_state import check_fitted_state
-from tatml._learning import span
+from tatml._learning import scatters
+from tatml._learning.span import _gram_basis
 from tatml.io import export, load_model, save_model
 
 N_SAMPLES, N_ROWS = 20, 60
@@ -47,7 +48,7 @@ def new_samples(n=N_ROWS, width=1):
 def in_whole_space(monkeypatch, fit):
     """Return what `fit` returns if no block counts as wide."""
     with monkeypatch.context() as patch:
-        patch.setattr(span, "ROWS_PER_SPAN", np.inf)
+        patch.setattr(scatters, "ROWS_PER_SPAN", np.inf)
         return fit()
 
 
@@ -284,7 +285,7 @@ def test_a_basis_has_the_rank_of_the_samples_in_any_units():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(8, 3)) @ rng.normal(size=(3, 20))
     for scale in (1e-4, 1.0, 1e4):
-        coordinates, mix = span._gram_basis(scale * rows @ rows.T * scale)
+        coordinates, mix = _gram_basis(scale * rows @ rows.T * scale)
         assert coordinates.shape == mix.shape == (8, 3)
         assert_allclose(mix.T @ (scale * rows) @ (scale * rows).T @ mix, np.eye(3), atol=1e-9)
 

@@ -27,8 +27,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tatml import TATML, TATMLCV, Euclidean, Newton
+from tatml._data.sampling import draw_pairs
 from tatml._estimators import tatml_cv
-from tatml._learning import drawing, path
+from tatml._learning import path
 from tatml._learning.path import PathSettings
 from tatml.features import KernelMap
 from tatml.inspection import threshold_interval
@@ -270,14 +271,14 @@ def test_the_settings_of_a_fold_are_compared_on_the_same_pairs(monkeypatch):
 
 def spied_pairs(monkeypatch):
     """Return a list that collects the pairs and the samples of every draw."""
-    drawn, draw_pairs = [], drawing.draw_pairs
+    drawn = []
 
     def spy(strategy, blocks, *arguments, **options):
         pairs = draw_pairs(strategy, blocks, *arguments, **options)
         drawn.append((pairs, blocks))
         return pairs
 
-    monkeypatch.setattr(drawing, "draw_pairs", spy)
+    monkeypatch.setattr("tatml._learning.labelled.draw_pairs", spy)
     return drawn
 
 

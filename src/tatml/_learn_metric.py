@@ -18,7 +18,7 @@ from ._data.pairs import as_pairs
 from ._data.storage import check_files
 from ._learning.prepare import problem_of
 from ._messages import shown
-from ._optim.losses import SquaredHinge, comparison_hinge, join_hinges
+from ._optim.losses import comparison_hinge, join_hinges
 from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
 from ._optim.result import Iterate, Result
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
@@ -239,30 +239,24 @@ def _problem_in_memory(
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
     check_magnitude(blocks, "X")
-    rows, loss = _rows_and_loss(data, blocks, setting)
-    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
-    with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
-
-
-def _rows_and_loss(
-    data: _Data, blocks: Blocks, setting: LossSetting
-) -> tuple[IndexPairs, SquaredHinge]:
-    """Check pairs and comparisons; return the rows of the problem with their loss."""
+    rows: IndexPairs
     pairs, losses = None, []
     if data.pairs is not None:
         check_index_kind(blocks, pairs=data.pairs, similar=data.similar, weights=data.weights)
         pairs = as_pairs(data.pairs, data.similar, len(blocks), data.weights)
         losses.append(squared_hinge(pairs, setting.C, setting.margin))
     if data.comparisons is None:
-        if pairs is None:
-            raise TypeError("pairs, similar: expected arrays, got None")
-        return pairs, losses[0]
-    check_index_kind(blocks, **_arrays_of(data.comparisons))
-    compared = as_comparisons(data.comparisons, len(blocks))
-    losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
-    index = None if pairs is None else pairs.index
-    return link_pairs(index, compared.index), join_hinges(losses)
+        assert pairs is not None
+        rows, loss = pairs, losses[0]
+    else:
+        check_index_kind(blocks, **_arrays_of(data.comparisons))
+        compared = as_comparisons(data.comparisons, len(blocks))
+        losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
+        rows = link_pairs(None if pairs is None else pairs.index, compared.index)
+        loss = join_hinges(losses)
+    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
+    with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
+        return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
 
 
 def warn_unless_converged(result: Result) -> None:

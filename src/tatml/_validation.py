@@ -176,10 +176,11 @@ def check_callable(name: str, value: Any) -> Any:
     return value
 
 
-def check_metric(metric: Any) -> None:
-    """Raise unless the metric is a name that scikit-learn knows, "precomputed" or a function."""
-    if not callable(metric):
-        check_choice("metric", metric, ["precomputed", *PAIRED_DISTANCES])
+def check_metric(name: str, value: Any) -> Any:
+    """Return the value if scikit-learn knows its name, or it is "precomputed" or a function."""
+    if callable(value):
+        return value
+    return check_choice(name, value, ["precomputed", *PAIRED_DISTANCES])
 
 
 def check_random(value: Any) -> Any:

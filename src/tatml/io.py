@@ -30,8 +30,8 @@ from ._data.atomic_files import write_arrays, written_atomically
 from ._data.blocks import Blocks
 from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state
 from ._estimators.inputs import check_has
+from ._estimators.metric import CENTER, center_of
 from ._estimators.revealed import revealed_samples
-from ._estimators.seen_samples import CENTER, center_of
 from ._learning.span import too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton

@@ -6,11 +6,10 @@ from .itml import ITML
 from .maz import Maz
 from .pair_threshold import PairThreshold
 from .tatml import PAPER, TATML
+from .tatml_comparisons import TATMLQuadruplets, TATMLTriplets
 from .tatml_cv import TATMLCV
 from .tatml_neighbors import TATMLNeighbors
 from .tatml_pairs import TATMLPairs
-from .tatml_quadruplets import TATMLQuadruplets
-from .tatml_triplets import TATMLTriplets
 
 __all__ = [
     "GMML",

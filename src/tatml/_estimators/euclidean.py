@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learning.drawing import draw_some
+from .._learning.labelled import draw_some
 from .._learning.metric import Metric, components_of, means_of
 from .metric import LabelEstimator
 from .parameters import checked

@@ -20,8 +20,8 @@ from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_prior
 from .._data.names import check_block_names, check_row_names
 from .._learning.metric import check_components
+from .._learning.scatters import UNITS
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
-from .._learning.within import UNITS
 from .._messages import shown
 from .._optim.result import Result, Status
 from .._optim.solvers import Dykstra, Newton
@@ -39,8 +39,8 @@ from .._validation import (
 from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
+from .metric import CENTER, N_SAMPLES
 from .parameters import CHECKS, Check, checked, or_none
-from .seen_samples import CENTER, N_SAMPLES
 
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
@@ -112,43 +112,30 @@ def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
 # Kinds of checks
 
 
-def array(kinds: str, n_dims: int) -> Check:
-    """Return a check for finite arrays of these kinds of dtypes."""
-
-    def check(name: str, value: Any) -> None:
-        if type(value) is not np.ndarray:
-            raise TypeError(f"{name}: expected an array, got {shown(value)}")
-        if value.dtype.kind not in kinds or len(value.shape) != n_dims:
-            raise TypeError(
-                f"{name}: expected an array with {n_dims} dimensions, got {value.dtype} of shape "
-                f"{value.shape}"
-            )
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-
-    return check
+def check_array(kinds: str, n_dims: int, name: str, value: Any) -> None:
+    """Raise unless the value is a finite array of one of these kinds of dtypes."""
+    if type(value) is not np.ndarray:
+        raise TypeError(f"{name}: expected an array, got {shown(value)}")
+    if value.dtype.kind not in kinds or len(value.shape) != n_dims:
+        raise TypeError(
+            f"{name}: expected an array with {n_dims} dimensions, got {value.dtype} of shape "
+            f"{value.shape}"
+        )
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
 
 
-def list_of(check: Check) -> Check:
-    """Return a check for lists whose members pass another check."""
-
-    def check_all(name: str, value: Any) -> None:
-        if type(value) is not list:
-            raise TypeError(f"{name}: expected a list, got {shown(value)}")
-        for member in value:
-            check(name, member)
-
-    return check_all
+def check_list(check: Check, name: str, value: Any) -> None:
+    """Raise unless the value is a list whose members pass another check."""
+    check_type(list, name, value)
+    for member in value:
+        check(name, member)
 
 
-def exactly(kind: type) -> Check:
-    """Return a check for values of this type, and of no type derived from it."""
-
-    def check(name: str, value: Any) -> None:
-        if type(value) is not kind:
-            raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(value)}")
-
-    return check
+def check_type(kind: type, name: str, value: Any) -> None:
+    """Raise unless the value is of this type, and of no type derived from it."""
+    if type(value) is not kind:
+        raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(value)}")
 
 
 def parts_of(kind: type, **checks: Check) -> Check:
@@ -156,7 +143,7 @@ def parts_of(kind: type, **checks: Check) -> Check:
     names = {part.name for part in fields(kind)}
 
     def check(name: str, value: Any) -> None:
-        exactly(kind)(name, value)
+        check_type(kind, name, value)
         if set(vars(value)) != names:
             raise TypeError(f"{name}: expected the fields of a {kind.__name__}, got {shown(value)}")
         for part, check_part in checks.items():
@@ -183,7 +170,8 @@ def all_of(*checks: Check) -> Check:
     return check
 
 
-VECTOR, MATRIX, INTEGERS = array("f", 1), array("f", 2), array("i", 1)
+VECTOR, MATRIX = partial(check_array, "f", 1), partial(check_array, "f", 2)
+INTEGERS = partial(check_array, "i", 1)
 
 
 # Parameters, for which files are stricter than constructors
@@ -305,7 +293,7 @@ def _check_kernel_map(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a fitted KernelMap, got {shown(value)}")
     value.check_settings()
     maps, precomputed = value.maps_, value.kernel == "precomputed"
-    list_of(BLOCK_MAP)(f"{name}.maps_", maps)
+    check_list(BLOCK_MAP, f"{name}.maps_", maps)
     for m, block_map in enumerate(maps):
         part = f"{name}.maps_[{m}]"
         (INTEGERS if precomputed else MATRIX)(f"{part}.landmarks", block_map.landmarks)
@@ -330,15 +318,15 @@ FACTOR = parts_of(SpanFactor, inner=MATRIX, outside=check_positive, span=SPAN)
 RESULTS = {
     kind: parts_of(
         kind,
-        status=exactly(Status),
+        status=partial(check_type, Status),
         b0=or_none(check_finite),
         primal=check_finite,
         tol=check_positive,
         n_iter=partial(check_count, least=0),
-        L=list_of(all_of(MATRIX, _check_lower)),
+        L=partial(check_list, all_of(MATRIX, _check_lower)),
         active=or_none(INTEGERS),
         multipliers=or_none(VECTOR),
-        history=all_of(exactly(dict), _check_history),
+        history=all_of(partial(check_type, dict), _check_history),
     )
     for kind in (Result, SpanResult)
 }
@@ -348,8 +336,8 @@ BLOCK_MAP = parts_of(
 ATTRIBUTES: dict[str, Check] = {
     "C_": check_positive,
     "b0_": check_finite,
-    "block_names_in_": exactly(tuple),
-    "best_params_": all_of(exactly(dict), _check_best_params),
+    "block_names_in_": partial(check_type, tuple),
+    "best_params_": all_of(partial(check_type, dict), _check_best_params),
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
     "calibration_": parts_of(
@@ -364,12 +352,13 @@ ATTRIBUTES: dict[str, Check] = {
     ),
     "bounds_": CHECKS["bounds"],
     "classes_": all_of(INTEGERS, lambda name, value: check_equal(name, value.tolist(), [-1, 1])),
-    "comparisons_": or_none(array("i", 2)),
+    "comparisons_": or_none(partial(check_array, "i", 2)),
     "components_": _check_matrices,
-    "cv_results_": exactly(dict),
-    "factors_": list_of(_check_factor),
+    "cv_results_": partial(check_type, dict),
+    "factors_": partial(check_list, _check_factor),
     "feature_names_in_": all_of(
-        array("OU", 1), lambda name, value: check_block_names(value.tolist(), len(value), name)
+        partial(check_array, "OU", 1),
+        lambda name, value: check_block_names(value.tolist(), len(value), name),
     ),
     "kernel_map_": or_none(_check_kernel_map),
     "likelihood_ratio_": all_of(VECTOR, check_likelihood_ratio),
@@ -378,17 +367,17 @@ ATTRIBUTES: dict[str, Check] = {
     "n_missed_": partial(check_count, least=0),
     "n_rounds_": check_count,
     "pair_weights_": or_none(VECTOR),
-    "pairs_": or_none(array("i", 2)),
+    "pairs_": or_none(partial(check_array, "i", 2)),
     "prior_": _check_matrices,
     "prior_units_": partial(check_choice, choices=UNITS),
     "result_": _check_result,
-    "row_names_in_": exactly(tuple),
+    "row_names_in_": partial(check_type, tuple),
     "same_rate_": check_between,
-    "search_scores_": all_of(exactly(dict), _check_search_scores),
-    "similar_": or_none(array("b", 1)),
+    "search_scores_": all_of(partial(check_type, dict), _check_search_scores),
+    "similar_": or_none(partial(check_array, "b", 1)),
     "threshold_": check_not_negative,
     "threshold_factor_": check_positive,
-    CENTER: list_of(MATRIX),
+    CENTER: partial(check_list, MATRIX),
     N_SAMPLES: check_count,
 }
 
@@ -461,7 +450,7 @@ def _check_search(estimator: Any) -> None:
     results, params = estimator.cv_results_, estimator.best_params_
     tried = as_list("cv_results_", results.get("params"), "the parameters of the search")
     for name in ("mean_test_score", "std_test_score", "split_test_score"):
-        array("f", 2 if "split" in name else 1)(f"cv_results_[{name!r}]", results.get(name))
+        check_array("f", 2 if "split" in name else 1, f"cv_results_[{name!r}]", results.get(name))
         check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
     check_equal("C_", estimator.C_, params.get("C"))
     best = int(np.argmax(results["mean_test_score"]))

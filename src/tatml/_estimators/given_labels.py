@@ -155,3 +155,17 @@ def _some_of(labels: NDArray) -> list[Any]:
         return np.unique(labels).tolist()[:5]
     except Exception:  # objects that cannot be compared
         return labels[:5].tolist()
+
+
+def number_distinct(
+    labels: NDArray, name: str, kind: str = "values"
+) -> tuple[NDArray, NDArray[np.intp]]:
+    """Return the sorted distinct labels, and for each label its position among them."""
+    try:
+        distinct, numbers = np.unique(labels, return_inverse=True)
+    except Exception as error:  # objects that cannot be compared
+        raise TypeError(
+            f"{name}: expected {kind} of one type, such as integers or words, got objects that "
+            "cannot be sorted"
+        ) from error
+    return distinct, numbers.reshape(labels.shape)

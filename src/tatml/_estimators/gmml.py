@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from .._array import lower_triangular, symmetrised
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learning.drawing import draw_some
+from .._learning.labelled import draw_some
 from .._learning.metric import Metric, components_of, means_of
 from .._learning.prepare import mean_scatter
 from .._learning.priors import PriorName, make_prior
-from .._learning.within import within_classes
+from .._learning.scatters import within_classes
 from .._optim.problem import build_pair_sums
 from .metric import LabelEstimator
 from .parameters import checked

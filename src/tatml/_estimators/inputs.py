@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from .._array import Array, foreign_kind, namespace, on_gpu
 from .._data.arrays import as_real_array, check_no_dates, check_not_masked, read_array
 from .._data.blocks import Blocks, as_blocks
 from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
+from .._data.sparse import SparseBlock
 from .._data.storage import warn_of_missing_chunks
 from .._learning.places import fetched
-from .._messages import named_error
+from .._messages import named_error, shown
 from .._warnings import warn_user
-from .given_labels import check_no_index_pairs, check_no_pairs
-from .preprocessors import look_up
-from .sparse_inputs import accepts_sparse, dense_extremes, read_sparse_table
+from .given_labels import check_no_index_pairs, check_no_pairs, number_distinct
 
 TUPLE_SIZES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
 NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -66,19 +67,17 @@ def _table(estimator: BaseEstimator, X: Any, reset: bool, min_samples: int) -> B
     """Return a table of one sample per row, read and checked by scikit-learn."""
     check_no_dates(X, "X")  # which scikit-learn would convert
     try:
-        if accepts_sparse(estimator, X, reset):
-            return read_sparse_table(estimator, X, reset, min_samples)
+        sparse = accepts_sparse(estimator, X, reset)
+        kinds: dict[str, Any] = {"dtype": [np.float64, np.float32]}
+        if sparse:
+            kinds = {"accept_sparse": "csr", "dtype": np.float64}
         with np.errstate(all="ignore"):  # overflow gives infinity, which is refused
             table = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=min_samples,
+                estimator, X, reset=reset, ensure_min_samples=min_samples, **kinds
             )
     except Exception as error:  # raised by scikit-learn, NumPy or the given object
         raise _wrong_table(X, error) from error
-    return Blocks(table)
+    return Blocks(SparseBlock(table) if sparse else table)
 
 
 def _wrong_table(X: Any, error: Exception) -> TypeError | ValueError:
@@ -139,11 +138,17 @@ def tuple_samples(
             f"and at least one feature, got shape {array.shape}"
         )
     if has_indicators:
-        found, index = _number_indicators(array, name)
+        found, index = number_distinct(array, name, "indicators")
         blocks = as_blocks(look_up(preprocessor, found, estimator), "preprocessor")
     else:
         flat = as_real_array(array, name).reshape(size * len(array), *array.shape[2:])
-        _check_finite(flat, name, size)
+        wrong = ~np.isfinite(flat).reshape(len(flat), -1).all(axis=1)
+        if wrong.any():
+            row, member = divmod(int(np.flatnonzero(wrong)[0]), size)
+            raise ValueError(
+                f"{name}: expected finite numbers, got NaN or infinity in {name[:-1]} {row}, "
+                f"member {member}"
+            )
         blocks, index = Blocks(flat), np.arange(len(flat))
     return _with_checked_shapes(estimator, blocks, reset, name), index.reshape(-1, size)
 
@@ -151,17 +156,6 @@ def tuple_samples(
 def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
     """Return checked index pairs into X; both members may be the same sample."""
     return as_index(pairs, n_samples, allow_self=True)
-
-
-def _number_indicators(indicators: NDArray, name: str) -> tuple[NDArray, NDArray]:
-    """Return the sorted distinct indicators, and for each given one its position among them."""
-    try:
-        return np.unique(indicators, return_inverse=True)
-    except Exception as error:  # objects that cannot be compared
-        raise TypeError(
-            f"{name}: expected indicators of one type, such as integers or words, got objects that "
-            "cannot be sorted"
-        ) from error
 
 
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
@@ -246,16 +240,6 @@ def _wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
     return f"{name}: expected an array of shape {expected}, got shape {array.shape}{hint}"
 
 
-def _check_finite(flat: NDArray, name: str, size: int) -> None:
-    finite = np.isfinite(flat).reshape(len(flat), -1).all(axis=1)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise ValueError(
-            f"{name}: expected finite numbers, got NaN or infinity in {name[:-1]} {row // size}, "
-            f"member {row % size}"
-        )
-
-
 def check_has(estimator: Any, *names: str) -> None:
     """Raise unless the estimator is fitted and has these attributes."""
     check_is_fitted(estimator)
@@ -268,3 +252,103 @@ def check_has(estimator: Any, *names: str) -> None:
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "
             f"without {', '.join(missing)}{hint}"
         )
+
+
+def place_of_samples(*values: Any) -> Array | None:
+    """Return an array of float64 on the device of samples, if results belong there; else None.
+
+    The first of the values that is an array of another package counts. Without scikit-learn's
+    array API dispatch, tensors on the host are read like NumPy arrays.
+    """
+    for value in values:
+        array = value.arrays[0] if isinstance(value, Blocks) else value
+        if foreign_kind(array) is not None:
+            if not on_gpu(array) and not get_config()["array_api_dispatch"]:
+                return None
+            xp = namespace(array)
+            return xp.zeros((1,), dtype=xp.float64, device=array.device)
+    return None
+
+
+def accepts_sparse(estimator: BaseEstimator, X: Any, reset: bool) -> bool:
+    """Return whether X is sparse, and the metric is, or will be, learnt in the span of samples."""
+    if not scipy.sparse.issparse(X) or len(X.shape) != 2:
+        return False
+    if not hasattr(estimator, "solver") or getattr(estimator, "kernel", None) is not None:
+        return False
+    if reset:
+        return bool(X.shape[0] < X.shape[1])
+    return hasattr(estimator, "factors_") or hasattr(estimator, "_fitted_to_sparse")
+
+
+def read_sparse_samples(table: Any) -> Blocks:
+    """Return a sparse preprocessor; raise an error if an entry is not a finite real number."""
+    entries = scipy.sparse.coo_array(table).data
+    if entries.dtype.kind not in "biuf" or not np.isfinite(entries).all():
+        raise ValueError(
+            "preprocessor: expected finite real numbers, got a sparse array with others"
+        )
+    return Blocks(SparseBlock(table))
+
+
+def dense_extremes(blocks: Blocks) -> Blocks:
+    """Return the smallest and the largest entry of each column of sparse blocks."""
+    arrays: tuple[Any, ...] = blocks.arrays
+    ends = [array.extremes() for array in arrays if isinstance(array, SparseBlock)]
+    return Blocks(*ends) if ends else blocks
+
+
+def look_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator) -> Any:
+    """Return the samples that the preprocessor gives for the indicators."""
+    if callable(preprocessor):
+        samples = _called(preprocessor, indicators)
+        found = _count_of(samples)
+        if found != len(indicators):
+            raise ValueError(
+                f"preprocessor: expected {len(indicators)} samples, one for each indicator, got "
+                f"{found}"
+            )
+        return samples
+    samples = fetched(preprocessor)
+    if accepts_sparse(estimator, preprocessor, reset=True):
+        samples = read_sparse_samples(preprocessor)
+    elif not isinstance(preprocessor, Blocks):
+        warn_of_missing_chunks(preprocessor=preprocessor)
+        samples = read_array(fetched(preprocessor), "preprocessor")
+    if samples.ndim not in (2, 3):
+        raise TypeError(
+            "preprocessor: expected an array of samples, Blocks or a function, got "
+            f"{shown(preprocessor)}"
+        )
+    if indicators.dtype.kind not in "iu":
+        raise TypeError(
+            "preprocessor: expected integer indicators, as an array is indexed, got dtype "
+            f"{indicators.dtype}; give a function that finds the samples instead"
+        )
+    wrong = (indicators < 0) | (indicators >= len(samples))
+    if wrong.any():
+        raise ValueError(
+            f"preprocessor: expected indices from 0 to {len(samples) - 1}, got "
+            f"{indicators[wrong][0]}"
+        )
+    return samples[indicators]
+
+
+def _called(preprocessor: Any, indicators: NDArray) -> Any:
+    """Return what a function gives for the indicators; its errors name the preprocessor."""
+    try:
+        return preprocessor(indicators)
+    except Exception as error:  # a function of the user may raise anything
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"preprocessor: expected a function that returns {len(indicators)} samples, one for "
+            f"each indicator, got {type(error).__name__}: {error}"
+        ) from error
+
+
+def _count_of(samples: Any) -> int | str:
+    """Return the number of samples; for an object without a length, its repr for a message."""
+    try:
+        return _num_samples(samples)
+    except Exception:  # a preprocessor may return any object
+        return shown(samples)

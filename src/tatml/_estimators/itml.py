@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -15,15 +14,14 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
-from .._learning.drawing import draw_some
-from .._learning.kernel_space import KernelLike, map_samples, read_kernel
+from .._learning.labelled import draw_some
 from .._learning.learn import metric_of, solve
 from .._learning.metric import check_components, means_of
-from .._learning.prepare import MetricPrior, prepare
-from .._learning.task import Prior, Settings, Task
-from .._learning.within import within_classes
+from .._learning.places import KernelLike, map_samples, read_kernel
+from .._learning.prepare import prepare
+from .._learning.scatters import within_classes
+from .._learning.task import Prior, Task
 from .._optim.losses import BurgLoss
-from .._optim.problem import LogDetProblem
 from .._optim.solvers import Dykstra, Newton, SolverLike
 from .metric import LabelEstimator
 from .parameters import checked
@@ -150,37 +148,28 @@ class ITML(LabelEstimator):
             settings = self._settings(parameters, X, names=("gamma", "bounds"))
             samples = self._read_labelled(X, y, groups)
             kernel = read_kernel(settings.kernel, samples.blocks)
-            blocks, kernel_map = map_samples(kernel, samples.blocks, settings)
+            blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
             samples = replace(samples, blocks=blocks)
             check_components(settings.n_components, [n for n, _ in blocks.block_shapes])
             _check_projections(settings.solver, blocks)
-            n_images = 0 if kernel_map is None else len(kernel_map.maps_)
             within = within_classes(blocks, samples.labels, n_images=n_images)
             pairs = draw_some(samples, settings, settings.pairs, within)
-            task = Task(blocks, pairs, within)
-            problem, prior = self._bounded_problem(task, settings, parameters)
+            ones = np.ones(len(pairs))
+            weights = parameters.gamma * ones
+            loss = BurgLoss(pairs.sign, weights, ones)
+            prepared = prepare(Task(blocks, pairs, within), loss, settings)
+            problem, prior = prepared.problem, prepared.prior
+            squared = to_numpy(problem.pairs.sums.distances())
+            _check_apart(squared, pairs)
+            self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
+            loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
+            problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
             found = solve(problem, prior, settings)
             metric = metric_of(found, prior, blocks, settings)
             metric = replace(metric, kernel_map=kernel_map, center=means_of(blocks, n_images))
             self._publish_with_threshold(metric, blocks, pairs, settings)
         warn_unless_converged(self.result_)
         return self
-
-    def _bounded_problem(
-        self, task: Task, settings: Settings, parameters: SimpleNamespace
-    ) -> tuple[LogDetProblem, MetricPrior]:
-        """Return ITML's problem and its prior; set `bounds_`."""
-        pairs = task.rows
-        assert isinstance(pairs, Pairs)
-        ones = np.ones(len(pairs))
-        weights = parameters.gamma * ones
-        prepared = prepare(task, BurgLoss(pairs.sign, weights, ones), settings)
-        squared = to_numpy(prepared.problem.pairs.sums.distances())
-        _check_apart(squared, pairs)
-        self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
-        loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
-        problem = prepared.problem
-        return problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0), prepared.prior
 
 
 def _find_bounds(

@@ -12,14 +12,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._array import Indices, to_numpy
+from .._array import to_numpy
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .._learn_metric import warn_unless_converged
-from .._learning.folds import Fold, LabelledSamples, check_fits_folds, make_folds
-from .._learning.kernel_space import KernelLike
+from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import learn_from_labels
 from .._learning.path import predict_knn
+from .._learning.places import KernelLike
 from .._learning.task import Prior, Settings
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
@@ -196,15 +196,13 @@ def _score_fold(settings: Settings, k: int, samples: LabelledSamples, fold: Fold
     """Learn from the training samples, and return the accuracy of k-NN on the others."""
     known, held_out = (samples[rows] for rows in fold)
     if settings.has_kernel_values:  # the columns are those of the training samples
-        known, held_out = (_take_columns(part, fold[0]) for part in (known, held_out))
+        known, held_out = (
+            replace(part, blocks=Blocks(part.blocks.arrays[0][:, fold[0]]))
+            for part in (known, held_out)
+        )
     with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
         metric = learn_from_labels(known.renumbered(), settings)
         rows, queries = (metric.embed(metric.mapped(part.blocks)) for part in (known, held_out))
     found = predict_knn(to_numpy(rows), known.labels, to_numpy(queries), k)
     return float(np.mean(found == held_out.labels))
-
-
-def _take_columns(samples: LabelledSamples, columns: Indices) -> LabelledSamples:
-    """Return samples that are rows of a kernel matrix, with some of its columns."""
-    return replace(samples, blocks=Blocks(samples.blocks.arrays[0][:, columns]))

@@ -20,22 +20,30 @@ from .._data.labels import group_labels
 from .._data.pairs import Pairs
 from .._data.sampling import balanced
 from .._data.sparse import SparseBlock
-from .._learning.embedding import Factor, check_distances, distances_of, squared_distances
-from .._learning.folds import LabelledSamples
+from .._learning.labelled import LabelledSamples
 from .._learning.learn import learn_threshold
-from .._learning.metric import Metric, one_or_list
+from .._learning.metric import (
+    Metric,
+    check_distances,
+    distances_of,
+    one_or_list,
+    squared_distances,
+)
 from .._learning.places import place_blocks
-from .._learning.span import SpanFactor, SpanResult, too_large
+from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
 from .._learning.thresholds import warn_if_one_sided
+from .._optim.result import Result
 from .._optim.solvers import Newton
 from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .device_inputs import place_of_samples
 from .given_labels import class_labels
-from .inputs import index_pairs, samples_of, tuple_samples
+from .inputs import index_pairs, place_of_samples, samples_of, tuple_samples
 from .pair_judge import PairJudge
-from .seen_samples import CENTER, center_of, facts_of
+
+CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
+N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
+MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated
 
 
 class LearntMetric:
@@ -116,11 +124,25 @@ class _NotFormed:
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
 
 
+class NoFitTransform:
+    """A descriptor that hides `fit_transform`: fit takes tuples, and transform takes samples."""
+
+    def __init__(self, fit: str):
+        self.fit = fit
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise AttributeError(
+            f"fit_transform: {owner.__name__} is fitted on {owner._tuples_name} and transforms "
+            f"samples; call {self.fit}, then transform(X)"
+        )
+
+
 class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of metrics with `components_`: the Euclidean distance after `transform`."""
 
     kernel: Any = None  # of estimators without this parameter
     kernel_map_: KernelMap | None = None
+    result_: Result
     pairs_: Indices | None
     similar_: NDArray[np.bool_] | None
     pair_weights_: Doubles | None
@@ -283,14 +305,23 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.pair_weights_ = None if pairs is None else pairs.weights
 
     def _keep_facts(self, blocks: Blocks) -> None:
-        """Store what a fit keeps of its samples: shapes, names, number and mean."""
-        self._keep_shapes(blocks)
-        self._keep_distinct(blocks)
+        """Store what a fit keeps of its samples: shapes, names, number and mean.
 
-    def _keep_distinct(self, blocks: Blocks) -> None:
-        """Store the number and the mean of the distinct samples of a fit."""
+        The mean is subtracted before distances are computed; samples far from the origin, compared
+        to their differences, would lose digits otherwise. Sparse samples, and rows of a kernel
+        matrix, have none here. The number says what a saved model reveals (see `revealed`).
+        """
+        self._keep_shapes(blocks)
         self._forget(CENTER)
-        self.__dict__ |= facts_of(blocks, of_kernel=self._has_kernel_values())
+        sparse = any(isinstance(array, SparseBlock) for array in blocks.arrays)
+        few = any(len(blocks) * width < MANY * n for n, width in blocks.block_shapes)
+        facts: dict[str, Any] = {N_SAMPLES: len(blocks)}
+        if few and not sparse:  # which are compared with each other
+            each = zip(*blocks.arrays, strict=True)
+            facts[N_SAMPLES] = len({b"".join((a + 0.0).tobytes() for a in one) for one in each})
+        if not sparse and not self._has_kernel_values():
+            facts[CENTER] = [np.mean(array, axis=0, dtype=np.float64) for array in blocks.arrays]
+        self.__dict__ |= facts
 
     def _read_samples(self, X: Any, y: Any = None, min_samples: int = 1) -> Blocks:
         """Read the samples of a fit, and store what is kept of them."""
@@ -354,3 +385,8 @@ class LabelEstimator(MetricEstimator):
         tags.target_tags.required = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def center_of(estimator: Any) -> list[NDArray[np.float64]]:
+    """Return the mean of the samples of fit, one array per block; an empty list if unknown."""
+    return vars(estimator).get(CENTER, [])

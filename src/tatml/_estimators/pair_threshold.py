@@ -12,14 +12,13 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
-from .._learning.embedding import CHUNK_NUMBERS
+from .._learning.metric import CHUNK_NUMBERS
+from .._learning.scatters import pair_weights
 from .._learning.thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
-from .._learning.within import pair_weights
 from .._messages import named_error
 from .._validation import check_metric
 from .inputs import given_distances, index_pairs, samples_of, tuple_samples
-from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
-from .pair_judge import NAMES
+from .pair_judge import CLASSES, NAMES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked
 
 
@@ -136,16 +135,15 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
             The samples that index pairs refer to.
         """
         check_is_fitted(self)
+        check_metric("metric", self.metric)
         if X is None:
             return self._distances(pairs, reset=False)
-        check_metric(self.metric)
         if self.metric == "precomputed":
             raise ValueError("X: expected None with precomputed distances, got samples")
         blocks = samples_of(self, X, reset=False)
         return self._measure(blocks, index_pairs(pairs, len(blocks)))
 
     def _distances(self, pairs: Any, *, reset: bool) -> NDArray[np.float64]:
-        check_metric(self.metric)
         if self.metric == "precomputed":
             if reset:
                 self._forget("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES)

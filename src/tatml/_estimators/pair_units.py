@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 from .._data.arrays import as_real_array, read_array
 from .._messages import shown
 from .._verification.dependence import are_independent
-from .given_labels import check_not_missing
+from .given_labels import check_not_missing, number_distinct
 from .inputs import read_tuples
 
 # Equal rows are one sample if fewer than this number of equal couples is expected by chance.
@@ -118,12 +118,12 @@ def read_split_units(pairs: Any, groups: Any) -> NDArray[np.intp]:
         )
     if index is not None and groups is not None:
         _check_one_group_each(index, units)
-    return _number(units, "groups")  # without the groups that no pair has
+    return number_distinct(units, "groups")[1]  # without the groups that no pair has
 
 
 def _check_one_group_each(index: NDArray, units: NDArray[np.intp]) -> None:
     """Raise an error if a sample is in two groups: the sides of a split would share it."""
-    samples = _number(index, "pairs").ravel()
+    samples = number_distinct(index, "pairs")[1].ravel()
     group = np.empty(int(samples.max()) + 1, dtype=np.intp)
     group[samples] = units.ravel()
     wrong = np.flatnonzero(group[samples] != units.ravel())
@@ -159,17 +159,17 @@ def number_units(
         The number of samples, if it is known.
     """
     if groups is None:
-        return None if index is None else _number(index, "pairs")
+        return None if index is None else number_distinct(index, "pairs")[1]
     groups = read_array(groups, "groups")
     if groups.shape == (n_pairs, 2):
         check_not_missing(groups.ravel(), "groups", "member")
-        return _number(groups, "groups")
+        return number_distinct(groups, "groups")[1]
     expected = f"shape ({n_pairs}, 2), one group for each member of a pair"
     if index is not None and index.dtype.kind in "iu":
         least = int(index.max(initial=-1)) + 1 if n_samples is None else n_samples
         if len(groups.shape) == 1 and len(groups) >= least and n_samples in (None, len(groups)):
             check_not_missing(groups, "groups")
-            return _number(groups, "groups")[index]
+            return number_distinct(groups, "groups")[1][index]
         count = "n_samples" if n_samples is None else str(n_samples)
         expected = f"shape ({count},), one group for each sample, or {expected}"
     raise ValueError(f"groups: expected {expected}, got shape {groups.shape}")
@@ -183,17 +183,6 @@ def number_subgroups(by: Any, n_pairs: int) -> dict[Any, NDArray[np.intp]]:
             f"by: expected shape ({n_pairs},), one subgroup for each pair, got shape {labels.shape}"
         )
     check_not_missing(labels, "by", "pair")
-    numbers = _number(labels, "by")
+    numbers = number_distinct(labels, "by")[1]
     names = labels[np.unique(numbers, return_index=True)[1]].tolist()
     return {name: np.flatnonzero(numbers == k) for k, name in enumerate(names)}
-
-
-def _number(labels: NDArray, name: str) -> NDArray[np.intp]:
-    """Return the position of each label among the sorted distinct ones."""
-    try:
-        return np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
-    except Exception as error:  # objects that cannot be compared
-        raise TypeError(
-            f"{name}: expected values of one type, such as integers or words, got objects that "
-            "cannot be sorted"
-        ) from error

@@ -210,11 +210,6 @@ def _check_class_weight(name: str, value: Any) -> Any:
         ) from error
 
 
-def _check_metric(name: str, value: Any) -> Any:
-    check_metric(value)
-    return value
-
-
 def _check_random_state(name: str, value: Any) -> Any:
     check_random(value)
     return value  # each use of a seed starts from the seed
@@ -330,7 +325,7 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "gamma": check_positive,
     "k": check_count,
     "max_rounds": check_count,
-    "metric": _check_metric,
+    "metric": check_metric,
     "n_impostors": check_count,
     "n_jobs": check_jobs,
     "pair_C": check_positive,

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
 from ..features._kernel_map import KernelMap
-from .seen_samples import N_SAMPLES, center_of
+from .metric import N_SAMPLES, center_of
 
 MEAN = "the mean of the training samples"
 TELLS = "which tells training samples from others"
@@ -51,11 +51,8 @@ def revealed_samples(estimator: Any) -> list[str]:
 
 def _landmarks(kernel_map: KernelMap, n_samples: int | None) -> str:
     count = len(kernel_map.maps_[0].landmarks)
-    share = (
-        f"{count} training samples"
-        if n_samples is None
-        else f"{count} of {n_samples} training samples"
-    )
+    of_all = "" if n_samples is None else f"of {n_samples} "
+    share = f"{count} {of_all}training samples"
     if kernel_map.kernel == "precomputed":
         return f"the positions of {share} in the kernel matrix (landmarks of the kernel)"
     return f"{share} (landmarks of the kernel)"
@@ -75,13 +72,15 @@ def _wide_matrices(estimator: Any, n_samples: int | None) -> list[str]:
     """Return which matrices reveal the span of samples that are fewer than the rows of a block."""
     if n_samples is None:
         return []
-    found = []
+    found, result = [], vars(estimator).get("result_")
+    # Whether the model holds its prior or its solution, besides some components.
+    holds_square = "prior_" in vars(estimator) or type(result) not in (type(None), SpanResult)
     parts = zip(estimator._component_list(), estimator._inner_shapes(), strict=True)
     for m, (A, (n, width)) in enumerate(parts):
         most = n_samples * width
         if n <= most or np.count_nonzero(A) <= len(A):  # a diagonal matrix has no span
             continue
-        if len(A) < n and not _holds_square_matrices(estimator):
+        if len(A) < n and not holds_square:
             found.append(
                 f"{len(A)} directions in the span of the training samples in block {m}, which has "
                 f"at most {most} of {n} dimensions"
@@ -92,9 +91,3 @@ def _wide_matrices(estimator: Any, n_samples: int | None) -> list[str]:
                 f"computed (at most {most} of {n} dimensions), {TELLS}"
             )
     return found
-
-
-def _holds_square_matrices(estimator: Any) -> bool:
-    """Return whether a model holds its prior or its solution, besides some components."""
-    result = vars(estimator).get("result_")
-    return "prior_" in vars(estimator) or (result is not None and type(result) is not SpanResult)

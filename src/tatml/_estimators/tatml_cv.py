@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
 from .._learn_metric import warn_unless_converged
-from .._learning.folds import Fold, LabelledSamples, check_fits_folds, make_folds
+from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import clipped, learn_from_labels
 from .._learning.metric import check_components
 from .._learning.path import PathSettings, choose_spaces, score_path
@@ -39,19 +39,11 @@ class Candidate:
     settings: Settings
     Cs: tuple[float, ...]
 
-    def params(self) -> list[dict[str, Any]]:
-        """Return the parameters, as they were given, for each C."""
-        return [{"C": C, **self.given} for C in self.Cs]
-
 
 def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Yield all combinations of the values of a grid; the last name varies fastest."""
     for values in product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
-
-
-def _is_default(prior: Any) -> bool:
-    return isinstance(prior, str) and prior == DEFAULT_PRIORS[0]
 
 
 def _of_estimator(name: str) -> Any:
@@ -223,7 +215,8 @@ class TATMLCV(LabelEstimator):
         given, checked_grids = self.param_grid, parameters.param_grid
         if given is None:
             given = {"C": list(DEFAULT_CS)}
-            if settings.kernel is None and _is_default(settings.prior):
+            default = isinstance(settings.prior, str) and settings.prior == DEFAULT_PRIORS[0]
+            if settings.kernel is None and default:
                 given["prior"] = list(DEFAULT_PRIORS)
             checked_grids = [given]
         found = []
@@ -248,7 +241,7 @@ class TATMLCV(LabelEstimator):
         if scoring != "auc":
             check_fits_folds("k", k, folds)
         scores = self._scores(samples, candidates, folds, parameters)
-        params = [setting for candidate in candidates for setting in candidate.params()]
+        params = [{"C": C, **candidate.given} for candidate in candidates for C in candidate.Cs]
         mean = scores.mean(axis=1)
         self.cv_results_ = {
             "params": params,

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
-from .._learning.kernel_space import KernelLike
 from .._learning.learn import distinct_samples, learn_from_pairs
+from .._learning.places import KernelLike
 from .._learning.task import Prior
 from .._messages import shown
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
 from .inputs import tuple_samples
-from .metric import MetricEstimator
-from .pair_classifier import CLASSES, PairClassifierMixin, make_labelled_pairs
+from .metric import MetricEstimator, NoFitTransform
+from .pair_judge import CLASSES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked
 
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
-
-
-class _NotForPairs:
-    """A descriptor that hides `fit_transform`, which TATMLPairs inherits but cannot offer."""
-
-    def __get__(self, instance: Any, owner: type) -> NoReturn:
-        raise AttributeError(
-            "fit_transform: TATMLPairs is fitted on pairs and transforms samples; call fit(pairs, "
-            "y), then transform(X)"
-        )
 
 
 class TATMLPairs(PairClassifierMixin, MetricEstimator):
@@ -234,4 +224,4 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
             )
         return calibration_params
 
-    fit_transform = _NotForPairs()
+    fit_transform = NoFitTransform("fit(pairs, y)")

@@ -23,14 +23,13 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
-from .folds import Fold, LabelledSamples
-from .kernel_space import KernelSettings, Space
+from .labelled import Fold, LabelledSamples
 from .metric import Metric
-from .places import host_if_wide
+from .places import KernelSettings, Space, host_if_wide
 from .prepare import prior_from_samples
 from .priors import has_units
+from .scatters import Units, WithinClasses, pair_weights, within_classes, within_pairs
 from .thresholds import is_one_sided, some_of_each_kind
-from .within import Units, WithinClasses, pair_weights, within_classes, within_pairs
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
@@ -90,22 +89,19 @@ def hold_out_samples(
 
     A `space` maps the samples of each part, fitted to those to learn from.
     """
-    return [_hold_out(rows, samples[rows], samples[others], space) for rows, others in folds]
-
-
-def _hold_out(
-    rows: Indices, known: LabelledSamples, others: LabelledSamples, space: Space | None
-) -> HeldOutPairs:
-    known, others = known.renumbered(), others.renumbered()
-    known_blocks, other_blocks, n_images = _map_both(known.blocks, others.blocks, rows, space)
-    pairs = draw_random_pairs(
-        others.labels,
-        others.groups,
-        n_pairs_per_class=max(2, MOST_HELD_OUT // (1 + int(others.labels.max()))),
-        random_state=np.random.RandomState(0),
-    )
-    within = within_classes(known_blocks, known.labels, n_images=n_images)
-    return HeldOutPairs(rows, known_blocks, within, other_blocks, balanced(pairs))
+    parts = []
+    for rows, test in folds:
+        known, others = samples[rows].renumbered(), samples[test].renumbered()
+        known_blocks, other_blocks, n_images = _map_both(known.blocks, others.blocks, rows, space)
+        pairs = draw_random_pairs(
+            others.labels,
+            others.groups,
+            n_pairs_per_class=max(2, MOST_HELD_OUT // (1 + int(others.labels.max()))),
+            random_state=np.random.RandomState(0),
+        )
+        within = within_classes(known_blocks, known.labels, n_images=n_images)
+        parts.append(HeldOutPairs(rows, known_blocks, within, other_blocks, balanced(pairs)))
+    return parts
 
 
 def _map_both(
@@ -129,24 +125,22 @@ def hold_out_pairs(blocks: Blocks, pairs: Pairs, space: Space | None = None) -> 
     """
     pairs = pairs.take(np.flatnonzero(pair_weights(pairs)))
     for n_folds in PAIR_FOLDS:
-        parts = _split_pairs(pairs, n_folds)
+        fold = _folds_of_samples(pairs, n_folds)
+        first, second = fold[pairs.first], fold[pairs.second]
+        parts = [
+            ((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)
+        ]
+        parts = [part for part in parts if min(_count_kinds(pairs, part)) > 0]
         held_out = np.any([rows for _, rows in parts], axis=0)
-        kinds = [int(np.sum(held_out & (pairs.similar == kind))) for kind in (True, False)]
-        if min(kinds) >= LEAST_HELD_OUT:
+        if min(_count_kinds(pairs, [held_out])) >= LEAST_HELD_OUT:
             return [_hold_out_some(blocks, pairs, *rows, space) for rows in parts]
     return []
 
 
-def _split_pairs(pairs: Pairs, n_folds: int) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return for each fold the pairs outside and those inside, if both have both kinds."""
-    fold = _folds_of_samples(pairs, n_folds)
-    first, second = fold[pairs.first], fold[pairs.second]
-    parts = [((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)]
-    return [part for part in parts if all(_has_both_kinds(pairs, rows) for rows in part)]
-
-
-def _has_both_kinds(pairs: Pairs, rows: NDArray[np.bool_]) -> bool:
-    return bool(np.any(rows & pairs.similar) and np.any(rows & ~pairs.similar))
+def _count_kinds(pairs: Pairs, parts: Sequence[NDArray[np.bool_]]) -> list[int]:
+    """Return how many pairs of both kinds are in each part."""
+    kinds = (pairs.similar, ~pairs.similar)
+    return [int(np.sum(rows & kind)) for rows in parts for kind in kinds]
 
 
 def _folds_of_samples(pairs: Pairs, n_folds: int) -> Indices:
@@ -249,7 +243,11 @@ def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]
     candidates: list[Units] = ["columns"]
     if has_units(prior):
         candidates.append("common")
-        if parts and min(map(_samples_per_column, parts)) >= SAMPLES_PER_COLUMN:
+        per_column = [
+            part.within.n_observations / max(array.shape[1] for array in part.known.arrays)
+            for part in parts
+        ]
+        if parts and min(per_column) >= SAMPLES_PER_COLUMN:
             candidates.append("affine")
     areas = [
         float(np.mean([_area_of_prior(prior, units, part) for part in parts] or [0.0]))
@@ -257,10 +255,6 @@ def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]
     ]
     best = int(np.argmax(areas))
     return areas[best], candidates[best]
-
-
-def _samples_per_column(part: HeldOutPairs) -> float:
-    return min(part.within.n_observations / array.shape[1] for array in part.known.arrays)
 
 
 def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
@@ -323,26 +317,12 @@ def cross_fit(
     """Multiply a threshold by the factor that is best for the held-out pairs of the parts, if any.
 
     `fit` learns the metric of a part from the pairs that lie in it; with `thins`, from some of
-    these where many remain. After an interrupt, the threshold stays. Returns what was learnt from
-    the parts, too.
+    these where many remain. A part with pairs of one kind only is left out, and one that does not
+    allow the fit: a block may be constant in it. After an interrupt, the threshold stays. Returns
+    what was learnt from the parts, too.
     """
     if metric.result is not None and metric.result.status is Status.INTERRUPTED:
         return metric, []
-    fitted = fit_parts(parts, pairs, fit, thins)
-    return metric.with_factor(find_threshold_factor(fitted)), fitted
-
-
-def fit_parts(
-    parts: Sequence[HeldOutPairs],
-    pairs: Pairs,
-    fit: Callable[[HeldOutPairs, Pairs], Metric],
-    thins: bool = False,
-) -> list[FittedPart]:
-    """Learn a metric from each of as many parts as a threshold needs.
-
-    A part with pairs of one kind only is left out, and one that does not allow the fit: a block may
-    be constant in it.
-    """
     fitted = []
     for part in enough_parts(parts):
         known = part.select_known(pairs)
@@ -350,12 +330,12 @@ def fit_parts(
         if known.similar.all() or not known.similar.any():
             continue
         try:
-            metric = fit(part, known)
+            found = fit(part, known)
         except ValueError:
             continue
-        if metric.threshold:
-            fitted.append(FittedPart(metric, part, known))
-    return fitted
+        if found.threshold:
+            fitted.append(FittedPart(found, part, known))
+    return metric.with_factor(find_threshold_factor(fitted)), fitted
 
 
 def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
@@ -372,7 +352,10 @@ def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
     weights = np.concatenate([pair_weights(one.part.pairs) for one in fitted])
     factor = _best_factor(ratios, weights, similar, FACTORS)
     if factor in (FACTORS[0], FACTORS[-1]):
-        factor = _best_factor(ratios, weights, similar, _all_factors(ratios))
+        useful = np.clip(ratios, *MOST_EXTREME)
+        first, last = (round(np.log(end) / LOG_STEP) for end in (useful.min(), useful.max()))
+        steps = np.arange(min(first, -N_STEPS) - 1, max(last, N_STEPS) + 2)
+        factor = _best_factor(ratios, weights, similar, np.exp(LOG_STEP * steps))
     return 1.0 if is_one_sided(ratios, similar, factor) else factor
 
 
@@ -403,13 +386,6 @@ def _best_factor(
     )  # up to a constant
     smooth = gaussian_filter1d(correct, SMOOTHING / LOG_STEP, mode="nearest")
     return float(factors[int(np.argmax(smooth))])
-
-
-def _all_factors(ratios: Doubles) -> Doubles:
-    """Return factors with the same steps that cover all ratios, as far as they are of any use."""
-    known = np.clip(ratios, *MOST_EXTREME)
-    first, last = (int(np.round(np.log(end) / LOG_STEP)) for end in (known.min(), known.max()))
-    return np.exp(LOG_STEP * np.arange(min(first, -N_STEPS) - 1, max(last, N_STEPS) + 2))
 
 
 def _weight_below(ratios: Doubles, weights: Doubles, factors: Doubles) -> Doubles:

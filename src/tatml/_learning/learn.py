@@ -1,4 +1,4 @@
-"""Learn a metric and its threshold: from pairs, and from labels that give pairs."""
+"""Learn a metric: from pairs, from labels that give pairs, or from comparisons."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Indices
+from .._array import Doubles, Indices, sum_at
 from .._data.blocks import Blocks
+from .._data.comparisons import link_pairs
 from .._data.pairs import Pairs
+from .._optim.losses import comparison_hinge
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, host_result, learnt_b0, place_result
 from .._optim.solvers import Newton, seeded
@@ -29,18 +31,24 @@ from .cross_fit import (
     hold_out_samples,
     suits_new_pairs_alone,
 )
-from .drawing import count_all_pairs, draw, draw_random, sums_in_tiles
-from .folds import Fold, LabelledSamples, make_pair_folds
-from .kernel_space import Space, map_samples, read_kernel
+from .labelled import (
+    Fold,
+    LabelledSamples,
+    count_all_pairs,
+    draw,
+    draw_random,
+    make_pair_folds,
+    sums_in_tiles,
+)
 from .metric import Metric, check_components, factors_of, means_of
 from .outliers import clip_outliers
-from .places import host_if_wide, place_blocks
+from .places import Space, host_if_wide, map_samples, place_blocks, read_kernel
 from .prepare import MetricPrior, describe_axes, describe_spans, prepare
 from .priors import IDENTICAL, has_units
+from .scatters import pair_weights, within_classes, within_pairs
 from .span import SpanFactor
 from .task import Settings, Task
 from .thresholds import b0_of, is_one_sided, learn_b0, some_of_each_kind, warn_if_one_sided
-from .within import pair_weights, within_classes, within_pairs
 
 
 def solve(
@@ -103,10 +111,13 @@ def learn(task: Task, settings: Settings) -> Metric:
     metric = metric_of(found, prior, task.counted, settings)
     if not settings.keeps_spans:
         metric = replace(metric, center=means_of(task.blocks, task.within.n_images))
+    pairs = task.rows if isinstance(task.rows, Pairs) else None
     b0 = learnt_b0(found)
     if settings.n_components is not None and problem.learns_threshold:
-        b0 = _best_b0(metric, problem, task, settings.margin)
-    pairs = task.rows if isinstance(task.rows, Pairs) else None
+        assert pairs is not None
+        squared = metric.distances(task.blocks, pairs.index) ** 2
+        strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
+        b0 = learn_b0(squared, pairs, settings.margin, strength, problem.mu0)
     return replace(metric.with_b0(b0, settings.margin), pairs=pairs)
 
 
@@ -121,7 +132,13 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
         c, c0 = strengths(float(np.sum(pair_weights(task.rows))), settings)
         loss = squared_hinge(task.rows, c, settings.margin)
     prepared = prepare(task, loss, settings)
-    mu0 = _centre_of_threshold(prepared.mean_distance, settings)
+    centre = settings.given_threshold
+    centre = settings.threshold_prior if centre is None else centre
+    if centre is None:
+        if not prepared.mean_distance > 0:
+            raise ValueError(f"{settings.samples_name}: {IDENTICAL}")
+        centre = sqrt(prepared.mean_distance)
+    mu0 = b0_of(centre, settings.margin)
     return replace(prepared.problem, c0=c0, mu0=mu0), prepared.prior
 
 
@@ -139,27 +156,6 @@ def strengths(total: float, settings: Settings) -> tuple[float, float]:
             f"number, got C={settings.C:g} and threshold_strength={settings.threshold_strength:g}"
         )
     return c, c0
-
-
-def _centre_of_threshold(mean_distance: float, settings: Settings) -> float:
-    """Return μ0: that of a given threshold, or else of the root mean squared distance."""
-    given = settings.given_threshold
-    given = settings.threshold_prior if given is None else given
-    if given is not None:
-        return b0_of(given, settings.margin)
-    if not mean_distance > 0:
-        raise ValueError(f"{settings.samples_name}: {IDENTICAL}")
-    return b0_of(sqrt(mean_distance), settings.margin)
-
-
-def _best_b0(
-    metric: Metric, problem: LogDetProblem, task: Task, margin: tuple[float, float]
-) -> float:
-    """Return the best b0 for the distances of a metric with `n_components`."""
-    assert isinstance(task.rows, Pairs)
-    squared = metric.distances(task.blocks, task.rows.index) ** 2
-    strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
-    return learn_b0(squared, task.rows, margin, strength, problem.mu0)
 
 
 def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Settings) -> Metric:
@@ -189,9 +185,8 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         folds = make_pair_folds(samples.labels, samples.groups)
     hold_out = partial(hold_out_samples, samples, folds)
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
-    blocks, kernel_map = map_samples(kernel, samples.blocks, settings)
+    blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
     samples = replace(samples, blocks=blocks)
-    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
     within = within_classes(blocks, samples.labels, units, n_images)
     rows = draw(samples, settings, within)
     metric = replace(learn(Task(blocks, rows, within), settings), kernel_map=kernel_map)
@@ -231,8 +226,7 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
         return hold_out_pairs(distinct, pairs, space) if needed else []
 
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
-    mapped, kernel_map = map_samples(kernel, distinct, settings, n_counted)
-    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
+    mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, kernel_map=kernel_map, units=units)
@@ -326,3 +320,44 @@ def warn_unless_separating(
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
         print(line, flush=True)
+
+
+def learn_from_comparisons(
+    distinct: Blocks,
+    n_counted: int,
+    quadruplets: Indices,
+    weights: Doubles,
+    margin: float,
+    settings: Settings,
+) -> Metric:
+    """Learn a metric without a threshold.
+
+    Parameters
+    ----------
+    distinct : Blocks
+        The distinct samples; first the `n_counted` ones of comparisons that count.
+    n_counted : int
+        Their number.
+    quadruplets : int array of shape (n_tuples, 4)
+        a, b, c, d of each comparison, as numbers of distinct samples: d(a, b) should be less.
+    weights : array of shape (n_tuples,)
+        The weight of each comparison; 0 where its two pairs are the same.
+    margin : float
+        By how much the squared distance of the second pair should exceed that of the first.
+    settings : Settings
+        The parameters.
+    """
+    kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
+    mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
+    check_components(settings.n_components, [n for n, _ in mapped.block_shapes])
+    total = float(np.sum(weights))
+    c = settings.C / total if settings.reduction == "mean" else settings.C
+    linked = link_pairs(None, quadruplets)
+    # The prior is scaled to the mean of all compared distances, each as often as it occurs.
+    share = sum(sum_at(side, weights, len(linked)) for side in linked.links) / (2 * total)
+    near = Pairs(quadruplets[:, :2], np.ones(len(quadruplets), dtype=bool), weights)
+    within = within_pairs(mapped, near, n_images)
+    task = Task(mapped, linked, within, share, n_counted)
+    prepared = prepare(task, comparison_hinge(weights, c, margin), settings)
+    found = solve(prepared.problem.without_threshold(), prepared.prior, settings)
+    return replace(metric_of(found, prepared.prior, task.counted, settings), kernel_map=kernel_map)

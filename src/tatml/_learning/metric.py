@@ -1,16 +1,19 @@
-"""`Metric`: a learnt distance with its threshold, which maps and compares samples."""
+"""`Metric`: a learnt distance with its threshold; embeddings of samples, distances of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
-from .._array import Array, Doubles, Indices, asarray, to_numpy
+from .._array import Array, Doubles, Indices, asarray, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
@@ -18,12 +21,14 @@ from .._messages import shown
 from .._optim.result import Result
 from .._validation import as_list, check_count
 from ..features._kernel_map import KernelMap
-from .embedding import Center, Factor, distances_of, embed_blocks
 from .prepare import MetricPrior
-from .scatters import around_mean, mean_square
-from .span import SpanFactor
+from .scatters import Units, around_mean, mean_square
+from .span import Factor, SpanFactor
 from .thresholds import threshold_of
-from .within import Units
+
+Center = Sequence[NDArray[np.float64] | None]  # a mean per block, or nothing
+CACHED_NUMBERS = 2**17  # numbers of samples that are centred at a time: 1 MB of float64
+CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,14 +139,9 @@ def factors_of(
     return chosen
 
 
-def components_of(L: Sequence[Doubles], blocks: Blocks, n_components: Any) -> list[Doubles]:
+def components_of(L: Sequence[Doubles], blocks: Blocks, n_components: Any) -> list[Factor]:
     """Return A_m = L_mᵀ/√M, or its `n_components` leading principal axes."""
-    counts = check_components(n_components, [len(factor) for factor in L])
-    components = []
-    for lower, array, count in zip(L, blocks.arrays, counts, strict=True):
-        factor = np.ascontiguousarray(lower.T) / np.sqrt(len(L))
-        components.append(factor if count is None else principal_axes(factor, array, count))
-    return components
+    return factors_of(L, MetricPrior([], (None,) * len(L), blocks), blocks, n_components)
 
 
 def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
@@ -171,3 +171,105 @@ def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None
 def one_or_list(matrices: Sequence[Any]) -> Any:
     """Return the only matrix of a list of one, and other lists as they are."""
     return matrices[0] if len(matrices) == 1 else list(matrices)
+
+
+def embed_blocks(
+    components: Sequence[Factor], blocks: Blocks, center: Center = ()
+) -> NDArray[np.float64]:
+    """Return A_m Φ_m(x) of all blocks, flattened and concatenated, one row per sample.
+
+    The means in `center`, one per block or None, are subtracted from the samples first.
+    """
+    parts = zip(components, blocks.arrays, center or [None] * len(components), strict=True)
+    rows = [apply_factor(A, array, mean) for A, array, mean in parts]
+    return namespace(rows[0]).concat(rows, axis=1)
+
+
+def distances_of(
+    components: Sequence[Factor],
+    blocks: Blocks,
+    index: NDArray[np.intp],
+    many: bool = False,
+    center: Center = (),
+) -> NDArray[np.float64]:
+    """Return the distances of index pairs; sparse samples stay sparse.
+
+    With `many` pairs, wide embeddings are turned first. Distances do not depend on the means in
+    `center`; samples far from the origin keep their digits if these are subtracted.
+    """
+    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        rows = embed_blocks(components, blocks, center)
+        return row_distances(fewer_columns(rows) if many else rows, index)
+    parts = zip(components, blocks.arrays, strict=True)
+    return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
+
+
+def row_distances(
+    rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
+) -> NDArray[np.float64]:
+    """Return the Euclidean distances of pairs of rows, computed in chunks."""
+    xp, distances = namespace(rows), [rows[:0, 0]]
+    step = max(1, chunk_numbers // max(1, rows.shape[1]))
+    for start in range(0, len(index), step):
+        first, second = (asarray(side, rows) for side in index[start : start + step].T)
+        difference = xp.take(rows, first, axis=0) - xp.take(rows, second, axis=0)
+        distances.append(xp.sqrt(xp.linalg.vecdot(difference, difference)))
+    return xp.concat(distances)
+
+
+def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn wide rows so that they need only as many columns as there are rows.
+
+    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
+    """
+    if rows.shape[1] <= 2 * rows.shape[0] or type(rows) is not np.ndarray:
+        return rows
+    around_mean = rows - rows.mean(axis=0)
+    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
+    return upper.T
+
+
+def check_distances(
+    distances: NDArray[np.float64], blocks: Blocks, name: str
+) -> NDArray[np.float64]:
+    """Return the distances, and raise an error if one of them is not finite."""
+    wrong = np.flatnonzero(~to_numpy(namespace(distances).isfinite(distances)))
+    if len(wrong):
+        largest = max(float(np.max(np.abs(array))) for array in blocks.arrays)
+        raise ValueError(
+            f"{name}: expected samples whose squared distance a float can hold, got entries of up "
+            f"to {largest:g}, with {distances[wrong[0]]} as the distance of pair {wrong[0]}; "
+            f"rescale {name} as in fit"
+        )
+    return distances
+
+
+def apply_factor(
+    A: Factor, array: NDArray, mean: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return A times every matrix of a block, minus a mean, flattened to one row per sample."""
+    if mean is not None and not isinstance(array, SparseBlock):
+        step, mean = max(1, CACHED_NUMBERS // max(1, prod(mean.shape))), asarray(mean, array)
+        if type(array) is not np.ndarray or len(array) <= step:
+            return apply_factor(A, array - mean)
+        rows = np.empty((len(array), len(A) * array.shape[2]))
+        for part in gen_batches(len(array), step):  # chunks that fit into the cache
+            rows[part] = apply_factor(A, array[part] - mean)
+        return rows
+    if isinstance(A, SpanFactor):
+        return A.embed(array)
+    if isinstance(array, SparseBlock):
+        return array.table @ A.T
+    (n_samples, _, width), xp, A = array.shape, namespace(array), asarray(A, array)
+    if width == 1:
+        return array[:, :, 0] @ A.T
+    return xp.reshape(xp.matmul(A, array), (n_samples, prod((A.shape[0], width))))
+
+
+def squared_distances(
+    A: Factor, array: Any, index: NDArray[np.intp], mean: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return the part of one block in the squared distances of pairs."""
+    if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
+        return A.squared_distances(array, index)
+    return row_distances(apply_factor(A, array, mean), index) ** 2

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._array import Indices, asarray, to_numpy
 from .._data.blocks import Blocks
 from .._data.comparisons import link_pairs
 from .._data.pairs import Pairs
-from .._data.sampling import balanced, count_violated, neighbor_triplets
+from .._data.sampling import balanced, count_violated, nearest_rows, neighbor_triplets
 from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Status, learnt_b0
 from .._threads import SMALL_MATRIX, _threadpools
 from .cross_fit import FittedPart, HeldOutPairs, cross_fit, hold_out_samples
-from .drawing import draw_some
-from .embedding import embed_blocks
-from .folds import LabelledSamples, make_pair_folds
-from .kernel_space import map_samples, read_kernel
+from .labelled import LabelledSamples, draw_some, make_pair_folds
 from .learn import clipped, for_parts, metric_of, solve, to_learn, warn_unless_separating
-from .metric import Metric, check_components, means_of
-from .neighbor_priors import choose_prior
-from .places import place_blocks
-from .prepare import MetricPrior, prepare, problem_of
+from .metric import Metric, check_components, embed_blocks, means_of
+from .places import host_if_wide, map_samples, place_blocks, read_kernel
+from .prepare import MetricPrior, prepare, prior_from_samples, problem_of
+from .priors import PriorName
+from .scatters import WithinClasses, pair_weights, within_classes
 from .task import Settings, Task
 from .thresholds import b0_of, learn_b0
-from .within import WithinClasses, pair_weights, within_classes
 
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
 ROUND_TOL = 1e-3  # tolerance of the rounds before the last
+# The priors to choose from; of equally good ones, the first is taken.
+CANDIDATES: tuple[PriorName, ...] = ("discriminant", "auto", "scaled")
+N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ def learn_from_neighbors(
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
-    blocks, kernel_map = map_samples(kernel, given.blocks, settings)
+    blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
     samples = replace(samples, blocks=blocks)
     check_components(settings.n_components, [n for n, _ in blocks.block_shapes])
     pairs = balanced(draw_some(samples, settings, "random"))
-    n_images = 0 if kernel_map is None else len(kernel_map.maps_)
-    with _threads_for(blocks):
+    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
+    with _threadpools().limit(limits=1 if small else None):  # as in the solvers
         if isinstance(settings.prior, str) and settings.prior == "best":
             prior = choose_prior(blocks, samples.labels, settings.n_neighbors, n_images)
             settings = replace(settings, prior=prior)
@@ -155,7 +155,34 @@ def _problem(
     return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
 
 
-def _threads_for(blocks: Blocks) -> Any:
-    """Return a context with one BLAS thread, as in the solvers, unless a block is large."""
-    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
-    return _threadpools().limit(limits=1 if small else None)
+def choose_prior(
+    blocks: Blocks, labels: NDArray[np.intp], n_neighbors: int, n_images: int = 0
+) -> PriorName:
+    """Return the candidate with the most neighbours of the own class; the first in a tie.
+
+    The neighbours are the `n_neighbors` nearest samples of the other folds. They are counted: their
+    votes are often equally good for two candidates. The last `n_images` blocks are images of a
+    kernel.
+    """
+    fold = np.empty(len(labels), dtype=np.intp)
+    for label in np.unique(labels):  # the samples of each class in turn
+        own = np.flatnonzero(labels == label)
+        fold[own] = np.arange(len(own)) % N_FOLDS
+    right = dict.fromkeys(CANDIDATES, 0)
+    for held_out in range(N_FOLDS):
+        known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
+        if len(other) == 0 or len(np.unique(labels[known])) < 2 or len(known) <= n_neighbors:
+            continue
+        samples, others = host_if_wide(blocks[known], blocks[other])
+        classes = np.unique(labels[known], return_inverse=True)[1]
+        within = within_classes(samples, classes, n_images=n_images)
+        try:
+            priors = [prior_from_samples(name, samples, within) for name in CANDIDATES]
+        except ValueError:  # a block is constant in this part
+            continue
+        for name, prior in zip(CANDIDATES, priors, strict=True):
+            factors = prior.own_factors()
+            rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
+            nearest = nearest_rows(rows, queries, n_neighbors)
+            right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))
+    return max(CANDIDATES, key=lambda name: right[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,20 +69,21 @@ def _clip_columns(columns: Array, counted: Indices) -> tuple[Array, Doubles]:
     some = xp.take(columns, asarray(counted, columns), axis=0)
     ordered = xp.sort(some, axis=0)
     low, high = _find_bounds(some, ordered)
-    least, most = _bounds_of_far(ordered, low, high)
+    # Only columns with an entry far outside are clipped.
+    extra = (FAR - REACH) / (1 + 2 * REACH)  # in units of the distance of the bounds
+    with np.errstate(invalid="ignore"):
+        margin = np.where(np.isfinite(low), extra * (high - low), 0.0)
+    smallest, largest = to_numpy(ordered[0, :]), to_numpy(ordered[-1, :])
+    far = (smallest < low - margin) | (largest > high + margin)
+    least, most = np.where(far, low, -np.inf), np.where(far, high, np.inf)
     clipped = xp.clip(columns, asarray(least, columns), asarray(most, columns))
     return clipped, _squared_deviations(some, ordered, low, high)
 
 
-def _quantiles(ordered: Array, shares: Sequence[float]) -> list[Doubles]:
-    """Return quantiles of sorted columns, each the nearest entry."""
-    places = np.quantile(np.arange(ordered.shape[0]), shares, method="nearest")
-    return [np.array(to_numpy(ordered[int(place), :])) for place in places]
-
-
 def _find_bounds(columns: Array, ordered: Array) -> tuple[Doubles, Doubles]:
     """Return the lower and the upper bound of each column."""
-    low, middle, high = _quantiles(ordered, (TAIL, 0.5, 1 - TAIL))
+    places = np.quantile(np.arange(ordered.shape[0]), (TAIL, 0.5, 1 - TAIL), method="nearest")
+    low, middle, high = (np.array(to_numpy(ordered[int(place), :])) for place in places)
     xp = namespace(columns)
     usual = columns == asarray(middle, columns)
     count = to_numpy(xp.sum(xp.astype(usual, xp.int64), axis=0))
@@ -102,16 +102,6 @@ def _find_bounds(columns: Array, ordered: Array) -> tuple[Doubles, Doubles]:
     with np.errstate(invalid="ignore"):
         reach = np.where(np.isfinite(low), REACH * (high - low), 0.0)
     return low - reach, high + reach
-
-
-def _bounds_of_far(ordered: Array, low: Doubles, high: Doubles) -> tuple[Doubles, Doubles]:
-    """Return the bounds of columns with an entry far outside; those of others are infinite."""
-    extra = (FAR - REACH) / (1 + 2 * REACH)  # in units of the distance of the bounds
-    with np.errstate(invalid="ignore"):
-        margin = np.where(np.isfinite(low), extra * (high - low), 0.0)
-    smallest, largest = to_numpy(ordered[0, :]), to_numpy(ordered[-1, :])
-    far = (smallest < low - margin) | (largest > high + margin)
-    return np.where(far, low, -np.inf), np.where(far, high, np.inf)
 
 
 def _warn_of_dominant(squares: Doubles, numbers: Indices, name: str) -> None:

@@ -15,15 +15,13 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, thin_out
 from .._optim.problem import squared_hinge
 from .cross_fit import area_under_roc, choose_space, hold_out_samples
-from .drawing import draw_random, draw_some
-from .embedding import row_distances
-from .folds import Fold, LabelledSamples, make_pair_folds
-from .kernel_space import KernelSettings, read_kernel
+from .labelled import Fold, LabelledSamples, draw_random, draw_some, make_pair_folds
 from .learn import metric_of, pair_problem, solve, strengths
-from .metric import Metric
+from .metric import Metric, row_distances
+from .places import KernelSettings, read_kernel
 from .priors import has_units
+from .scatters import Units, pair_weights, within_classes
 from .task import Settings, Task
-from .within import Units, pair_weights, within_classes
 
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
 ACCURACY_SHARES = {"both": 1 / 3, "auc": 0.0, "accuracy": 1.0}  # of the accuracy in a score

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from .._array import Array, Doubles, asarray, lower_triangular, placed, to_numpy
 from .._data.blocks import Blocks
 from .._data.checks import check_prior
-from .._data.comparisons import LinkedPairs
-from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
 from .._optim.losses import PairLoss
 from .._optim.pair_term import PairTerm
@@ -37,13 +35,11 @@ from .._optim.sums import Sums
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
-from .embedding import Factor
 from .places import fetched, place_blocks
-from .priors import RowMoments, block_prior, check_differ, span_prior, span_units
-from .scatters import around_mean, is_constant, mean_square, mean_squares
-from .span import MOST_ROWS, Span, SpanFactor, SpanResult, find_span, is_wide
+from .priors import block_prior, check_differ, span_prior, span_units
+from .scatters import WithinClasses, around_mean, is_constant, is_wide, mean_square, mean_squares
+from .span import MOST_ROWS, Factor, Span, SpanFactor, SpanResult, find_span
 from .task import Prior, Settings, Task
-from .within import WithinClasses
 
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
 ROUNDING = 1e-28  # relative to the squares of a constant block, its scatter is below this
@@ -131,12 +127,24 @@ def _weighted_sums(term: PairTerm, index: int) -> tuple[float, list[Array]]:
 
 def _mean_squares(task: Task, loss: Any, m: int) -> Doubles:
     """Return the diagonal of the mean of ΔΔᵀ over the pairs, for a wide block m."""
-    if not isinstance(task.rows, AllPairs):
-        return mean_squares_of(task.blocks, task.rows, task.share)(m)
-    squares = partial(_mean_squares, task, loss)
-    in_span = reduce_blocks("scaled", task.blocks, task.within, squares)
-    scatter = _scatter_of(problem_of(in_span.blocks, task.rows, loss), task)
-    return in_span.diagonal(m, scatter[m])
+    if isinstance(task.rows, AllPairs):
+        squares = partial(_mean_squares, task, loss)
+        in_span = reduce_blocks("scaled", task.blocks, task.within, squares)
+        S = _scatter_of(problem_of(in_span.blocks, task.rows, loss), task)[m]
+        span = in_span.spans[m]
+        assert span is not None
+        basis = span.expanded(np.eye(len(S)))
+        return np.sum(basis * (S @ basis), axis=0)
+    array, pairs, share = task.blocks.arrays[m], task.rows, task.share
+    if isinstance(array, SparseBlock):
+        return array.mean_squared_differences(pairs.first, pairs.second, share)
+    total = np.zeros(array.shape[1])
+    step = max(1, CHUNK_NUMBERS // array[0].size)
+    for start in range(0, len(pairs), step):
+        part = slice(start, start + step)
+        Delta = array[pairs.first[part]].astype(np.float64) - array[pairs.second[part]]
+        total += np.einsum("k,kij,kij->i", share[part], Delta, Delta, optimize=False)
+    return total
 
 
 def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
@@ -147,20 +155,14 @@ def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> M
         return array.shape[2] * row_variances(array)[1]
 
     reduced = reduce_blocks(prior, blocks, within, over_samples, accurate=False)
-    return prior_of(prior, reduced, _sample_scatter(reduced.blocks))
-
-
-def _sample_scatter(blocks: Blocks) -> list[Doubles]:
-    """Return the scatter of the samples around their mean in each block.
-
-    The scatter of a constant block is zero, although its mean is rounded.
-    """
-    scatter = [array.shape[2] * mean_square(around_mean(array)) for array in blocks.arrays]
-    for array, S in zip(blocks.arrays, scatter, strict=True):
+    scatter = []
+    for array in reduced.blocks.arrays:
+        S = array.shape[2] * mean_square(around_mean(array))
         size = float(np.sum(to_numpy(array[:1, ...]) ** 2))
         if np.trace(S) <= ROUNDING * size and np.all(is_constant(array)):
-            S[:] = 0.0
-    return scatter
+            S[:] = 0.0  # of a constant block, whose mean is rounded
+        scatter.append(S)
+    return prior_of(prior, reduced, scatter)
 
 
 # The span of wide blocks
@@ -198,14 +200,6 @@ class ReducedBlocks:
         """The reduced samples that count for the prior; they come first."""
         return self.blocks[: len(self.given)]
 
-    def diagonal(self, m: int, S: Doubles) -> Doubles:
-        """Return the diagonal of U S Uᵀ of a wide block, for a matrix S in its coordinates."""
-        span = self.spans[m]
-        if span is None:
-            return np.diagonal(S)
-        basis = span.expanded(np.eye(len(S)))
-        return np.sum(basis * (S @ basis), axis=0)
-
 
 @dataclass(frozen=True, eq=False)
 class MetricPrior:
@@ -237,7 +231,9 @@ class MetricPrior:
             if span is None:
                 factors.append(np.ascontiguousarray(lower.T) / np.sqrt(len(L)))
             else:
-                root = _symmetric_root(lower) / scale
+                # With the symmetric root, a map does not depend on the basis of the span.
+                vectors, values, _ = np.linalg.svd(lower)
+                root = (vectors * values) @ vectors.T / scale
                 factors.append(SpanFactor(span, root, sqrt(span.outside) / scale))
         return factors
 
@@ -279,12 +275,6 @@ class MetricPrior:
         return replace(earlier, L=factors)
 
 
-def _symmetric_root(L: Doubles) -> Doubles:
-    """Return the symmetric root of L Lᵀ; with it, a map does not depend on the basis of a span."""
-    vectors, values, _ = np.linalg.svd(L)
-    return (vectors * values) @ vectors.T
-
-
 def reduce_blocks(
     prior: Any,
     blocks: Blocks,
@@ -324,17 +314,16 @@ def reduce_blocks(
         if given is not None:
             whitening = np.linalg.cholesky(given[m]).T
         else:
-            moments = RowMoments(
-                *row_variances(counted.arrays[m]),
-                partial(_variances_within, within, m, array),
-                partial(over_pairs, m),
+            variances = row_variances(counted.arrays[m])
+            inside = partial(_variances_within, within, m, array)
+            unit, varying[m] = span_units(
+                prior, array.shape[2], within, m, variances, inside, partial(over_pairs, m)
             )
-            unit, varying[m] = span_units(prior, array.shape[2], moments, within.units)
         spans[m], arrays[m] = find_span(array, unit, varying[m], whitening, accurate)
         deviations[m] = None
     reduced = Blocks(*arrays) if any(spans) else blocks
-    inside = replace(within, deviations=deviations)
-    return ReducedBlocks(reduced, counted, inside, tuple(spans), tuple(varying), given)
+    within = replace(within, deviations=deviations)
+    return ReducedBlocks(reduced, counted, within, tuple(spans), tuple(varying), given)
 
 
 def row_variances(array: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Doubles]:
@@ -357,58 +346,23 @@ def prior_of(
     """Return the prior of reduced samples, given the mean of ΔΔᵀ over their pairs."""
     if reduced.matrices is None:
         check_differ(prior, scatter, samples_name)
-    matrices, spans = [], []
+    matrices, spans, within = [], [], reduced.within
     for m, (span, S) in enumerate(zip(reduced.spans, scatter, strict=True)):
-        if span is not None:
-            W0, span = _prior_in_span(prior, reduced, span, S, m)
-        elif reduced.matrices is not None:
-            W0 = reduced.matrices[m]
+        if reduced.matrices is not None:
+            W0 = reduced.matrices[m] if span is None else np.eye(len(S))
+        elif span is None:
+            W0 = block_prior(prior, reduced.given.arrays[m], S, within, m)
         else:
-            W0 = block_prior(prior, reduced.given.arrays[m], S, reduced.within, m)
+            deviations = partial(within.of_block, m, reduced.blocks.arrays[m])
+            array, varies = reduced.counted.arrays[m], reduced.varies[m]
+            W0, outside, constant = span_prior(prior, array, deviations, within, varies, m)
+            # In these units, the prior is ω for rows that do not vary, too.
+            unit = np.where(varies, span.unit, span.unit * sqrt(outside / constant))
+            scale = 1.0 if prior == "identity" else float(np.sum(W0 * S))
+            W0, span = W0 / scale, replace(span, unit=unit, outside=outside / scale)
         matrices.append(W0)
         spans.append(span)
     return MetricPrior(matrices, tuple(spans), reduced.counted)
-
-
-def _prior_in_span(
-    prior: Any, reduced: ReducedBlocks, span: Span, S: Doubles, m: int
-) -> tuple[Doubles, Span]:
-    """Return V0 of a wide block, and its span with the prior outside."""
-    if reduced.matrices is not None:
-        return np.eye(len(S)), span
-    within, varies = reduced.within, reduced.varies[m]
-    W0, outside, constant = span_prior(
-        prior,
-        reduced.counted.arrays[m],
-        lambda: within.of_block(m, reduced.blocks.arrays[m]),
-        within.units,
-        varies,
-        m,
-    )
-    # In these units, the prior is ω for rows that do not vary, too.
-    unit = np.where(varies, span.unit, span.unit * sqrt(outside / constant))
-    scale = 1.0 if prior == "identity" else float(np.sum(W0 * S))
-    return W0 / scale, replace(span, unit=unit, outside=outside / scale)
-
-
-def mean_squares_of(
-    blocks: Blocks, pairs: Pairs | LinkedPairs, share: Doubles
-) -> Callable[[int], Doubles]:
-    """Return a function of m: the diagonal of the mean of ΔΔᵀ, with weights that sum to 1."""
-
-    def squares(m: int) -> Doubles:
-        array = blocks.arrays[m]
-        if isinstance(array, SparseBlock):
-            return array.mean_squared_differences(pairs.first, pairs.second, share)
-        total = np.zeros(array.shape[1])
-        step = max(1, CHUNK_NUMBERS // array[0].size)
-        for start in range(0, len(pairs), step):
-            part = slice(start, start + step)
-            Delta = array[pairs.first[part]].astype(np.float64) - array[pairs.second[part]]
-            total += np.einsum("k,kij,kij->i", share[part], Delta, Delta, optimize=False)
-        return total
-
-    return squares
 
 
 def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[Any]) -> list[str]:

@@ -8,21 +8,20 @@ meaning for all data. Scatters are computed where the samples are; priors are Nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array
+from .._array import Array, asarray
 from .._data.blocks import Blocks
 from .scatters import (
     LEAST_WITHIN,
     PER_SAMPLE,
+    Units,
+    WithinClasses,
     around_mean,
-    columns_of,
     eigh_relative,
-    in_units,
     least_shares,
     mean_gram_square,
     mean_square,
@@ -30,7 +29,6 @@ from .scatters import (
     with_least_within,
     with_variances,
 )
-from .within import Units, WithinClasses
 
 Matrix = NDArray[np.float64]
 PriorName = Literal[
@@ -38,13 +36,12 @@ PriorName = Literal[
 ]
 PRIORS = get_args(PriorName)
 LEAST_WEIGHT = 0.05  # weight in "discriminant" of directions that separate no classes
+PLAIN = ("identity", "scaled", "diagonal")  # priors that need no scatter of the samples
 SHRUNK = ("within", "discriminant")  # priors whose scatter within classes is shrunk in some units
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
 RIDGE = 1e-6  # added to the scatter within classes, in its units, so that it has an inverse
 ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
-COVARIANCE = "prior='covariance': the covariance of block "
-WITHIN_SCATTER = "prior='within': the within-class scatter of block {}"
 
 
 def make_prior(
@@ -77,14 +74,16 @@ def make_prior(
 
 def block_prior(kind: str, array: Array, S: Matrix, within: WithinClasses, m: int) -> Matrix:
     """Return the matrix of block m, given the mean S of ΔΔᵀ over the pairs."""
-    if kind == "identity":
-        return np.eye(len(S))
-    is_image = within.is_image(m)
-    if kind in SHRUNK:
-        units = "common" if is_image and within.units == "columns" else within.units
-        W0 = _from_within(kind, array, within.of_block(m, array), units, m)
-    else:
-        W0 = _shape("scaled" if is_image and kind == "auto" else kind, array, S, m)
+    kind, units = _kind_and_units(kind, array.shape[2], within, m)
+    if kind in PLAIN:
+        W0 = np.diag(1 / _without_zeros(np.diagonal(S))) if kind == "diagonal" else np.eye(len(S))
+        return W0 if kind == "identity" else W0 / np.sum(W0 * S)
+    centred, variance = with_variances(array)
+    deviations = within.of_block(m, array) if kind in SHRUNK else centred
+    unit, varies = _units_of_rows(kind, variance, lambda: mean_squares(deviations), units)
+    centred, deviations = (rows / asarray(unit, rows) for rows in (centred, deviations))
+    W0 = _prior_in_units(kind, centred, deviations, units, varies, array.shape[2], m)[0]
+    W0 = W0 / unit / unit[:, None]
     return W0 / np.sum(W0 * S)
 
 
@@ -107,175 +106,158 @@ def has_units(prior: object) -> bool:
     return isinstance(prior, str) and prior in SHRUNK
 
 
-def _shape(kind: str, array: Array, S: Matrix, m: int) -> Matrix:
-    kind = _without_auto(kind, array.shape[2])
-    if kind == "scaled":
-        return np.eye(len(S))
-    if kind == "diagonal":
-        return np.diag(1 / _without_zeros(np.diagonal(S)))
-    covariance = mean_square(around_mean(array))
-    unit = np.sqrt(_without_zeros(np.diagonal(covariance)))
-    return _inverse(covariance / unit / unit[:, None], unit, f"{COVARIANCE}{m}")
+def _kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tuple[str, Units]:
+    """Return what "auto" stands for in a block, and the units in which its scatter is shrunk."""
+    is_image = within.is_image(m)
+    if kind == "auto":
+        kind = "diagonal" if width == 1 and not is_image else "scaled"
+    return kind, "common" if is_image and within.units == "columns" else within.units
 
 
-def _without_auto(kind: str, width: int) -> str:
-    """Return the prior that "auto" stands for, and other words as they are."""
-    if kind != "auto":
-        return kind
-    return "diagonal" if width == 1 else "scaled"
-
-
-def _from_within(kind: str, array: Array, deviations: Array, units: Units, m: int) -> Matrix:
-    """Return the prior "within" or "discriminant" of one block."""
-    centred, variance = with_variances(array)
-    unit, varies = _within_units(variance, mean_squares(deviations), units)
-    scaled = in_units(deviations, unit)
-    centred = in_units(centred, unit)
-    scatter = np.eye(len(unit))  # of constant features, so that they do not matter
-    some, total = columns_of(scaled, varies), float(np.sum((variance / unit**2)[varies]))
-    scatter[np.ix_(varies, varies)] = (
-        mean_square(some) if units == "affine" else _shrink(some, total, array.shape[2])[0]
-    )
-    if kind == "discriminant":
-        return _discriminant(scatter, scaled, centred, array.shape[2]) / unit / unit[:, None]
-    scatter = with_least_within(scatter, scaled, centred, array.shape[2])
-    return _inverse(scatter, unit, WITHIN_SCATTER.format(m))
-
-
-def _within_units(
-    variance: Matrix, inside: Matrix, units: Units
+def _units_of_rows(
+    kind: str, variance: Matrix, inside: Callable[[], Matrix], units: Units
 ) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return the spread of each feature within classes, and whether the feature varies.
+    """Return the spread of each row, in total or within classes, and whether the row varies.
 
-    `variance` and `inside` are the variances of the features, in total and within classes.
+    `variance` and `inside` are the variances of the rows, in total and within classes.
     """
     total = _without_zeros(variance)
     varies = total == variance
-    inside = np.maximum(inside, LEAST_WITHIN * total)
-    unit = np.sqrt(np.where(varies, inside, total))
+    if kind == "covariance":
+        return np.sqrt(total), varies
+    unit = np.sqrt(np.where(varies, np.maximum(inside(), LEAST_WITHIN * total), total))
     if units == "common" and varies.any():
         unit[:] = np.sqrt(np.mean(unit[varies] ** 2))
     return unit, varies
 
 
-# In the span of the samples, where a block has more rows than its samples span
-
-
-@dataclass(frozen=True, eq=False)
-class RowMoments:
-    """Moments of the rows of a wide block, each an array of shape (n,).
-
-    Parameters
-    ----------
-    differ : bool array
-        Whether two samples differ in the row.
-    variance : array
-        The variance of the row.
-    within : function
-        Returns the variance within classes.
-    over_pairs : function
-        Returns the mean squared difference over the pairs.
-    """
-
-    differ: NDArray[np.bool_]
-    variance: Matrix
-    within: Callable[[], Matrix]
-    over_pairs: Callable[[], Matrix]
-
-
-def span_units(
-    kind: str, width: int, moments: RowMoments, units: Units
-) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return the units D of rows in which a named prior is ω I outside the span, and which vary.
-
-    `width` is n', the number of columns of a sample; `units` are those in which the scatter within
-    classes is shrunk. The unit of a row that does not vary is final only after `span_prior`.
-    """
-    kind, variance = _without_auto(kind, width), np.where(moments.differ, moments.variance, 0.0)
-    if kind in SHRUNK:
-        return _within_units(variance, moments.within(), units)
-    unit = np.ones(len(variance))
-    if kind == "diagonal":
-        unit = np.sqrt(_without_zeros(moments.over_pairs()))
-    if kind == "covariance":
-        unit = np.sqrt(_without_zeros(variance))
-    return unit, moments.differ
-
-
-def span_prior(
+def _prior_in_units(
     kind: str,
-    array: NDArray[np.floating],
-    deviations: Callable[[], Matrix],
+    centred: Array,
+    deviations: Array,
     units: Units,
     varies: NDArray[np.bool_],
+    width: int,
     m: int,
 ) -> tuple[Matrix, float, float]:
-    """Return a named prior up to its scale, in the coordinates Uᵀ D⁻¹ of block m.
+    """Return a prior of samples whose rows are in units, up to its scale.
 
     Parameters
     ----------
-    kind : one of `PRIORS`
+    kind : {"covariance", "within", "discriminant"}
         The prior.
-    array : array of shape (n_samples, r, n')
-        The coordinates of the samples.
-    deviations : function
-        Returns the deviations from the class means, in these coordinates.
+    centred, deviations : arrays of shape (n_samples · n', r)
+        The samples minus their mean, and minus the means of their classes: all their rows, or
+        their coordinates in the span of the samples.
     units : one of `UNITS`
         The units in which the scatter within classes is shrunk.
     varies : bool array of shape (n,)
         Which rows of the block vary.
+    width : int
+        n', the number of columns of a sample.
     m : int
         The number of the block, for error messages.
 
     Returns
     -------
     W0 : array of shape (r, r)
-        The prior inside the span.
+        The prior, inside the span.
     outside, constant : float
         The prior is a multiple of the identity outside: for rows that vary, and for those that do
         not.
     """
-    kind, size = _without_auto(kind, array.shape[2]), array.shape[1]
-    if kind in ("identity", "scaled", "diagonal"):
-        return np.eye(size), 1.0, 1.0
-    centred = around_mean(array)
+    n_outside = len(varies) - centred.shape[1]
     if kind == "covariance":
-        values = np.linalg.eigvalsh(mean_square(centred))
-        _check_rank(np.append(np.zeros(len(varies) - size), values), f"{COVARIANCE}{m}")
-    scaled, ridge = deviations(), 0.0
-    scatter = mean_square(scaled)
-    if units != "affine":
+        name = f"prior='covariance': the covariance of block {m}"
+        return _inverse(mean_square(centred), np.zeros(n_outside), name), 1.0, 1.0
+    if units == "affine":
+        scatter, ridge = mean_square(deviations), 0.0
+    else:
         total = float(np.sum(mean_squares(centred)))
-        scatter, ridge = _shrink(scaled, total, array.shape[2], int(np.sum(varies)))
+        scatter, ridge = _shrink(deviations, total, width, int(np.sum(varies)))
+    if n_outside == 0:  # constant rows do not matter; in a span, they are outside
+        scatter[~varies, :] = scatter[:, ~varies] = 0.0
+        scatter[~varies, ~varies] = 1.0
     if kind == "discriminant":
-        W0 = _discriminant(scatter, scaled, centred, array.shape[2])
+        W0 = _discriminant(scatter, deviations, centred, width)
         return W0, LEAST_WEIGHT / (ridge + RIDGE), LEAST_WEIGHT / (1 + RIDGE)
-    scatter = with_least_within(scatter, scaled, centred, array.shape[2])
-    values, vectors = np.linalg.eigh(scatter)
-    _check_rank(_with_outside(values, ridge, varies), WITHIN_SCATTER.format(m))
-    return (vectors / values) @ vectors.T, 1 / ridge, 1.0
+    scatter = with_least_within(scatter, deviations, centred, width)
+    outside = np.ones(n_outside)
+    outside[: max(0, int(np.sum(varies)) - len(scatter))] = ridge
+    name = f"prior='within': the within-class scatter of block {m}"
+    return _inverse(scatter, outside, name), 1 / ridge if ridge else 1.0, 1.0
 
 
-def _with_outside(values: NDArray[np.floating], ridge: float, varies: NDArray[np.bool_]) -> Matrix:
-    """Return all eigenvalues of a scatter, given those in the span: 1 for rows that do not vary."""
-    outside = np.ones(max(0, len(varies) - len(values)))
-    outside[: max(0, int(np.sum(varies)) - len(values))] = ridge
-    return np.sort(np.concatenate([values, outside]))
+# In the span of the samples, where a block has more rows than its samples span
 
 
-def _shrink(
-    deviations: Array, total: float, width: int, size: int | None = None
-) -> tuple[Matrix, float]:
+def span_units(
+    kind: str,
+    width: int,
+    within: WithinClasses,
+    m: int,
+    variances: tuple[NDArray[np.bool_], Matrix],
+    inside: Callable[[], Matrix],
+    over_pairs: Callable[[], Matrix],
+) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return the units D of rows in which a named prior is ω I outside the span, and which vary.
+
+    The unit of a row that does not vary is final only after `span_prior`.
+
+    Parameters
+    ----------
+    kind : one of `PRIORS`
+        The prior.
+    width : int
+        n', the number of columns of a sample.
+    within : WithinClasses
+        Its `units` are those in which the scatter within classes is shrunk.
+    m : int
+        The number of the block.
+    variances : tuple of arrays of shape (n,)
+        Whether two samples differ in each row, and the variance of the row.
+    inside, over_pairs : functions
+        Return the variance of each row within classes, and its mean squared difference over the
+        pairs.
+    """
+    (differ, variance), (kind, units) = variances, _kind_and_units(kind, width, within, m)
+    if kind in PLAIN:
+        unit = np.sqrt(_without_zeros(over_pairs())) if kind == "diagonal" else np.ones(len(differ))
+        return unit, differ
+    return _units_of_rows(kind, np.where(differ, variance, 0.0), inside, units)
+
+
+def span_prior(
+    kind: str,
+    array: NDArray[np.floating],
+    deviations: Callable[[], Matrix],
+    within: WithinClasses,
+    varies: NDArray[np.bool_],
+    m: int,
+) -> tuple[Matrix, float, float]:
+    """Return a named prior up to its scale, in the coordinates Uᵀ D⁻¹ of block m.
+
+    `array`, of shape (n_samples, r, n'), holds the coordinates of the samples, and `deviations`
+    returns the deviations from the class means in these coordinates. See `_prior_in_units`.
+    """
+    kind, units = _kind_and_units(kind, array.shape[2], within, m)
+    if kind in PLAIN:
+        return np.eye(array.shape[1]), 1.0, 1.0
+    centred = around_mean(array)
+    inside = deviations() if kind in SHRUNK else centred
+    return _prior_in_units(kind, centred, inside, units, varies, array.shape[2], m)
+
+
+def _shrink(deviations: Array, total: float, width: int, size: int) -> tuple[Matrix, float]:
     """Return the scatter with Ledoit-Wolf shrinkage, and what it adds to the diagonal.
 
     The columns of one matrix are not independent. So the number of samples, not that of columns,
     determines how reliable the scatter is: `width` rows are one observation. `size` is the number
-    of features; it is larger than that of columns for coordinates in the span of the samples. The
-    target of the shrinkage is the mean variance, or 0.01 of that of all samples if that is more;
-    `total` is the sum of the variances of all samples.
+    of features that vary; it is larger than that of columns for coordinates in the span of the
+    samples. The target of the shrinkage is the mean variance, or 0.01 of that of all samples if
+    that is more; `total` is the sum of the variances of all samples.
     """
     S, n_samples = mean_square(deviations), deviations.shape[0] // width
-    size = deviations.shape[1] if size is None else size
     if size == 0:
         return S, 0.0
     mean_variance = np.trace(S) / size
@@ -311,15 +293,13 @@ def _without_zeros(variances: Matrix) -> Matrix:
     return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
 
 
-def _inverse(matrix: Matrix, unit: Matrix, name: str) -> Matrix:
-    values, vectors = np.linalg.eigh(matrix)
-    _check_rank(values, name)
-    inverse = (vectors / values) @ vectors.T
-    return inverse / unit / unit[:, None]
+def _inverse(matrix: Matrix, outside: Matrix, name: str) -> Matrix:
+    """Return the inverse of a scatter; raise an error unless all its eigenvalues are positive.
 
-
-def _check_rank(values: Matrix, name: str) -> None:
-    """Raise an error unless all eigenvalues, in increasing order, are positive."""
+    Those in `outside` are its eigenvalues outside the span of the samples.
+    """
+    inside, vectors = np.linalg.eigh(matrix)
+    values = np.sort(np.concatenate([inside, outside]))
     # Smaller eigenvalues are rounding errors: of deviations in units of 1e-3 of the spread, too.
     limit = len(values) * np.finfo(float).eps * max(values[-1], 1e-8)
     if not values[0] > limit:
@@ -328,3 +308,4 @@ def _check_rank(values: Matrix, name: str) -> None:
             f"{name} has rank {rank}, expected {len(values)}; remove features that are constant or "
             "follow from others, or take prior='auto'"
         )
+    return (vectors / inside) @ vectors.T

@@ -15,15 +15,8 @@ from .._data.sparse import SparseBlock
 from .._optim.result import Result
 from .scatters import around_mean, rows_of
 
-ROWS_PER_SPAN = 1.0  # a block with more rows than this times its samples' columns is wide
 MOST_ROWS = 1000  # the most rows for which square matrices of a wide block are formed after the fit
 RANK_CUT = 1e-12  # least eigenvalue of a Gram matrix relative to the largest
-
-
-def is_wide(array: NDArray[np.floating]) -> bool:
-    """Return whether a block has more rows than the columns of its samples can span."""
-    n_samples, n, width = array.shape
-    return n > ROWS_PER_SPAN * n_samples * width
 
 
 def too_large(name: str, n: int) -> str:
@@ -105,14 +98,24 @@ class Span:
         """n, the number of rows of the block."""
         return self.rows.shape[1]
 
-    def in_units(self, rows: Doubles) -> Doubles:
-        """Return D⁻¹x for each row x."""
-        return rows / self.unit if self.whitening is None else rows @ self.whitening.T
+    def in_units(self, rows: Any) -> Any:
+        """Return D⁻¹x for each row x; a sparse table stays sparse."""
+        if self.whitening is not None:
+            return rows @ self.whitening.T
+        return self._divided(rows)
 
-    def coordinates(self, scaled: Doubles) -> Doubles:
-        """Return Uᵀz for each row z, in units."""
+    def _divided(self, rows: Any) -> Any:
+        """Return rows, dense or sparse, divided by the units."""
+        if not issparse(rows):
+            return rows / self.unit
+        divided = rows.copy()
+        divided.data /= self.unit[divided.indices]
+        return divided
+
+    def coordinates(self, scaled: Any) -> Doubles:
+        """Return Uᵀz for each row z, in units, of a dense or sparse table."""
         if isinstance(self.rows, SparseRows):
-            found = self.rows.inner(scaled / self.unit)
+            found = self.rows.inner(self._divided(scaled))
         else:
             found = scaled @ self.rows.T
         return found if self.mix is None else found @ self.mix
@@ -124,21 +127,13 @@ class Span:
             return self.rows.combined(weights) / self.unit
         return weights @ self.rows
 
-    def sparse_coordinates(self, block: SparseBlock) -> Doubles:
-        """Return Uᵀ D⁻¹x for each sample of a sparse table, which stays sparse."""
-        weighted = block.table.copy()
-        if isinstance(self.rows, SparseRows):
-            weighted.data /= self.unit[weighted.indices] ** 2
-            found = self.rows.inner(weighted)
-        else:
-            weighted.data /= self.unit[weighted.indices]
-            found = weighted @ self.rows.T
-        return found if self.mix is None else found @ self.mix
+    def out_of_coordinates(self, rows: Doubles) -> Doubles:
+        """Return D⁻ᵀz for each row z, in units: its product with x is that of z with D⁻¹x."""
+        return rows / self.unit if self.whitening is None else rows @ self.whitening
 
     def as_rows(self, inner: Doubles) -> Doubles:
         """Return rows of length n whose product with x is that of `inner` with Uᵀ D⁻¹ x."""
-        rows = self.expanded(inner)
-        return rows / self.unit if self.whitening is None else rows @ self.whitening
+        return self.out_of_coordinates(self.expanded(inner))
 
     def inside(self, matrix: Doubles) -> Doubles:
         """Return the rows of a matrix A, shape (k, n), as A D U: the inverse of `as_rows`."""
@@ -211,8 +206,7 @@ class SpanFactor:
         c = self.span.coordinates(scaled)
         outside = self.outside**2
         rows = self.span.expanded(c @ self.inner @ self.inner.T - outside * c) + outside * scaled
-        whitening = self.span.whitening
-        rows = rows / self.span.unit if whitening is None else rows @ whitening
+        rows = self.span.out_of_coordinates(rows)
         return np.swapaxes(rows.reshape(n_samples, width, n), 1, 2)
 
     def embed(self, array: NDArray[np.floating]) -> Doubles:
@@ -227,7 +221,8 @@ class SpanFactor:
 
         The part outside the span is a difference of squares.
         """
-        c, squares = self.span.sparse_coordinates(block), np.empty(len(index))
+        c = self.span.coordinates(self.span.in_units(block.table))
+        squares = np.empty(len(index))
         for part, difference in block.differences(index[:, 0], index[:, 1]):
             difference.data /= self.span.unit[difference.indices]
             inside = c[index[part, 0]] - c[index[part, 1]]
@@ -239,6 +234,9 @@ class SpanFactor:
     def matrix(self) -> Doubles:
         """Return the matrix of shape (n, n)."""
         return self.of_rows(np.eye(self.span.size)).T
+
+
+Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
 
 
 class SpanResult(Result):

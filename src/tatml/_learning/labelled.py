@@ -1,22 +1,32 @@
-"""Labelled samples, and the folds of a cross-validation of them."""
+"""Labelled samples: folds of them, and the pairs that are drawn from their labels."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
-from .._array import Indices
+from .._array import Indices, to_numpy
 from .._data.arrays import read_array
 from .._data.blocks import Blocks
+from .._data.pairs import Pairs
+from .._data.sampling import Strategy, balanced, draw_pairs
 from .._messages import shown
-from .._validation import check_count, check_two
+from .._optim.solvers import Newton
+from .._sharding.all_pairs import AllPairs
+from .._validation import check_count, check_random, check_two
 from .._warnings import warn_user
+from .metric import embed_blocks
+from .places import fetched
+from .prepare import prior_from_samples
+from .scatters import WithinClasses
+from .task import Settings
 
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
 MOST_FOLDS = 5
@@ -151,21 +161,19 @@ def _make_some_folds(count: int, samples: LabelledSamples, pairs_in_tests: bool)
 
 def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:
     """Return the rows of both parts of a fold; the user's own splitter may return anything."""
-    train, test = check_two("cv", fold, "folds of two index arrays")
-    return _check_fold_part(number, train, n_samples), _check_fold_part(number, test, n_samples)
-
-
-def _check_fold_part(number: int, rows: Any, n_samples: int) -> Indices:
-    rows = read_array(rows, "cv")
-    if rows.dtype.kind == "b" and rows.shape == (n_samples,):
-        rows = np.flatnonzero(rows)
-    within = rows.dtype.kind in "iu" and rows.shape == (rows.size,)
-    if not within or rows.size == 0 or rows.min() < -n_samples or rows.max() >= n_samples:
-        raise ValueError(
-            f"cv: expected folds that are index arrays of some of {n_samples} samples, got "
-            f"{shown(rows)} in fold {number}"
-        )
-    return rows
+    parts = []
+    for given in check_two("cv", fold, "folds of two index arrays"):
+        rows = read_array(given, "cv")
+        if rows.dtype.kind == "b" and rows.shape == (n_samples,):
+            rows = np.flatnonzero(rows)
+        within = rows.dtype.kind in "iu" and rows.shape == (rows.size,)
+        if not within or rows.size == 0 or rows.min() < -n_samples or rows.max() >= n_samples:
+            raise ValueError(
+                f"cv: expected folds that are index arrays of some of {n_samples} samples, got "
+                f"{shown(rows)} in fold {number}"
+            )
+        parts.append(rows)
+    return parts[0], parts[1]
 
 
 def check_fits_folds(name: str, k: Any, folds: Sequence[Fold]) -> None:
@@ -175,3 +183,92 @@ def check_fits_folds(name: str, k: Any, folds: Sequence[Fold]) -> None:
         raise ValueError(
             f"{name}: expected at most the {fewest} training samples of the smallest fold, got {k}"
         )
+
+
+def draw(samples: LabelledSamples, settings: Settings, within: WithinClasses) -> Pairs | AllPairs:
+    """Draw the pairs that a metric is learnt from; both kinds weigh the same with "mean".
+
+    Neighbours are found in the metric of the prior; for "auto", in the units of the data.
+    """
+    if sums_in_tiles(settings, len(samples.blocks)):
+        tiles = AllPairs(samples.labels, samples.groups)
+        if settings.reduction == "sum":
+            return tiles
+        counts = np.array(_counts(samples.labels, samples.groups))
+        return replace(tiles, weights=tuple(0.5 * counts.sum() / counts))
+    pairs = draw_some(samples, settings, settings.pairs, within)
+    return balanced(pairs) if settings.reduction == "mean" else pairs
+
+
+def draw_random(
+    samples: LabelledSamples, settings: Settings, strategy: Strategy | None = None
+) -> Pairs:
+    """Draw random pairs (or all), for results that must not depend on the parameter `pairs`."""
+    if strategy is None:
+        strategy = "all" if settings.pairs == "all" else "random"
+    return balanced(draw_some(samples, settings, strategy))
+
+
+def draw_some(
+    samples: LabelledSamples,
+    settings: Settings,
+    strategy: Strategy,
+    within: WithinClasses | None = None,
+) -> Pairs:
+    """Draw pairs by a strategy; without `within`, neighbours are found in the units of the data."""
+    space, blocks = None, samples.blocks
+    if strategy == "neighbors":
+        prior, blocks = settings.prior, fetched(blocks)
+        if within is not None and not (isinstance(prior, str) and prior == "auto"):
+            factors = prior_from_samples(prior, samples.blocks, within).own_factors()
+            space = to_numpy(embed_blocks(factors, samples.blocks))
+    return draw_pairs(
+        strategy,
+        blocks,
+        samples.labels,
+        samples.groups,
+        n_pairs_per_class=settings.n_pairs_per_class,
+        n_neighbors=settings.n_neighbors,
+        random_state=check_random(settings.random_state),
+        space=space,
+    )
+
+
+# All pairs
+
+
+def sums_in_tiles(settings: Settings, n_samples: int) -> bool:
+    """Return whether to sum all pairs in tiles, because a list of them would be too long."""
+    if settings.pairs != "all" or settings.n_components is not None:
+        return False
+    solver = settings.solver
+    if not isinstance(solver, Newton) or solver.linear_solver == "woodbury":
+        return False
+    return n_samples * (n_samples - 1) // 2 > settings.most_listed_pairs
+
+
+def count_all_pairs(pairs: AllPairs) -> int:
+    """Return the number of pairs, which is also their total weight."""
+    groups = None if pairs.groups is None else np.asarray(pairs.groups)
+    n_similar, n_dissimilar = _counts(np.asarray(pairs.labels), groups)
+    return n_similar + n_dissimilar
+
+
+def _counts(labels: Indices, groups: Indices | None) -> tuple[int, int]:
+    """Return the numbers of similar and of dissimilar pairs, without pairs inside a group."""
+    n_pairs, n_similar = _count_inside(np.zeros_like(labels)), _count_inside(labels)
+    if groups is not None:
+        n_pairs -= _count_inside(groups)
+        n_similar -= _count_inside(np.stack([labels, groups]))
+    # There are two classes. If two samples of one class are in different groups, then every sample
+    # of another class forms a dissimilar pair with at least one of them.
+    if n_similar == 0:
+        raise ValueError(
+            "y: expected classes that give similar and dissimilar pairs, got no similar pairs"
+        )
+    return n_similar, n_pairs - n_similar
+
+
+def _count_inside(keys: NDArray[np.intp]) -> int:
+    counts = np.unique(keys, axis=-1, return_counts=True)[1].astype(np.int64)
+    return int(np.sum(counts * (counts - 1) // 2))
