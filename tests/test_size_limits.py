@@ -20,7 +20,7 @@ from tatml._verification.targets import check_target
 from tatml.datasets._files import _is_of_type, _read_bytes
 from tatml.datasets._synthetic import check_strengths, make_textures
 from tatml.features import CovarianceDescriptor
-from tatml.features._pixels import _gabor_bank
+from tatml.features._images import _gabor_bank
 
 # A call with one number; numbers that are accepted; numbers that are refused.
 LIMITS = {

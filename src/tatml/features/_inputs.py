@@ -203,24 +203,27 @@ class ImageGroup:
         """The height, width and number of channels of each image."""
         return self.images[0].shape
 
+    @property
+    def n_planes(self) -> int:
+        """The number of channels, and one more if there are masks."""
+        return self.shape[2] + (self.masks is not None)
+
     def read_planes(self, start: int, stop: int, top: int, out: NDArray[np.floating]) -> None:
         """Write rows of some images, starting at row `top`, into the array `out`.
 
-        Its shape is (n_channels, n_images, n_rows, width). The first pixel of each image is
-        subtracted from all others: covariances do not change, and constant images become exactly
-        zero.
+        Its shape is (n_planes, n_images, n_rows, width); the last plane is the mask, if there is
+        one. The first pixel of each image is subtracted from all others: covariances do not change,
+        and constant images become exactly zero.
         """
+        rows, pixels = slice(top, top + out.shape[2]), out[: self.shape[2]]
         for index, image in enumerate(self.images[start:stop]):
-            out[:, index] = image[top : top + out.shape[2]].transpose(2, 0, 1)
+            pixels[:, index] = image[rows].transpose(2, 0, 1)
+        for index, mask in enumerate([] if self.masks is None else self.masks[start:stop]):
+            out[-1, index] = mask[rows]
         if self.images[0].dtype.kind == "f":
-            self._check_finite(out, start, top)
+            self._check_finite(pixels, start, top)
         first = np.array([image[0, 0] for image in self.images[start:stop]], dtype=float)
-        out -= first.T[:, :, None, None]
-
-    def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
-        """Return rows of the masks of some images as an array (n_images, n_rows, width)."""
-        masks = self.masks or []
-        return np.stack([mask[top:bottom] for mask in masks[start:stop]])
+        pixels -= first.T[:, :, None, None]
 
     def _check_finite(self, planes: NDArray[np.floating], start: int, top: int) -> None:
         largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)
