@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tatml import Blocks
-from tatml._data.checks import check_magnitude, check_spread
+from tatml._data.blocks import check_magnitude, check_spread
 from tatml._data.pairs import as_sample_weight
 from tatml._data.sampling import _automatic
 from tatml._sharding.memory import (

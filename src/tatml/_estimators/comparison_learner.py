@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.comparisons import weights_of
-from .._data.pairs import Pairs, as_sample_weight
+from .._data.pairs import Pairs, as_sample_weight, weights_of
 from .._learn_metric import warn_unless_converged
 from .._learning.comparisons import learn_from_comparisons
 from .._learning.cross_fit import merge_identical

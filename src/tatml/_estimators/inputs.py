@@ -17,8 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._data.arrays import as_real_array, check_no_dates, check_not_masked, read_array
-from .._data.blocks import Blocks, as_blocks
-from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
+from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.storage import warn_of_missing_chunks
 from .._learning.places import fetched

@@ -8,8 +8,7 @@ import numpy as np
 
 from .._array import Doubles, Indices, sum_at
 from .._data.blocks import Blocks
-from .._data.comparisons import link_pairs
-from .._data.pairs import Pairs
+from .._data.pairs import Pairs, link_pairs
 from .._optim.losses import comparison_hinge
 from .kernel_space import map_samples, read_kernel
 from .learn import metric_of, solve

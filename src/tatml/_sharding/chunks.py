@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._data.arrays import as_real_array, check_not_masked
-from .._data.blocks import Blocks
-from .._data.checks import check_prior
-from .._data.comparisons import Comparisons
+from .._data.blocks import Blocks, check_prior
+from .._data.pairs import Comparisons
 from .._data.storage import check_files, is_stored, warn_of_missing_chunks
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem

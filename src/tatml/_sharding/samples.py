@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Array
-from .._data.blocks import Blocks, as_blocks, check_finite_entries
-from .._data.checks import check_magnitude
+from .._data.blocks import Blocks, as_blocks, check_finite_entries, check_magnitude
 from .._data.storage import is_mapped, is_stored, read_rows, sendable, stored_bytes
 from .._optim.layout import lay_out
 from .._optim.pair_sums import PairSums

@@ -13,10 +13,17 @@ import numpy as np
 
 from .._array import to_numpy
 from .._data.arrays import check_not_masked
-from .._data.blocks import as_blocks
-from .._data.checks import check_magnitude
-from .._data.comparisons import Comparisons, as_quadruplets, link_pairs, weights_of
-from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
+from .._data.blocks import as_blocks, check_magnitude
+from .._data.pairs import (
+    Comparisons,
+    _to_array,
+    as_index,
+    as_quadruplets,
+    as_similar,
+    as_some_weights,
+    link_pairs,
+    weights_of,
+)
 from .._data.storage import length_of, sendable, warn_of_missing_chunks
 from .._optim.comparison_sums import ComparisonSums, Links
 from .._optim.layout import lay_out, slices

@@ -13,8 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from .._data.arrays import as_real_array, check_no_dates
-from .._data.blocks import Blocks, as_blocks
-from .._data.names import check_row_names
+from .._data.blocks import Blocks, as_blocks, check_row_names
 from .._validation import as_list
 from ._symmetric import check_square
 

@@ -15,8 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats
-from .._data.blocks import Blocks, as_blocks
-from .._data.names import RowNames
+from .._data.blocks import Blocks, RowNames, as_blocks
 from .._svec import svec, unsvec
 from .._validation import as_list
 from ._inputs import SampleReader, StatelessTransformer, as_tensors, write_samples

@@ -24,8 +24,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._array import Floats, Indices, symmetrised
+from .._data.arrays import read_groups
 from .._data.blocks import Blocks
-from .._data.labels import read_groups
 from .._messages import shown
 from .._validation import check_choice, check_count, check_finite, check_positive
 from .._warnings import warn_user

@@ -13,9 +13,8 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from .._array import Doubles, Indices
-from .._data.blocks import Blocks
-from .._data.labels import check_length
-from .._data.names import check_block_names
+from .._data.arrays import check_length
+from .._data.blocks import Blocks, check_block_names
 from .._data.sparse import SparseBlock
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has, samples_of
