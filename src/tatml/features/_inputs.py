@@ -22,8 +22,8 @@ SampleForm = Literal["vectors", "matrices", "blocks"]
 # ---- Samples that are vectors, matrices or Blocks ----
 
 
-class SampleReader:
-    """Mixin that reads vectors, matrices or Blocks, and keeps their shapes in fit."""
+class SampleReader(TransformerMixin, BaseEstimator):
+    """Base class of transformers that read vectors, matrices or Blocks, and keep their shapes."""
 
     block_shapes_in_: tuple[tuple[int, int], ...]
     n_features_in_: int
@@ -46,7 +46,7 @@ class SampleReader:
         if reset:
             self.block_shapes_in_, self.n_features_in_ = blocks.block_shapes, blocks.shape[1]
             if form != "vectors":  # an earlier fit may have seen named columns
-                vars(self).pop("feature_names_in_", None)
+                self.__dict__.pop("feature_names_in_", None)
             return blocks, form
         expected = getattr(self, "block_shapes_in_", blocks.block_shapes)
         if blocks.block_shapes != expected:
@@ -63,8 +63,13 @@ class SampleReader:
             check_square(shape, m)
         return blocks, form
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
 
-class MatrixTransformer(SampleReader, TransformerMixin, BaseEstimator):
+
+class MatrixTransformer(SampleReader):
     """Base class of transformers that return matrices or Blocks, which are no data frames."""
 
     def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
@@ -74,7 +79,6 @@ class MatrixTransformer(SampleReader, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
         return tags
 
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +21,7 @@ from ._inputs import SampleReader, StatelessTransformer, as_tensors, write_sampl
 from ._symmetric import check_square, check_symmetric, is_symmetric
 
 
-class Vectorize(SampleReader, TransformerMixin, BaseEstimator):
+class Vectorize(SampleReader):
     """Vectors of matrices, with the same distances.
 
     A symmetric matrix becomes its upper triangle, row by row, with the entries off the diagonal
@@ -221,11 +220,6 @@ class Vectorize(SampleReader, TransformerMixin, BaseEstimator):
             if self.symmetric_[m]:
                 check_square(blocks.block_shapes[m], m)
                 check_symmetric(array, m)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 def _check_option(name: str, value: Any, *words: str) -> None:
