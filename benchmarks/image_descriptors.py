@@ -24,9 +24,8 @@ from common import describe_machine
 
 from tatml import Blocks
 from tatml.features import CovarianceDescriptor
-from tatml.features._image_covariances import _points, make_plan
+from tatml.features._images import LUMA, Resampler, Workspace, _points, make_plan, scaled_size
 from tatml.features._inputs import read_images
-from tatml.features._pixels import LUMA, Resampler, Workspace, scaled_size
 
 SCALES = (1.0, 0.5)
 DERIVATIVES = ("|Ix|", "|Iy|", "|Ixx|", "|Iyy|")

@@ -3,25 +3,21 @@
 import struct
 import zlib
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tatml.datasets import _brodatz as brodatz
-from tatml.datasets import _eth80 as eth80
-from tatml.datasets import _virus as virus
+from tatml.datasets import _loaders
 
 ADVICE = "Put the data into <folder>/"
 
 
 @dataclass
 class Mini:
-    """The module of a dataset, its function that reads a layout, and a small layout."""
+    """The function that reads a dataset with a given layout, and a small layout."""
 
     read: Any
-    module: ModuleType
     layout: Any
     options: dict
 
@@ -37,7 +33,7 @@ class Mini:
         """Return the images as distributed, each with its map if there are maps."""
         rng = np.random.default_rng(seed)
         shape = (self.n_samples, *self.layout.image_shape)
-        if self.module is not eth80:
+        if self.layout.name != "eth80":
             return [(image,) for image in rng.integers(256, size=shape, dtype=np.uint8)]
         images = rng.integers(256, size=(*shape, 3), dtype=np.uint8)
         maps = np.zeros(shape, dtype=np.uint8)
@@ -64,7 +60,7 @@ class Mini:
         arrays = {"labels": keys[:, 0].astype(np.uint8)}
         if keys.shape[1] > 1:
             arrays["groups"] = keys[:, 1:].astype(np.int16)
-        if self.module is not eth80:
+        if self.layout.name != "eth80":
             return arrays | {"images": np.array([pixels[row][0] for row in rows])}
         cut = [crop_with_pillow(*pixels[row], self.layout.compact_shape[0]) for row in rows]
         images, masks, boxes = (np.array(column) for column in zip(*cut, strict=True))
@@ -120,12 +116,13 @@ def png_header(width, height):
 
 
 MINIS = {
-    "virus": Mini(virus.read_virus, virus, virus.make_layout(2, 2, 3, side=6), {}),
-    "brodatz": Mini(brodatz.read_brodatz, brodatz, brodatz.make_layout(3, side=12), {"tile": 4}),
+    "virus": Mini(_loaders.read_virus, _loaders.make_virus_layout(2, 2, 3, side=6), {}),
+    "brodatz": Mini(_loaders.read_brodatz, _loaders.make_brodatz_layout(3, side=12), {"tile": 4}),
     "eth80": Mini(
-        eth80.read_eth80,
-        eth80,
-        eth80.make_layout(("apple", "car"), 4, ((0, 0), (22, 90)), side=20, compact_side=10),
+        _loaders.read_eth80,
+        _loaders.make_eth80_layout(
+            ("apple", "car"), 4, ((0, 0), (22, 90)), side=20, compact_side=10
+        ),
         {"size": 10, "masks": True},
     ),
 }

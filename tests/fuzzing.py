@@ -27,8 +27,7 @@ from fuzz_outcomes import Judge, Outcome, run_case
 from good_calls import Case
 
 from tatml import Compute
-from tatml._data.blocks import as_blocks
-from tatml._data.checks import check_prior
+from tatml._data.blocks import as_blocks, check_prior
 
 PROBLEM = {"pairs", "similar", "weights", "C", "c0", "mu0", "margin", "prior"}
 BLOCK = 250  # cases that one process takes at a time

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.covariance import ledoit_wolf, oas, shrunk_covariance
 
 from tatml import Blocks
-from tatml.features._image_covariances import MemoryLimits, compute_descriptors, make_plan
+from tatml.features._images import MemoryLimits, compute_descriptors, make_plan
 from tatml.features._inputs import read_images
 
 GREY = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|", "magnitude", "orientation", "x", "y")

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import tatml
 from tatml import Comparisons, Compute, Newton, learn_metric
 from tatml._array import compacted, sum_at
-from tatml._data.comparisons import link_pairs
+from tatml._data.pairs import link_pairs
 from tatml._optim.linear_systems import newton_system
 from tatml._optim.losses import SmoothedHinge, SquaredHinge
 

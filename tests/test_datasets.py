@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from tatml.datasets import _brodatz as brodatz
-from tatml.datasets import _eth80 as eth80
-from tatml.datasets import _virus as virus
+from tatml.datasets import _loaders
+from tatml.datasets._loaders import BRODATZ, ETH80, VIRUS, crop, find_crop
 
 pytest.importorskip("PIL")
 ARRAYS = {
@@ -165,7 +164,7 @@ def test_files_with_other_names_are_not_read(mini, tmp_path):
 
 
 def n_per_row(mini):
-    return 9 if mini.module is brodatz else 1
+    return 9 if mini.layout.name == "brodatz" else 1
 
 
 @each_dataset
@@ -341,7 +340,7 @@ def test_the_crop_is_a_square_around_the_object(data):
     right = data.draw(st.integers(left + 1, width))
     mask = np.zeros((height, width), dtype=bool)
     mask[[top, bottom - 1], [left, right - 1]] = True
-    box = eth80.find_crop(mask)
+    box = find_crop(mask)
     longest = max(bottom - top, right - left)
     assert box[2] - box[0] == box[3] - box[1] == round(1.2 * longest)
     assert abs(box[0] + box[2] - left - right) <= 1
@@ -349,7 +348,7 @@ def test_the_crop_is_a_square_around_the_object(data):
     image = np.arange(height * width).reshape(height, width)
     padded = np.pad(image, 40, mode="edge")
     assert_array_equal(
-        eth80.crop(image, box), padded[box[1] + 40 : box[3] + 40, box[0] + 40 : box[2] + 40]
+        crop(image, box), padded[box[1] + 40 : box[3] + 40, box[0] + 40 : box[2] + 40]
     )
 
 
@@ -357,50 +356,50 @@ def test_half_pixels_are_rounded_to_even():
     """As in the compact file: 10.5 becomes 10, and 11.5 becomes 12."""
     mask = np.zeros((256, 256), dtype=bool)
     mask[30:225, 30:226] = True  # 196 across: side 235, from 128 − 117.5 = 10.5
-    assert eth80.find_crop(mask) == (10, 10, 245, 245)
+    assert find_crop(mask) == (10, 10, 245, 245)
     mask[:, 226:228] = True
     mask[:30] = mask[225:] = False
     mask[30:225, 30] = mask[30:225, 31] = mask[30:225, 32] = False  # 195 across, from 130.5 − 117
-    assert eth80.find_crop(mask)[0] == 14
+    assert find_crop(mask)[0] == 14
 
 
 # The real layouts
 
 
 @pytest.mark.parametrize(
-    ("module", "options"),
+    ("layout", "options"),
     [
-        (virus, {"allow_incomplete": True, "return_X_y": False}),
-        (brodatz, {"tile": 4, "allow_incomplete": False, "return_X_y": True}),
-        (eth80, {"size": 7, "masks": True, "allow_incomplete": True, "return_X_y": False}),
+        (VIRUS, {"allow_incomplete": True, "return_X_y": False}),
+        (BRODATZ, {"tile": 4, "allow_incomplete": False, "return_X_y": True}),
+        (ETH80, {"size": 7, "masks": True, "allow_incomplete": True, "return_X_y": False}),
     ],
 )
-def test_the_loaders_read_the_real_layouts(module, options, monkeypatch):
-    name = module.LAYOUT.name
-    reader = getattr(module, f"read_{name}")
+def test_the_loaders_read_the_real_layouts(layout, options, monkeypatch):
+    name = layout.name
+    reader = getattr(_loaders, f"read_{name}")
 
     def record(*args):
         return dict(zip(signature(reader).parameters, args, strict=True))
 
-    monkeypatch.setattr(module, f"read_{name}", record)
-    call = getattr(module, f"load_{name}")("folder", **options)
-    assert call.pop("layout") is module.LAYOUT
+    monkeypatch.setattr(_loaders, f"read_{name}", record)
+    call = getattr(_loaders, f"load_{name}")("folder", **options)
+    assert call.pop("layout") is layout
     assert call == {"folder": "folder"} | options
     sizes = {"brodatz": {"tile": 80}, "eth80": {"size": 128, "masks": False}}.get(name, {})
-    default = getattr(module, f"load_{name}")()
+    default = getattr(_loaders, f"load_{name}")()
     default.pop("layout")
     assert default == {"folder": None, "allow_incomplete": False, "return_X_y": False} | sizes
 
 
 def test_the_layouts_count_what_the_datasets_hold():
-    layouts = virus.LAYOUT, brodatz.LAYOUT, eth80.LAYOUT
+    layouts = VIRUS, BRODATZ, ETH80
     assert [len(layout.keys) for layout in layouts] == [15 * 5 * 20, 112, 8 * 10 * 41]
-    assert brodatz.LAYOUT.image_shape == brodatz.LAYOUT.compact_shape == (640, 640)
+    assert BRODATZ.image_shape == BRODATZ.compact_shape == (640, 640)
     for layout in layouts:
         assert len(set(layout.files)) == len(np.unique(layout.keys, axis=0)) == len(layout.files)
-    assert virus.LAYOUT.files[-1] == ("15/5/20.png",)
-    assert brodatz.LAYOUT.files[-1] == ("D112.gif",)
-    assert eth80.LAYOUT.files[-1][0] == "8/10/tomato10-090-338.png"
+    assert VIRUS.files[-1] == ("15/5/20.png",)
+    assert BRODATZ.files[-1] == ("D112.gif",)
+    assert ETH80.files[-1][0] == "8/10/tomato10-090-338.png"
     multiples = {step: range(0, 360, step) for step in (45, 90)}
     around = {
         0: [0],
@@ -409,6 +408,6 @@ def test_the_layouts_count_what_the_datasets_hold():
         90: [round(22.5 * k) for k in range(16)],
     } | dict.fromkeys((22, 45, 68), multiples[90])
     views = {f"{polar:03}-{azimuth:03}" for polar, turns in around.items() for azimuth in turns}
-    assert {name[-11:-4] for name, _ in eth80.LAYOUT.files} == views
-    cars = {name for name, _ in eth80.LAYOUT.files if name.startswith("2/")}
+    assert {name[-11:-4] for name, _ in ETH80.files} == views
+    cars = {name for name, _ in ETH80.files if name.startswith("2/")}
     assert {"2/4/car11-000-000.png", "2/8/car12-000-000.png", "2/10/car14-000-000.png"} <= cars

@@ -28,7 +28,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from tatml.features import CovarianceDescriptor
-from tatml.features._image_covariances import MemoryLimits, _split_images, make_plan
+from tatml.features._images import MemoryLimits, _split_images, make_plan
 from tatml.features._inputs import read_images
 
 # Agreement with the loops

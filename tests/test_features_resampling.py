@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tatml.features import CovarianceDescriptor
-from tatml.features._pixels import Resampler, Workspace, scaled_size
+from tatml.features._images import Resampler, Workspace, scaled_size
 
 
 def resample(image, shape):

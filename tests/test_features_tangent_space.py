@@ -21,7 +21,7 @@ from spd_helpers import SIZES, stack, symmetric_stack
 
 from tatml import TATML, Blocks, io
 from tatml.features import LogEuclidean, TangentSpace, Vectorize
-from tatml.features._spd_means import MEANS, compute_mean, geometric_mean, power
+from tatml.features._spd import MEANS, compute_mean, geometric_mean, power
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7
 

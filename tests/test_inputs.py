@@ -40,8 +40,8 @@ from tatml import (
     TATMLPairs,
     learn_metric,
 )
-from tatml._data.checks import hint_at_raw_covariances
-from tatml._data.labels import group_labels
+from tatml._data.arrays import group_labels
+from tatml._data.blocks import hint_at_raw_covariances
 from tatml._estimators.given_labels import class_labels, pair_labels
 from tatml._estimators.inputs import (
     TUPLE_SIZES,

@@ -80,7 +80,7 @@ def test_a_prepared_problem_is_scaled_to_the_mean_distance_of_its_pairs():
 
 def test_the_recipe_serves_rows_that_compare_pairs():
     """The share of the pairs scales the prior, whatever the rows of the problem are."""
-    from tatml._data.comparisons import link_pairs
+    from tatml._data.pairs import link_pairs
 
     task, rng = task_of("vectors"), np.random.default_rng(3)
     linked = link_pairs(None, rng.integers(len(task.blocks), size=(40, 4)))

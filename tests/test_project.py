@@ -83,8 +83,6 @@ def source_id(path):
 LOOKS_AT_TYPES = {
     "tatml/_data/arrays.py",
     "tatml/_data/blocks.py",
-    "tatml/_data/comparisons.py",
-    "tatml/_data/labels.py",
     "tatml/_data/pairs.py",
     "tatml/_data/sparse.py",
     "tatml/_data/storage.py",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tatml import Blocks
-from tatml._data.checks import check_magnitude, check_spread
+from tatml._data.blocks import check_magnitude, check_spread
 from tatml._data.pairs import as_sample_weight
 from tatml._data.sampling import _automatic
 from tatml._sharding.samples import (
@@ -20,7 +20,7 @@ from tatml._verification.targets import check_target
 from tatml.datasets._files import _is_of_type, _read_bytes
 from tatml.datasets._synthetic import check_strengths, make_textures
 from tatml.features import CovarianceDescriptor
-from tatml.features._pixels import _gabor_bank
+from tatml.features._images import _gabor_bank
 
 # A call with one number; numbers that are accepted; numbers that are refused.
 LIMITS = {

@@ -2,8 +2,7 @@
 
 from . import datasets, features, inspection, losses, plotting, solvers, verification
 from ._data.blocks import Blocks
-from ._data.comparisons import Comparisons
-from ._data.pairs import pairs_from_chunks
+from ._data.pairs import Comparisons, pairs_from_chunks
 from ._estimators import (
     GMML,
     ITML,

@@ -11,10 +11,15 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ._array import Array, foreign_kind, place_of
-from ._data.blocks import Blocks, as_blocks
-from ._data.checks import check_index_kind, check_init, check_magnitude, check_prior
-from ._data.comparisons import Comparisons, as_comparisons, check_comparisons, link_pairs
-from ._data.pairs import as_pairs
+from ._data.blocks import (
+    Blocks,
+    as_blocks,
+    check_index_kind,
+    check_init,
+    check_magnitude,
+    check_prior,
+)
+from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
 from ._learning.prepare import problem_of
 from ._messages import shown

@@ -1,26 +1,90 @@
-"""`Blocks`: samples, each a tuple of M matrices."""
+"""`Blocks`, samples of M matrices each: their names, and checks of samples, priors and starts."""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from math import isfinite
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._array import Array, asarray, contiguous, foreign_kind, namespace, to_numpy
+from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of, to_numpy
+from .._messages import shown
+from .._validation import as_list
 from .arrays import (
     BLOCKS_HINT,
+    as_array_like,
     as_floating_array,
     as_host_array,
     check_same_place,
     type_and_length,
 )
-from .names import BlockNames, RowNames, check_block_names, check_row_names
 from .sparse import SparseBlock
+
+# ---- Names of blocks and of their rows, which tables and displays show ----
+
+BlockNames = tuple[str, ...] | None  # the name of each block
+RowNames = tuple[tuple[str, ...] | None, ...] | None  # per block, the names of its rows
+
+
+LARGEST_ENTRY = 1e60  # largest entry of a sample: its fourth power is finite
+LARGEST_PRIOR = {"float64": 1e150, "float32": 1e18}  # largest entry whose square is finite
+LEAST_SPREAD = 1e-60  # smallest range of samples that differ: its square does not underflow
+# Smallest median condition number at which positive definite samples are taken for covariances;
+# logarithms of covariances that happen to be positive definite have smaller ones.
+LEAST_CONDITION = 5
+
+
+def check_block_names(
+    names: Any, n_blocks: int, name: str = "names", what: str = "one word per block"
+) -> BlockNames:
+    """Return the names of blocks as a tuple; None if there are none."""
+    return None if names is None else _words(name, names, n_blocks, what)
+
+
+def check_row_names(
+    names: Any, shapes: Sequence[tuple[int, ...]], name: str = "row_names"
+) -> RowNames:
+    """Return the names of the rows of each block; None if no block has any."""
+    if names is None:
+        return None
+    listed = as_list(name, names, "one list of words, or None, per block")
+    if len(listed) != len(shapes):
+        raise ValueError(
+            f"{name}: expected one list of words, or None, for each of {len(shapes)} blocks, got "
+            f"{len(listed)}"
+        )
+    found = tuple(
+        None if words is None else _words(f"{name}[{m}]", words, shape[0], "one word per row")
+        for m, (words, shape) in enumerate(zip(listed, shapes, strict=True))
+    )
+    return found if any(words is not None for words in found) else None
+
+
+def _words(name: str, values: Any, count: int, what: str) -> tuple[str, ...]:
+    words = as_list(name, values, what)
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"{name}: expected {what}, got {shown(word)}")
+    if len(words) != count:
+        raise ValueError(f"{name}: expected {what}, which is {count}, got {len(words)}")
+    return tuple(str(word) for word in words)
+
+
+def make_frame(columns: Any, names: Sequence[str], what: str) -> Any:
+    """Return a data frame with named rows; `what` names the column of their names."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: pip install pandas") from error
+    return pd.DataFrame(columns, index=pd.Index(list(names), name=what))
+
+
+# ---- Samples ----
 
 
 class Blocks:
@@ -300,3 +364,141 @@ def _take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
             f"{rows.max()}"
         )
     return namespace(array).take(array, asarray(rows % max(n_samples, 1), like=array), axis=0)
+
+
+# ---- Checks of the values of samples, priors and starts ----
+
+
+def check_magnitude(blocks: Blocks, name: str) -> None:
+    """Raise if the fourth power of an entry might overflow."""
+    xp = blocks.xp
+    largest = max(float(xp.max(xp.abs(array))) for array in blocks.arrays)
+    if largest > LARGEST_ENTRY:
+        raise ValueError(
+            f"{name}: expected entries of at most {LARGEST_ENTRY:g}, whose fourth powers are "
+            f"finite, got {largest:g}; rescale {name}"
+        )
+
+
+def check_spread(blocks: Blocks, name: str) -> None:
+    """Raise if the samples of a block differ by so little that squared differences underflow."""
+    for m, array in enumerate(blocks.arrays):
+        spread = float(np.max(np.ptp(array, axis=0)))
+        if 0 < spread < LEAST_SPREAD:
+            raise ValueError(
+                f"{name}: expected samples that differ by at least {LEAST_SPREAD:g}, so that "
+                f"squared differences do not underflow, got at most {spread:g} in block {m}; "
+                f"rescale {name}"
+            )
+
+
+def hint_at_raw_covariances(blocks: Blocks) -> str | None:
+    """Return a hint if a block looks like covariance matrices without their logarithm."""
+    for m, (array, (n, width)) in enumerate(zip(blocks.arrays, blocks.block_shapes, strict=True)):
+        if n != width or n == 1:
+            continue
+        some = array[:: max(1, len(array) // 100)]
+        scale = np.max(np.abs(some))
+        if scale == 0 or np.max(np.abs(some - np.swapaxes(some, 1, 2))) > 1e-6 * scale:
+            continue
+        values = np.linalg.eigvalsh(some)
+        if np.min(values) > 0 and np.median(values[:, -1] / values[:, 0]) > LEAST_CONDITION:
+            return (
+                f"X: block {m} holds symmetric positive definite matrices, as covariances are. "
+                "Their logarithm is usually what a linear metric needs: put "
+                "tatml.features.LogEuclidean() before this estimator"
+            )
+    return None
+
+
+def check_prior(
+    prior: Any, blocks: Blocks, from_host: bool = False, dtype: str = "float64"
+) -> list[Array]:
+    """Convert to M positive definite matrices; for one block, the matrix itself is accepted.
+
+    With `from_host`, arrays of any kind in the memory of the host are accepted. `dtype` is the
+    precision of the computation, which limits the entries.
+    """
+    sizes = [n for n, _ in blocks.block_shapes]
+    if blocks.n_blocks == 1 and _shape_of(prior) == (sizes[0], sizes[0]):
+        prior = [prior]
+    matrices = _as_square(prior, sizes, "prior", blocks.arrays[0], from_host)
+    largest = LARGEST_PRIOR[dtype]
+    for m, matrix in enumerate(matrices):
+        _check_posdef(matrix, f"prior: block {m}")
+        xp = namespace(matrix)
+        diagonal = xp.linalg.diagonal(matrix)
+        if float(xp.max(diagonal)) > largest or float(xp.min(diagonal)) < 1 / largest:
+            raise ValueError(
+                f"prior: block {m}: expected a diagonal from {1 / largest:g} to {largest:g} with "
+                f"dtype={dtype!r}, got {float(xp.min(diagonal)):g} to {float(xp.max(diagonal)):g}"
+            )
+    return matrices
+
+
+def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:
+    """Raise unless `init` has an L and a b0 that fit the problem; return it."""
+    try:
+        L, b0 = init.L, 0.0 if init.b0 is None else float(init.b0)
+    except Exception as error:  # Any object may be given, and its attributes may raise anything.
+        raise TypeError(
+            f"init: expected an earlier result, with L and b0, got {type(init).__name__}"
+        ) from error
+    if not isfinite(b0):
+        raise ValueError(f"init: expected a finite b0, got {b0}")
+    for m, factor in enumerate(_as_square(L, sizes, "init", like, from_host=True)):
+        xp = namespace(factor)
+        if not isfinite(float(xp.linalg.slogdet(factor)[1])):
+            raise ValueError(f"init: block {m}: expected an invertible L, got a singular one")
+    return init
+
+
+def _shape_of(values: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
+    except Exception:  # ragged, on a GPU, or not an array
+        return None
+
+
+def _as_square(
+    matrices: Any, sizes: Sequence[int], name: str, like: Array, from_host: bool
+) -> list[Array]:
+    """Convert to one array of finite numbers, of shape (n_m, n_m), per block."""
+    matrices = as_list(name, matrices, "a list of matrices")
+    arrays = [as_array_like(matrix, name, "X", like, from_host) for matrix in matrices]
+    shapes, expected = [tuple(array.shape) for array in arrays], [(n, n) for n in sizes]
+    if shapes != expected:
+        raise ValueError(f"{name}: expected matrices of shapes {expected}, got {shapes}")
+    for m, array in enumerate(arrays):
+        if not bool(namespace(array).all(namespace(array).isfinite(array))):
+            raise ValueError(f"{name}: block {m}: expected finite numbers, got NaN or infinity")
+    return arrays
+
+
+def _check_posdef(matrix: Array, name: str) -> None:
+    xp = namespace(matrix)
+    difference = float(xp.max(xp.abs(matrix - matrix.T)))
+    if difference > 1e-8 * float(xp.max(xp.abs(matrix))):
+        raise ValueError(
+            f"{name}: expected a symmetric matrix, got entries that differ by {difference:.3g}"
+        )
+    diagonal = xp.linalg.diagonal(matrix)
+    scale = xp.sqrt(xp.where(diagonal > 0, diagonal, 1.0))  # makes the check independent of units
+    lowest = xp.min(xp.linalg.eigvalsh(matrix / scale / scale[:, None]))
+    if xp.min(diagonal) <= 0 or lowest <= 1e-14:
+        values = xp.linalg.eigvalsh(matrix)
+        raise ValueError(
+            f"{name}: expected a positive definite matrix, got eigenvalues from "
+            f"{float(values[0]):.3g} to {float(values[-1]):.3g}"
+        )
+
+
+def check_index_kind(blocks: Blocks, **given: Any) -> None:
+    """Raise unless each array is a NumPy array, a list, or of the kind of the samples."""
+    like = blocks.arrays[0]
+    for name, values in given.items():
+        if foreign_kind(values) not in (None, foreign_kind(like)):
+            raise TypeError(
+                f"{name}: expected a NumPy array or one of the kind of X, {place_of(like)}, got "
+                f"{place_of(values)}"
+            )

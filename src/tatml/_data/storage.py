@@ -138,9 +138,6 @@ class MappedFile:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_array"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
 
 def sendable(values: Any) -> Any:
     """Return the array in a form that is small when pickled, if it has one."""

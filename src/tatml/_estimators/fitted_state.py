@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.blocks import Blocks, as_blocks
-from .._data.checks import check_prior
-from .._data.names import check_block_names, check_row_names
+from .._data.blocks import Blocks, as_blocks, check_block_names, check_prior, check_row_names
 from .._learning.metric import check_components
 from .._learning.scatters import UNITS
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows

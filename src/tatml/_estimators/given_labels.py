@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._data.arrays import check_not_masked
+from .._data.arrays import check_length, check_not_masked, check_not_missing, kind_of
 from .._data.blocks import Blocks
-from .._data.labels import check_length, check_not_missing, kind_of
 from .._data.storage import check_files
 from .._messages import named_error, shown
 from .._warnings import warn_user

@@ -19,8 +19,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from .._array import Array, foreign_kind, namespace, on_gpu
 from .._data.arrays import as_real_array, check_no_dates, check_not_masked, read_array
-from .._data.blocks import Blocks, as_blocks
-from .._data.checks import check_magnitude, check_spread, hint_at_raw_covariances
+from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.sparse import SparseBlock
 from .._data.storage import warn_of_missing_chunks

@@ -14,9 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from .._array import Doubles, Indices, asarray
-from .._data.arrays import as_real_array
+from .._data.arrays import as_real_array, group_labels
 from .._data.blocks import Blocks
-from .._data.labels import group_labels
 from .._data.pairs import Pairs
 from .._data.sampling import balanced
 from .._data.sparse import SparseBlock

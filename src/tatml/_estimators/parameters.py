@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from sklearn.base import BaseEstimator
 
-from .._data.comparisons import check_comparison_margin
+from .._data.pairs import check_comparison_margin
 from .._data.sampling import STRATEGIES
 from .._learning.places import fetched
 from .._learning.priors import PRIORS

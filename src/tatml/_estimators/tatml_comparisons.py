@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.comparisons import weights_of
-from .._data.pairs import Pairs, as_sample_weight
+from .._data.pairs import Pairs, as_sample_weight, weights_of
 from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_comparisons

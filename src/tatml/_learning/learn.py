@@ -12,8 +12,7 @@ import numpy as np
 
 from .._array import Doubles, Indices, sum_at
 from .._data.blocks import Blocks
-from .._data.comparisons import link_pairs
-from .._data.pairs import Pairs
+from .._data.pairs import Pairs, link_pairs
 from .._optim.losses import comparison_hinge
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, host_result, learnt_b0, place_result

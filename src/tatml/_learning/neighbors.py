@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from .._array import Indices, asarray, to_numpy
 from .._data.blocks import Blocks
-from .._data.comparisons import link_pairs
-from .._data.pairs import Pairs
+from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import balanced, count_violated, nearest_rows, neighbor_triplets
 from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Array, Doubles, asarray, lower_triangular, placed, to_numpy
-from .._data.blocks import Blocks
-from .._data.checks import check_prior
+from .._data.blocks import Blocks, check_prior
 from .._data.sparse import SparseBlock
 from .._optim.losses import PairLoss
 from .._optim.pair_term import PairTerm

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._array import Doubles
 from .._data.blocks import Blocks
-from .._data.comparisons import LinkedPairs
-from .._data.pairs import Pairs
+from .._data.pairs import LinkedPairs, Pairs
 from .._data.sampling import Strategy
 from .._optim.result import Result
 from .._optim.solvers import Dykstra, Newton

@@ -47,8 +47,7 @@ from .._array import (
     unstacked,
 )
 from .._data.blocks import Blocks
-from .._data.comparisons import LinkedPairs
-from .._data.pairs import Pairs
+from .._data.pairs import LinkedPairs, Pairs
 from .certificate import (
     Certificate,
     accumulated,

@@ -15,10 +15,17 @@ import numpy as np
 
 from .._array import to_numpy
 from .._data.arrays import as_real_array, check_not_masked
-from .._data.blocks import Blocks, as_blocks
-from .._data.checks import check_magnitude, check_prior
-from .._data.comparisons import Comparisons, as_quadruplets, link_pairs, weights_of
-from .._data.pairs import _to_array, as_index, as_similar, as_some_weights
+from .._data.blocks import Blocks, as_blocks, check_magnitude, check_prior
+from .._data.pairs import (
+    Comparisons,
+    _to_array,
+    as_index,
+    as_quadruplets,
+    as_similar,
+    as_some_weights,
+    link_pairs,
+    weights_of,
+)
 from .._data.storage import check_files, is_stored, length_of, sendable, warn_of_missing_chunks
 from .._optim.layout import lay_out, slices
 from .._optim.pair_term import PairTerm

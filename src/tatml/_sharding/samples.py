@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Array
-from .._data.blocks import Blocks, as_blocks, check_finite_entries
-from .._data.checks import check_magnitude
+from .._data.blocks import Blocks, as_blocks, check_finite_entries, check_magnitude
 from .._data.storage import (
     READ_BYTES,
     is_mapped,

@@ -1,9 +1,7 @@
 """Datasets: loaders for image datasets on disk, and generators of synthetic data."""
 
-from ._brodatz import load_brodatz
-from ._eth80 import load_eth80
+from ._loaders import load_brodatz, load_eth80, load_virus
 from ._synthetic import load_digits_images, make_filter_bank, make_spd_classes, make_textures
-from ._virus import load_virus
 
 __all__ = [
     "load_eth80",

@@ -3,10 +3,9 @@
 from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
 from ._kernel_map import KernelMap
+from ._shapes import Unfold, Vectorize
 from ._signals import FilterBankCovariance
 from ._spd import LogEuclidean, SPDPower, TangentSpace
-from ._tensors import Unfold
-from ._vectorize import Vectorize
 
 __all__ = [
     "CovarianceDescriptor",

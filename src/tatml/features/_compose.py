@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.parallel import Parallel, delayed
@@ -253,7 +253,7 @@ def _column_names(transformer: Any) -> list[str] | None:
         return None
 
 
-class BlockScaler(SampleReader, TransformerMixin, BaseEstimator):
+class BlockScaler(SampleReader):
     """Common scale of blocks, so that none dominates the distance.
 
     Each block is divided by one number: the root mean squared Frobenius distance of two different
@@ -358,7 +358,6 @@ class BlockScaler(SampleReader, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -13,8 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from .._data.arrays import as_real_array, check_no_dates
-from .._data.blocks import Blocks, as_blocks
-from .._data.names import check_row_names
+from .._data.blocks import Blocks, as_blocks, check_row_names
 from .._validation import as_list
 from ._symmetric import check_square
 
@@ -23,8 +22,8 @@ SampleForm = Literal["vectors", "matrices", "blocks"]
 # ---- Samples that are vectors, matrices or Blocks ----
 
 
-class SampleReader:
-    """Mixin that reads vectors, matrices or Blocks, and keeps their shapes in fit."""
+class SampleReader(TransformerMixin, BaseEstimator):
+    """Base class of transformers that read vectors, matrices or Blocks, and keep their shapes."""
 
     block_shapes_in_: tuple[tuple[int, int], ...]
     n_features_in_: int
@@ -47,7 +46,7 @@ class SampleReader:
         if reset:
             self.block_shapes_in_, self.n_features_in_ = blocks.block_shapes, blocks.shape[1]
             if form != "vectors":  # an earlier fit may have seen named columns
-                vars(self).pop("feature_names_in_", None)
+                self.__dict__.pop("feature_names_in_", None)
             return blocks, form
         expected = getattr(self, "block_shapes_in_", blocks.block_shapes)
         if blocks.block_shapes != expected:
@@ -64,8 +63,13 @@ class SampleReader:
             check_square(shape, m)
         return blocks, form
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
 
-class MatrixTransformer(SampleReader, TransformerMixin, BaseEstimator):
+
+class MatrixTransformer(SampleReader):
     """Base class of transformers that return matrices or Blocks, which are no data frames."""
 
     def set_output(self, *, transform: str | None = None) -> MatrixTransformer:
@@ -75,7 +79,6 @@ class MatrixTransformer(SampleReader, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
         return tags
 
 
@@ -203,24 +206,27 @@ class ImageGroup:
         """The height, width and number of channels of each image."""
         return self.images[0].shape
 
+    @property
+    def n_planes(self) -> int:
+        """The number of channels, and one more if there are masks."""
+        return self.shape[2] + (self.masks is not None)
+
     def read_planes(self, start: int, stop: int, top: int, out: NDArray[np.floating]) -> None:
         """Write rows of some images, starting at row `top`, into the array `out`.
 
-        Its shape is (n_channels, n_images, n_rows, width). The first pixel of each image is
-        subtracted from all others: covariances do not change, and constant images become exactly
-        zero.
+        Its shape is (n_planes, n_images, n_rows, width); the last plane is the mask, if there is
+        one. The first pixel of each image is subtracted from all others: covariances do not change,
+        and constant images become exactly zero.
         """
+        rows, pixels = slice(top, top + out.shape[2]), out[: self.shape[2]]
         for index, image in enumerate(self.images[start:stop]):
-            out[:, index] = image[top : top + out.shape[2]].transpose(2, 0, 1)
+            pixels[:, index] = image[rows].transpose(2, 0, 1)
+        for index, mask in enumerate([] if self.masks is None else self.masks[start:stop]):
+            out[-1, index] = mask[rows]
         if self.images[0].dtype.kind == "f":
-            self._check_finite(out, start, top)
+            self._check_finite(pixels, start, top)
         first = np.array([image[0, 0] for image in self.images[start:stop]], dtype=float)
-        out -= first.T[:, :, None, None]
-
-    def read_masks(self, start: int, stop: int, top: int, bottom: int) -> NDArray[np.bool_]:
-        """Return rows of the masks of some images as an array (n_images, n_rows, width)."""
-        masks = self.masks or []
-        return np.stack([mask[top:bottom] for mask in masks[start:stop]])
+        pixels -= first.T[:, :, None, None]
 
     def _check_finite(self, planes: NDArray[np.floating], start: int, top: int) -> None:
         largest = LARGEST_PIXEL * min(1.0, 1 / self.unit)

@@ -10,7 +10,6 @@ import numpy as np
 import scipy.linalg
 import scipy.spatial
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.metrics.pairwise import additive_chi2_kernel, pairwise_kernels
 from sklearn.utils import Tags, gen_batches
 from sklearn.utils.metaestimators import available_if
@@ -162,7 +161,7 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
-class KernelMap(SampleReader, TransformerMixin, BaseEstimator):
+class KernelMap(SampleReader):
     """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
 
     A kernel k(x, z) is the inner product of two samples in a feature space. The samples are
@@ -484,7 +483,6 @@ class KernelMap(SampleReader, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.positive_only = self.kernel == "chi2"
         return tags

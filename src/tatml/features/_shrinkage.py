@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Floats, symmetrised
-from .._validation import check_choice
+from .._validation import check_choice, check_number
 
 Estimated = Literal["ledoit_wolf", "oas"]
 Shrinkage = Estimated | float | None
 
-ESTIMATED: tuple[Estimated, ...] = get_args(Estimated)
 BLOCK_POINTS = 512  # points per matrix product, few enough to stay in the cache
 CANCELLED_BELOW = 1e-3  # ratio variance / mean² below which the points are centred first
 
@@ -31,15 +30,12 @@ def check_shrinkage(value: Any) -> Shrinkage:
     if value is None:
         return None
     if isinstance(value, Real) and not isinstance(value, bool):
-        if not 0 <= float(value) <= 1:
-            raise ValueError(f"shrinkage: expected a number from 0 to 1, got {value!r}")
-        return float(value)
+        return check_number("shrinkage", value, "a number from 0 to 1", lambda x: 0 <= x <= 1)
     if not isinstance(value, str):
         raise TypeError(
             f"shrinkage: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"
         )
-    check_choice("shrinkage", value, ESTIMATED)
-    return next(word for word in ESTIMATED if word == value)
+    return check_choice("shrinkage", value, get_args(Estimated))
 
 
 def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:

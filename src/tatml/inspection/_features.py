@@ -12,8 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from .._array import Doubles, Indices
-from .._data.blocks import Blocks
-from .._data.names import check_block_names, check_row_names, make_frame
+from .._data.blocks import Blocks, check_block_names, check_row_names, make_frame
 from .._data.sparse import SparseBlock
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from .._data.labels import group_labels
+from .._data.arrays import group_labels
 from .._data.pairs import as_weights
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has

@@ -5,8 +5,14 @@ y)`` for estimators fitted to pairs, and ``RocCurveDisplay.from_predictions(y,
 metric.pair_score(pairs, X))`` for estimators fitted to labels.
 """
 
-from ._features import FeatureShareDisplay, PermutationImportanceDisplay
-from ._fits import BlockShareDisplay, ConvergenceDisplay, EmbeddingDisplay, MetricDisplay
+from ._metrics import (
+    BlockShareDisplay,
+    ConvergenceDisplay,
+    EmbeddingDisplay,
+    FeatureShareDisplay,
+    MetricDisplay,
+    PermutationImportanceDisplay,
+)
 from ._pairs import DetDisplay, ErrorRateDisplay, PairDistanceDisplay, ReliabilityDisplay
 
 __all__ = [

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._array import Doubles
 from .._messages import missing_extra
 
 if TYPE_CHECKING:
@@ -36,11 +33,3 @@ def set_ticks(axis: Axis, **parameters: Any) -> None:
     """Set parameters of the tick locator; the scale of the axis determines which there are."""
     set_parameters: Callable[..., None] = axis.get_major_locator().set_params
     set_parameters(**parameters)
-
-
-def draw_shares(ax: Axes, similar: Doubles, dissimilar: Doubles) -> None:
-    """Draw shares of the mean squared distance, one bar per kind of pairs at each place."""
-    places = np.arange(len(similar))
-    ax.barh(places - 0.2, similar, 0.38, color=SIMILAR, label="similar pairs")
-    ax.barh(places + 0.2, dissimilar, 0.38, color=DISSIMILAR, label="dissimilar pairs")
-    ax.set_xlabel("share of the mean squared distance")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
-from .._data.names import make_frame
+from .._data.blocks import make_frame
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has
 from .._estimators.pair_units import count_rows, number_subgroups, pair_units

@@ -1,4 +1,4 @@
-"""The ETH-80 views of objects."""
+"""The loaders of image datasets on disk: ETH-80, Virus and Brodatz."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from sklearn.utils import Bunch
 from .._validation import check_count
 from ._files import (
     COLOUR_PNG,
+    GREY_GIF,
+    GREY_PNG,
     MASK_PNG,
     DatasetLayout,
     ExpectedArray,
     FoundDataset,
     check_complete,
     find_dataset,
+    load_grey_images,
     make_common_members,
     naming_file,
     pillow_image,
@@ -25,7 +28,247 @@ from ._files import (
     read_image,
 )
 
-DESCR = """ETH-80 views of objects (Leibe and Schiele, 2003).
+VIRUS_DESCR = """Virus textures (Kylberg, Uppström and Sintorn, 2011).
+
+1,500 grey images of 41×41 pixels, cut from electron micrographs: 15 classes of virus particles,
+5 sets of 20 images per class. Four pairs of images are exact duplicates, one of them across two
+classes. No licence is stated: research data, read from the user's folder and not distributed with
+this library.
+
+G. Kylberg, M. Uppström and I.-M. Sintorn. Virus texture analysis using local binary patterns and
+radial density profiles. Progress in Pattern Recognition, Image Analysis, Computer Vision, and
+Applications (CIARP), 573-580, 2011.
+"""
+
+
+def make_virus_layout(
+    n_classes: int = 15, n_sets: int = 5, n_images: int = 20, side: int = 41
+) -> DatasetLayout:
+    """Return the layout of the dataset; the keys are class, set and image."""
+    keys = np.add(list(np.ndindex(n_classes, n_sets, n_images)), (0, 1, 1))
+    return DatasetLayout(
+        name="virus",
+        archive="virus.npz",
+        tree=f"<class 1-{n_classes}>/<set 1-{n_sets}>/<image 1-{n_images}>.png",
+        class_names=tuple(str(c + 1) for c in range(n_classes)),
+        keys=keys,
+        files=tuple((f"{c + 1}/{s}/{i}.png",) for c, s, i in keys.tolist()),
+        image_shape=(side, side),
+        compact_shape=(side, side),
+    )
+
+
+VIRUS = make_virus_layout()
+
+
+def load_virus(
+    folder: str | PathLike[str] | None = None,
+    *,
+    allow_incomplete: bool = False,
+    return_X_y: bool = False,
+) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
+    """Load the Virus textures, 15 classes of 100 grey images of 41×41 pixels.
+
+    Parameters
+    ----------
+    folder : path, default=None
+        The folder; None means the environment variable TATML_DATA. The first of these that
+        exists is read: `virus.npz`, `virus/virus.npz`, `virus/<class>/<set>/<image>.png`,
+        `<class>/<set>/<image>.png` (the png files need Pillow, the extra `images`).
+    allow_incomplete : bool, default=False
+        Load the images that are there, instead of raising an error if some are missing.
+    return_X_y : bool, default=False
+        Return `(images, target)` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch
+        images : array of uint8 and of shape (n_samples, 41, 41)
+            The grey images.
+        target : array of int and of shape (n_samples,)
+            The class, from 0 to 14.
+        target_names : array of str and of shape (15,)
+            The names of the folders, "1" to "15".
+        groups : array of int and of shape (n_samples,)
+            The set, from 1 to 5. Each set has 20 images of every class.
+        numbers : array of int and of shape (n_samples,)
+            The image within its set, from 1 to 20.
+        duplicates : array of int and of shape (n_duplicates, 2)
+            Pairs i < j of samples whose images are equal pixel by pixel.
+        DESCR, form, source : str
+            A description, "compact" or "as distributed", and the file or folder that was read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder or the dataset in it does not exist.
+    ValueError
+        If the dataset is incomplete, a file is damaged or not as expected, or a link points
+        outside the folder.
+    ImportError
+        If Pillow is needed and missing.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import LeaveOneGroupOut
+    >>> from tatml.datasets import load_virus
+    >>> virus = load_virus("my_data")  # doctest: +SKIP
+    >>> virus.images.shape  # doctest: +SKIP
+    (1500, 41, 41)
+    >>> folds = LeaveOneGroupOut().split(virus.images, groups=virus.groups)  # doctest: +SKIP
+    """
+    return read_virus(VIRUS, folder, allow_incomplete, return_X_y)
+
+
+def read_virus(layout: DatasetLayout, folder: Any, allow_incomplete: bool, return_X_y: bool) -> Any:
+    """Return the dataset with this layout; see `load_virus`."""
+    found, rows, images = load_grey_images(layout, folder, GREY_PNG, allow_incomplete)
+    target, groups, numbers = layout.keys[rows].T.copy()
+    if return_X_y:
+        return images, target
+    return Bunch(
+        images=images,
+        target=target,
+        groups=groups,
+        numbers=numbers,
+        duplicates=find_duplicates(images),
+        **make_common_members(layout, VIRUS_DESCR, found),
+    )
+
+
+def find_duplicates(images: NDArray) -> NDArray[np.intp]:
+    """Return all pairs i < j of equal images, in ascending order."""
+    seen: dict[bytes, list[int]] = {}
+    duplicates: list[tuple[int, int]] = []
+    for j, image in enumerate(images):
+        earlier = seen.setdefault(image.tobytes(), [])
+        duplicates.extend((i, j) for i in earlier)
+        earlier.append(j)
+    return np.array(sorted(duplicates), dtype=np.intp).reshape(-1, 2)
+
+
+BRODATZ_DESCR = """Brodatz textures.
+
+112 grey images of 640×640 pixels, D1 to D112, scanned from an album of photographs; each is a
+class of its own, so the samples are the square tiles of an image. Tiles of one image do not
+overlap, but neighbours resemble each other. No licence is stated: research data, read from the
+user's folder and not distributed with this library.
+
+P. Brodatz. Textures: A Photographic Album for Artists and Designers. Dover, 1966.
+"""
+
+
+def make_brodatz_layout(n_classes: int = 112, side: int = 640) -> DatasetLayout:
+    """Return the layout of the dataset; the only key is the number of the image."""
+    numbers = range(1, n_classes + 1)
+    return DatasetLayout(
+        name="brodatz",
+        archive="brodatz_640.npz",
+        tree=f"D<1-{n_classes}>.gif",
+        class_names=tuple(f"D{number}" for number in numbers),
+        keys=np.array(numbers)[:, None],
+        files=tuple((f"D{number}.gif",) for number in numbers),
+        image_shape=(side, side),
+        compact_shape=(side, side),
+    )
+
+
+BRODATZ = make_brodatz_layout()
+
+
+def load_brodatz(
+    folder: str | PathLike[str] | None = None,
+    *,
+    tile: int | None = 80,
+    allow_incomplete: bool = False,
+    return_X_y: bool = False,
+) -> Bunch | tuple[NDArray[np.uint8], NDArray[np.intp]]:
+    """Load the Brodatz textures, 112 grey images of 640×640 pixels divided into tiles.
+
+    Parameters
+    ----------
+    folder : path, default=None
+        The folder; None means the environment variable TATML_DATA. The first of these that
+        exists is read: `brodatz_640.npz`, `brodatz/brodatz_640.npz`, `brodatz/D<number>.gif`,
+        `D<number>.gif` (the gif files need Pillow, the extra `images`).
+    tile : int or None, default=80
+        The side of a tile in pixels, a divisor of 640: 80 gives 64 tiles per class. None
+        means whole images.
+    allow_incomplete : bool, default=False
+        Load the images that are there, instead of raising an error if some are missing.
+    return_X_y : bool, default=False
+        Return `(images, target)` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch
+        images : array of uint8 and of shape (n_samples, tile, tile)
+            The tiles of D1 row by row, then those of D2, and so on.
+        target : array of int and of shape (n_samples,)
+            The class, from 0 to 111.
+        target_names : array of str and of shape (112,)
+            "D1" to "D112".
+        groups : array of int and of shape (n_samples,)
+            The position of the tile in its image, counted row by row from 0. Each group has one
+            tile of every class.
+        positions : array of int and of shape (n_samples, 2)
+            Row and column of the first pixel of the tile.
+        DESCR, form, source : str
+            A description, "compact" or "as distributed", and the file or folder that was read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder or the dataset in it does not exist.
+    ValueError
+        If `tile` is not a divisor of 640, the dataset is incomplete, a file is damaged or not
+        as expected, or a link points outside the folder.
+    ImportError
+        If Pillow is needed and missing.
+
+    Examples
+    --------
+    >>> from tatml.datasets import load_brodatz
+    >>> brodatz = load_brodatz("my_data", tile=160)  # doctest: +SKIP
+    >>> brodatz.images.shape  # doctest: +SKIP
+    (1792, 160, 160)
+    """
+    return read_brodatz(BRODATZ, folder, tile, allow_incomplete, return_X_y)
+
+
+def read_brodatz(
+    layout: DatasetLayout, folder: Any, tile: int | None, allow_incomplete: bool, return_X_y: bool
+) -> Any:
+    """Return the dataset with this layout; see `load_brodatz`."""
+    side = layout.image_shape[0]
+    tile = side if tile is None else check_count("tile", tile)
+    if side % tile:
+        raise ValueError(f"tile: expected a divisor of {side} or None, got {tile}")
+    found, rows, images = load_grey_images(layout, folder, GREY_GIF, allow_incomplete)
+    tiles, positions = cut_tiles(images, tile)
+    n_tiles = len(positions)
+    target = np.repeat(layout.keys[rows, 0] - 1, n_tiles)
+    if return_X_y:
+        return tiles, target
+    return Bunch(
+        images=tiles,
+        target=target,
+        groups=np.tile(np.arange(n_tiles), len(rows)),
+        positions=np.tile(positions, (len(rows), 1)),
+        **make_common_members(layout, BRODATZ_DESCR, found),
+    )
+
+
+def cut_tiles(images: NDArray, tile: int) -> tuple[NDArray, NDArray[np.intp]]:
+    """Return the tiles of each image row by row, and the positions of the tiles of one image."""
+    n_images, side, _ = images.shape
+    n_across = side // tile
+    grid = images.reshape(n_images, n_across, tile, n_across, tile).swapaxes(2, 3)
+    positions = np.array(list(np.ndindex(n_across, n_across)), dtype=np.intp) * tile
+    return grid.reshape(-1, tile, tile), positions
+
+
+ETH80_DESCR = """ETH-80 views of objects (Leibe and Schiele, 2003).
 
 3,280 colour images: 8 categories, 10 objects per category, 41 views per object, taken from points
 spread over the upper half of a sphere. Each image is cropped around the object. Views of one
@@ -53,7 +296,7 @@ VIEWS = tuple((polar, azimuth) for polar, around in AZIMUTHS.items() for azimuth
 MARGIN = 1.2  # side of the crop, relative to the bounding square of the object
 
 
-def make_layout(
+def make_eth80_layout(
     categories: tuple[str, ...] = CATEGORIES,
     n_objects: int = 10,
     views: tuple[tuple[int, int], ...] = VIEWS,
@@ -89,7 +332,7 @@ def make_layout(
     )
 
 
-LAYOUT = make_layout()
+ETH80 = make_eth80_layout()
 
 
 def load_eth80(
@@ -165,7 +408,7 @@ def load_eth80(
     (3280, 128, 128, 3)
     >>> by_object = GroupKFold(5).split(eth80.images, groups=eth80.groups)  # doctest: +SKIP
     """
-    return read_eth80(LAYOUT, folder, size, masks, allow_incomplete, return_X_y)
+    return read_eth80(ETH80, folder, size, masks, allow_incomplete, return_X_y)
 
 
 def read_eth80(
@@ -195,7 +438,7 @@ def read_eth80(
         groups=target * n_objects + folders - 1,
         object_numbers=numbers,
         angles=np.column_stack(angles),
-        **make_common_members(layout, DESCR, found),
+        **make_common_members(layout, ETH80_DESCR, found),
     )
 
 
