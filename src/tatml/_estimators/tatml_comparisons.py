@@ -31,6 +31,7 @@ class ComparisonLearner(MetricEstimator):
     """
 
     _tuples_name: ClassVar[str]
+    _tuple_size: ClassVar[int]  # metric-learn's name
     _members: ClassVar[tuple[int, int, int, int]]  # a, b, c, d: (a, b) is closer than (c, d)
     _learns_threshold: ClassVar[bool] = False
 
@@ -204,7 +205,7 @@ class TATMLTriplets(ComparisonLearner):
     True
     """
 
-    _tuples_name = "triplets"
+    _tuples_name, _tuple_size = "triplets", 3
     _members = (0, 1, 0, 2)
 
     # Triplets take the place of X, so they are not metadata to be routed.
@@ -324,7 +325,7 @@ class TATMLQuadruplets(ComparisonLearner):
     True
     """
 
-    _tuples_name = "quadruplets"
+    _tuples_name, _tuple_size = "quadruplets", 4
     _members = (0, 1, 2, 3)
 
     # Quadruplets take the place of X, so they are not metadata to be routed.
