@@ -142,3 +142,13 @@ def test_promises_for_repeated_rows_are_kept():
             broken[k] += chi2.cdf(threshold**2 / 2, 5) > 0.1
     assert broken[0] > 20
     assert broken[1] <= 10
+
+
+@pytest.mark.parametrize("groups", [None, [0, 1]])
+@pytest.mark.parametrize("wrong", [2, -1])
+def test_indices_out_of_range_are_named_with_groups_too(groups, wrong):
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    model = Euclidean(random_state=0).fit(X, np.arange(12) % 2)
+    pairs = [[0, 1], [1, wrong], [0, 1], [1, 0]]
+    with pytest.raises(ValueError, match=rf"^pairs: .*got index {wrong} in row 1"):
+        model.calibrate_threshold(pairs, [1, -1, 1, -1], X=X[:2], groups=groups)
