@@ -257,3 +257,10 @@ def test_dates_are_refused():
             call(days)
         with pytest.raises(TypeError, match=r"timedelta64\[D\]; convert durations to numbers"):
             call(days - days[0])
+
+
+def test_a_negative_entry_of_a_matrix_is_named_with_its_sample():
+    X = np.ones((5, 3, 2))
+    X[3, 1, 1] = -1.0
+    with pytest.raises(ValueError, match=r"^X: expected numbers of at least 0 .* sample 3"):
+        KernelMap("chi2").fit(X)

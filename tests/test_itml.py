@@ -346,3 +346,10 @@ def test_identical_samples_of_two_classes_are_named():
     for pairs, solver in product(("all", "neighbors"), SOLVERS):
         message = rf"X: expected .* differ.*\b({first}|{second})\b"
         refused(ITML(pairs=pairs, solver=solver), X, y, message)
+
+
+def test_too_many_components_are_refused_before_the_problem_is_solved(capsys):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(ValueError, match=r"^n_components: expected at most n = 3"):
+        ITML(n_components=4, verbose=True, random_state=0).fit(X, np.arange(20) % 2)
+    assert capsys.readouterr().out == ""

@@ -192,3 +192,29 @@ def test_pairs_and_labels_give_one_problem():
     assert_allclose(given.b0_, model.b0_, rtol=1e-6)
     W = [m.get_mahalanobis_matrix() for m in (given, model)]
     assert_allclose(W[0], W[1], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("reduction", "thins"), [("mean", True), ("sum", False)])
+def test_parts_take_some_pairs_where_many_remain_and_all_for_sums(reduction, thins, monkeypatch):
+    X, y = labelled("vectors")
+    samples = LabelledSamples(Blocks(X), np.unique(y, return_inverse=True)[1], None)
+    parts = hold_out_samples(samples, make_pair_folds(samples.labels, None))
+    pairs, seen = task_of("vectors", 4000).rows, []
+
+    def fit(part, known):
+        seen.append(len(known))
+        return Metric([np.eye(X.shape[1])], threshold=1.0)
+
+    cross_fit(Metric([np.eye(X.shape[1])], threshold=1.0), parts, pairs, fit, thins=thins)
+    inside = [len(part.select_known(pairs)) for part in parts[: len(seen)]]
+    assert seen
+    for count, all_of in zip(seen, inside, strict=True):
+        assert (count == all_of) != thins
+        assert count >= min(all_of, 300)
+    asked = []
+    monkeypatch.setattr(
+        "tatml._learning.learn.cross_fit",
+        lambda metric, *_, thins: (asked.append(thins), (metric, []))[1],
+    )
+    TATML(reduction=reduction, C=100.0, random_state=0).fit(X, y)
+    assert asked == [thins]

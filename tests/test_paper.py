@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tatml import Blocks
+from tatml import TATMLCV, Blocks
 from tatml_paper import DATASETS, METHODS, run
 from tatml_paper.fitting import (
     MatchedPCA,
@@ -47,7 +47,8 @@ from tatml_paper.settings import (
     Protocol,
     features_of,
 )
-from tatml_paper.tasks import Task, choose_names, make_tasks
+from tatml_paper.tasks import Task, _declared, choose_names, make_tasks
+from tatml_paper.versions import _git
 
 
 def make_samples(n_per_class=16, n_classes=3, n_objects=4, groups=False, seed=0):
@@ -469,3 +470,19 @@ def test_the_methods_that_learn_a_threshold_are_declared():
     """The threshold of the others is calibrated on the training half."""
     own = {name for name, method in METHODS.items() if method.own_threshold}
     assert own == {name for name in METHODS if name.startswith("tatml")} | {"maz"}
+
+
+def test_a_search_is_declared_in_the_words_of_its_first_records():
+    """The nine weights from 1 to 10,000 have had a number of their own, 9."""
+    for Cs, declared in ((np.logspace(0, 4, 9).tolist(), "9"), ([1.0, 10.0], ["1.0", "10.0"])):
+        search = TATMLCV(param_grid={"C": Cs, "prior": ["within"]}, random_state=0)
+        assert _declared(search)[1]["Cs"] == declared
+        assert _declared(search)[1]["priors"] == ["'within'"]
+
+
+def test_versions_name_the_commit_of_a_checkout(tmp_path):
+    words = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    assert _git(tmp_path, "init", "-q") == ""
+    assert _git(tmp_path, *words, "commit", "-q", "--allow-empty", "-m", "first") == ""
+    assert len(_git(tmp_path, "rev-parse", "HEAD")) == 40
+    assert _git(tmp_path, "rev-parse", "nothing") is None

@@ -247,3 +247,16 @@ def test_separated_pairs_are_drawn():
     assert len(display.ax_.lines[0].get_xdata()) == 0
     assert_nothing_is_cut_off(display.figure_)
     assert_nothing_is_cut_off(ErrorRateDisplay.from_estimator(judge, distances, y).figure_)
+
+
+def test_the_axes_of_the_reliability_say_what_they_show():
+    similar = np.arange(60) % 2 == 0
+    display = ReliabilityDisplay.from_predictions(
+        np.linspace(0.0, 1.0, 60), np.where(similar, 1, -1), name="a verifier"
+    )
+    axes = display.ax_
+    assert axes.get_xlabel() == "predicted probability"
+    assert axes.get_ylabel() == "share of pairs that are the same"
+    assert axes.get_title() == "a verifier"
+    assert_allclose([axes.get_xlim(), axes.get_ylim()], [(-0.05, 1.05)] * 2)
+    plt.close("all")

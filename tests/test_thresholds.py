@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from tatml import Euclidean
 from tatml._data.pairs import Pairs
+from tatml._learning.thresholds import _most_accurate as most_accurate
 from tatml._learning.thresholds import b0_of, learn_b0, threshold_of
 from tatml._verification.calibration import calibrate
 from tatml._verification.targets import CALIBRATION_STRATEGIES, check_target
@@ -414,3 +415,10 @@ def test_a_failing_calibration_changes_nothing(model, options, message):
     with pytest.raises(ValueError, match=message):
         model.calibrate_threshold(INDEX, **{"y": LABELS} | options, X=X)
     assert changed_attributes(model, before) == set()
+
+
+def test_the_most_accurate_threshold_is_in_the_middle_of_the_gap():
+    similar = np.array([True, True, False, False])
+    assert most_accurate(np.array([1.0, 2.0, 4.0, 5.0]), similar) == (3.0, 1.0)
+    assert most_accurate(np.array([1.0, 4.0, 2.0, 5.0]), similar) == (1.5, 0.75)
+    assert most_accurate(np.array([4.0, 5.0, 1.0, 2.0]), similar) == (1.0, 0.5)  # none is better

@@ -51,9 +51,9 @@ def pair_units(
         return number_units(None, groups, len(array)), None
     samples = estimator.preprocessor if X is None else X
     n_samples = None if callable(samples) else count_rows(samples)
-    if n_samples is not None and array.dtype.kind in "iu" and array.size:
-        if array.min() < 0 or array.max() >= n_samples:
-            return None, None  # `pair_distance` has the better message
+    is_known = n_samples is not None and array.dtype.kind in "iu" and array.size > 0
+    if is_known and not 0 <= array.min() <= array.max() < n_samples:
+        return None, None  # `pair_distance` has the better message
     return number_units(array, groups, len(array), n_samples), None
 
 

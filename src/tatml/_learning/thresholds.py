@@ -98,8 +98,7 @@ def _shares_below(
 def _most_accurate(distances: Doubles, similar: NDArray[np.bool_]) -> tuple[float, float]:
     """Return the threshold with the largest balanced accuracy, and this accuracy."""
     near, far = (np.sort(distances[kind]) for kind in (similar, ~similar))
-    ends = np.append(np.unique(distances), np.inf)
+    ends = np.unique(distances)  # beyond all of them, the accuracy is that below the first
     correct = np.searchsorted(near, ends) / len(near) + 1 - np.searchsorted(far, ends) / len(far)
     best = int(np.argmax(correct))
-    middle = (ends[max(best - 1, 0)] + ends[best]) / 2
-    return float(middle if np.isfinite(middle) else ends[-2]), float(correct[best] / 2)
+    return float((ends[max(best - 1, 0)] + ends[best]) / 2), float(correct[best] / 2)
