@@ -72,6 +72,8 @@ def fitted(name: str, data: str, *, from_pairs: bool = False, **options: Any) ->
     model = make(**options).fit(X, y)
     parts = model.components_
     parts = parts if isinstance(parts, list) else [parts]
+    if "n_components" in options:  # the sign of a principal axis is arbitrary
+        parts = [part.T @ part for part in parts]
     return {f"components{m}": part for m, part in enumerate(parts)} | {
         "threshold": model.threshold_
     }
