@@ -18,7 +18,7 @@ from cli_helpers import NAMES, TEST, TRAIN, WINE, run, wine_pairs, write_pairs, 
 import tatml
 from tatml import TATML, Dykstra, Euclidean, Newton, io
 from tatml._cli import commands
-from tatml._cli.commands import _check_comparable, _parse_setting, _parse_solver
+from tatml._cli.commands import _check_comparable, _parse_setting, _parse_value
 from tatml._cli.files import InputData, read_csv_table
 
 skops = pytest.importorskip("skops.io")
@@ -134,7 +134,7 @@ def test_a_table_of_many_columns_is_read_in_one_pass(folder):
 )
 def test_labels_are_whole_numbers_or_numbers_or_words(folder, cells, expected):
     Path("data.csv").write_text("\n".join(["y", *cells.split()]), encoding="utf-8")
-    found = read_csv_table(Path("data.csv")).read_labels("y", "--target")
+    found = read_csv_table(Path("data.csv")).read_labels("y")
     assert found.dtype == expected.dtype
     assert found.tolist() == expected.tolist()
 
@@ -553,10 +553,10 @@ def test_pairs_of_samples_have_numbers_and_no_samples(folder, capsys):
 
 
 def test_solvers_are_written_as_in_python_or_as_words():
-    assert _parse_solver("Newton(max_iter=7)") == Newton(max_iter=7)
-    assert _parse_solver("Dykstra(order='cyclic')") == Dykstra(order="cyclic")
+    assert _parse_value("Newton(max_iter=7)") == Newton(max_iter=7)
+    assert _parse_value("Dykstra(order='cyclic')") == Dykstra(order="cyclic")
     for other in ("newton", "Newton", "Newton(5)", "Newton(max_iter=x)", "1 +", "print(1)"):
-        assert _parse_solver(other) == other
+        assert _parse_value(other) == other
 
 
 def test_settings_are_written_as_in_python_or_as_words():
