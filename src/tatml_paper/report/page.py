@@ -23,7 +23,6 @@ from .html import (
     Section,
     Value,
     collapsible,
-    data_uri,
     figure_grid,
     fill_page,
     item_list,
@@ -162,14 +161,12 @@ def sensitivity_html(results: Results) -> Markup:
     """Return the ranges of the study, curves over many decades, and all settings."""
     if not results.sensitivity:
         return join([])
-    many = sensitivity_figures(results.sensitivity)
-    table = table_html(tables.settings_table(results))
     heading, *reasons = EXPLANATION.split("\n\n")
     return join(
         [
             item_list(describe_ranges(results)),
-            figure_grid(many) if many else join([]),
-            table,
+            figure_grid(sensitivity_figures(results.sensitivity)),
+            table_html(tables.settings_table(results)),
             subsection(heading.removeprefix("## "), paragraphs(reasons)),
         ]
     )
@@ -212,9 +209,7 @@ def pictures_html(folder: Path) -> Markup:
     """Return the pictures that were drawn, in the order of their list."""
     groups: dict[str, list[HtmlFigure]] = defaultdict(list)
     for picture in read_pictures(folder):
-        source = data_uri((folder / MANIFEST).with_name(picture.file).read_bytes(), "image/png")
-        figure = HtmlFigure(source, picture.alternative, picture.caption, picture.drawing)
-        groups[picture.title].append(figure)
+        groups[picture.title].append(picture.read((folder / MANIFEST).parent))
     return join(subsection(title, figure_grid(many)) for title, many in groups.items())
 
 
