@@ -35,6 +35,7 @@ from .plots import accuracy_figures, sensitivity_figures
 from .results import Results, as_number, word_of
 from .story import story_sections
 from .summary import summary_lines
+from .values import number_value, numeric
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -241,10 +242,10 @@ def versions_table(results: Results) -> HtmlTable:
         for name, version in list(record["versions"].items())[:KEPT_VERSIONS]:
             used[str(name), str(version)] += 1
     rows = [
-        [Value(name), Value(version), Value(str(count), count)]
+        [Value(name), Value(version), number_value(count, 0)]
         for (name, version), count in sorted(used.items())
     ]
-    columns = [Column("Software"), Column("Version"), Column("Runs", numeric=True)]
+    columns = [Column("Software"), Column("Version"), *numeric(["Runs"])]
     return HtmlTable("versions", "Versions", columns, rows, tools=False)
 
 
