@@ -19,7 +19,7 @@ from ..format import format_number
 from ..markdown.sensitivity import STUDY_DIGITS
 from ..settings import PRINTED_SENSITIVITY
 from ..standings import Mark, compare, deviation, mark_column, mean_score
-from ..store import Record
+from ..store import Record, grouped
 from .html import Column, HtmlTable, Value
 from .results import Results, as_number, word_of
 from .values import (
@@ -195,16 +195,7 @@ CENTRE = "c0 = 1.0, μ0 = 1.0"
 
 def settings_table(results: Results) -> HtmlTable | None:
     """Return each setting of the sensitivity study beside the paper's c0 = μ0 = 1."""
-    groups: dict[Group, list[Record]] = {}
-    for record in results.sensitivity:
-        setting = record["setting"]
-        shown = {
-            SETTING_TITLES.get(name, name): value
-            for name, value in setting.items()
-            if name not in ("study", "moves")
-        }
-        key = cell_of(record), record["method"], setting["study"], compact(shown)
-        groups.setdefault(key, []).append(record)
+    groups = grouped(results.sensitivity, _setting_group)
     if not groups:
         return None
     scores = {key: {r["repeat"]: r["accuracy"] for r in group} for key, group in groups.items()}
@@ -232,6 +223,16 @@ def settings_table(results: Results) -> HtmlTable | None:
         "Balanced accuracy: for same or different at the threshold, in per cent."
     )
     return HtmlTable("settings", "All settings of the study", columns, rows, remark)
+
+
+def _setting_group(record: Record) -> Group:
+    setting = record["setting"]
+    shown = {
+        SETTING_TITLES.get(name, name): value
+        for name, value in setting.items()
+        if name not in ("study", "moves")
+    }
+    return cell_of(record), record["method"], setting["study"], compact(shown)
 
 
 def _mark_studies(scores: Mapping[Group, Scores]) -> dict[Group, Mark]:
