@@ -151,10 +151,7 @@ def tell_plain(plain: Euclidean, scores: Scores, test: Part, folder: Path) -> Ch
         "training images.",
         scores.line,
     ]
-    pictures = [
-        draw_distances(folder, plain, test, "plain distance"),
-        draw_map(folder, plain, test, "plain distance"),
-    ]
+    pictures = draw_both(folder, plain, test, "plain distance")
     return Chapter("The plain distance", lines, pictures)
 
 
@@ -169,10 +166,7 @@ def tell_learnt(metric: TATML, scores: Scores, test: Part, folder: Path) -> Chap
         "distances around one image. A threshold has to be right for all images at once: there "
         "the learnt distance helps.",
     ]
-    pictures = [
-        draw_distances(folder, metric, test, "learnt distance"),
-        draw_map(folder, metric, test, "learnt distance"),
-    ]
+    pictures = draw_both(folder, metric, test, "learnt distance")
     return Chapter("The learnt distance and its threshold", lines, pictures)
 
 
@@ -238,6 +232,11 @@ def draw_data(folder: Path, test: Part) -> Picture:
         f"{N_SHOWN} pairs of images of one digit, and {N_SHOWN} of two digits.",
         "Pairs of test images.",
     )
+
+
+def draw_both(folder: Path, metric: TATML | Euclidean, test: Part, title: str) -> list[Picture]:
+    """Draw the distances of test pairs, and the test images in the plane."""
+    return [draw(folder, metric, test, title) for draw in (draw_distances, draw_map)]
 
 
 def draw_distances(folder: Path, metric: TATML | Euclidean, test: Part, title: str) -> Picture:

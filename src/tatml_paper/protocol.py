@@ -91,21 +91,13 @@ def score_test_half(
     learnt = learner_of(fitted).threshold_ if method.own_threshold else None
     pairs = held_out_pairs(test.y, test.groups, seed + 1)
     distances = row_distances(wanted, pairs.index)
-    return scores | _verification(distances, pairs.similar, learnt, calibrated)
 
-
-def _verification(
-    distances: NDArray[np.float64],
-    similar: NDArray[np.bool_],
-    learnt: float | None,
-    calibrated: float,
-) -> dict[str, float | None]:
     def judged(threshold: float) -> float:
-        return 100 * float(balanced_accuracy_score(similar, distances < threshold))
+        return 100 * float(balanced_accuracy_score(pairs.similar, distances < threshold))
 
-    return {
-        "auc": float(roc_auc_score(similar, -distances)),
-        "eer": 100 * equal_error_rate(distances, similar),
+    return scores | {
+        "auc": float(roc_auc_score(pairs.similar, -distances)),
+        "eer": 100 * equal_error_rate(distances, pairs.similar),
         "balanced_learnt": None if learnt is None else judged(learnt),
         "balanced_calibrated": judged(calibrated),
         "threshold_calibrated": calibrated,
