@@ -90,15 +90,15 @@ def test_the_excess_is_infinite_where_a_point_may_be_outside_the_cone():
     assert excess_within([np.diag([np.nan, 0.0])], 0.0) == inf
 
 
-def test_the_excess_holds_the_rounding_of_the_eigenvalues():
+@pytest.mark.parametrize("rest", [[], [0.5, 2.0]])
+def test_the_excess_holds_the_rounding_of_the_eigenvalues(rest):
     """Near the boundary, 10 n u (1 + ‖G‖) more error makes the bound visibly larger."""
-    for rest in ([], [0.5, 2.0]):
-        e = np.array([-1 + 1e-10, *rest])
-        error = 10 * len(e) * np.finfo(float).eps / 2 * (1 + np.linalg.norm(e))
-        slopes, ratio = e / (1 + e), error / (1 + e[0])
-        larger = error * np.linalg.norm(slopes) + ratio**2 / (2 * (1 - ratio))
-        found = excess_within([np.diag(e)], 0.0) - np.sum(e - np.log1p(e))
-        assert_allclose(found, larger, rtol=1e-3)
+    e = np.array([-1 + 1e-10, *rest])
+    error = 10 * len(e) * np.finfo(float).eps / 2 * (1 + np.linalg.norm(e))
+    slopes, ratio = e / (1 + e), error / (1 + e[0])
+    larger = error * np.linalg.norm(slopes) + ratio**2 / (2 * (1 - ratio))
+    found = excess_within([np.diag(e)], 0.0) - np.sum(e - np.log1p(e))
+    assert_allclose(found, larger, rtol=1e-3)
 
 
 LOSSES = {

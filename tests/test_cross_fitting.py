@@ -58,11 +58,11 @@ def factor_of(*cases):
     return find_threshold_factor([judged(*case) for case in cases])
 
 
-def test_the_best_factor_is_in_the_middle_of_the_gap():
+@pytest.mark.parametrize(("low", "high"), [(0.8, 1.8), (0.5, 1.1), (0.9, 1.0), (1.2, 2.0)])
+def test_the_best_factor_is_in_the_middle_of_the_gap(low, high):
     """If all similar pairs have the ratio a, and all others b, it is √(ab)."""
-    for low, high in ((0.8, 1.8), (0.5, 1.1), (0.9, 1.0), (1.2, 2.0)):
-        factor = factor_of(([low] * 40 + [high] * 40, [True] * 40 + [False] * 40))
-        assert abs(np.log(factor / sqrt(low * high))) <= np.log(STEP), (low, high)
+    factor = factor_of(([low] * 40 + [high] * 40, [True] * 40 + [False] * 40))
+    assert abs(np.log(factor / sqrt(low * high))) <= np.log(STEP), (low, high)
 
 
 def test_the_factor_balances_two_normal_distributions():

@@ -198,17 +198,17 @@ def test_embeddings_and_distances_are_where_the_samples_are():
         assert type(model.transform(xp.asarray(X))) is np.ndarray
 
 
-def test_matrices_and_blocks(places):
-    for kind in KINDS[1:]:
-        samples, y = labelled(kind)
-        arrays = samples.arrays if isinstance(samples, Blocks) else (samples,)
-        placed = Blocks(*(xp.asarray(array) for array in arrays))
-        places.clear()
-        found, expected = (TATML(random_state=0).fit(data, y) for data in (placed, samples))
-        assert STRICT in places
-        assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
-        embedded = np.asarray(found.transform(placed))
-        assert_allclose(embedded, expected.transform(samples), rtol=1e-7)
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_matrices_and_blocks(places, kind):
+    samples, y = labelled(kind)
+    arrays = samples.arrays if isinstance(samples, Blocks) else (samples,)
+    placed = Blocks(*(xp.asarray(array) for array in arrays))
+    places.clear()
+    found, expected = (TATML(random_state=0).fit(data, y) for data in (placed, samples))
+    assert STRICT in places
+    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8)
+    embedded = np.asarray(found.transform(placed))
+    assert_allclose(embedded, expected.transform(samples), rtol=1e-7)
 
 
 def test_very_many_pairs_are_summed_on_the_host():

@@ -78,7 +78,7 @@ def test_methods_read_only_attributes_of_the_estimator(estimator):
     assert unknown == set()
 
 
-def test_estimators_with_an_inner_model_do_not_inherit_from_it():
-    for estimator in (TATMLCV, Maz, ITML):
-        assert not issubclass(estimator, TATML), estimator
-        assert not hasattr(estimator, "_build_problem"), estimator
+@pytest.mark.parametrize("estimator", [TATMLCV, Maz, ITML])
+def test_estimators_with_an_inner_model_do_not_inherit_from_it(estimator):
+    assert not issubclass(estimator, TATML), estimator
+    assert not hasattr(estimator, "_build_problem"), estimator

@@ -70,20 +70,20 @@ def n_chunks(*data, compute=LEAST):
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_from_disk_it_is_the_same(kind, tmp_path):
-    for n_samples in (15, 1000):
-        case = vectors(n_samples, prior=True)
-        names = ("X", "pairs", "similar", "weights")
-        arrays = (samples_of(case), case.pairs, case.similar, case.weights)
-        on_disk = [
-            STORES[kind](tmp_path / f"{name}{n_samples}", array)
-            for name, array in zip(names, arrays, strict=True)
-        ]
-        expected = case.learn(tol=TIGHT)
-        for X in (arrays[0], on_disk[0]):
-            assert n_chunks(X, *on_disk[1:]) == (2 if n_samples == 15 else 3)
-            options = case.options() | {"weights": on_disk[3], "tol": TIGHT, "compute": LEAST}
-            assert_same(learn_metric(X, *on_disk[1:3], **options), expected, f"{n_samples}")
+@pytest.mark.parametrize("n_samples", [15, 1000])
+def test_from_disk_it_is_the_same(kind, tmp_path, n_samples):
+    case = vectors(n_samples, prior=True)
+    names = ("X", "pairs", "similar", "weights")
+    arrays = (samples_of(case), case.pairs, case.similar, case.weights)
+    on_disk = [
+        STORES[kind](tmp_path / f"{name}{n_samples}", array)
+        for name, array in zip(names, arrays, strict=True)
+    ]
+    expected = case.learn(tol=TIGHT)
+    for X in (arrays[0], on_disk[0]):
+        assert n_chunks(X, *on_disk[1:]) == (2 if n_samples == 15 else 3)
+        options = case.options() | {"weights": on_disk[3], "tol": TIGHT, "compute": LEAST}
+        assert_same(learn_metric(X, *on_disk[1:3], **options), expected, f"{n_samples}")
 
 
 def test_matrices_and_blocks_from_disk(tmp_path):

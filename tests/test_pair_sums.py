@@ -264,12 +264,12 @@ def test_svec_rows_are_kept_within_their_limits():
     assert kept(100, 3, 2, svec_width=svec_size(3) - 1) is None
 
 
-def test_svec_rows_of_several_chunks_are_those_of_all_pairs():
-    for n_chunks in (1, 2, 3):
-        sums = sums_of(n_chunks * SMALLEST_CHUNK, 3, 2, chunk_bytes=0)
-        assert len([*sums.chunks()]) == n_chunks
-        expected = sums.svec_rows(slice(0, sums.n_pairs))
-        assert_allclose(_svec_rows(sums), expected, rtol=1e-12)
+@pytest.mark.parametrize("n_chunks", [1, 2, 3])
+def test_svec_rows_of_several_chunks_are_those_of_all_pairs(n_chunks):
+    sums = sums_of(n_chunks * SMALLEST_CHUNK, 3, 2, chunk_bytes=0)
+    assert len([*sums.chunks()]) == n_chunks
+    expected = sums.svec_rows(slice(0, sums.n_pairs))
+    assert_allclose(_svec_rows(sums), expected, rtol=1e-12)
 
 
 def test_the_default_limits_bound_what_a_problem_keeps():

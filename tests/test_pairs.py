@@ -73,16 +73,16 @@ def test_take_agrees_with_numpy(arguments, data):
         assert taken.weights.flags.c_contiguous
 
 
-def test_any_integer_type_will_do():
-    for dtype in (np.int8, np.uint8, np.int32, np.uint64):
-        pairs = as_pairs(np.array([[0, 1], [2, 1]], dtype=dtype), [True, False], 3)
-        assert_array_equal(pairs.index, np.array([[0, 1], [2, 1]], dtype=np.intp), strict=True)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+def test_any_integer_type_will_do(dtype):
+    pairs = as_pairs(np.array([[0, 1], [2, 1]], dtype=dtype), [True, False], 3)
+    assert_array_equal(pairs.index, np.array([[0, 1], [2, 1]], dtype=np.intp), strict=True)
 
 
-def test_weights_become_float64():
-    for weights in ([1, 0], [True, False], [0.5, 0.0], np.float32([2, 1])):
-        pairs = as_pairs([[0, 1], [2, 1]], [True, False], 3, weights)
-        assert_array_equal(pairs.weights, np.asarray(weights, dtype=np.float64), strict=True)
+@pytest.mark.parametrize("weights", [[1, 0], [True, False], [0.5, 0.0], np.float32([2, 1])])
+def test_weights_become_float64(weights):
+    pairs = as_pairs([[0, 1], [2, 1]], [True, False], 3, weights)
+    assert_array_equal(pairs.weights, np.asarray(weights, dtype=np.float64), strict=True)
 
 
 def test_pairs_are_frozen():

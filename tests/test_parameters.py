@@ -123,17 +123,17 @@ def test_values_come_back_as_the_code_takes_them():
     assert checked(PairThreshold(metric=max)).metric is max
 
 
-def test_the_estimator_does_not_change():
-    for kind in ESTIMATORS.values():
-        given = {"random_state": np.random.default_rng(0), "solver": Newton(max_iter=3)}
-        estimator = kind(**{name: given[name] for name in given if name in names_of(kind)})
-        before, state = dict(vars(estimator)), copy.deepcopy(given["random_state"])
-        settings = checked(estimator)
-        assert vars(estimator).keys() == before.keys()
-        assert all(value is before[name] for name, value in vars(estimator).items())
-        if "random_state" in before:
-            assert settings.random_state is given["random_state"]  # undrawn
-            assert state.random() == copy.deepcopy(settings.random_state).random()
+@pytest.mark.parametrize("kind", ESTIMATORS.values())
+def test_the_estimator_does_not_change(kind):
+    given = {"random_state": np.random.default_rng(0), "solver": Newton(max_iter=3)}
+    estimator = kind(**{name: given[name] for name in given if name in names_of(kind)})
+    before, state = dict(vars(estimator)), copy.deepcopy(given["random_state"])
+    settings = checked(estimator)
+    assert vars(estimator).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(estimator).items())
+    if "random_state" in before:
+        assert settings.random_state is given["random_state"]  # undrawn
+        assert state.random() == copy.deepcopy(settings.random_state).random()
 
 
 def test_subclasses_are_checked_like_their_base():

@@ -326,9 +326,9 @@ def test_the_citation_names_the_version():
     assert re.findall(r"^version: (\S+)$", citation, re.MULTILINE) == [tatml.__version__]
 
 
-def test_the_packages_are_typed():
-    for package in ("tatml", "tatml_paper"):
-        assert (ROOT / "src" / package / "py.typed").is_file()
+@pytest.mark.parametrize("package", ["tatml", "tatml_paper"])
+def test_the_packages_are_typed(package):
+    assert (ROOT / "src" / package / "py.typed").is_file()
 
 
 # Dataclasses

@@ -362,10 +362,10 @@ BAD_TARGETS = {
 }
 
 
-def test_a_bad_target_is_named():
-    for options, error, message in BAD_TARGETS.values():
-        with pytest.raises(error, match=message):
-            calibrated_threshold(np.array([1.0, 2.0]), np.array([True, False]), **options)
+@pytest.mark.parametrize(("options", "error", "message"), BAD_TARGETS.values())
+def test_a_bad_target_is_named(options, error, message):
+    with pytest.raises(error, match=message):
+        calibrated_threshold(np.array([1.0, 2.0]), np.array([True, False]), **options)
 
 
 # Calibration of an estimator

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from hashlib import sha256
 from time import perf_counter
 from typing import Any
@@ -104,7 +105,12 @@ def score_test_half(
     }
 
 
-def run_once(method: Method, samples: DatasetSamples, seeds: dict[str, int]) -> dict[str, Any]:
+def run_once(
+    method: Method,
+    samples: DatasetSamples,
+    seeds: dict[str, int],
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, Any]:
     """Split, choose and fit, score; return the fields of the record of one run.
 
     Parameters
@@ -115,19 +121,21 @@ def run_once(method: Method, samples: DatasetSamples, seeds: dict[str, int]) -> 
         All samples of a data set as one feature type.
     seeds : dict of int
         "split", "fit" and "score".
+    clock : callable
+        A function that returns the time in seconds.
     """
     train, test = split_in_halves(samples.y, samples.groups, seeds["split"])
     training = samples.take(train)
-    start = perf_counter()
+    start = clock()
     fitted = choose_and_fit(method, training, seeds["fit"])
-    seconds = perf_counter() - start
+    seconds = clock() - start
     scores = score_test_half(method, fitted, training, samples.take(test), seeds["score"])
     return {
         **dict.fromkeys(("auc", "eer", "balanced_learnt", "balanced_calibrated")),
         **scores,
         **describe_fit(fitted, training),
         "seconds": seconds,
-        "seconds_scoring": perf_counter() - start - seconds,
+        "seconds_scoring": clock() - start - seconds,
         "n_train": len(train),
         "n_test": len(test),
     }

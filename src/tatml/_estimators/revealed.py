@@ -17,6 +17,11 @@ MEAN = "the mean of the training samples"
 TELLS = "which tells training samples from others"
 
 
+def reveals_samples(estimator: Any) -> bool:
+    """Return whether a model holds samples, or tells training samples from others."""
+    return any(part != MEAN for part in revealed_samples(estimator))
+
+
 def revealed_samples(estimator: Any) -> list[str]:
     """Return what a fitted model holds of its training samples, besides matrices of statistics.
 
