@@ -259,7 +259,8 @@ def draw_distances(folder: Path, metric: TATML | Euclidean, test: Part, title: s
 def draw_map(folder: Path, metric: TATML | Euclidean, test: Part, title: str) -> Picture:
     """Draw the test images in the plane in which their distances vary most."""
     file = f"map-{title.split()[0]}.png"
-    points = PCA(2).fit_transform(metric.transform(test.images)) / metric.threshold_
+    embedded = metric.transform(test.images) / metric.threshold_
+    points = PCA(2, svd_solver="full").fit_transform(embedded)
     with drawn_png(folder / file, 4.2) as axes:
         ax, colours = axes[0, 0], pyplot().get_cmap("tab10").colors
         for (x, y), digit in zip(points, test.digits, strict=True):
