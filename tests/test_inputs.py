@@ -42,11 +42,12 @@ from tatml import (
 )
 from tatml._data.arrays import group_labels
 from tatml._data.blocks import hint_at_raw_covariances
-from tatml._estimators.given_labels import class_labels, pair_labels
 from tatml._estimators.inputs import (
     TUPLE_SIZES,
+    class_labels,
     given_distances,
     index_pairs,
+    pair_labels,
     samples_of,
     tuple_samples,
 )

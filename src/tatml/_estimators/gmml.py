@@ -14,8 +14,7 @@ from .._data.sampling import Strategy
 from .._learning.labelled import draw_some
 from .._learning.metric import Metric, components_of, means_of
 from .._learning.prepare import mean_scatter
-from .._learning.priors import PriorName, make_prior
-from .._learning.scatters import within_classes
+from .._learning.priors import PriorName, make_prior, within_classes
 from .._optim.problem import build_pair_sums
 from .metric import LabelEstimator
 from .parameters import checked

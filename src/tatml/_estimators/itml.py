@@ -17,9 +17,9 @@ from .._learn_metric import warn_unless_converged
 from .._learning.labelled import draw_some
 from .._learning.learn import metric_of, solve
 from .._learning.metric import check_components, means_of
-from .._learning.places import KernelLike, map_samples, read_kernel
 from .._learning.prepare import prepare
-from .._learning.scatters import within_classes
+from .._learning.priors import within_classes
+from .._learning.samples import KernelLike, map_samples, read_kernel
 from .._learning.task import Prior, Task
 from .._optim.losses import BurgLoss
 from .._optim.solvers import Dykstra, Newton, SolverLike

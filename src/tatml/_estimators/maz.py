@@ -19,7 +19,7 @@ from .._learn_metric import warn_unless_converged
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import learn_from_labels
 from .._learning.path import predict_knn
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior, Settings
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator

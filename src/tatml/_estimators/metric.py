@@ -27,17 +27,16 @@ from .._learning.metric import (
     distances_of,
     one_or_list,
     squared_distances,
+    warn_if_one_sided,
 )
-from .._learning.places import place_blocks
+from .._learning.samples import place_blocks
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
-from .._learning.thresholds import warn_if_one_sided
 from .._optim.result import Result
 from .._optim.solvers import Newton
 from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .given_labels import class_labels
-from .inputs import index_pairs, place_of_samples, samples_of, tuple_samples
+from .inputs import class_labels, index_pairs, place_of_samples, samples_of, tuple_samples
 from .pair_judge import PairJudge
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block

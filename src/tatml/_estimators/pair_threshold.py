@@ -12,9 +12,8 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
-from .._learning.metric import CHUNK_NUMBERS
-from .._learning.scatters import pair_weights
-from .._learning.thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
+from .._learning.metric import CHUNK_NUMBERS, b0_of, learn_b0, threshold_of, warn_if_one_sided
+from .._learning.priors import pair_weights
 from .._messages import named_error
 from .._validation import check_metric
 from .inputs import given_distances, index_pairs, samples_of, tuple_samples

@@ -16,8 +16,7 @@ from sklearn.utils.validation import _num_samples
 from .._data.arrays import as_real_array, read_array
 from .._messages import shown
 from .._verification.dependence import are_independent
-from .given_labels import check_not_missing, number_distinct
-from .inputs import read_tuples
+from .inputs import check_not_missing, number_distinct, read_tuples
 
 # Equal rows are one sample if fewer than this number of equal couples is expected by chance.
 FEW_BY_CHANCE = 0.05

@@ -20,8 +20,8 @@ from sklearn.base import BaseEstimator
 
 from .._data.pairs import check_comparison_margin
 from .._data.sampling import STRATEGIES
-from .._learning.places import fetched
 from .._learning.priors import PRIORS
+from .._learning.samples import fetched
 from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Dykstra, Newton, as_solver
 from .._validation import (

@@ -15,7 +15,7 @@ from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_comparisons
 from .._learning.metric import check_distances
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._optim.solvers import SolverLike
 from .inputs import tuple_samples

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .._data.blocks import Blocks
 from .._learn_metric import warn_unless_converged
 from .._learning.neighbors import PAIR_MARGIN, Neighborhood, learn_from_neighbors
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_pairs
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._messages import shown
 from .._optim.solvers import SolverLike

@@ -24,12 +24,10 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
 from .labelled import Fold, LabelledSamples
-from .metric import Metric
-from .places import KernelSettings, Space, host_if_wide
+from .metric import Metric, is_one_sided, some_of_each_kind
 from .prepare import prior_from_samples
-from .priors import has_units
-from .scatters import Units, WithinClasses, pair_weights, within_classes, within_pairs
-from .thresholds import is_one_sided, some_of_each_kind
+from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
+from .samples import KernelSettings, Space, host_if_wide
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 

@@ -23,9 +23,9 @@ from .._sharding.all_pairs import AllPairs
 from .._validation import check_count, check_random, check_two
 from .._warnings import warn_user
 from .metric import embed_blocks
-from .places import fetched
 from .prepare import prior_from_samples
-from .scatters import WithinClasses
+from .priors import WithinClasses
+from .samples import fetched
 from .task import Settings
 
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples

@@ -39,15 +39,22 @@ from .labelled import (
     make_pair_folds,
     sums_in_tiles,
 )
-from .metric import Metric, check_components, factors_of, means_of
-from .outliers import clip_outliers
-from .places import Space, host_if_wide, map_samples, place_blocks, read_kernel
+from .metric import (
+    Metric,
+    b0_of,
+    check_components,
+    factors_of,
+    is_one_sided,
+    learn_b0,
+    means_of,
+    some_of_each_kind,
+    warn_if_one_sided,
+)
 from .prepare import MetricPrior, describe_axes, describe_spans, prepare
-from .priors import IDENTICAL, has_units
-from .scatters import pair_weights, within_classes, within_pairs
+from .priors import IDENTICAL, has_units, pair_weights, within_classes, within_pairs
+from .samples import Space, clip_outliers, host_if_wide, map_samples, place_blocks, read_kernel
 from .span import SpanFactor
 from .task import Settings, Task
-from .thresholds import b0_of, is_one_sided, learn_b0, some_of_each_kind, warn_if_one_sided
 
 
 def solve(

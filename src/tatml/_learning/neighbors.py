@@ -19,13 +19,11 @@ from .._threads import SMALL_MATRIX, _threadpools
 from .cross_fit import FittedPart, HeldOutPairs, cross_fit, hold_out_samples
 from .labelled import LabelledSamples, draw_some, make_pair_folds
 from .learn import clipped, for_parts, metric_of, solve, to_learn, warn_unless_separating
-from .metric import Metric, check_components, embed_blocks, means_of
-from .places import host_if_wide, map_samples, place_blocks, read_kernel
+from .metric import Metric, b0_of, check_components, embed_blocks, learn_b0, means_of
 from .prepare import MetricPrior, prepare, prior_from_samples, problem_of
-from .priors import PriorName
-from .scatters import WithinClasses, pair_weights, within_classes
+from .priors import PriorName, WithinClasses, pair_weights, within_classes
+from .samples import host_if_wide, map_samples, place_blocks, read_kernel
 from .task import Settings, Task
-from .thresholds import b0_of, learn_b0
 
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
 ROUND_TOL = 1e-3  # tolerance of the rounds before the last

@@ -18,9 +18,8 @@ from .cross_fit import area_under_roc, choose_space, hold_out_samples
 from .labelled import Fold, LabelledSamples, draw_random, draw_some, make_pair_folds
 from .learn import metric_of, pair_problem, solve, strengths
 from .metric import Metric, row_distances
-from .places import KernelSettings, read_kernel
-from .priors import has_units
-from .scatters import Units, pair_weights, within_classes
+from .priors import Units, has_units, pair_weights, within_classes
+from .samples import KernelSettings, read_kernel
 from .task import Settings, Task
 
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory

@@ -34,9 +34,19 @@ from .._optim.sums import Sums
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
-from .places import fetched, place_blocks
-from .priors import block_prior, check_differ, span_prior, span_units
-from .scatters import WithinClasses, around_mean, is_constant, is_wide, mean_square, mean_squares
+from .priors import (
+    WithinClasses,
+    around_mean,
+    block_prior,
+    check_differ,
+    is_constant,
+    is_wide,
+    mean_square,
+    mean_squares,
+    span_prior,
+    span_units,
+)
+from .samples import fetched, place_blocks
 from .span import MOST_ROWS, Factor, Span, SpanFactor, SpanResult, find_span
 from .task import Prior, Settings, Task
 

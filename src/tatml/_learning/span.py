@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 from .._array import Doubles, Indices, lower_triangular, to_numpy
 from .._data.sparse import SparseBlock
 from .._optim.result import Result
-from .scatters import around_mean, rows_of
+from .priors import around_mean, rows_of
 
 MOST_ROWS = 1000  # the most rows for which square matrices of a wide block are formed after the fit
 RANK_CUT = 1e-12  # least eigenvalue of a Gram matrix relative to the largest
