@@ -152,9 +152,7 @@ class Maz(LabelEstimator):
             if settings.threshold == "search":
                 self.search_scores_ = self._search(samples, settings, parameters)
                 settings = replace(settings, threshold=best_of(self.search_scores_))
-            metric = learn_from_labels(samples, settings)
-            self._publish(metric)
-            self._keep_pairs(metric.pairs)
+            self._publish(learn_from_labels(samples, settings))
         warn_unless_converged(self.result_)
         return self
 

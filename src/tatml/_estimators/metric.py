@@ -24,7 +24,6 @@ from .._learning.learn import learn_threshold
 from .._learning.metric import (
     Metric,
     check_distances,
-    distances_of,
     one_or_list,
     squared_distances,
     warn_if_one_sided,
@@ -191,7 +190,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         metric = self._metric
         with np.errstate(over="ignore"):
             samples = self._samples_at(metric.mapped(blocks), place)
-            distances = distances_of(metric.factors, samples, index, center=metric.center)
+            distances = metric.distances(samples, index)
         distances = check_distances(distances, blocks, "pairs" if X is None else "X")
         return distances if place is None else asarray(distances, place)
 
@@ -289,18 +288,21 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             "threshold_factor_": metric.threshold_factor,
             "prior_units_": metric.units,
         }
+        if isinstance(metric.pairs, Pairs):
+            pairs = metric.pairs
+            self.pairs_, self.similar_, self.pair_weights_ = (
+                pairs.index,
+                pairs.similar,
+                pairs.weights,
+            )
+        elif metric.pairs is not None:  # there is no list of them
+            self.pairs_ = self.similar_ = self.pair_weights_ = None
         if metric.prior is not None:
             found["prior_"] = one_or_list(metric.prior)
         if metric.result is not None:
             found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
             self.kernel_map_ = metric.kernel_map
         self.__dict__ |= {name: value for name, value in found.items() if value is not None}
-
-    def _keep_pairs(self, pairs: Pairs | None) -> None:
-        """Store the pairs that a metric was learnt from; None if there is no list of them."""
-        self.pairs_ = None if pairs is None else pairs.index
-        self.similar_ = None if pairs is None else pairs.similar
-        self.pair_weights_ = None if pairs is None else pairs.weights
 
     def _keep_facts(self, blocks: Blocks) -> None:
         """Store what a fit keeps of its samples: shapes, names, number and mean.
@@ -371,8 +373,7 @@ class LabelEstimator(MetricEstimator):
         """Publish a metric, with the threshold that its distances of the pairs give."""
         judged = balanced(pairs)
         metric = learn_threshold(metric, mapped, judged, settings)
-        self._publish(replace(metric, threshold_factor=None))
-        self._keep_pairs(judged)
+        self._publish(replace(metric, threshold_factor=None, pairs=judged))
         assert metric.threshold is not None
         distances = metric.distances(mapped, judged.index)
         warn_if_one_sided(distances, judged.similar, metric.threshold)

@@ -271,8 +271,6 @@ class TATML(LabelEstimator):
         with self._fitting():
             more = {"most_listed_pairs": self._most_listed_pairs}
             settings = self._settings(checked(self), X, **more)
-            metric = learn_from_labels(self._read_labelled(X, y, groups), settings)
-            self._publish(metric)
-            self._keep_pairs(metric.pairs)
+            self._publish(learn_from_labels(self._read_labelled(X, y, groups), settings))
         warn_unless_converged(self.result_)
         return self

@@ -204,9 +204,7 @@ class TATMLCV(LabelEstimator):
             rows = np.arange(len(samples.labels))
             samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
             best = self._search(samples, candidates, parameters)
-            metric = learn_from_labels(samples, replace(best, clip_outliers=False))
-            self._publish(metric)
-            self._keep_pairs(metric.pairs)
+            self._publish(learn_from_labels(samples, replace(best, clip_outliers=False)))
         warn_unless_converged(self.result_)
         return self
 

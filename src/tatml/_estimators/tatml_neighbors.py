@@ -168,7 +168,6 @@ class TATMLNeighbors(LabelEstimator):
             )
             rounds = learn_from_neighbors(self._read_labelled(X, y, groups), settings, rule)
             self._publish(rounds.metric)
-            self._keep_pairs(rounds.metric.pairs)
             self.comparisons_ = rounds.triplets
             self.n_rounds_, self.n_missed_ = rounds.n_rounds, rounds.n_missed
         warn_unless_converged(self.result_)

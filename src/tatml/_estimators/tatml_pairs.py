@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
@@ -193,8 +194,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
             rows, merged, n_counted = merge_identical(blocks, chosen)
             self._keep_facts(blocks[rows])  # a sample counts once, however many pairs it is in
             distinct = distinct_samples(blocks, rows, n_counted, settings)
-            self._publish(learn_from_pairs(distinct, merged, n_counted, settings))
-            self._keep_pairs(chosen)
+            metric = learn_from_pairs(distinct, merged, n_counted, settings)
+            self._publish(replace(metric, pairs=chosen))
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight, "confidence": None} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)

@@ -18,7 +18,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from .._array import Doubles, Indices
+from .._array import Doubles, Indices, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
@@ -27,7 +27,7 @@ from .labelled import Fold, LabelledSamples
 from .metric import Metric, is_one_sided, some_of_each_kind
 from .prepare import prior_from_samples
 from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
-from .samples import KernelSettings, Space, host_if_wide
+from .samples import KernelSettings, host_if_wide
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
@@ -81,7 +81,7 @@ class HeldOutPairs:
 
 
 def hold_out_samples(
-    samples: LabelledSamples, folds: Sequence[Fold], space: Space | None = None
+    samples: LabelledSamples, folds: Sequence[Fold], space: KernelSettings | None = None
 ) -> list[HeldOutPairs]:
     """Return one part per fold of labelled samples, with random pairs of its test samples.
 
@@ -103,7 +103,7 @@ def hold_out_samples(
 
 
 def _map_both(
-    known: Blocks, others: Blocks, rows: Indices, space: Space | None
+    known: Blocks, others: Blocks, rows: Indices, space: KernelSettings | None
 ) -> tuple[Blocks, Blocks, int]:
     """Return both samples in the space, and the number of blocks that are kernel images."""
     n_images = 0
@@ -115,7 +115,9 @@ def _map_both(
     return known, others, n_images
 
 
-def hold_out_pairs(blocks: Blocks, pairs: Pairs, space: Space | None = None) -> list[HeldOutPairs]:
+def hold_out_pairs(
+    blocks: Blocks, pairs: Pairs, space: KernelSettings | None = None
+) -> list[HeldOutPairs]:
     """Return one part per fold of the samples of given pairs; pairs across folds are left out.
 
     The samples are distinct: see `merge_identical`. Pairs without weight are left out.
@@ -186,7 +188,7 @@ def _hold_out_some(
     pairs: Pairs,
     known: NDArray[np.bool_],
     others: NDArray[np.bool_],
-    space: Space | None,
+    space: KernelSettings | None,
 ) -> HeldOutPairs:
     rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
@@ -214,13 +216,11 @@ def choose_space(
     The units are those whose prior orders the held-out pairs best; without held-out pairs, those
     of the rule "auto". `hold_out` makes the pairs, in the space of a kernel if it is given one.
     """
-    if settings is None:
-        parts = hold_out(None)
-        return None, choose_units(prior, parts), parts
+    candidates = [None] if settings is None else settings.candidates()
     chosen, best = None, -1.0
-    for candidate in settings.candidates():
+    for candidate in candidates:
         parts = hold_out(candidate)
-        if not parts:
+        if not parts or (len(candidates) == 1 and not has_units(prior)):
             return settings, "columns", parts
         area, units = find_units(prior, parts)
         if area > best:
@@ -229,15 +229,11 @@ def choose_space(
     return chosen
 
 
-def choose_units(prior: Any, parts: Sequence[HeldOutPairs]) -> Units:
-    """Return the units of a prior whose distances order held-out pairs best, without a solver."""
-    if not has_units(prior) or not parts:
-        return "columns"
-    return find_units(prior, parts)[1]
-
-
 def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]:
-    """Return the area under the ROC curve of held-out pairs for the best units, and these units."""
+    """Return the units of a prior whose distances order held-out pairs best, without a solver.
+
+    The first value is the area under the ROC curve of these pairs.
+    """
     candidates: list[Units] = ["columns"]
     if has_units(prior):
         candidates.append("common")
@@ -245,10 +241,10 @@ def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]
             part.within.n_observations / max(array.shape[1] for array in part.known.arrays)
             for part in parts
         ]
-        if parts and min(per_column) >= SAMPLES_PER_COLUMN:
+        if min(per_column) >= SAMPLES_PER_COLUMN:
             candidates.append("affine")
     areas = [
-        float(np.mean([_area_of_prior(prior, units, part) for part in parts] or [0.0]))
+        float(np.mean([_area_of_prior(prior, units, part) for part in parts]))
         for units in candidates
     ]
     best = int(np.argmax(areas))
@@ -262,7 +258,7 @@ def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
     distances = Metric(W0.own_factors()).distances(part.others, part.pairs.index, many=True)
-    return area_under_roc(distances, part.pairs.similar)
+    return area_under_roc(to_numpy(distances), part.pairs.similar)
 
 
 def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
@@ -302,7 +298,8 @@ class FittedPart:
 
     def _ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
         assert self.metric.threshold is not None
-        return self.metric.distances(blocks, pairs.index, many=True) / self.metric.threshold
+        distances = to_numpy(self.metric.distances(blocks, pairs.index, many=True))
+        return distances / self.metric.threshold
 
 
 def cross_fit(

@@ -47,12 +47,10 @@ class LabelledSamples:
 
     def renumbered(self) -> LabelledSamples:
         """Return the samples with classes and groups numbered from 0 without gaps."""
-        groups = None if self.groups is None else _numbered(self.groups)
-        return LabelledSamples(self.blocks, _numbered(self.labels), groups)
-
-
-def _numbered(values: Indices) -> Indices:
-    return np.unique(values, return_inverse=True)[1]
+        labels, groups = np.unique(self.labels, return_inverse=True)[1], self.groups
+        if groups is not None:
+            groups = np.unique(groups, return_inverse=True)[1]
+        return LabelledSamples(self.blocks, labels, groups)
 
 
 def make_pair_folds(

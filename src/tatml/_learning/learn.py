@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Doubles, Indices, sum_at
+from .._array import Doubles, Indices, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._optim.losses import comparison_hinge
@@ -52,7 +52,14 @@ from .metric import (
 )
 from .prepare import MetricPrior, describe_axes, describe_spans, prepare
 from .priors import IDENTICAL, has_units, pair_weights, within_classes, within_pairs
-from .samples import Space, clip_outliers, host_if_wide, map_samples, place_blocks, read_kernel
+from .samples import (
+    KernelSettings,
+    clip_outliers,
+    host_if_wide,
+    map_samples,
+    place_blocks,
+    read_kernel,
+)
 from .span import SpanFactor
 from .task import Settings, Task
 
@@ -69,7 +76,8 @@ def solve(
     A `least_tol` above the tolerance of the settings replaces it.
     """
     if settings.verbose:
-        _print_lines(describe_spans(prior))
+        for line in describe_spans(prior):
+            print(line, flush=True)
     solver = seeded(settings.solver, check_random(settings.random_state))
     init = prior.start(settings.init) if init is None else init
     place = settings.place if problem.is_listed else None
@@ -96,7 +104,8 @@ def metric_of(found: Result, prior: MetricPrior, blocks: Blocks, settings: Setti
     if keeps:
         return Metric(factors, result=found)
     if settings.verbose:
-        _print_lines(describe_axes(prior, found.L, factors))
+        for line in describe_axes(prior, found.L, factors):
+            print(line, flush=True)
     result = prior.full_result(found)
     if not prior.is_small:
         return Metric(factors, result=result)
@@ -117,11 +126,10 @@ def learn(task: Task, settings: Settings) -> Metric:
     metric = metric_of(found, prior, task.counted, settings)
     if not settings.keeps_spans:
         metric = replace(metric, center=means_of(task.blocks, task.within.n_images))
-    pairs = task.rows if isinstance(task.rows, Pairs) else None
+    pairs: Any = task.rows
     b0 = learnt_b0(found)
-    if settings.n_components is not None and problem.learns_threshold:
-        assert pairs is not None
-        squared = metric.distances(task.blocks, pairs.index) ** 2
+    if settings.n_components is not None and problem.learns_threshold:  # then pairs are listed
+        squared = to_numpy(metric.distances(task.blocks, pairs.index)) ** 2
         strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
         b0 = learn_b0(squared, pairs, settings.margin, strength, problem.mu0)
     return replace(metric.with_b0(b0, settings.margin), pairs=pairs)
@@ -173,7 +181,7 @@ def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Sett
         strength = settings.c0 / (settings.C * (1 if settings.reduction == "mean" else total))
     centre, margin = settings.threshold_prior, settings.margin
     mu0 = None if centre is None else b0_of(centre, margin)
-    squared = metric.distances(blocks, pairs.index) ** 2
+    squared = to_numpy(metric.distances(blocks, pairs.index)) ** 2
     return metric.with_b0(learn_b0(squared, pairs, margin, strength, mu0), margin)
 
 
@@ -204,11 +212,7 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         judged = draw_random(samples, settings)
         metric = learn_threshold(metric, blocks, judged, settings)
     pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-    fitted: list[FittedPart] = []
-    if settings.cross_fits:
-        metric, fitted = _cross_fitted(metric, parts, pairs, judged, settings)
-    warn_unless_separating(metric, blocks, pairs if judged is None else judged, fitted)
-    return metric
+    return _cross_fitted(metric, blocks, pairs, parts, settings, judged)
 
 
 def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
@@ -228,7 +232,7 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
     needed = settings.cross_fits or has_units(settings.prior) or kernel is not None
 
-    def hold_out(space: Space | None) -> list[HeldOutPairs]:
+    def hold_out(space: KernelSettings | None) -> list[HeldOutPairs]:
         return hold_out_pairs(distinct, pairs, space) if needed else []
 
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
@@ -236,37 +240,39 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, kernel_map=kernel_map, units=units)
-    fitted: list[FittedPart] = []
-    if settings.cross_fits:
-        metric, fitted = _cross_fitted(metric, parts, pairs, None, settings)
-    if settings.learns_threshold:
-        warn_unless_separating(metric, mapped, pairs, fitted)
-    return metric
+    if not settings.learns_threshold:
+        return metric
+    return _cross_fitted(metric, mapped, pairs, parts, settings)
 
 
 def _cross_fitted(
     metric: Metric,
-    parts: Sequence[HeldOutPairs],
+    blocks: Blocks,
     pairs: Pairs,
-    judged: Pairs | None,
+    parts: Sequence[HeldOutPairs],
     settings: Settings,
-) -> tuple[Metric, list[FittedPart]]:
-    """Multiply the threshold by the factor that is best for held-out pairs, if there are some.
+    judged: Pairs | None = None,
+) -> Metric:
+    """Multiply a learnt threshold by the factor that is best for held-out pairs, if there are some.
 
     The metric of each part is learnt from those of the pairs that lie in it, and its threshold
-    from those of the `judged` pairs, if there are any.
+    from those of the `judged` pairs, if there are any. A threshold of no use causes a warning.
     """
-    inner = for_parts(settings)
+    fitted: list[FittedPart] = []
+    if settings.cross_fits:
+        inner = for_parts(settings)
 
-    def fit(part: HeldOutPairs, known: Pairs) -> Metric:
-        assert metric.units is not None
-        within = replace(part.within, units=metric.units)
-        found = learn(Task(part.known, known, within), inner)
-        if judged is None:
-            return found
-        return learn_threshold(found, part.known, part.select_known(judged), inner)
+        def fit(part: HeldOutPairs, known: Pairs) -> Metric:
+            assert metric.units is not None
+            within = replace(part.within, units=metric.units)
+            found = learn(Task(part.known, known, within), inner)
+            if judged is None:
+                return found
+            return learn_threshold(found, part.known, part.select_known(judged), inner)
 
-    return cross_fit(metric, parts, pairs, fit, thins=settings.reduction == "mean")
+        metric, fitted = cross_fit(metric, parts, pairs, fit, thins=settings.reduction == "mean")
+    warn_unless_separating(metric, blocks, pairs if judged is None else judged, fitted)
+    return metric
 
 
 def for_parts(settings: Settings) -> Settings:
@@ -315,17 +321,12 @@ def warn_unless_separating(
     """
     some = some_of_each_kind(pairs)
     used, index = np.unique(some.index, return_inverse=True)
-    distances = metric.distances(blocks[used], index.reshape(-1, 2))
+    distances = to_numpy(metric.distances(blocks[used], index.reshape(-1, 2)))
     assert metric.threshold is not None
     if not is_one_sided(distances, some.similar, metric.threshold):
         return
     if not suits_new_pairs_alone(fitted):
         warn_if_one_sided(distances, some.similar, metric.threshold)
-
-
-def _print_lines(lines: Sequence[str]) -> None:
-    for line in lines:
-        print(line, flush=True)
 
 
 def learn_from_comparisons(

@@ -20,6 +20,7 @@ from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._optim.problem import best_threshold, squared_hinge
 from .._optim.result import Result
+from .._sharding.all_pairs import AllPairs
 from .._validation import as_list, check_count
 from .._warnings import warn_user
 from ..features._kernel_map import KernelMap
@@ -55,8 +56,8 @@ class Metric:
     b0, threshold, threshold_factor : float, optional
         The threshold in squared units, in those of the distance, and the factor between the second
         and the threshold that belongs to b0.
-    pairs : Pairs, optional
-        The pairs that the metric was learnt from.
+    pairs : Pairs or AllPairs, optional
+        The pairs that the metric was learnt from; `AllPairs` if there is no list of them.
     units : {"columns", "common", "affine"}
         The units in which the scatter of the prior was shrunk.
     """
@@ -69,7 +70,7 @@ class Metric:
     b0: float | None = None
     threshold: float | None = None
     threshold_factor: float | None = None
-    pairs: Pairs | None = None
+    pairs: Pairs | AllPairs | None = None
     units: Units | None = None
 
     def mapped(self, blocks: Blocks) -> Blocks:
@@ -80,13 +81,22 @@ class Metric:
         """Return one row per mapped sample, with the learnt distance as Euclidean distance."""
         return embed_blocks(self.factors, mapped)
 
-    def distances(self, mapped: Blocks, index: Indices, many: bool = False) -> Doubles:
-        """Return the distances of index pairs of mapped samples, as a NumPy array.
+    def distances(self, mapped: Blocks, index: Indices, many: bool = False) -> Array:
+        """Return the distances of index pairs of mapped samples, where the samples are.
 
-        With `many` pairs of few samples, wide embeddings are turned first instead of centred.
+        Sparse samples stay sparse. With `many` pairs of few samples, wide embeddings are turned
+        first instead of centred.
         """
-        center = () if many else self.center
-        return to_numpy(distances_of(self.factors, mapped, index, many, center))
+        if any(isinstance(array, SparseBlock) for array in mapped.arrays):
+            parts = zip(self.factors, mapped.arrays, strict=True)
+            return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
+        rows = embed_blocks(self.factors, mapped, () if many else self.center)
+        if many and rows.shape[1] > 2 * rows.shape[0] and type(rows) is np.ndarray:
+            # Turned rows need only as many columns as there are rows, and their distances stay.
+            turned = (rows - rows.mean(axis=0)).T
+            _, upper = scipy.linalg.qr(turned, mode="raw", overwrite_a=True, check_finite=False)
+            rows = upper.T
+        return row_distances(rows, index)
 
     def with_b0(self, b0: float, margin: tuple[float, float]) -> Metric:
         """Return the metric with another b0, and the threshold that belongs to it."""
@@ -189,25 +199,6 @@ def embed_blocks(
     return namespace(rows[0]).concat(rows, axis=1)
 
 
-def distances_of(
-    components: Sequence[Factor],
-    blocks: Blocks,
-    index: NDArray[np.intp],
-    many: bool = False,
-    center: Center = (),
-) -> NDArray[np.float64]:
-    """Return the distances of index pairs; sparse samples stay sparse.
-
-    With `many` pairs, wide embeddings are turned first. Distances do not depend on the means in
-    `center`; samples far from the origin keep their digits if these are subtracted.
-    """
-    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        rows = embed_blocks(components, blocks, center)
-        return row_distances(fewer_columns(rows) if many else rows, index)
-    parts = zip(components, blocks.arrays, strict=True)
-    return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
-
-
 def row_distances(
     rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
 ) -> NDArray[np.float64]:
@@ -219,18 +210,6 @@ def row_distances(
         difference = xp.take(rows, first, axis=0) - xp.take(rows, second, axis=0)
         distances.append(xp.sqrt(xp.linalg.vecdot(difference, difference)))
     return xp.concat(distances)
-
-
-def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn wide rows so that they need only as many columns as there are rows.
-
-    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
-    """
-    if rows.shape[1] <= 2 * rows.shape[0] or type(rows) is not np.ndarray:
-        return rows
-    around_mean = rows - rows.mean(axis=0)
-    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
-    return upper.T
 
 
 def check_distances(

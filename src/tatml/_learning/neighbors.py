@@ -125,7 +125,7 @@ def _learn_in_rounds(
         metric = replace(metric, center=means_of(blocks, within.n_images))
     b0 = learnt_b0(found)
     if settings.n_components is not None and settings.learns_threshold:
-        squared = metric.distances(blocks, pairs.index) ** 2
+        squared = to_numpy(metric.distances(blocks, pairs.index)) ** 2
         b0 = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
     n_missed = count_violated(space, labels, triplets, rule.margin)
     return Rounds(metric.with_b0(b0, PAIR_MARGIN), triplets, n_rounds, n_missed)

@@ -45,19 +45,14 @@ class PathSettings:
     max_step: int = 4
 
 
-@dataclass(frozen=True)
-class LearningSpace:
-    """The space in which a setting learns: its kernel, if any, and the units of its prior."""
-
-    kernel: KernelSettings | None
-    units: Units
+LearningSpace = tuple[KernelSettings | None, Units]  # the kernel, and the units of the prior
 
 
 def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> list[LearningSpace]:
     """Return the space of each candidate, chosen once for all folds."""
     folds = make_pair_folds(samples.labels, samples.groups)
     hold_outs: dict[int, Any] = {}
-    spaces = []
+    spaces: list[LearningSpace] = []
     for settings in candidates:
         key = id(settings.kernel)
         if key not in hold_outs:
@@ -65,9 +60,9 @@ def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> l
             hold_outs[key] = kernel, cache(partial(hold_out_samples, samples, folds))
         kernel, hold_out = hold_outs[key]
         if kernel is None and not has_units(settings.prior):
-            spaces.append(LearningSpace(None, "columns"))
+            spaces.append((None, "columns"))
         else:
-            spaces.append(LearningSpace(*choose_space(kernel, settings.prior, hold_out)[:2]))
+            spaces.append(choose_space(kernel, settings.prior, hold_out)[:2])
     return spaces
 
 
@@ -98,15 +93,15 @@ def score_path(
 ) -> list[float]:
     """Return the score of every C on one fold, for `scoring`, a word and the k of k-NN."""
     known, held_out = (samples[rows] for rows in fold)
-    n_images = 0
-    if space.kernel is not None:
-        kernel_map = space.kernel.fit(known.blocks, fold[0])
+    (kernel, units), n_images = space, 0
+    if kernel is not None:
+        kernel_map = kernel.fit(known.blocks, fold[0])
         n_images = len(kernel_map.maps_)
         known, held_out = (
             replace(part, blocks=kernel_map.map_blocks(part.blocks)) for part in (known, held_out)
         )
     numbered = known.renumbered()
-    within = within_classes(known.blocks, numbered.labels, space.units, n_images)
+    within = within_classes(known.blocks, numbered.labels, units, n_images)
     pairs = draw_some(numbered, settings, settings.pairs, within)
     if settings.reduction == "mean":
         step = 1 if settings.pairs == "neighbors" else accuracy.max_step

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
@@ -58,13 +58,6 @@ def host_if_wide(blocks: Blocks, *more: Blocks) -> list[Blocks]:
     """Return samples on the host if a block of the first is wide, because its span is NumPy's."""
     given = [blocks, *more]
     return [fetched(b) for b in given] if any(map(is_wide, blocks.arrays)) else given
-
-
-class Space(Protocol):
-    """What maps samples to those that a metric is learnt from, such as the space of a kernel."""
-
-    def fit(self, blocks: Blocks, rows: Indices | None = None) -> KernelMap:
-        """Return the map fitted to samples, which are some rows of all samples."""
 
 
 @dataclass(frozen=True)
