@@ -139,7 +139,8 @@ def test_the_parts_know_which_blocks_are_images(keep):
     parts += hold_out_pairs(blocks, pairs, space)
     assert len(parts) > 4
     for part in parts:
-        images = [part.within.is_image(m) for m in range(part.known.n_blocks)]
+        n_blocks = part.known.n_blocks
+        images = [m >= n_blocks - part.within.n_images for m in range(n_blocks)]
         assert images == [False, True][-part.known.n_blocks :]
         assert part.others.block_shapes == part.known.block_shapes
 

@@ -87,7 +87,6 @@ LOOKS_AT_TYPES = {
     "tatml/_data/sparse.py",
     "tatml/_data/storage.py",
     "tatml/_estimators/inputs.py",
-    "tatml/_estimators/pair_units.py",
     "tatml/_estimators/parameters.py",
     "tatml/_learning/samples.py",
     "tatml/_sharding/chunks.py",

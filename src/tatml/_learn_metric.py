@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from ._array import Array, foreign_kind, place_of
 from ._data.blocks import (
@@ -21,6 +20,7 @@ from ._data.blocks import (
 )
 from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
+from ._learning.learn import warn_unless_converged
 from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_hinges
@@ -32,7 +32,6 @@ from ._sharding.base import LossSetting
 from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
 from ._sharding.compute import Compute, as_compute
 from ._validation import check_callable, check_flag, check_margin, check_positive
-from ._warnings import warn_user
 
 # The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
 # it.
@@ -262,15 +261,3 @@ def _problem_in_memory(
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
         return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
-
-
-def warn_unless_converged(result: Result) -> None:
-    """Warn that a result has not converged, with its gap, tolerance and iterations."""
-    if result.converged:
-        return
-    goal = result.tol * max(1.0, abs(result.primal))
-    warn_user(
-        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
-        f"{result.n_iter} iterations. {result.status.value}",
-        ConvergenceWarning,
-    )

@@ -13,10 +13,8 @@ from .._array import Doubles, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy
-from .._learn_metric import warn_unless_converged
 from .._learning.labelled import draw_some
-from .._learning.learn import metric_of, solve
-from .._learning.metric import check_components, means_of
+from .._learning.learn import metric_of, solve, warn_unless_converged
 from .._learning.prepare import prepare
 from .._learning.priors import within_classes
 from .._learning.samples import KernelLike, map_samples, read_kernel
@@ -150,14 +148,14 @@ class ITML(LabelEstimator):
             kernel = read_kernel(settings.kernel, samples.blocks)
             blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
             samples = replace(samples, blocks=blocks)
-            check_components(settings.n_components, [n for n, _ in blocks.block_shapes])
             _check_projections(settings.solver, blocks)
             within = within_classes(blocks, samples.labels, n_images=n_images)
             pairs = draw_some(samples, settings, settings.pairs, within)
             ones = np.ones(len(pairs))
             weights = parameters.gamma * ones
             loss = BurgLoss(pairs.sign, weights, ones)
-            prepared = prepare(Task(blocks, pairs, within), loss, settings)
+            task = Task(blocks, pairs, within)
+            prepared = prepare(task, loss, settings)
             problem, prior = prepared.problem, prepared.prior
             squared = to_numpy(problem.pairs.sums.distances())
             _check_apart(squared, pairs)
@@ -165,8 +163,7 @@ class ITML(LabelEstimator):
             loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
             problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
             found = solve(problem, prior, settings)
-            metric = metric_of(found, prior, blocks, settings)
-            metric = replace(metric, kernel_map=kernel_map, center=means_of(blocks, n_images))
+            metric = replace(metric_of(found, prior, task, settings), kernel_map=kernel_map)
             self._publish_with_threshold(metric, blocks, pairs, settings)
         warn_unless_converged(self.result_)
         return self

@@ -73,18 +73,13 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
 
 @lru_cache
 def checks_of(kind: type[BaseEstimator]) -> dict[str, Check]:
-    """Return the check of each constructor parameter of a class of estimators."""
-    table = CHECKS
+    """Return the check of each parameter of a class of estimators, in their order."""
+    table, names = CHECKS, set(kind._get_param_names())
     for base in reversed(kind.__mro__):
         table = table | DIFFERENT.get(base.__name__, {})
+    in_order = [name for name in signature(kind.__init__).parameters if name in names]
     # A subclass by a user may have parameters of its own.
-    return {name: table.get(name, _as_given) for name in constructor_parameters(kind)}
-
-
-def constructor_parameters(kind: type[BaseEstimator]) -> list[str]:
-    """Return the names of the parameters in the order of the constructor."""
-    names = set(kind._get_param_names())
-    return [name for name in signature(kind.__init__).parameters if name in names]
+    return {name: table.get(name, _as_given) for name in in_order}
 
 
 @contextmanager

@@ -14,11 +14,10 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
-from .._learn_metric import warn_unless_converged
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
-from .._learning.learn import clipped, learn_from_labels
-from .._learning.metric import check_components
+from .._learning.learn import clipped, learn_from_labels, warn_unless_converged
 from .._learning.path import PathSettings, choose_spaces, score_path
+from .._learning.prepare import check_components
 from .._learning.task import Settings
 from .._progress import with_progress
 from .._validation import check_random
@@ -199,8 +198,7 @@ class TATMLCV(LabelEstimator):
             candidates = self._candidates(settings, parameters)
             for candidate in candidates:
                 if candidate.settings.kernel is None:  # else their images may have more dimensions
-                    sizes = [n for n, _ in self.block_shapes_]
-                    check_components(candidate.settings.n_components, sizes)
+                    check_components(candidate.settings.n_components, self.block_shapes_)
             rows = np.arange(len(samples.labels))
             samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
             best = self._search(samples, candidates, parameters)

@@ -8,8 +8,7 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
-from .._learn_metric import warn_unless_converged
-from .._learning.neighbors import PAIR_MARGIN, Neighborhood, learn_from_neighbors
+from .._learning.learn import PAIR_MARGIN, Neighborhood, learn_from_neighbors, warn_unless_converged
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._optim.solvers import SolverLike

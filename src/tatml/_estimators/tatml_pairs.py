@@ -8,9 +8,8 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
-from .._learning.learn import distinct_samples, learn_from_pairs
+from .._learning.learn import distinct_samples, learn_from_pairs, warn_unless_converged
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._messages import shown

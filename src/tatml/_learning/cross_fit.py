@@ -375,16 +375,10 @@ def _pooled(pairs: Iterable[tuple[Doubles, NDArray[np.bool_]]]) -> tuple[NDArray
 def _best_factor(
     ratios: Doubles, weights: Doubles, similar: NDArray[np.bool_], factors: Doubles
 ) -> float:
-    below = _weight_below(ratios[similar], weights[similar], factors)
-    correct = below - _weight_below(
-        ratios[~similar], weights[~similar], factors
-    )  # up to a constant
-    smooth = gaussian_filter1d(correct, SMOOTHING / LOG_STEP, mode="nearest")
-    return float(factors[int(np.argmax(smooth))])
-
-
-def _weight_below(ratios: Doubles, weights: Doubles, factors: Doubles) -> Doubles:
-    """Return for each factor the total weight of the pairs whose ratio is smaller."""
+    """Return the factor with the largest smoothed weight of the pairs that it judges rightly."""
     order = np.argsort(ratios)
-    total = np.concatenate([[0.0], np.cumsum(weights[order])])
-    return total[np.searchsorted(ratios[order], factors)]
+    signed = np.where(similar, weights, -weights)[order]
+    correct = np.concatenate([[0.0], np.cumsum(signed)])  # up to a constant
+    at_factors = correct[np.searchsorted(ratios[order], factors)]
+    smooth = gaussian_filter1d(at_factors, SMOOTHING / LOG_STEP, mode="nearest")
+    return float(factors[int(np.argmax(smooth))])

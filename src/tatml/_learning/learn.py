@@ -1,25 +1,30 @@
-"""Learn a metric: from pairs, from labels that give pairs, or from comparisons."""
+"""Learn a metric: from pairs, from labels that give pairs, from comparisons, or from neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from .._array import Doubles, Indices, sum_at, to_numpy
+from .._array import Doubles, Indices, asarray, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
-from .._optim.losses import comparison_hinge
+from .._data.sampling import balanced, count_violated, nearest_rows, neighbor_triplets
+from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result, host_result, learnt_b0, place_result
+from .._optim.result import Result, Status, host_result, learnt_b0, place_result
 from .._optim.solvers import Newton, seeded
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
+from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_random
+from .._warnings import warn_user
 from .cross_fit import (
     FOLD_TOL,
     FittedPart,
@@ -36,13 +41,14 @@ from .labelled import (
     count_all_pairs,
     draw,
     draw_random,
+    draw_some,
     make_pair_folds,
     sums_in_tiles,
 )
 from .metric import (
     Metric,
     b0_of,
-    check_components,
+    embed_blocks,
     factors_of,
     is_one_sided,
     learn_b0,
@@ -50,8 +56,23 @@ from .metric import (
     some_of_each_kind,
     warn_if_one_sided,
 )
-from .prepare import MetricPrior, describe_axes, describe_spans, prepare
-from .priors import IDENTICAL, has_units, pair_weights, within_classes, within_pairs
+from .prepare import (
+    MetricPrior,
+    describe_axes,
+    describe_spans,
+    prepare,
+    prior_from_samples,
+    problem_of,
+)
+from .priors import (
+    IDENTICAL,
+    PriorName,
+    WithinClasses,
+    has_units,
+    pair_weights,
+    within_classes,
+    within_pairs,
+)
 from .samples import (
     KernelSettings,
     clip_outliers,
@@ -62,6 +83,12 @@ from .samples import (
 )
 from .span import SpanFactor
 from .task import Settings, Task
+
+PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+ROUND_TOL = 1e-3  # tolerance of the rounds before the last
+# The priors to choose from; of equally good ones, the first is taken.
+CANDIDATES: tuple[PriorName, ...] = ("discriminant", "auto", "scaled")
+N_FOLDS = 5
 
 
 def solve(
@@ -94,25 +121,22 @@ def solve(
     return found if place is None else host_result(found)
 
 
-def metric_of(found: Result, prior: MetricPrior, blocks: Blocks, settings: Settings) -> Metric:
-    """Return the metric of what a solver found.
-
-    `blocks` are the samples whose principal axes `n_components` selects.
-    """
+def metric_of(found: Result, prior: MetricPrior, task: Task, settings: Settings) -> Metric:
+    """Return the metric of what a solver found for a task."""
     keeps = settings.keeps_spans
-    factors = factors_of(found.L, prior, blocks, settings.n_components, keeps)
+    factors = factors_of(found.L, prior, task.counted, settings.n_components, keeps)
     if keeps:
         return Metric(factors, result=found)
     if settings.verbose:
         for line in describe_axes(prior, found.L, factors):
             print(line, flush=True)
-    result = prior.full_result(found)
+    result, center = prior.full_result(found), means_of(task.blocks, task.within.n_images)
     if not prior.is_small:
-        return Metric(factors, result=result)
+        return Metric(factors, center=center, result=result)
     for m, A in enumerate(factors):
         if isinstance(A, SpanFactor):
             factors[m] = np.ascontiguousarray(result.L[m].T) / sqrt(len(found.L))
-    return Metric(factors, result=result, prior=prior.full())
+    return Metric(factors, center=center, result=result, prior=prior.full())
 
 
 def learn(task: Task, settings: Settings) -> Metric:
@@ -120,12 +144,9 @@ def learn(task: Task, settings: Settings) -> Metric:
 
     The threshold is fixed where the settings give one.
     """
-    check_components(settings.n_components, [n for n, _ in task.blocks.block_shapes])
     problem, prior = pair_problem(task, settings)
     found = solve(problem, prior, settings)
-    metric = metric_of(found, prior, task.counted, settings)
-    if not settings.keeps_spans:
-        metric = replace(metric, center=means_of(task.blocks, task.within.n_images))
+    metric = metric_of(found, prior, task, settings)
     pairs: Any = task.rows
     b0 = learnt_b0(found)
     if settings.n_components is not None and problem.learns_threshold:  # then pairs are listed
@@ -311,6 +332,18 @@ def distinct_samples(blocks: Blocks, rows: Indices, n_counted: int, settings: Se
     return host_if_wide(blocks[rows])[0]
 
 
+def warn_unless_converged(result: Result) -> None:
+    """Warn that a result has not converged, with its gap, tolerance and iterations."""
+    if result.converged:
+        return
+    goal = result.tol * max(1.0, abs(result.primal))
+    warn_user(
+        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
+        f"{result.n_iter} iterations. {result.status.value}",
+        ConvergenceWarning,
+    )
+
+
 def warn_unless_separating(
     metric: Metric, blocks: Blocks, pairs: Pairs, fitted: Sequence[FittedPart] = ()
 ) -> None:
@@ -323,9 +356,8 @@ def warn_unless_separating(
     used, index = np.unique(some.index, return_inverse=True)
     distances = to_numpy(metric.distances(blocks[used], index.reshape(-1, 2)))
     assert metric.threshold is not None
-    if not is_one_sided(distances, some.similar, metric.threshold):
-        return
-    if not suits_new_pairs_alone(fitted):
+    one_sided = is_one_sided(distances, some.similar, metric.threshold)
+    if one_sided and not suits_new_pairs_alone(fitted):
         warn_if_one_sided(distances, some.similar, metric.threshold)
 
 
@@ -356,7 +388,6 @@ def learn_from_comparisons(
     """
     kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
-    check_components(settings.n_components, [n for n, _ in mapped.block_shapes])
     total = float(np.sum(weights))
     c = settings.C / total if settings.reduction == "mean" else settings.C
     linked = link_pairs(None, quadruplets)
@@ -367,4 +398,156 @@ def learn_from_comparisons(
     task = Task(mapped, linked, within, share, n_counted)
     prepared = prepare(task, comparison_hinge(weights, c, margin), settings)
     found = solve(prepared.problem.without_threshold(), prepared.prior, settings)
-    return replace(metric_of(found, prepared.prior, task.counted, settings), kernel_map=kernel_map)
+    return replace(metric_of(found, prepared.prior, task, settings), kernel_map=kernel_map)
+
+
+# From neighbours: comparisons of them, drawn in rounds, and pairs
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """The parameters of `TATMLNeighbors` that `TATML` does not have."""
+
+    pair_weight: float
+    margin: float
+    n_impostors: int
+    max_rounds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """A metric that was learnt in rounds, with the comparisons of the last one."""
+
+    metric: Metric
+    triplets: Indices
+    n_rounds: int
+    n_missed: int
+
+
+def learn_from_neighbors(
+    samples: LabelledSamples, settings: Settings, rule: Neighborhood
+) -> Rounds:
+    """Learn a metric from comparisons of neighbours, and its threshold from random pairs."""
+    kernel = read_kernel(settings.kernel, samples.blocks)
+    blocks = to_learn(samples.blocks, settings)
+    given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
+    blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
+    samples = replace(samples, blocks=blocks)
+    pairs = balanced(draw_some(samples, settings, "random"))
+    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
+    with _threadpools().limit(limits=1 if small else None):  # as in the solvers
+        if isinstance(settings.prior, str) and settings.prior == "best":
+            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, n_images)
+            settings = replace(settings, prior=prior)
+        within = within_classes(blocks, samples.labels, n_images=n_images)
+        rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
+        metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
+        fitted: list[FittedPart] = []
+        if settings.cross_fits:
+            inner = for_parts(settings)
+
+            def fit(part: HeldOutPairs, known: Pairs) -> Metric:
+                labels = samples.labels[part.rows]
+                return _learn_in_rounds(part.known, labels, known, part.within, inner, rule).metric
+
+            folds = make_pair_folds(samples.labels, samples.groups)
+            parts = hold_out_samples(given, folds, kernel)
+            metric, fitted = cross_fit(metric, parts, pairs, fit)
+        if settings.learns_threshold:
+            warn_unless_separating(metric, blocks, pairs, fitted)
+    return replace(rounds, metric=metric)
+
+
+def _learn_in_rounds(
+    blocks: Blocks,
+    labels: Indices,
+    pairs: Pairs,
+    within: WithinClasses,
+    settings: Settings,
+    rule: Neighborhood,
+) -> Rounds:
+    """Draw comparisons and learn from them, until they stay the same.
+
+    Metrics in which comparisons are drawn again need no accurate solution; the last one does.
+    """
+    task = Task(blocks, pairs, within)
+    prepared = prepare(task, squared_hinge(pairs, 1.0, PAIR_MARGIN), settings)
+    prior, given = prepared.prior, settings.given_threshold
+    mu0 = b0_of(sqrt(prepared.mean_distance) if given is None else given, PAIR_MARGIN)
+    space, n_rounds = to_numpy(embed_blocks(prior.own_factors(), blocks)), 0
+    triplets, found, least_tol = np.empty((0, 3), dtype=np.intp), None, ROUND_TOL
+    while n_rounds < rule.max_rounds:
+        drawn = neighbor_triplets(space, labels, settings.n_neighbors, rule.n_impostors)
+        repeated = np.array_equal(drawn, triplets)
+        if repeated and least_tol == 0.0:
+            break
+        if repeated or n_rounds == rule.max_rounds - 1:
+            least_tol = 0.0
+        problem = _problem(pairs, drawn, prior, mu0, settings, rule)
+        found = solve(problem, prior, settings, init=found, least_tol=least_tol)
+        n_rounds, triplets = n_rounds + (not repeated), drawn
+        space = to_numpy(embed_blocks(prior.factors(found.L), blocks))
+        if found.status is Status.INTERRUPTED:
+            break
+    assert found is not None
+    metric = metric_of(found, prior, task, settings)
+    b0 = learnt_b0(found)
+    if settings.n_components is not None and settings.learns_threshold:
+        squared = to_numpy(metric.distances(blocks, pairs.index)) ** 2
+        b0 = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
+    n_missed = count_violated(space, labels, triplets, rule.margin)
+    return Rounds(metric.with_b0(b0, PAIR_MARGIN), triplets, n_rounds, n_missed)
+
+
+def _problem(
+    pairs: Pairs,
+    triplets: Indices,
+    prior: MetricPrior,
+    mu0: float,
+    settings: Settings,
+    rule: Neighborhood,
+) -> LogDetProblem:
+    """Return the problem of the pairs and of the comparisons."""
+    total, n_rows = float(np.sum(pair_weights(pairs))), len(triplets)
+    losses = [
+        squared_hinge(pairs, rule.pair_weight / total, PAIR_MARGIN),
+        comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
+    ]
+    linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
+    c0 = rule.pair_weight if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
+    samples = place_blocks(prior.samples, settings.place)
+    W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
+    return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
+
+
+def choose_prior(
+    blocks: Blocks, labels: NDArray[np.intp], n_neighbors: int, n_images: int = 0
+) -> PriorName:
+    """Return the candidate with the most neighbours of the own class; the first in a tie.
+
+    The neighbours are the `n_neighbors` nearest samples of the other folds. They are counted: their
+    votes are often equally good for two candidates. The last `n_images` blocks are images of a
+    kernel.
+    """
+    fold = np.empty(len(labels), dtype=np.intp)
+    for label in np.unique(labels):  # the samples of each class in turn
+        own = np.flatnonzero(labels == label)
+        fold[own] = np.arange(len(own)) % N_FOLDS
+    right = dict.fromkeys(CANDIDATES, 0)
+    for held_out in range(N_FOLDS):
+        known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
+        if len(other) == 0 or len(np.unique(labels[known])) < 2 or len(known) <= n_neighbors:
+            continue
+        samples, others = host_if_wide(blocks[known], blocks[other])
+        classes = np.unique(labels[known], return_inverse=True)[1]
+        within = within_classes(samples, classes, n_images=n_images)
+        try:
+            priors = [prior_from_samples(name, samples, within) for name in CANDIDATES]
+        except ValueError:  # a block is constant in this part
+            continue
+        for name, prior in zip(CANDIDATES, priors, strict=True):
+            factors = prior.own_factors()
+            rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
+            nearest = nearest_rows(rows, queries, n_neighbors)
+            right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))
+    return max(CANDIDATES, key=lambda name: right[name])

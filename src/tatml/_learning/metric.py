@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod, sqrt
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ from .._array import Array, Doubles, Indices, asarray, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
-from .._messages import shown
 from .._optim.problem import best_threshold, squared_hinge
 from .._optim.result import Result
 from .._sharding.all_pairs import AllPairs
-from .._validation import as_list, check_count
 from .._warnings import warn_user
 from ..features._kernel_map import KernelMap
-from .prepare import MetricPrior
+from .prepare import MetricPrior, check_components
 from .priors import Units, around_mean, mean_square
 from .span import Factor, SpanFactor
 
@@ -133,7 +130,7 @@ def factors_of(
     `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
     enough, and refused for others.
     """
-    counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
+    counts = check_components(n_components, blocks.block_shapes)
     chosen: list[Factor] = []
     for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
         if count is None:
@@ -163,23 +160,6 @@ def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
     rows = around_mean(array)
     axes = np.linalg.eigh(mean_square(rows @ asarray(factor.T, rows)))[1][:, ::-1][:, :count]
     return axes.T @ factor
-
-
-def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
-    """Return the number of components of each block; None stands for all."""
-    if n_components is None:
-        return [None] * len(sizes)
-    what = f"a number or one for each of {len(sizes)} blocks"
-    if isinstance(n_components, Real):
-        counts: list[Any] = [n_components] * len(sizes)
-    else:
-        counts = as_list("n_components", n_components, what)
-    if len(counts) != len(sizes):
-        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
-    for m, (count, size) in enumerate(zip(counts, sizes, strict=True)):
-        if check_count("n_components", count) > size:
-            raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
-    return counts
 
 
 def one_or_list(matrices: Sequence[Any]) -> Any:

@@ -79,7 +79,7 @@ def path(task: Task, settings: Settings, Cs: Sequence[float]) -> Iterator[tuple[
         c, c0 = strengths(total, replace(settings, C=C))
         loss = squared_hinge(task.rows, c, settings.margin).placed(like)
         found = solve(problem.with_loss(loss, c0), prior, settings, init=found)
-        yield C, metric_of(found, prior, task.blocks, settings)
+        yield C, metric_of(found, prior, task, settings)
 
 
 def score_path(

@@ -61,7 +61,6 @@ RIDGE = 1e-6  # added to the scatter within classes, in its units, so that it ha
 NEGLIGIBLE = 1e-26  # features with less variance, relative to the largest, count as constant
 Units = Literal["columns", "common", "affine"]
 UNITS = get_args(Units)
-Deviations = Callable[[Array], Array]
 
 
 def is_wide(array: NDArray[np.floating]) -> bool:
@@ -210,10 +209,6 @@ class WithinClasses:
     variances_of: Callable[[SparseBlock], Doubles] | None = None
     n_images: int = 0
 
-    def is_image(self, m: int) -> bool:
-        """Return whether block m is the image of a kernel."""
-        return m >= len(self.deviations) - self.n_images
-
     def of_block(self, m: int, array: Array) -> Array:
         """Return the deviations of block m, or compute them from its array."""
         known = self.deviations[m]
@@ -233,11 +228,8 @@ def within_classes(
     blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns", n_images: int = 0
 ) -> WithinClasses:
     """Return the samples minus the mean of their class; the last blocks may be kernel images."""
-
-    def deviations_of(array: Array) -> Array:
-        return minus_class_means(array, labels)
-
-    narrow = _of_narrow(blocks, deviations_of)
+    deviations_of = partial(minus_class_means, labels=labels)
+    narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
     variances_of = partial(SparseBlock.variances_within, labels=labels)
     return WithinClasses(narrow, units, len(labels), deviations_of, variances_of, n_images)
 
@@ -259,13 +251,8 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
     def variances_of(block: SparseBlock) -> NDArray[np.float64]:
         return block.mean_squared_differences(first, second, np.full(len(first), 0.5 / len(first)))
 
-    narrow = _of_narrow(blocks, deviations_of)
+    narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
     return WithinClasses(narrow, "columns", len(first), deviations_of, variances_of, n_images)
-
-
-def _of_narrow(blocks: Blocks, deviations_of: Deviations) -> list[Array | None]:
-    """Return the deviations of each block; None for wide blocks, which are reduced first."""
-    return [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
 
 
 # Priors
@@ -335,7 +322,7 @@ def has_units(prior: object) -> bool:
 
 def _kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tuple[str, Units]:
     """Return what "auto" stands for in a block, and the units in which its scatter is shrunk."""
-    is_image = within.is_image(m)
+    is_image = m >= len(within.deviations) - within.n_images  # of a kernel
     if kind == "auto":
         kind = "diagonal" if width == 1 and not is_image else "scaled"
     return kind, "common" if is_image and within.units == "columns" else within.units

@@ -194,7 +194,13 @@ def _clip_columns(columns: Array, counted: Indices) -> tuple[Array, Doubles]:
     far = (smallest < low - margin) | (largest > high + margin)
     least, most = np.where(far, low, -np.inf), np.where(far, high, np.inf)
     clipped = xp.clip(columns, asarray(least, columns), asarray(most, columns))
-    return clipped, _squared_deviations(some, ordered, low, high)
+    # The squared distance of each sample from the medians, in units of the bounds.
+    n_rows, width = some.shape[0], high - low
+    middle = (ordered[(n_rows - 1) // 2, :] + ordered[n_rows // 2, :]) / 2
+    used = np.isfinite(width) & (width > 0)
+    unit = asarray(np.where(used, width, np.inf), columns)  # other columns count 0
+    deviations = (some - middle) / unit
+    return clipped, to_numpy(xp.linalg.vecdot(deviations, deviations))
 
 
 def _find_bounds(columns: Array, ordered: Array) -> tuple[Doubles, Doubles]:
@@ -234,14 +240,3 @@ def _warn_of_dominant(squares: Doubles, numbers: Indices, name: str) -> None:
         f"{name}: samples {named}{more} are so far from all others that they make up "
         f"{100 * shares[needed - 1]:.0f} % of the squared distances; check them, or remove them"
     )
-
-
-def _squared_deviations(columns: Array, ordered: Array, low: Doubles, high: Doubles) -> Doubles:
-    """Return for each sample its squared distance from the medians, in units of the bounds."""
-    xp, n_rows = namespace(columns), columns.shape[0]
-    middle = (ordered[(n_rows - 1) // 2, :] + ordered[n_rows // 2, :]) / 2
-    width = high - low
-    used = np.isfinite(width) & (width > 0)
-    unit = asarray(np.where(used, width, np.inf), columns)  # other columns count 0
-    deviations = (columns - middle) / unit
-    return to_numpy(xp.linalg.vecdot(deviations, deviations))
