@@ -137,14 +137,19 @@ def check_type(kind: type, name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(value)}")
 
 
-def parts_of(kind: type, **checks: Check) -> Check:
-    """Return a check for an object of a dataclass that has exactly its fields, and for these."""
+def parts_of(kind: type, *more: type, **checks: Check) -> Check:
+    """Return a check for an object of a dataclass that has exactly its fields, and for these.
+
+    `more` are classes derived from it, whose objects pass as well.
+    """
     names = {part.name for part in fields(kind)}
 
     def check(name: str, value: Any) -> None:
-        check_type(kind, name, value)
+        if type(value) not in more:
+            check_type(kind, name, value)
         if set(vars(value)) != names:
-            raise TypeError(f"{name}: expected the fields of a {kind.__name__}, got {shown(value)}")
+            found = type(value).__name__
+            raise TypeError(f"{name}: expected the fields of a {found}, got {shown(value)}")
         for part, check_part in checks.items():
             check_part(f"{name}.{part}", getattr(value, part))
 
@@ -280,7 +285,7 @@ def _check_history(name: str, value: Any) -> None:
 
 
 def _check_result(name: str, value: Any) -> None:
-    RESULTS.get(type(value), RESULTS[Result])(name, value)
+    RESULT(name, value)
     if (value.dual, value.gap) != (-inf, inf):  # no lower bound is known
         check_finite(f"{name}.dual", value.dual)
         check_not_negative(f"{name}.gap", value.gap)
@@ -314,21 +319,19 @@ SPAN = parts_of(
     outside=check_positive,
 )
 FACTOR = parts_of(SpanFactor, inner=MATRIX, outside=check_positive, span=SPAN)
-RESULTS = {
-    kind: parts_of(
-        kind,
-        status=partial(check_type, Status),
-        b0=or_none(check_finite),
-        primal=check_finite,
-        tol=check_positive,
-        n_iter=partial(check_count, least=0),
-        L=partial(check_list, all_of(MATRIX, _check_lower)),
-        active=or_none(INTEGERS),
-        multipliers=or_none(VECTOR),
-        history=all_of(partial(check_type, dict), _check_history),
-    )
-    for kind in (Result, SpanResult)
-}
+RESULT = parts_of(
+    Result,
+    SpanResult,
+    status=partial(check_type, Status),
+    b0=or_none(check_finite),
+    primal=check_finite,
+    tol=check_positive,
+    n_iter=partial(check_count, least=0),
+    L=partial(check_list, all_of(MATRIX, _check_lower)),
+    active=or_none(INTEGERS),
+    multipliers=or_none(VECTOR),
+    history=all_of(partial(check_type, dict), _check_history),
+)
 BLOCK_MAP = parts_of(
     BlockMap, center=VECTOR, scale=VECTOR, means=VECTOR, projection=MATRIX, gamma=check_positive
 )

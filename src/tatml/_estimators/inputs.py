@@ -30,7 +30,6 @@ from .._data.arrays import (
     read_array,
 )
 from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
-from .._data.pairs import as_index
 from .._data.sparse import SparseBlock
 from .._data.storage import check_files, warn_of_missing_chunks
 from .._learning.samples import fetched
@@ -315,11 +314,6 @@ def tuple_samples(
             )
         blocks, index = Blocks(flat), np.arange(len(flat))
     return _with_checked_shapes(estimator, blocks, reset, name), index.reshape(-1, size)
-
-
-def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
-    """Return checked index pairs into X; both members may be the same sample."""
-    return as_index(pairs, n_samples, allow_self=True)
 
 
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:

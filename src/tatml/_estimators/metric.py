@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array, group_labels
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
+from .._data.pairs import Pairs, as_index
 from .._data.sampling import balanced
 from .._data.sparse import SparseBlock
 from .._learning.labelled import LabelledSamples
@@ -35,7 +35,7 @@ from .._optim.result import Result
 from .._optim.solvers import Newton
 from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .inputs import class_labels, index_pairs, place_of_samples, samples_of, tuple_samples
+from .inputs import class_labels, place_of_samples, samples_of, tuple_samples
 from .pair_judge import PairJudge
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
@@ -198,7 +198,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if X is None:
             return tuple_samples(self, pairs, "pairs", reset=False)
         blocks = samples_of(self, X, reset=False)
-        return blocks, index_pairs(pairs, len(blocks))
+        return blocks, as_index(pairs, len(blocks), allow_self=True)
 
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""

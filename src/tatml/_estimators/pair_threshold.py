@@ -12,11 +12,12 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
+from .._data.pairs import as_index
 from .._learning.metric import CHUNK_NUMBERS, b0_of, learn_b0, threshold_of, warn_if_one_sided
 from .._learning.priors import pair_weights
 from .._messages import named_error
 from .._validation import check_metric
-from .inputs import given_distances, index_pairs, samples_of, tuple_samples
+from .inputs import given_distances, samples_of, tuple_samples
 from .pair_judge import CLASSES, NAMES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked
 
@@ -140,7 +141,7 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
         if self.metric == "precomputed":
             raise ValueError("X: expected None with precomputed distances, got samples")
         blocks = samples_of(self, X, reset=False)
-        return self._measure(blocks, index_pairs(pairs, len(blocks)))
+        return self._measure(blocks, as_index(pairs, len(blocks), allow_self=True))
 
     def _distances(self, pairs: Any, *, reset: bool) -> NDArray[np.float64]:
         if self.metric == "precomputed":

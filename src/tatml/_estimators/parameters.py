@@ -83,7 +83,7 @@ def checks_of(kind: type[BaseEstimator]) -> dict[str, Check]:
 
 
 @contextmanager
-def _inside(name: str) -> Iterator[None]:
+def inside(name: str) -> Iterator[None]:
     """Put the name of a parameter before errors about its parts."""
     try:
         yield
@@ -161,7 +161,7 @@ def _check_kernel(name: str, value: Any) -> KernelMap | None:
         raise TypeError(
             f"{name}: expected None, the name of a kernel or a KernelMap, got {shown(value)}"
         )
-    with _inside(name):
+    with inside(name):
         value.check_settings()
     return value
 
@@ -234,7 +234,7 @@ def _check_estimator(name: str, value: Any) -> SimpleNamespace:
     """Return the checked parameters of the TATML that a search is over."""
     if isinstance(value, type) or "TATML" not in {kind.__name__ for kind in type(value).__mro__}:
         raise TypeError(f"{name}: expected None or a TATML, got {shown(value)}")
-    with _inside(name):
+    with inside(name):
         return checked(value)
 
 
@@ -257,7 +257,7 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
             f"{name}: expected names of parameters of TATML that change its scores "
             f"({quoted(known)}), got {shown(key)}{suggestion(str(key), known)}"
         )
-    with _inside(name):
+    with inside(name):
         members = as_list(key, values, "a list of values")
         if not members:
             raise ValueError(f"{key}: expected at least one value, got none")
@@ -333,6 +333,7 @@ CHECKS: dict[str, Check] = OF_TATML | {
 }
 # The parameters that mean something else in an estimator, and in the classes derived from it.
 DIFFERENT: dict[str, dict[str, Check]] = {
+    "ComparisonLearner": {"kernel": _check_kernel_of_pairs, "margin": check_comparison_margin},
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
     "TATMLNeighbors": {
@@ -341,14 +342,6 @@ DIFFERENT: dict[str, dict[str, Check]] = {
         "solver": partial(_check_newton, rows="comparisons"),
     },
     "TATMLPairs": {"kernel": _check_kernel_of_pairs},
-    "TATMLQuadruplets": {
-        "kernel": _check_kernel_of_pairs,
-        "margin": check_comparison_margin,
-        "solver": partial(_check_newton, rows="quadruplets"),
-    },
-    "TATMLTriplets": {
-        "kernel": _check_kernel_of_pairs,
-        "margin": check_comparison_margin,
-        "solver": partial(_check_newton, rows="triplets"),
-    },
+    "TATMLQuadruplets": {"solver": partial(_check_newton, rows="quadruplets")},
+    "TATMLTriplets": {"solver": partial(_check_newton, rows="triplets")},
 }

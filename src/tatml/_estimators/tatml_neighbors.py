@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
-from .._learning.learn import PAIR_MARGIN, Neighborhood, learn_from_neighbors, warn_unless_converged
+from .._learning.learn import PAIR_MARGIN, learn_from_neighbors, warn_unless_converged
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._optim.solvers import SolverLike
@@ -159,13 +159,7 @@ class TATMLNeighbors(LabelEstimator):
             settings = self._settings(
                 parameters, X, margin=PAIR_MARGIN, names=("C", "pair_C", "margin")
             )
-            rule = Neighborhood(
-                parameters.pair_C,
-                parameters.margin,
-                parameters.n_impostors,
-                parameters.max_rounds,
-            )
-            rounds = learn_from_neighbors(self._read_labelled(X, y, groups), settings, rule)
+            rounds = learn_from_neighbors(self._read_labelled(X, y, groups), settings, parameters)
             self._publish(rounds.metric)
             self.comparisons_ = rounds.triplets
             self.n_rounds_, self.n_missed_ = rounds.n_rounds, rounds.n_missed

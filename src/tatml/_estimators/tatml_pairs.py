@@ -18,7 +18,7 @@ from .._verification.targets import check_target
 from .inputs import tuple_samples
 from .metric import MetricEstimator, NoFitTransform
 from .pair_judge import CLASSES, PairClassifierMixin, make_labelled_pairs
-from .parameters import checked
+from .parameters import checked, inside
 
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
@@ -213,10 +213,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
                 f"calibration_params: expected some of {', '.join(sorted(CALIBRATION_PARAMS))}, "
                 f"got {shown(calibration_params)}"
             )
-        try:
+        with inside("calibration_params"):
             check_target(**{"confidence": None} | calibration_params)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"calibration_params: {error}") from error
         if calibration_params.get("confidence") is not None:
             raise ValueError(
                 "calibration_params: expected confidence=None, as training pairs cannot promise a "

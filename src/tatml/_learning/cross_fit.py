@@ -8,7 +8,7 @@ other samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -287,16 +287,8 @@ class FittedPart:
     part: HeldOutPairs
     known_pairs: Pairs
 
-    def held_out_ratios(self) -> Doubles:
-        """Return the distances of the held-out pairs, divided by the threshold of the metric."""
-        return self._ratios(self.part.others, self.part.pairs)
-
-    def known_ratios(self) -> tuple[Doubles, NDArray[np.bool_]]:
-        """Return those of pairs that the metric was learnt from, and which of these are similar."""
-        some = some_of_each_kind(self.known_pairs)
-        return self._ratios(self.part.known, some), some.similar
-
-    def _ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+    def ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+        """Return the distances of pairs of samples, divided by the threshold of the metric."""
         assert self.metric.threshold is not None
         distances = to_numpy(self.metric.distances(blocks, pairs.index, many=True))
         return distances / self.metric.threshold
@@ -343,7 +335,7 @@ def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
     similar = np.concatenate([np.zeros(0, bool), *(one.part.pairs.similar for one in fitted)])
     if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
         return None
-    ratios = np.concatenate([one.held_out_ratios() for one in fitted])
+    ratios = np.concatenate([one.ratios(one.part.others, one.part.pairs) for one in fitted])
     weights = np.concatenate([pair_weights(one.part.pairs) for one in fitted])
     factor = _best_factor(ratios, weights, similar, FACTORS)
     if factor in (FACTORS[0], FACTORS[-1]):
@@ -362,14 +354,16 @@ def suits_new_pairs_alone(fitted: Sequence[FittedPart]) -> bool:
     factor = find_threshold_factor(fitted)
     if factor is None:
         return False
-    new = _pooled((one.held_out_ratios(), one.part.pairs.similar) for one in fitted)
-    old = _pooled(one.known_ratios() for one in fitted)
-    return is_one_sided(*old, factor) and not is_one_sided(*new, factor)
-
-
-def _pooled(pairs: Iterable[tuple[Doubles, NDArray[np.bool_]]]) -> tuple[NDArray, NDArray]:
-    ratios, similar = zip(*pairs, strict=True)
-    return np.concatenate(ratios), np.concatenate(similar)
+    new, old = [], []
+    for one in fitted:
+        some, judged = some_of_each_kind(one.known_pairs), one.part.pairs
+        new.append((one.ratios(one.part.others, judged), judged.similar))
+        old.append((one.ratios(one.part.known, some), some.similar))
+    one_sided = []
+    for pairs in (old, new):
+        ratios, similar = zip(*pairs, strict=True)
+        one_sided.append(is_one_sided(np.concatenate(ratios), np.concatenate(similar), factor))
+    return one_sided == [True, False]
 
 
 def _best_factor(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, sqrt
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._array import Doubles, Indices, asarray, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
-from .._data.sampling import balanced, count_violated, nearest_rows, neighbor_triplets
+from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
 from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, Status, host_result, learnt_b0, place_result
@@ -41,7 +42,6 @@ from .labelled import (
     count_all_pairs,
     draw,
     draw_random,
-    draw_some,
     make_pair_folds,
     sums_in_tiles,
 )
@@ -233,7 +233,7 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         judged = draw_random(samples, settings)
         metric = learn_threshold(metric, blocks, judged, settings)
     pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-    return _cross_fitted(metric, blocks, pairs, parts, settings, judged)
+    return _judge_threshold(metric, blocks, pairs, parts, settings, judged)
 
 
 def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
@@ -263,10 +263,10 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     metric = replace(metric, kernel_map=kernel_map, units=units)
     if not settings.learns_threshold:
         return metric
-    return _cross_fitted(metric, mapped, pairs, parts, settings)
+    return _judge_threshold(metric, mapped, pairs, parts, settings)
 
 
-def _cross_fitted(
+def _judge_threshold(
     metric: Metric,
     blocks: Blocks,
     pairs: Pairs,
@@ -279,21 +279,20 @@ def _cross_fitted(
     The metric of each part is learnt from those of the pairs that lie in it, and its threshold
     from those of the `judged` pairs, if there are any. A threshold of no use causes a warning.
     """
-    fitted: list[FittedPart] = []
-    if settings.cross_fits:
-        inner = for_parts(settings)
+    inner = for_parts(settings)
 
-        def fit(part: HeldOutPairs, known: Pairs) -> Metric:
-            assert metric.units is not None
-            within = replace(part.within, units=metric.units)
-            found = learn(Task(part.known, known, within), inner)
-            if judged is None:
-                return found
-            return learn_threshold(found, part.known, part.select_known(judged), inner)
+    def fit(part: HeldOutPairs, known: Pairs) -> Metric:
+        assert metric.units is not None
+        within = replace(part.within, units=metric.units)
+        found = learn(Task(part.known, known, within), inner)
+        if judged is None:
+            return found
+        return learn_threshold(found, part.known, part.select_known(judged), inner)
 
-        metric, fitted = cross_fit(metric, parts, pairs, fit, thins=settings.reduction == "mean")
-    warn_unless_separating(metric, blocks, pairs if judged is None else judged, fitted)
-    return metric
+    parts, thins = parts if settings.cross_fits else [], settings.reduction == "mean"
+    found, fitted = cross_fit(metric, parts, pairs, fit, thins)
+    warn_unless_separating(found, blocks, pairs if judged is None else judged, fitted)
+    return found
 
 
 def for_parts(settings: Settings) -> Settings:
@@ -404,16 +403,6 @@ def learn_from_comparisons(
 # From neighbours: comparisons of them, drawn in rounds, and pairs
 
 
-@dataclass(frozen=True)
-class Neighborhood:
-    """The parameters of `TATMLNeighbors` that `TATML` does not have."""
-
-    pair_weight: float
-    margin: float
-    n_impostors: int
-    max_rounds: int
-
-
 @dataclass(frozen=True, eq=False)
 class Rounds:
     """A metric that was learnt in rounds, with the comparisons of the last one."""
@@ -425,15 +414,18 @@ class Rounds:
 
 
 def learn_from_neighbors(
-    samples: LabelledSamples, settings: Settings, rule: Neighborhood
+    samples: LabelledSamples, settings: Settings, rule: SimpleNamespace
 ) -> Rounds:
-    """Learn a metric from comparisons of neighbours, and its threshold from random pairs."""
+    """Learn a metric from comparisons of neighbours, and its threshold from random pairs.
+
+    `rule` holds the checked parameters of `TATMLNeighbors`.
+    """
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
     blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
     samples = replace(samples, blocks=blocks)
-    pairs = balanced(draw_some(samples, settings, "random"))
+    pairs = draw_random(samples, settings, "random")
     small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
     with _threadpools().limit(limits=1 if small else None):  # as in the solvers
         if isinstance(settings.prior, str) and settings.prior == "best":
@@ -442,18 +434,17 @@ def learn_from_neighbors(
         within = within_classes(blocks, samples.labels, n_images=n_images)
         rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
         metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
-        fitted: list[FittedPart] = []
-        if settings.cross_fits:
-            inner = for_parts(settings)
+        if settings.learns_threshold:
+            inner, parts = for_parts(settings), []
+            if settings.cross_fits:
+                folds = make_pair_folds(samples.labels, samples.groups)
+                parts = hold_out_samples(given, folds, kernel)
 
             def fit(part: HeldOutPairs, known: Pairs) -> Metric:
                 labels = samples.labels[part.rows]
                 return _learn_in_rounds(part.known, labels, known, part.within, inner, rule).metric
 
-            folds = make_pair_folds(samples.labels, samples.groups)
-            parts = hold_out_samples(given, folds, kernel)
             metric, fitted = cross_fit(metric, parts, pairs, fit)
-        if settings.learns_threshold:
             warn_unless_separating(metric, blocks, pairs, fitted)
     return replace(rounds, metric=metric)
 
@@ -464,7 +455,7 @@ def _learn_in_rounds(
     pairs: Pairs,
     within: WithinClasses,
     settings: Settings,
-    rule: Neighborhood,
+    rule: SimpleNamespace,
 ) -> Rounds:
     """Draw comparisons and learn from them, until they stay the same.
 
@@ -505,16 +496,16 @@ def _problem(
     prior: MetricPrior,
     mu0: float,
     settings: Settings,
-    rule: Neighborhood,
+    rule: SimpleNamespace,
 ) -> LogDetProblem:
     """Return the problem of the pairs and of the comparisons."""
     total, n_rows = float(np.sum(pair_weights(pairs))), len(triplets)
     losses = [
-        squared_hinge(pairs, rule.pair_weight / total, PAIR_MARGIN),
+        squared_hinge(pairs, rule.pair_C / total, PAIR_MARGIN),
         comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
     ]
     linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
-    c0 = rule.pair_weight if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
+    c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
     samples = place_blocks(prior.samples, settings.place)
     W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
     return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)

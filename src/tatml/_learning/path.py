@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,14 +50,10 @@ LearningSpace = tuple[KernelSettings | None, Units]  # the kernel, and the units
 def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> list[LearningSpace]:
     """Return the space of each candidate, chosen once for all folds."""
     folds = make_pair_folds(samples.labels, samples.groups)
-    hold_outs: dict[int, Any] = {}
+    hold_out = cache(partial(hold_out_samples, samples, folds))
     spaces: list[LearningSpace] = []
     for settings in candidates:
-        key = id(settings.kernel)
-        if key not in hold_outs:
-            kernel = read_kernel(settings.kernel, samples.blocks)
-            hold_outs[key] = kernel, cache(partial(hold_out_samples, samples, folds))
-        kernel, hold_out = hold_outs[key]
+        kernel = read_kernel(settings.kernel, samples.blocks)
         if kernel is None and not has_units(settings.prior):
             spaces.append((None, "columns"))
         else:

@@ -293,7 +293,7 @@ class MetricPrior:
         factors = []
         for span, W0, lower in zip(self.spans, self.matrices, earlier.L, strict=True):
             if span is not None and len(lower) == span.size:
-                lower = span.restricted(lower)
+                lower = lower_triangular(span.inside(lower.T).T)
             if len(lower) != len(W0):
                 return None
             factors.append(lower)
