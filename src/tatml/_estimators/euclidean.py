@@ -106,11 +106,8 @@ class Euclidean(LabelEstimator):
         with self._fitting():
             self._forget("pairs_", "similar_", "pair_weights_")
             settings = self._settings(checked(self))
-            if y is None:
-                samples, blocks = None, self._read_samples(X)
-            else:
-                samples = self._read_labelled(X, y, groups)
-                blocks = samples.blocks
+            samples = None if y is None else self._read_labelled(X, y, groups)
+            blocks = self._read_samples(X) if samples is None else samples.blocks
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             factors = components_of(identity, blocks, settings.n_components)
             metric = Metric(factors, center=means_of(blocks))

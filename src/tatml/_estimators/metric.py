@@ -276,40 +276,38 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _publish(self, metric: Metric) -> None:
         """Set the fitted attributes that describe a metric, and delete those of an earlier fit."""
-        self._forget("components_", "factors_", "prior_", "result_", "n_iter_", "kernel_map_")
-        self._forget("threshold_", "b0_", "threshold_factor_", "prior_units_")
-        if any(isinstance(A, SpanFactor) for A in metric.factors):
-            self.factors_ = list(metric.factors)
-        else:
-            self.components_ = one_or_list(metric.factors)
+        result, pairs = metric.result, metric.pairs
+        is_wide = any(isinstance(A, SpanFactor) for A in metric.factors)
         found: dict[str, Any] = {
+            "factors_": list(metric.factors) if is_wide else None,
+            "components_": None if is_wide else one_or_list(metric.factors),
+            "prior_": None if metric.prior is None else one_or_list(metric.prior),
+            "result_": result,
+            "n_iter_": None if result is None else max(1, result.n_iter),
             "threshold_": metric.threshold,
             "b0_": metric.b0,
             "threshold_factor_": metric.threshold_factor,
             "prior_units_": metric.units,
         }
-        if isinstance(metric.pairs, Pairs):
-            pairs = metric.pairs
+        self._forget("kernel_map_", *found)
+        self.__dict__ |= {name: value for name, value in found.items() if value is not None}
+        if result is not None:
+            self.kernel_map_ = metric.kernel_map
+        if isinstance(pairs, Pairs):
             self.pairs_, self.similar_, self.pair_weights_ = (
                 pairs.index,
                 pairs.similar,
                 pairs.weights,
             )
-        elif metric.pairs is not None:  # there is no list of them
+        elif pairs is not None:  # they were summed in tiles, without a list of them
             self.pairs_ = self.similar_ = self.pair_weights_ = None
-        if metric.prior is not None:
-            found["prior_"] = one_or_list(metric.prior)
-        if metric.result is not None:
-            found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
-            self.kernel_map_ = metric.kernel_map
-        self.__dict__ |= {name: value for name, value in found.items() if value is not None}
 
     def _keep_facts(self, blocks: Blocks) -> None:
         """Store what a fit keeps of its samples: shapes, names, number and mean.
 
         The mean is subtracted before distances are computed; samples far from the origin, compared
         to their differences, would lose digits otherwise. Sparse samples, and rows of a kernel
-        matrix, have none here. The number says what a saved model reveals (see `revealed`).
+        matrix, have none here. The number says what a saved model reveals (see `revealed_samples`).
         """
         self._keep_shapes(blocks)
         self._forget(CENTER)

@@ -268,8 +268,7 @@ class TATML(LabelEstimator):
         self
         """
         with self._fitting():
-            more = {"most_listed_pairs": self._most_listed_pairs}
-            settings = self._settings(checked(self), X, **more)
+            settings = self._settings(checked(self), X, most_listed_pairs=self._most_listed_pairs)
             self._publish(learn_from_labels(self._read_labelled(X, y, groups), settings))
         warn_unless_converged(self.result_)
         return self

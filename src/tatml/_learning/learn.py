@@ -290,7 +290,7 @@ def _judge_threshold(
         return learn_threshold(found, part.known, part.select_known(judged), inner)
 
     parts, thins = parts if settings.cross_fits else [], settings.reduction == "mean"
-    found, fitted = cross_fit(metric, parts, pairs, fit, thins)
+    found, fitted = cross_fit(metric, parts, pairs, fit, thins=thins)
     warn_unless_separating(found, blocks, pairs if judged is None else judged, fitted)
     return found
 
