@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class ITML(LabelEstimator):
     """Information-Theoretic Metric Learning from labelled samples.
 
@@ -84,46 +85,25 @@ class ITML(LabelEstimator):
     (178, 13)
     """
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        *,
-        bounds: tuple[float, float] | None = None,
-        percentiles: tuple[float, float] = (5, 95),
-        prior: Prior = "auto",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        kernel: KernelLike = None,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        margin: tuple[float, float] = (0.5, 2.0),
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.gamma = gamma
-        self.bounds = bounds
-        self.percentiles = percentiles
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.kernel = kernel
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.margin = margin
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    gamma: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[float, float] | None = None
+    percentiles: tuple[float, float] = (5, 95)
+    prior: Prior = "auto"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    kernel: KernelLike = None
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric, and afterwards the threshold.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, Self
 
@@ -25,6 +25,7 @@ from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class Maz(LabelEstimator):
     """Metric learning with a fixed threshold: the earlier method that TATML extends.
 
@@ -84,48 +85,26 @@ class Maz(LabelEstimator):
     [0.5, 1.0]
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        threshold: float | Literal["search"] = 1.0,
-        thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5),
-        cv: Any = 3,
-        k: int = 3,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.threshold = threshold
-        self.thresholds = thresholds
-        self.cv = cv
-        self.k = k
-        self.margin = margin
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.reduction = reduction
-        self.kernel = kernel
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    threshold: float | Literal["search"] = 1.0
+    thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5)
+    cv: Any = 3
+    k: int = 3
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: Prior = "discriminant"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Choose the threshold if it is to be searched, and learn the metric.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from .pair_judge import CLASSES, NAMES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class PairThreshold(PairClassifierMixin, BaseEstimator):
     """A threshold for a given distance, which separates similar from dissimilar pairs.
 
@@ -76,22 +78,13 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        metric: str | Callable = "euclidean",
-        *,
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        margin: tuple[float, float] = (0.5, 2.0),
-        class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
-        preprocessor: Any = None,
-    ):
-        self.metric = metric
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.margin = margin
-        self.class_weight = class_weight
-        self.preprocessor = preprocessor
+    metric: str | Callable = "euclidean"
+    _: KW_ONLY
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"
+    preprocessor: Any = None
 
     def fit(self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the threshold.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -33,6 +34,7 @@ PAPER = MappingProxyType(
 )
 
 
+@dataclass(eq=False, repr=False)
 class TATML(LabelEstimator):
     """Threshold Auto-Tuning Metric Learning from labelled samples.
 
@@ -205,50 +207,27 @@ class TATML(LabelEstimator):
 
     _most_listed_pairs = 2_000_000  # more pairs are summed in tiles, without a list of them
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        threshold: Literal["auto", "joint"] | float = "auto",
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        c0: float | None = None,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.threshold = threshold
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.c0 = c0
-        self.margin = margin
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    threshold: Literal["auto", "joint"] | float = "auto"
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    c0: float | None = None
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: Prior = "discriminant"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric and the threshold.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from .metric import MetricEstimator, NoFitTransform
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class ComparisonLearner(MetricEstimator):
     """Base class that learns a metric from comparisons of two distances each.
 
@@ -36,36 +38,20 @@ class ComparisonLearner(MetricEstimator):
 
     fit_transform = NoFitTransform("fit")
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        margin: float = 1.0,
-        prior: Prior = "discriminant",
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.margin = margin
-        self.prior = prior
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    margin: float = 1.0
+    prior: Prior = "discriminant"
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def _fit(self, tuples: Any, sample_weight: Any) -> None:
         """Learn the metric from tuples as they were given."""

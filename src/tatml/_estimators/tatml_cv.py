@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from numbers import Integral
 from types import SimpleNamespace
@@ -64,6 +64,7 @@ def _of_best(name: str) -> Any:
     return property(parameter, doc=f"The parameter `{name}`, chosen or given.")
 
 
+@dataclass(eq=False, repr=False)
 class TATMLCV(LabelEstimator):
     """TATML with its prior, its weight C, or other parameters, chosen by cross-validation.
 
@@ -142,24 +143,14 @@ class TATMLCV(LabelEstimator):
 
     _accuracy: ClassVar[PathSettings] = PathSettings()
 
-    def __init__(
-        self,
-        estimator: TATML | None = None,
-        param_grid: Grid | Sequence[Grid] | None = None,
-        *,
-        scoring: Scoring = "both",
-        k: int = 3,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.scoring = scoring
-        self.k = k
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: TATML | None = None
+    param_grid: Grid | Sequence[Grid] | None = None
+    _: KW_ONLY
+    scoring: Scoring = "both"
+    k: int = 3
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = None
 
     kernel = _of_estimator("kernel")
     preprocessor = _of_estimator("preprocessor")

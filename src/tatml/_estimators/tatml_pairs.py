@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from .parameters import checked, inside
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
 
+@dataclass(eq=False, repr=False)
 class TATMLPairs(PairClassifierMixin, MetricEstimator):
     """Threshold Auto-Tuning Metric Learning from similar and dissimilar pairs.
 
@@ -113,46 +114,25 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     True
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        threshold: Literal["auto", "joint"] | float = "auto",
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        c0: float | None = None,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
-        class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.threshold = threshold
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.c0 = c0
-        self.margin = margin
-        self.prior = prior
-        self.class_weight = class_weight
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    threshold: Literal["auto", "joint"] | float = "auto"
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    c0: float | None = None
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: Prior = "discriminant"
+    class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(
         self,
