@@ -20,12 +20,11 @@ from ._data.blocks import (
 )
 from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
-from ._learning.learn import warn_unless_converged
 from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_hinges
 from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
-from ._optim.result import Iterate, Result
+from ._optim.result import Iterate, Result, warn_unless_converged
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting

@@ -14,12 +14,13 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy
 from .._learning.labelled import draw_some
-from .._learning.learn import metric_of, solve, warn_unless_converged
+from .._learning.learn import metric_of, solve
 from .._learning.prepare import prepare
 from .._learning.priors import within_classes
 from .._learning.samples import KernelLike, map_samples, read_kernel
 from .._learning.task import Prior, Task
 from .._optim.losses import BurgLoss
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import Dykstra, Newton, SolverLike
 from .metric import LabelEstimator
 from .parameters import checked

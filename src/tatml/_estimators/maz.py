@@ -16,10 +16,11 @@ from .._array import to_numpy
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
-from .._learning.learn import learn_from_labels, warn_unless_converged
+from .._learning.learn import learn_from_labels
 from .._learning.path import predict_knn
 from .._learning.samples import KernelLike
 from .._learning.task import Prior, Settings
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked

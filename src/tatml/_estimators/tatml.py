@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learning.learn import learn_from_labels, warn_unless_converged
+from .._learning.learn import learn_from_labels
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.pairs import Pairs, as_sample_weight, weights_of
 from .._learning.cross_fit import merge_identical
-from .._learning.learn import distinct_samples, learn_from_comparisons, warn_unless_converged
+from .._learning.learn import distinct_samples, learn_from_comparisons
 from .._learning.metric import check_distances
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .inputs import tuple_samples
 from .metric import MetricEstimator, NoFitTransform

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
-from .._learning.learn import clipped, learn_from_labels, warn_unless_converged
+from .._learning.learn import clipped, learn_from_labels
 from .._learning.path import PathSettings, choose_spaces, score_path
 from .._learning.prepare import check_components
 from .._learning.task import Settings
+from .._optim.result import warn_unless_converged
 from .._progress import with_progress
 from .._validation import check_random
 from .metric import LabelEstimator

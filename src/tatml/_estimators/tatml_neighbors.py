@@ -9,9 +9,10 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
-from .._learning.learn import PAIR_MARGIN, learn_from_neighbors, warn_unless_converged
+from .._learning.learn import PAIR_MARGIN, learn_from_neighbors
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked

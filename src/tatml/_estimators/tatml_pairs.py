@@ -9,10 +9,11 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from .._learning.cross_fit import merge_identical
-from .._learning.learn import distinct_samples, learn_from_pairs, warn_unless_converged
+from .._learning.learn import distinct_samples, learn_from_pairs
 from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._messages import shown
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
 from .inputs import tuple_samples

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from .._array import Doubles, Indices, asarray, sum_at, to_numpy
 from .._data.blocks import Blocks
@@ -25,7 +24,6 @@ from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_random
-from .._warnings import warn_user
 from .cross_fit import (
     FOLD_TOL,
     FittedPart,
@@ -329,18 +327,6 @@ def distinct_samples(blocks: Blocks, rows: Indices, n_counted: int, settings: Se
     """Return the samples in `rows`, without outliers, where they are learnt from."""
     blocks = clipped(to_learn(blocks, settings), rows[:n_counted], settings)
     return host_if_wide(blocks[rows])[0]
-
-
-def warn_unless_converged(result: Result) -> None:
-    """Warn that a result has not converged, with its gap, tolerance and iterations."""
-    if result.converged:
-        return
-    goal = result.tol * max(1.0, abs(result.primal))
-    warn_user(
-        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
-        f"{result.n_iter} iterations. {result.status.value}",
-        ConvergenceWarning,
-    )
 
 
 def warn_unless_separating(
