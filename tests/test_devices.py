@@ -23,7 +23,7 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._array import to_numpy
-from tatml._learning.scatters import mean_square
+from tatml._learning.priors import mean_square
 from tatml._optim.layout import Limits
 from tatml._optim.newton import solve_newton
 from tatml._optim.sums import PairSums

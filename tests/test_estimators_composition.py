@@ -34,7 +34,7 @@ def own_methods(estimator):
             continue
         for name, member in vars(owner).items():
             function = member.fget if isinstance(member, property) else member
-            if inspect.isfunction(function):
+            if inspect.isfunction(function) and function.__code__.co_filename != "<string>":
                 yield owner, name, textwrap.dedent(inspect.getsource(function))
 
 

@@ -42,11 +42,12 @@ from tatml import (
 )
 from tatml._data.arrays import group_labels
 from tatml._data.blocks import hint_at_raw_covariances
-from tatml._estimators.given_labels import class_labels, pair_labels
+from tatml._data.pairs import as_index
 from tatml._estimators.inputs import (
     TUPLE_SIZES,
+    class_labels,
     given_distances,
-    index_pairs,
+    pair_labels,
     samples_of,
     tuple_samples,
 )
@@ -214,7 +215,7 @@ def test_pairs_keep_their_order(pairs):
 
 
 def test_a_sample_may_be_compared_with_itself():
-    assert index_pairs([[2, 2]], 3).tolist() == [[2, 2]]
+    assert as_index([[2, 2]], 3, allow_self=True).tolist() == [[2, 2]]
 
 
 def test_distances_come_as_one_number_per_pair():

@@ -16,7 +16,7 @@ from tatml._learning.learn import learn, learn_from_labels, learn_threshold, str
 from tatml._learning.metric import Metric, means_of
 from tatml._learning.path import path
 from tatml._learning.prepare import prepare
-from tatml._learning.scatters import within_pairs
+from tatml._learning.priors import within_pairs
 from tatml._learning.task import Settings, Task
 from tatml._optim.losses import comparison_hinge
 from tatml._optim.problem import squared_hinge

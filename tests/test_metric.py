@@ -19,8 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._data.pairs import Pairs
-from tatml._learning.metric import row_distances
-from tatml._learning.thresholds import learn_b0
+from tatml._learning.metric import learn_b0, row_distances
 
 SHAPES = {
     "vectors": [(4, 1)],

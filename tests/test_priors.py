@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 
 from tatml import TATML, Blocks, TATMLPairs
-from tatml._learning.priors import PRIORS, make_prior
-from tatml._learning.scatters import UNITS, WithinClasses
+from tatml._learning.priors import PRIORS, UNITS, WithinClasses, make_prior
 
 SCALED = [kind for kind in PRIORS if kind != "identity"]
 SHRUNK = ("within", "discriminant")

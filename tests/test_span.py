@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
 from tatml._estimators.fitted_state import check_fitted_state
-from tatml._learning import scatters
+from tatml._learning import priors
 from tatml._learning.span import _gram_basis
 from tatml.io import export, load_model, save_model
 
@@ -48,13 +48,13 @@ def new_samples(n=N_ROWS, width=1):
 def in_whole_space(monkeypatch, fit):
     """Return what `fit` returns if no block counts as wide."""
     with monkeypatch.context() as patch:
-        patch.setattr(scatters, "ROWS_PER_SPAN", np.inf)
+        patch.setattr(priors, "ROWS_PER_SPAN", np.inf)
         return fit()
 
 
 def force_units(monkeypatch, units):
-    name = "tatml._learning.cross_fit.choose_units"
-    monkeypatch.setattr(name, lambda prior, parts: units)
+    chosen = "tatml._learning.learn.choose_space"
+    monkeypatch.setattr(chosen, lambda kernel, _, hold_out: (kernel, units, hold_out(kernel)))
 
 
 def assert_same_metric(found, expected, X, new, rtol=1e-8):

@@ -12,8 +12,8 @@ from scipy.optimize import minimize_scalar
 
 from tatml import Euclidean
 from tatml._data.pairs import Pairs
-from tatml._learning.thresholds import _most_accurate as most_accurate
-from tatml._learning.thresholds import b0_of, learn_b0, threshold_of
+from tatml._learning.metric import _most_accurate as most_accurate
+from tatml._learning.metric import b0_of, learn_b0, threshold_of
 from tatml._verification.calibration import calibrate
 from tatml._verification.targets import CALIBRATION_STRATEGIES, check_target
 

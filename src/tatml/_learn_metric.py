@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from ._array import Array, foreign_kind, place_of
 from ._data.blocks import (
@@ -25,14 +24,13 @@ from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_hinges
 from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
-from ._optim.result import Iterate, Result
+from ._optim.result import Iterate, Result, warn_unless_converged
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting
 from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
 from ._sharding.compute import Compute, as_compute
 from ._validation import check_callable, check_flag, check_margin, check_positive
-from ._warnings import warn_user
 
 # The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
 # it.
@@ -173,8 +171,8 @@ def learn_metric(
         term = sharded_term(*data, setting, comparisons=comparisons, **where.parts)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        given = _Data(*data, prior, comparisons)
-        problem = _problem_in_memory(given, setting, where.dtype, **threshold)
+        options = setting, where.dtype, threshold
+        problem = _problem_in_memory(data, prior, comparisons, *options)
     problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
@@ -223,54 +221,36 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
         )
 
 
-class _Data(NamedTuple):
-    """The arrays of `learn_metric`, as the user gave them."""
-
-    X: Any
-    pairs: Any
-    similar: Any
-    weights: Any
-    prior: Any
-    comparisons: Comparisons | None
-
-
 def _problem_in_memory(
-    data: _Data, setting: LossSetting, dtype: str, c0: float, mu0: float
+    data: tuple[Any, Any, Any, Any],
+    prior: Any,
+    comparisons: Comparisons | None,
+    setting: LossSetting,
+    dtype: str,
+    threshold: dict[str, float],
 ) -> LogDetProblem:
-    """Check the arrays, and build the problem of all pairs in memory."""
-    X, prior = data.X, data.prior
-    nothing = data.pairs is None and data.similar is None and data.weights is None
-    if (data.pairs is None or data.similar is None) and (data.comparisons is None or not nothing):
+    """Check samples, pairs, labels and weights, and build the problem of all pairs in memory."""
+    X, given, similar, weights = data
+    nothing = given is None and similar is None and weights is None
+    if (given is None or similar is None) and (comparisons is None or not nothing):
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
     check_magnitude(blocks, "X")
     rows: IndexPairs
     pairs, losses = None, []
-    if data.pairs is not None:
-        check_index_kind(blocks, pairs=data.pairs, similar=data.similar, weights=data.weights)
-        pairs = as_pairs(data.pairs, data.similar, len(blocks), data.weights)
+    if given is not None:
+        check_index_kind(blocks, pairs=given, similar=similar, weights=weights)
+        pairs = as_pairs(given, similar, len(blocks), weights)
         losses.append(squared_hinge(pairs, setting.C, setting.margin))
-    if data.comparisons is None:
+    if comparisons is None:
         assert pairs is not None
         rows, loss = pairs, losses[0]
     else:
-        check_index_kind(blocks, **_arrays_of(data.comparisons))
-        compared = as_comparisons(data.comparisons, len(blocks))
+        check_index_kind(blocks, **_arrays_of(comparisons))
+        compared = as_comparisons(comparisons, len(blocks))
         losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
         rows = link_pairs(None if pairs is None else pairs.index, compared.index)
         loss = join_hinges(losses)
     prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
-
-
-def warn_unless_converged(result: Result) -> None:
-    """Warn that a result has not converged, with its gap, tolerance and iterations."""
-    if result.converged:
-        return
-    goal = result.tol * max(1.0, abs(result.primal))
-    warn_user(
-        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
-        f"{result.n_iter} iterations. {result.status.value}",
-        ConvergenceWarning,
-    )
+        return problem_of(blocks, rows, loss, prior=prior, dtype=dtype, **threshold)

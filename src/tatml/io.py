@@ -28,10 +28,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import __version__, _estimators
 from ._data.atomic_files import write_arrays, written_atomically
 from ._data.blocks import Blocks
-from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state
+from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state, revealed_samples
 from ._estimators.inputs import check_has
 from ._estimators.metric import CENTER, center_of
-from ._estimators.revealed import revealed_samples
 from ._learning.span import too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton

@@ -22,7 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from .._data.atomic_files import write_arrays
 from .._data.sampling import draw_random_pairs
-from .._estimators.revealed import MEAN
+from .._estimators.fitted_state import MEAN
 from .._messages import suggestion
 from .._optim.solvers import as_solver
 from .._warnings import warn_user

@@ -14,8 +14,7 @@ from sklearn.metrics import roc_auc_score
 from .._array import Doubles, Indices
 from .._data.blocks import Blocks, check_block_names, check_row_names, make_frame
 from .._data.sparse import SparseBlock
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has
+from .._estimators.inputs import check_has, pair_labels
 from .._learning.span import SpanFactor
 from .._messages import shown
 from .._validation import as_list, check_choice, check_count, check_random

@@ -23,11 +23,9 @@ from sklearn.utils.validation import _num_samples
 
 from .._data.arrays import group_labels
 from .._data.pairs import as_weights
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has
-from .._estimators.pair_units import pair_units
+from .._estimators.inputs import check_has, pair_labels, pair_units
 from .._learning.labelled import gives_pairs
-from .._learning.thresholds import threshold_of
+from .._learning.metric import threshold_of
 from .._progress import with_progress
 from .._validation import check_count, check_jobs, check_random, check_share
 from .._warnings import warn_user

@@ -16,8 +16,7 @@ from .._array import Doubles, Indices
 from .._data.arrays import check_length
 from .._data.blocks import Blocks, check_block_names
 from .._data.sparse import SparseBlock
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has, samples_of
+from .._estimators.inputs import check_has, pair_labels, samples_of
 from .._optim.result import Result
 from .._validation import as_list, check_count, check_flag, check_random
 from ..features._compose import BlockScaler

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from scipy.stats import beta, norm
 
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has, given_distances
+from .._estimators.inputs import check_has, given_distances, pair_labels
 from .._estimators.pair_judge import check_calibrated
 from .._messages import shown
 from .._validation import check_between, check_count, check_margin

@@ -13,9 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
 from .._data.blocks import make_frame
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has
-from .._estimators.pair_units import count_rows, number_subgroups, pair_units
+from .._estimators.inputs import check_has, count_rows, number_subgroups, pair_labels, pair_units
 from .._messages import listed, shown
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
