@@ -56,9 +56,8 @@ class ComparedCase(Case):
     def problem(self):
         data = (None, None, None) if self.alone else (self.pairs, self.similar, self.weights)
         given = _Data(self.blocks, *data, self.prior, self.comparisons)
-        return _problem_in_memory(
-            given, LossSetting(self.C, self.margin), "float64", self.c0, self.mu0
-        )
+        setting = LossSetting(self.C, self.margin, (self.compared_C, self.compared_margin))
+        return _problem_in_memory(given, setting, "float64", self.c0, self.mu0)
 
     def _with_compared(self, pairs, compared):
         return np.concatenate([pairs, compared])

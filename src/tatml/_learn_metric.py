@@ -168,9 +168,9 @@ def learn_metric(
         threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
-    if in_parts(*data, *compared.values(), **where.parts):
+    if in_parts(where, *data, *compared.values()):
         _check_for_parts(chosen, where)
-        term = sharded_term(*data, setting, comparisons=comparisons, **where.parts)
+        term = sharded_term(*data, setting, comparisons=comparisons, where=where)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
         given = _Data(*data, prior, comparisons)
@@ -255,11 +255,13 @@ def _problem_in_memory(
         rows, loss = pairs, losses[0]
     else:
         check_index_kind(blocks, **_arrays_of(data.comparisons))
-        compared = as_comparisons(data.comparisons, len(blocks))
-        losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
-        rows = link_pairs(None if pairs is None else pairs.index, compared.index)
+        quadruplets, weights = as_comparisons(data.comparisons, len(blocks))
+        losses.append(comparison_hinge(weights, *setting.comparisons))
+        rows = link_pairs(None if pairs is None else pairs.index, quadruplets)
         loss = join_hinges(losses)
-    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
+    if prior is not None:
+        sizes = [n for n, _ in blocks.block_shapes]
+        prior = check_prior(prior, sizes, blocks.arrays[0], dtype=dtype)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
         return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
 

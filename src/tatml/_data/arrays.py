@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of
 from .._messages import named_error, shown
-from .storage import check_files
+from .storage import check_files, warn_of_missing_chunks
 
 BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 DATES = (datetime.date, np.datetime64)
@@ -23,6 +23,7 @@ DATE_HINT = (
     "(dates - np.datetime64('2000-01-01')) / np.timedelta64(1, 'D')"
 )
 DURATION_HINT = "convert durations to numbers, such as days: durations / np.timedelta64(1, 'D')"
+HINTS = {"M": DATE_HINT, "m": DURATION_HINT}  # by the kind of a dtype
 
 
 def as_floating_array(values: Any, name: str) -> Array:
@@ -73,6 +74,14 @@ def read_array(values: Any, name: str) -> np.ndarray:
     return array
 
 
+def check_given(**arrays: Any) -> None:
+    """Raise for masked entries and truncated files, and warn of missing chunks; nothing is read."""
+    for name, values in arrays.items():
+        check_not_masked(values, name)
+    check_files(**arrays)
+    warn_of_missing_chunks(**arrays)
+
+
 def check_not_masked(values: Any, name: str) -> None:
     """Raise where an entry is masked, also inside a list: NumPy would ignore the mask."""
     if _is_masked(values):
@@ -116,9 +125,8 @@ def _find_dates(values: Any) -> tuple[str, str] | None:
     dtypes: Any = getattr(values, "dtypes", None)
     if hasattr(values, "columns") and hasattr(dtypes, "items"):  # a data frame of pandas
         for column, dtype in dtypes.items():
-            hint = _hint_for(getattr(dtype, "kind", None))
-            if hint is not None:
-                return f"{dtype} in column {shown(column)}", hint
+            if (kind := getattr(dtype, "kind", None)) in HINTS:
+                return f"{dtype} in column {shown(column)}", HINTS[kind]
         return next(filter(None, map(_find_dates, _object_columns(values))), None)
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if not isinstance(kind, str) and foreign_kind(values) is None:
@@ -134,13 +142,7 @@ def _find_dates(values: Any) -> tuple[str, str] | None:
             if isinstance(value, DATES + DURATIONS):
                 hint = DATE_HINT if isinstance(value, DATES) else DURATION_HINT
                 return f"{shown(value)} of type {type(value).__name__}", hint
-    hint = _hint_for(kind)
-    return None if hint is None else (f"an array of dtype {values.dtype}", hint)
-
-
-def _hint_for(kind: Any) -> str | None:
-    """Return how to convert values of a kind of dtype to numbers; None for other kinds."""
-    return {"M": DATE_HINT, "m": DURATION_HINT}.get(kind) if isinstance(kind, str) else None
+    return (f"an array of dtype {values.dtype}", HINTS[kind]) if kind in HINTS else None
 
 
 def as_host_array(values: Any, name: str, alternative: str = "") -> np.ndarray:

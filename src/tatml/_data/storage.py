@@ -44,17 +44,12 @@ def parse_bytes(name: str, value: int | str) -> int:
 
 def is_stored(values: Any) -> bool:
     """Return whether this is an array on disk other than a `numpy.memmap`."""
-    if isinstance(values, np.ndarray) or _is_blocks(values) or hasattr(values, "__dlpack__"):
+    if isinstance(values, np.ndarray) or hasattr(values, "__dlpack__"):
         return False
     if scipy.sparse.issparse(values):  # in memory; refused by name where it is read
         return False
     sliceable = all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__"))
     return sliceable and (hasattr(values, "chunks") or not hasattr(values, "__array__"))
-
-
-def _is_blocks(values: Any) -> bool:
-    """Return whether this is a `Blocks`, whose module imports this one."""
-    return hasattr(type(values), "block_shapes")
 
 
 def length_of(values: Any, name: str) -> int:
@@ -71,7 +66,8 @@ def check_files(**arrays: Any) -> None:
     The operating system would end the process with SIGBUS where such a file is read.
     """
     for name, values in arrays.items():
-        for array in values.arrays if _is_blocks(values) else (values,):
+        parts = getattr(values, "arrays", None)  # of `Blocks`, whose module imports this one
+        for array in parts if isinstance(parts, tuple) else (values,):
             mapped = _root_map(array)
             if mapped is not None and mapped.filename is not None:
                 start = np.lib.array_utils.byte_bounds(mapped)[0]

@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._data.arrays import check_length, check_not_masked, check_not_missing, kind_of
+from .._data.arrays import check_given, check_length, check_not_missing, kind_of
 from .._data.blocks import Blocks
-from .._data.storage import check_files
 from .._messages import named_error, shown
 from .._warnings import warn_user
 
@@ -130,8 +129,7 @@ def _as_labels(y: Any) -> NDArray:
     """Return one label per sample; accept a column, with scikit-learn's warning."""
     if scipy.sparse.issparse(y):
         raise TypeError(f"y: expected a dense array of labels, got sparse {type(y).__name__}")
-    check_not_masked(y, "y")
-    check_files(y=y)
+    check_given(y=y)
     try:
         return column_or_1d(y, warn=True)
     except Exception as error:  # raised by scikit-learn or the given object

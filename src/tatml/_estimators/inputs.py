@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._array import Array, foreign_kind, namespace, on_gpu
-from .._data.arrays import as_real_array, check_no_dates, check_not_masked, read_array
+from .._data.arrays import as_real_array, check_given, check_no_dates, check_not_masked, read_array
 from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.pairs import as_index
 from .._data.sparse import SparseBlock
@@ -43,8 +43,7 @@ def samples_of(
     """
     preprocessor = estimator.preprocessor
     X = fetched(X)
-    check_not_masked(X, "X")
-    warn_of_missing_chunks(X=X)
+    check_given(X=X)
     has_indicators = preprocessor is not None and _n_dims(X) == 1
     if has_indicators:
         X = look_up(preprocessor, read_array(X, "X"), estimator)

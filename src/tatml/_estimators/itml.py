@@ -156,13 +156,14 @@ class ITML(LabelEstimator):
             pairs = draw_some(samples, settings, settings.pairs, within)
             ones = np.ones(len(pairs))
             weights = parameters.gamma * ones
-            loss = BurgLoss(pairs.sign, weights, ones)
+            sign = np.where(pairs.similar, 1.0, -1.0)
+            loss = BurgLoss(sign, weights, ones)
             prepared = prepare(Task(blocks, pairs, within), loss, settings)
             problem, prior = prepared.problem, prepared.prior
             squared = to_numpy(problem.pairs.sums.distances())
             _check_apart(squared, pairs)
             self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
-            loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
+            loss = BurgLoss(sign, weights, np.where(pairs.similar, *self.bounds_))
             problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
             found = solve(problem, prior, settings)
             metric = metric_of(found, prior, blocks, settings)
