@@ -468,9 +468,10 @@ def test_a_sum_is_a_tree_and_all_its_tasks_are_known():
             result=lambda: sum(each.result() for each in group), size=len(group)
         ),
         _wait=lambda futures: None,
+        client=SimpleNamespace(gather=lambda futures: [future.result() for future in futures]),
     )
     futures = []
-    assert DaskExecutor._total(executor, futures, None, None, ()) == sum(range(20))
+    assert DaskExecutor._compute(executor, executor._submit, True, futures) == [sum(range(20))]
     assert len(futures) == 20 + 3 + 1
     assert [future.size for future in futures[20:]] == [8, 8, 4, 3]
 

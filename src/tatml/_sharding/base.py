@@ -152,7 +152,7 @@ class SerialExecutor:
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
         if self.device is not None:
-            function, args = self.device.computing(function), self.device.sent(args)
+            function, args = partial(self.device.call, function), self.device.sent(args)
         total = None
         for result in self._results(function, setting, args):
             total = result if total is None else add(total, result)
@@ -205,11 +205,8 @@ class Device:
             self._sent = blocks, [placed(block, self.like) for block in blocks]
         return on_device(term, self.like, self._sent[1])
 
-    def computing(self, function: Callable) -> Callable:
-        """Return a function whose term is sent to the device, and whose results come back."""
-        return partial(self._call, function)
-
-    def _call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+    def call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+        """Call a function with the term, which is sent to the device; the results come back."""
         result = function(self.place(term), index, *args)
         return _each(lambda part: to_numpy(part) if hasattr(part, "shape") else part, result)
 
@@ -226,7 +223,7 @@ def call_on_worker_device(
         devices.clear()
         devices[name] = Device(array_on(name))
     device = devices[name]
-    return device.computing(function)(term, index, *device.sent(args))
+    return device.call(function, term, index, *device.sent(args))
 
 
 def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
