@@ -40,7 +40,16 @@ def as_floating_array(values: Any, name: str) -> Array:
 def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
     """Convert to a C-contiguous NumPy array of float32, if it is one already, or of float64."""
     array = read_array(values, name)
-    _check_real(array, name)
+    check_no_dates(array, name)
+    if array.dtype.kind == "O":
+        for index, value in np.ndenumerate(array):
+            if not isinstance(value, numbers.Real | np.bool_):
+                raise TypeError(
+                    f"{name}: expected real numbers, got {shown(value)} of type "
+                    f"{type(value).__name__} at {tuple(map(int, index))}"
+                )
+    elif array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
     dtype = np.float32 if array.dtype == np.float32 else np.float64
     try:
         with np.errstate(over="ignore"):  # Overflow gives infinity, which the caller refuses.
@@ -114,20 +123,14 @@ def _object_columns(frame: Any) -> list[NDArray]:
 
 def check_no_dates(values: Any, name: str) -> None:
     """Raise where an entry is a date or a duration, which NumPy would convert to a number."""
-    found = _find_dates(values)
-    if found is not None:
-        text, hint = found
-        raise TypeError(f"{name}: expected real numbers, got {text}; {hint}")
-
-
-def _find_dates(values: Any) -> tuple[str, str] | None:
-    """Return what was found for a message, and how to convert it; None if there are no dates."""
     dtypes: Any = getattr(values, "dtypes", None)
     if hasattr(values, "columns") and hasattr(dtypes, "items"):  # a data frame of pandas
         for column, dtype in dtypes.items():
             if (kind := getattr(dtype, "kind", None)) in HINTS:
-                return f"{dtype} in column {shown(column)}", HINTS[kind]
-        return next(filter(None, map(_find_dates, _object_columns(values))), None)
+                raise _date_error(name, f"{dtype} in column {shown(column)}", HINTS[kind])
+        for entries in _object_columns(values):
+            check_no_dates(entries, name)
+        return
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if not isinstance(kind, str) and foreign_kind(values) is None:
         try:  # a list, or a data frame of another package
@@ -135,14 +138,19 @@ def _find_dates(values: Any) -> tuple[str, str] | None:
                 warnings.simplefilter("ignore")
                 values = np.asarray(values)
         except Exception:  # and has the better message
-            return None
+            return
         kind = values.dtype.kind
     if kind == "O" and isinstance(values, np.ndarray):
         for value in values.flat:
             if isinstance(value, DATES + DURATIONS):
                 hint = DATE_HINT if isinstance(value, DATES) else DURATION_HINT
-                return f"{shown(value)} of type {type(value).__name__}", hint
-    return (f"an array of dtype {values.dtype}", HINTS[kind]) if kind in HINTS else None
+                raise _date_error(name, f"{shown(value)} of type {type(value).__name__}", hint)
+    if kind in HINTS:
+        raise _date_error(name, f"an array of dtype {values.dtype}", HINTS[kind])
+
+
+def _date_error(name: str, found: str, hint: str) -> TypeError:
+    return TypeError(f"{name}: expected real numbers, got {found}; {hint}")
 
 
 def as_host_array(values: Any, name: str, alternative: str = "") -> np.ndarray:
@@ -187,20 +195,6 @@ def check_same_place(name: str, array: Any, owner: str, like: Array) -> None:
             f"{name}: expected an array of the kind and device of {owner}, {place_of(like)}, got "
             f"{place_of(array)}"
         )
-
-
-def _check_real(array: np.ndarray, name: str) -> None:
-    check_no_dates(array, name)
-    if array.dtype.kind == "O":
-        for index, value in np.ndenumerate(array):
-            if not isinstance(value, numbers.Real | np.bool_):
-                place = tuple(int(i) for i in index)
-                raise TypeError(
-                    f"{name}: expected real numbers, got {shown(value)} of type "
-                    f"{type(value).__name__} at {place}"
-                )
-    elif array.dtype.kind not in "biuf":
-        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
 
 
 def type_and_length(values: Any) -> str:

@@ -159,13 +159,12 @@ class Blocks:
         if not arrays:
             raise ValueError("Blocks: expected at least one array, got none")
         blocks = [_as_block(array, f"block {m}") for m, array in enumerate(arrays)]
-        for m, block in enumerate(blocks):
+        for m, block in enumerate(blocks[1:], start=1):
             if block.shape[0] != blocks[0].shape[0]:
                 raise ValueError(
                     "Blocks: expected the same number of samples in each block, got block 0 has "
                     f"{blocks[0].shape[0]}, block {m} has {block.shape[0]}"
                 )
-        for m, block in enumerate(blocks):
             check_same_place(f"block {m}", block, "block 0", blocks[0])
         if len({block.dtype for block in blocks}) > 1:
             xp = namespace(blocks[0])

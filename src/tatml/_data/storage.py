@@ -91,25 +91,19 @@ def warn_of_missing_chunks(**arrays: Any) -> None:
 
     zarr reads a chunk that is not stored as the fill value, be it lost or never written.
     """
-    counts = {name: _count_chunks(array) for name, array in arrays.items()}
-    missing = [
-        f"{name}: expected {declared} stored chunks, got {stored}"
-        for name, (stored, declared) in counts.items()
-        if stored < declared
-    ]
+    missing = []
+    for name, array in arrays.items():
+        try:
+            stored, declared = int(array.nchunks_initialized), int(array.nchunks)
+        except Exception:  # not a zarr array, or a store that cannot list its keys
+            continue
+        if stored < declared:
+            missing.append(f"{name}: expected {declared} stored chunks, got {stored}")
     if missing:
         warn_user(
             f"{'; '.join(missing)}. zarr reads the missing chunks as the fill value. If they were "
             "not lost, write the array with write_empty_chunks=True."
         )
-
-
-def _count_chunks(array: Any) -> tuple[int, int]:
-    """Return how many chunks a zarr array has in its store, and how many its shape needs."""
-    try:
-        return int(array.nchunks_initialized), int(array.nchunks)
-    except Exception:  # not a zarr array, or a store that cannot list its keys
-        return 0, 0
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,10 @@ class AllPairs:
     weights: tuple[float, float] = (1.0, 1.0)
 
     def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[Shard]:
-        """Return tiles that cover all pairs, each of which fits into the memory without `extra`."""
+        """Return tiles that cover all pairs, each of which fits into the memory.
+
+        `extra` are bytes that are needed besides, for the message where the memory is too small.
+        """
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None
         if self.groups is not None:

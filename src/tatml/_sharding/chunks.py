@@ -304,10 +304,8 @@ def sharded_term(
         given = {"pairs": pairs, "similar": similar, "weights": weights}
         check_given(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=where.max_memory is not None, memory=memory)
-        if (
-            where.max_memory is None
-        ):  # the default is not a limit that metrics of any size have to keep
-            memory += shared.extra_workspace
+        if where.max_memory is not None:  # the default is no limit of the size of the metric
+            memory -= shared.extra_workspace
         on_cluster, shards = where.client is not None, []
         if comparisons is None or any(values is not None for values in given.values()):
             shards += _pair_shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
@@ -317,8 +315,6 @@ def sharded_term(
     block_shapes, n_pairs = _check_shards(executor, setting)
     numbers = sum(n * width for n, width in block_shapes)
     numbers *= 1 if comparisons is None else 2
-    if shared is not None:
-        memory -= shared.extra_workspace
     executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
     compares = comparisons is not None
     return ShardedTerm(executor, block_shapes, n_pairs, setting, compares=compares)

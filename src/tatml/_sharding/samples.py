@@ -67,7 +67,6 @@ def extra_workspace(block_shapes: Iterable[tuple[int, int]], stored: int) -> int
 
 def pairs_per_chunk(samples: SharedSamples, memory: int) -> int:
     """Return how many index pairs a chunk may have; raise ValueError if they are too few."""
-    memory -= samples.extra_workspace
     if samples.in_memory:
         # A chunk of many pairs needs no differences, but a pass makes a copy of all samples, and
         # their images where sums are products over samples. Those that were read from disk need
@@ -89,10 +88,9 @@ def pairs_per_sample(numbers: int, memory: int) -> int:
 def samples_per_tile(numbers: int, memory: int, extra: int = 0) -> int:
     """Return the largest side of a tile; raise ValueError if it has not even two samples.
 
-    `extra` are the bytes of the memory that are needed for something else.
+    `extra` are the bytes that are needed for something else, which the error counts too.
     """
     per_sample = 8 * TILE_COPIES * numbers
-    memory -= extra
     _check_enough(memory, max(2**2 * TILE_BYTES, 2 * per_sample), extra)
     return min(LARGEST_SIDE, int((memory / TILE_BYTES) ** 0.5), memory // per_sample)
 
