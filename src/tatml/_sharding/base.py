@@ -193,7 +193,7 @@ class Device:
 
     def sent(self, args: tuple) -> tuple:
         """Copy the arrays among the arguments to the device."""
-        return _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
+        return _each_array(partial(placed, like=self.like), args)
 
     def place(self, term: PairTerm) -> PairTerm:
         """Copy a term to the device; features that were sent last are not sent again."""
@@ -208,7 +208,7 @@ class Device:
     def call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
         """Call a function with the term, which is sent to the device; the results come back."""
         result = function(self.place(term), index, *args)
-        return _each(lambda part: to_numpy(part) if hasattr(part, "shape") else part, result)
+        return _each_array(to_numpy, result)
 
 
 _OF_THREAD = threading.local()  # the device of each thread of a worker, by its name
@@ -231,10 +231,10 @@ def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
     return replace(term, given=None, given_loss=None).placed(like, blocks)
 
 
-def _each(function: Callable, value: Any) -> Any:
-    """Apply a function to every entry of nested lists, tuples and named tuples."""
+def _each_array(function: Callable, value: Any) -> Any:
+    """Apply a function to every array in nested lists, tuples and named tuples."""
     if hasattr(value, "_fields"):
-        return type(value)(*(_each(function, part) for part in value))
+        return type(value)(*(_each_array(function, part) for part in value))
     if type(value) in (list, tuple):
-        return type(value)(_each(function, part) for part in value)
-    return function(value)
+        return type(value)(_each_array(function, part) for part in value)
+    return function(value) if hasattr(value, "shape") else value
