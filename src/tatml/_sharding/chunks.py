@@ -64,9 +64,9 @@ def chunk_piece(values: Any, shared: Any = None) -> Piece:
     if pairs is None:
         sums = PairSums.of(lay_out(blocks.arrays, centre=False), limits=SHARD_LIMITS)
     else:
-        first, second = (np.ascontiguousarray(side) for side in as_index(pairs, len(blocks)).T)
+        index = as_index(pairs, len(blocks))
         features = lay_out(blocks.arrays, centre=True)
-        sums = PairSums.from_samples(features, first, second, limits=SHARD_LIMITS)
+        sums = PairSums.from_samples(features, *index.T, limits=SHARD_LIMITS)
     return _piece(sums, similar, weights)
 
 
@@ -103,7 +103,7 @@ def _comparison_piece(offset: int, values: tuple, shared: SharedSamples) -> Piec
     index = as_quadruplets(values[0], shared.n_samples, offset=offset)
     weights = weights_of(values[1] if len(values) > 1 else None, index, offset)
     linked = link_pairs(None, index)
-    pairs = shared.sums(np.column_stack([linked.first, linked.second]))
+    pairs = shared.sums(np.stack([linked.first, linked.second]).T)
     return Piece(ComparisonSums(pairs, Links(*linked.links)), None, weights)
 
 

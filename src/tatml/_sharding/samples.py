@@ -147,10 +147,12 @@ class SharedSamples:
         return sum(n * width for n, width in self.block_shapes)
 
     def sums(self, index: NDArray[np.intp]) -> PairSums:
-        """Return the sums over the pairs of shape (K, 2); reads no other samples from disk."""
+        """Return the sums over pairs, of shape (K, 2) and stored column by column.
+
+        No other samples are read from disk.
+        """
         if self.in_memory:
-            first, second = (np.ascontiguousarray(column) for column in index.T)
-            return PairSums.from_samples(self.arrays, first, second, limits=SHARD_LIMITS)
+            return PairSums.from_samples(self.arrays, *index.T, limits=SHARD_LIMITS)
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
         features = self._checked_features([read_rows(array, rows) for array in self.arrays], rows)
