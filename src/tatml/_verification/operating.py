@@ -157,7 +157,7 @@ class JudgedPairs:
         points = []
         for rate in FMR_TARGETS:
             if np.sum(~self.similar) * rate >= 1:
-                quantile = Target("false_match_rate", max_rate=rate)
+                quantile = Target("false_match_rate", rate)
                 threshold = find_best_threshold(self.distances, self.similar, quantile)
                 points.append(self.measure(f"FMR {rate:g}", threshold))
             target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)
