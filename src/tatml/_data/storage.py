@@ -52,14 +52,6 @@ def is_stored(values: Any) -> bool:
     return sliceable and (hasattr(values, "chunks") or not hasattr(values, "__array__"))
 
 
-def length_of(values: Any, name: str) -> int:
-    """Return the number of rows of an array, in memory or not."""
-    shape = getattr(values, "shape", None)
-    if not shape or not isinstance(shape, tuple):
-        raise TypeError(f"{name}: expected an array with a shape, got {type(values).__name__}")
-    return int(shape[0])
-
-
 def check_files(**arrays: Any) -> None:
     """Raise ValueError if the file of a `numpy.memmap` is shorter than the array.
 

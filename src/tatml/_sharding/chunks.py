@@ -26,7 +26,7 @@ from .._data.pairs import (
     link_pairs,
     weights_of,
 )
-from .._data.storage import is_stored, length_of, sendable
+from .._data.storage import is_stored, sendable
 from .._optim.layout import lay_out, slices
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
@@ -159,7 +159,12 @@ def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> Any:
 
 def common_length(arrays: dict[str, Any]) -> int:
     """Return the number of rows of all arrays; raise ValueError if it differs."""
-    lengths = {name: length_of(array, name) for name, array in arrays.items()}
+    lengths = {}
+    for name, array in arrays.items():
+        shape = getattr(array, "shape", None)
+        if not shape or not isinstance(shape, tuple):
+            raise TypeError(f"{name}: expected an array with a shape, got {type(array).__name__}")
+        lengths[name] = int(shape[0])
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise ValueError(f"pairs: expected the same number of rows in each array, but {listed}")

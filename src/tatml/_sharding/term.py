@@ -99,6 +99,10 @@ class ShardedTerm:
             factors = [C @ factor for C, factor in zip(self.factors, L, strict=True)]
         return ShardsAtPoint(self, factors, b0)
 
+    def total(self, function: Callable, *args: Any) -> Any:
+        """Return the sum of the function over the shards."""
+        return self.executor.total(function, self.setting, *args)
+
     def sample(self, size: int, rng: Any) -> Term:
         """Return about `size` random pairs, or as many as fit, the same share of each shard.
 
@@ -129,7 +133,7 @@ class ShardedTerm:
         """Return the sums at factors in the user's coordinates, with their rounding errors."""
         if s is not None:
             raise ValueError("s: expected None for pairs in shards, got multipliers")
-        return self.executor.total(certify_shard, self.setting, list(L), b0, self.n_pairs)
+        return self.total(certify_shard, list(L), b0, self.n_pairs)
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,7 @@ class ShardsAtPoint:
 
     def total(self, function: Callable, *args: Any) -> Any:
         """Return the sum over the shards of a function at this point."""
-        setting = self.term.setting
-        return self.term.executor.total(function, setting, self.factors, self.b0, *args)
+        return self.term.total(function, self.factors, self.b0, *args)
 
     @cached_property
     def _first_round(self) -> tuple[Totals, ShardHessian | None]:
