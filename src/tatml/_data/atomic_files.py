@@ -94,16 +94,21 @@ def written_atomically(path: str | os.PathLike, overwrite: bool = True) -> Itera
             os.replace(temporary, target)
         else:
             _rename_to_unused(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if not isinstance(error, OSError):
-            raise
+    except OSError as error:
+        _remove(temporary)
         if error.errno is None:  # NumPy raises such errors when the disk is full
             raise OSError(f"{path}: {error}") from error
         if error.filename in (None, str(temporary)):
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def _rename_to_unused(source: Path, target: Path) -> None:
