@@ -56,7 +56,7 @@ class ComparedCase(Case):
     def problem(self):
         data = (None, None, None) if self.alone else (self.pairs, self.similar, self.weights)
         given = (self.blocks, *data), self.prior, self.comparisons
-        setting = LossSetting(self.C, self.margin)
+        setting = LossSetting(self.C, self.margin, (self.compared_C, self.compared_margin))
         return _problem_in_memory(*given, setting, "float64", {"c0": self.c0, "mu0": self.mu0})
 
     def _with_compared(self, pairs, compared):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from tatml._data.pairs import Pairs, as_pairs
+from tatml._optim.problem import squared_hinge
 
 
 @st.composite
@@ -46,8 +47,9 @@ def test_columns_are_contiguous_and_not_copied(arguments):
 @given(valid_arguments())
 def test_sign_is_plus_one_for_similar_pairs(arguments):
     pairs = as_pairs(*arguments)
-    assert pairs.sign.dtype == np.float64
-    assert_array_equal(pairs.sign, [1.0 if similar else -1.0 for similar in arguments[1]])
+    sign = squared_hinge(pairs, 1.0, (0.5, 2.0)).sign
+    assert sign.dtype == np.float64
+    assert_array_equal(sign, [1.0 if similar else -1.0 for similar in arguments[1]])
 
 
 @given(valid_arguments(), st.data())

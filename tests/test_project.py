@@ -350,7 +350,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "SparseRows"),
-        *("Compared", "Comparisons", "LinkedPairs"),
+        *("Comparisons", "LinkedPairs"),
         *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
         *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
         *("PairDistanceDisplay", "ReliabilityDisplay"),

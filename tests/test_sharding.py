@@ -26,7 +26,7 @@ from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import fastest_system, newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
-from tatml._sharding.base import Device, SerialExecutor, _each
+from tatml._sharding.base import Device, SerialExecutor, _each_array
 from tatml._sharding.chunks import PairChunks, chunk_piece
 from tatml._sharding.samples import as_shared_samples
 from tatml._sharding.term import FUSED_DIMENSION, shard_hessian
@@ -247,10 +247,11 @@ def test_a_device_gives_the_sums_of_the_host():
         assert place._sent[0] is not features
 
 
-def test_functions_are_applied_inside_lists_tuples_and_named_tuples():
-    nested = [1, (2, Totals(*range(len(Totals._fields))))]
-    found = _each(lambda value: value + 1, nested)
-    assert found == [2, (3, Totals(*range(1, len(Totals._fields) + 1)))]
+def test_functions_are_applied_to_arrays_in_lists_tuples_and_named_tuples():
+    numbers = range(len(Totals._fields))
+    nested = [1, (np.array(2), Totals(*map(np.array, numbers)))]
+    found = _each_array(lambda value: value + 1, nested)
+    assert found == [1, (3, Totals(*range(1, len(numbers) + 1)))]
     assert isinstance(found[1][1], Totals)
 
 

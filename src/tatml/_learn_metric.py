@@ -166,9 +166,9 @@ def learn_metric(
         threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
-    if in_parts(*data, *compared.values(), **where.parts):
+    if in_parts(where, *data, *compared.values()):
         _check_for_parts(chosen, where)
-        term = sharded_term(*data, setting, comparisons=comparisons, **where.parts)
+        term = sharded_term(*data, setting, comparisons=comparisons, where=where)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
         options = setting, where.dtype, threshold
@@ -247,10 +247,12 @@ def _problem_in_memory(
         rows, loss = pairs, losses[0]
     else:
         check_index_kind(blocks, **_arrays_of(comparisons))
-        compared = as_comparisons(comparisons, len(blocks))
-        losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
-        rows = link_pairs(None if pairs is None else pairs.index, compared.index)
+        quadruplets, weights = as_comparisons(comparisons, len(blocks))
+        losses.append(comparison_hinge(weights, *setting.comparisons))
+        rows = link_pairs(None if pairs is None else pairs.index, quadruplets)
         loss = join_hinges(losses)
-    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
+    if prior is not None:
+        sizes = [n for n, _ in blocks.block_shapes]
+        prior = check_prior(prior, sizes, blocks.arrays[0], dtype=dtype)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
         return problem_of(blocks, rows, loss, prior=prior, dtype=dtype, **threshold)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.blocks import Blocks, as_blocks, check_block_names, check_prior, check_row_names
+from .._data.blocks import as_blocks, check_block_names, check_prior, check_row_names
 from .._learning.prepare import check_components
 from .._learning.priors import UNITS
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
@@ -419,7 +419,7 @@ def _check_shapes(estimator: Any) -> None:
         check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
     prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
-        check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
+        check_prior(prior, sizes, np.empty(0))
 
 
 def _chosen(estimator: Any, name: str) -> Any:

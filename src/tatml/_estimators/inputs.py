@@ -22,6 +22,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 from .._array import Array, foreign_kind, namespace, on_gpu
 from .._data.arrays import (
     as_real_array,
+    check_given,
     check_length,
     check_no_dates,
     check_not_masked,
@@ -31,7 +32,7 @@ from .._data.arrays import (
 )
 from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.sparse import SparseBlock
-from .._data.storage import check_files, warn_of_missing_chunks
+from .._data.storage import warn_of_missing_chunks
 from .._learning.samples import fetched
 from .._messages import named_error, shown
 from .._verification.dependence import are_independent
@@ -152,8 +153,7 @@ def _as_labels(y: Any) -> NDArray:
     """Return one label per sample; accept a column, with scikit-learn's warning."""
     if scipy.sparse.issparse(y):
         raise TypeError(f"y: expected a dense array of labels, got sparse {type(y).__name__}")
-    check_not_masked(y, "y")
-    check_files(y=y)
+    check_given(y=y)
     try:
         return column_or_1d(y, warn=True)
     except Exception as error:  # raised by scikit-learn or the given object
@@ -207,8 +207,7 @@ def samples_of(
     """
     preprocessor = estimator.preprocessor
     X = fetched(X)
-    check_not_masked(X, "X")
-    warn_of_missing_chunks(X=X)
+    check_given(X=X)
     has_indicators = preprocessor is not None and _n_dims(X) == 1
     if has_indicators:
         X = look_up(preprocessor, read_array(X, "X"), estimator)

@@ -134,14 +134,15 @@ class ITML(LabelEstimator):
             pairs = draw_some(samples, settings, settings.pairs, within)
             ones = np.ones(len(pairs))
             weights = parameters.gamma * ones
-            loss = BurgLoss(pairs.sign, weights, ones)
+            sign = np.where(pairs.similar, 1.0, -1.0)
+            loss = BurgLoss(sign, weights, ones)
             task = Task(blocks, pairs, within)
             prepared = prepare(task, loss, settings)
             problem, prior = prepared.problem, prepared.prior
             squared = to_numpy(problem.pairs.sums.distances())
             _check_apart(squared, pairs)
             self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
-            loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
+            loss = BurgLoss(sign, weights, np.where(pairs.similar, *self.bounds_))
             problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
             found = solve(problem, prior, settings)
             metric = replace(metric_of(found, prior, task, settings), kernel_map=kernel_map)

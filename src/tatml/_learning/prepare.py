@@ -328,10 +328,12 @@ def reduce_blocks(
         largest count as outside the span.
     """
     counted = blocks if counted is None else counted
-    given = None if isinstance(prior, str) else check_prior(fetched(prior), fetched(blocks[:1]))
+    sizes, given = [n for n, _ in blocks.block_shapes], None
+    if not isinstance(prior, str):
+        given = check_prior(fetched(prior), sizes, fetched(blocks[:1]).arrays[0])
     arrays, deviations = list(blocks.arrays), list(within.deviations)
     spans: list[Span | None] = [None] * len(arrays)
-    varying = [np.ones(n, dtype=bool) for n, _ in blocks.block_shapes]
+    varying = [np.ones(n, dtype=bool) for n in sizes]
     for m, array in enumerate(blocks.arrays):
         if not is_wide(array):
             continue

@@ -509,10 +509,6 @@ class SignedPairs(Protocol):
     def weights(self) -> NDArray[np.float64] | None:
         """The weights of the pairs; None for weights of 1."""
 
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k: +1 for a similar pair, −1 for a dissimilar one."""
-
     def __len__(self) -> int: ...
 
 
@@ -521,7 +517,8 @@ def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> 
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
     with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is reported
         weight = C * weights
-    return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))
+    sign, gamma = np.where(pairs.similar, 1.0, -1.0), np.where(pairs.similar, *margin)
+    return SquaredHinge(sign, weight, gamma)
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:

@@ -35,18 +35,17 @@ class TileForm:
 
     Parameters
     ----------
-    features : Features
-        The samples of I, then those of J; those of I alone for a tile on the diagonal.
-    graph : PairGraph
-        The pairs (see `tile_graph`).
     n_first : int
         The number of samples in I.
+    sums : PairSums
+        The sums of the tile (see `tile_sums`).
     """
 
     whole_is_cheap = is_accurate = True
 
-    def __init__(self, features: Features, graph: PairGraph, n_first: int):
-        self.features, self.graph, self.n_first = features, graph, n_first
+    def __init__(self, n_first: int, sums: PairSums):
+        self.features, self.n_first = sums.features, n_first
+        self.graph = tile_graph(n_first, sums.features.n_rows)
 
     @cached_property
     def _squares(self) -> list[Array]:
@@ -90,9 +89,7 @@ class TileForm:
             outer = a[:, None] + b
             total = total + (outer - 2 * (A @ B.T))
             norms = norms + outer
-        return self.vector(total) / self.features.n_blocks, self.vector(
-            norms
-        ) / self.features.n_blocks
+        return tuple(self.vector(part) / self.features.n_blocks for part in (total, norms))
 
     def scatter(self, s: Array) -> list[Array]:
         """Return S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
@@ -161,15 +158,11 @@ class TileForm:
 @lru_cache(maxsize=2)  # most tiles have one of two shapes
 def tile_graph(n_first: int, n_rows: int) -> PairGraph:
     """Return the pairs of the samples I with the samples J, or of I with each other (i < j)."""
-    form = partial(_tile_form, n_first)
+    form = partial(TileForm, n_first)
     if n_first == n_rows:
         return PairGraph(*np.triu_indices(n_first, 1), n_rows, form)
     first, second = np.indices((n_first, n_rows - n_first))
     return PairGraph(first.ravel(), second.ravel() + n_first, n_rows, form)
-
-
-def _tile_form(n_first: int, sums: PairSums) -> TileForm:
-    return TileForm(sums.features, tile_graph(n_first, sums.features.n_rows), n_first)
 
 
 def tile_sums(blocks: Sequence[Array], n_first: int) -> PairSums:
@@ -218,7 +211,10 @@ class AllPairs:
     weights: tuple[float, float] = (1.0, 1.0)
 
     def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[Shard]:
-        """Return tiles that cover all pairs, each of which fits into the memory without `extra`."""
+        """Return tiles that cover all pairs, each of which fits into the memory.
+
+        `extra` are bytes that are needed besides, for the message where the memory is too small.
+        """
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None
         if self.groups is not None:

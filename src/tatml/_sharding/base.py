@@ -63,11 +63,6 @@ class Piece:
     similar: Any
     weights: NDArray[np.float64] | None = None
 
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k of each pair."""
-        return np.where(self.similar, 1.0, -1.0)
-
     def __len__(self) -> int:
         return self.sums.n_pairs
 
@@ -157,7 +152,7 @@ class SerialExecutor:
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
         if self.device is not None:
-            function, args = self.device.computing(function), self.device.sent(args)
+            function, args = partial(self.device.call, function), self.device.sent(args)
         total = None
         for result in self._results(function, setting, args):
             total = result if total is None else add(total, result)
@@ -198,7 +193,7 @@ class Device:
 
     def sent(self, args: tuple) -> tuple:
         """Copy the arrays among the arguments to the device."""
-        return _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
+        return _each_array(partial(placed, like=self.like), args)
 
     def place(self, term: PairTerm) -> PairTerm:
         """Copy a term to the device; features that were sent last are not sent again."""
@@ -210,13 +205,10 @@ class Device:
             self._sent = blocks, [placed(block, self.like) for block in blocks]
         return on_device(term, self.like, self._sent[1])
 
-    def computing(self, function: Callable) -> Callable:
-        """Return a function whose term is sent to the device, and whose results come back."""
-        return partial(self._call, function)
-
-    def _call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+    def call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+        """Call a function with the term, which is sent to the device; the results come back."""
         result = function(self.place(term), index, *args)
-        return _each(lambda part: to_numpy(part) if hasattr(part, "shape") else part, result)
+        return _each_array(to_numpy, result)
 
 
 _OF_THREAD = threading.local()  # the device of each thread of a worker, by its name
@@ -231,7 +223,7 @@ def call_on_worker_device(
         devices.clear()
         devices[name] = Device(array_on(name))
     device = devices[name]
-    return device.computing(function)(term, index, *device.sent(args))
+    return device.call(function, term, index, *device.sent(args))
 
 
 def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
@@ -239,10 +231,10 @@ def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
     return replace(term, given=None, given_loss=None).placed(like, blocks)
 
 
-def _each(function: Callable, value: Any) -> Any:
-    """Apply a function to every entry of nested lists, tuples and named tuples."""
+def _each_array(function: Callable, value: Any) -> Any:
+    """Apply a function to every array in nested lists, tuples and named tuples."""
     if hasattr(value, "_fields"):
-        return type(value)(*(_each(function, part) for part in value))
+        return type(value)(*(_each_array(function, part) for part in value))
     if type(value) in (list, tuple):
-        return type(value)(_each(function, part) for part in value)
-    return function(value)
+        return type(value)(_each_array(function, part) for part in value)
+    return function(value) if hasattr(value, "shape") else value

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor, isinf, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -70,13 +70,9 @@ class ShardedTerm:
     factors: tuple[Array, ...] | None = None
     compares: bool = False
 
+    xp: ClassVar[Any] = np  # the results of all executors are NumPy arrays
     quadratic = True
     listed = None
-
-    @property
-    def xp(self) -> Any:
-        """NumPy, which the results of all executors belong to."""
-        return np
 
     @property
     def sizes(self) -> tuple[int, ...]:
