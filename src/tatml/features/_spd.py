@@ -445,7 +445,7 @@ class TangentSpace(MatrixTransformer):
 
         Warns once if a mean has not converged, with the numbers of the worst one.
         """
-        options = {"tol": self.tol, "max_iter": self.max_iter}
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         found = [
             [
                 compute_mean(array[codes == group], self.mean, block=m, **options)
