@@ -1,7 +1,7 @@
 """Find a dataset in a folder, and read its compact file or its images.
 
-Files outside the folder are never read. The headers of arrays, and the format and size of images,
-are checked before any data is read.
+Files outside the folder are never read. The header of an array, and the format and size of an
+image, are checked before its data is read.
 """
 
 from __future__ import annotations
@@ -261,18 +261,10 @@ def _read_expected(
         absent = [name for name in arrays if f"{name}.npy" not in names]
         if absent:
             raise ValueError(f"expected the arrays {', '.join(arrays)}, got no {absent[0]}")
-        headers = {name: _read_header(archive, name) for name in arrays}
-        shape = headers["labels"][0]
+        shape, _, _ = _read_header(archive, "labels")
         if len(shape) != 1 or shape[0] > largest_n:
             raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
-        for name, expected in arrays.items():
-            _check_array_header(archive, name, expected, headers[name], shape[0])
-        read = {}
-        for name in arrays:
-            with archive.open(f"{name}.npy") as stream:
-                array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
-            read[name] = np.ascontiguousarray(array)
-        return read
+        return {name: _read_array(archive, name, arrays[name], shape[0]) for name in arrays}
 
 
 def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype, int]:
@@ -284,14 +276,11 @@ def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], 
         return shape, dtype, stream.tell()
 
 
-def _check_array_header(
-    archive: zipfile.ZipFile,
-    name: str,
-    expected: ExpectedArray,
-    header: tuple[tuple[int, ...], np.dtype, int],
-    n_samples: int,
-) -> None:
-    shape, dtype, start = header
+def _read_array(
+    archive: zipfile.ZipFile, name: str, expected: ExpectedArray, n_samples: int
+) -> NDArray:
+    """Return an array after checking its header."""
+    shape, dtype, start = _read_header(archive, name)
     if not _is_of_type(dtype, expected.dtype):
         raise ValueError(f"{name}: expected an array of {expected.dtype}, got {dtype}")
     wanted = tuple(n_samples if n is None else n for n in expected.shape)
@@ -300,6 +289,8 @@ def _check_array_header(
     n_bytes = archive.getinfo(f"{name}.npy").file_size - start
     if n_bytes != prod(shape) * dtype.itemsize:
         raise ValueError(f"{name}: expected {prod(shape) * dtype.itemsize} bytes, got {n_bytes}")
+    with archive.open(f"{name}.npy") as stream:  # zipfile verifies the checksum
+        return np.ascontiguousarray(npy.read_array(stream, allow_pickle=False))
 
 
 def _is_of_type(dtype: np.dtype, expected: ArrayKind) -> bool:

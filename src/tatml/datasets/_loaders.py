@@ -138,13 +138,8 @@ def read_virus(layout: DatasetLayout, folder: Any, allow_incomplete: bool, retur
 
 def find_duplicates(images: NDArray) -> NDArray[np.intp]:
     """Return all pairs i < j of equal images, in ascending order."""
-    seen: dict[bytes, list[int]] = {}
-    duplicates: list[tuple[int, int]] = []
-    for j, image in enumerate(images):
-        earlier = seen.setdefault(image.tobytes(), [])
-        duplicates.extend((i, j) for i in earlier)
-        earlier.append(j)
-    return np.array(sorted(duplicates), dtype=np.intp).reshape(-1, 2)
+    numbers = np.unique(images.reshape(len(images), -1), axis=0, return_inverse=True)[1]
+    return np.argwhere(np.triu(numbers[:, None] == numbers, k=1))
 
 
 BRODATZ_DESCR = """Brodatz textures.
