@@ -242,13 +242,9 @@ class CovarianceDescriptor(StatelessTransformer):
 
 
 def _block_names(recipe: Recipe) -> tuple[str, ...]:
-    n_rows, n_columns = recipe.regions
-    if n_rows == n_columns == 1:
-        return tuple(f"scale {scale:g}" for scale in recipe.scales)
-    return tuple(
-        f"scale {scale:g}, region ({row}, {column})"
-        for scale, row, column in product(recipe.scales, range(n_rows), range(n_columns))
-    )
+    regions = [f", region {place}" for place in np.ndindex(recipe.regions)]
+    places = regions if len(regions) > 1 else [""]
+    return tuple(f"scale {scale:g}{place}" for scale in recipe.scales for place in places)
 
 
 def _check_definite(block: Floats, name: str) -> None:
@@ -448,12 +444,12 @@ class Strip:
         return steps[:, :-1], steps[:, 1:]
 
     @cached_property
-    def gradient(self) -> tuple[Floats, Floats]:
-        """Twice the absolute first derivatives, 2 |Ix| and 2 |Iy|."""
+    def gradient(self) -> Floats:
+        """Twice the absolute first derivatives, 2 |Iy| and 2 |Ix|."""
         values = self.workspace.empty("gradient", (2, *self.intensity.shape))
-        FEATURES["|Ix|"].write(self, values[0])
-        FEATURES["|Iy|"].write(self, values[1])
-        return values[0], values[1]
+        for name, out in zip(("|Iy|", "|Ix|"), values, strict=True):
+            FEATURES[name].write(self, out)
+        return values
 
 
 Writer = Callable[[Strip, Floats], object]
@@ -504,13 +500,13 @@ class Feature:
     factor: float = 1.0
     degree: int = 1
 
-    def unit(self, pixel: float) -> float:
-        """Return the unit of the written numbers, given the unit of the pixels."""
-        return self.factor * pixel**self.degree
-
 
 def _colour(channel: int) -> Writer:
     return lambda strip, out: np.copyto(out, strip.planes[channel])
+
+
+def _of_gradient(function: np.ufunc) -> Writer:
+    return lambda strip, out: function(*strip.gradient, out=out)
 
 
 def _gabor(frequency: float, angle: float) -> Feature:
@@ -545,18 +541,8 @@ FEATURES = {
         Feature("|Iy|", _difference("down", np.add), reach=1, factor=0.5),
         Feature("|Ixx|", _difference("across", np.subtract)),
         Feature("|Iyy|", _difference("down", np.subtract), reach=1),
-        Feature(
-            "magnitude",
-            lambda strip, out: np.hypot(*strip.gradient, out=out),
-            reach=1,
-            factor=0.5,
-        ),
-        Feature(
-            "orientation",
-            lambda strip, out: np.arctan2(*strip.gradient[::-1], out=out),
-            reach=1,
-            degree=0,
-        ),
+        Feature("magnitude", _of_gradient(np.hypot), reach=1, factor=0.5),
+        Feature("orientation", _of_gradient(np.arctan2), reach=1, degree=0),
         Feature("x", _write_x, degree=0),
         Feature("y", _write_y, degree=0),
     )
@@ -736,11 +722,8 @@ def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
             f"scale, got {level.height}×{level.width} at scale {level.scale:g} in sample "
             f"{sample}, whose size is {height}×{width}"
         )
-    rows, columns = (
-        min(stop - start for start, stop in pairwise(edges))
-        for edges in (level.row_edges, level.column_edges)
-    )
-    d = len(recipe.features)
+    d, (n_rows, n_columns) = len(recipe.features), recipe.regions
+    rows, columns = level.height // n_rows, level.width // n_columns  # of the smallest region
     if rows * columns <= d:
         raise ValueError(
             f"regions: expected more than {d} pixels per region, the number of features, got "
@@ -812,7 +795,7 @@ def _moments(plan: Plan, images: range, workspace: Workspace) -> Moments:
         sums[block, rows] += sum_products(points)
         count[block, rows] += points[:, -1].sum(axis=-1)
     moments = Moments.from_sums(sums, count)
-    units = np.array([feature.unit(plan.group.unit) for feature in recipe.features])
+    units = np.array([f.factor * plan.group.unit**f.degree for f in recipe.features])
     scatter = units[:, None] * units * moments.scatter
     again = np.any(moments.cancelled, axis=0) | (recipe.shrinkage == "ledoit_wolf")
     if not np.any(again):
@@ -842,19 +825,8 @@ def _points(
         if wanted is None or np.any(wanted[rows]):
             chunk = _Chunk(plan, start, stop, workspace)
             for k, level in enumerate(plan.levels):
-                for region, points in _cells(chunk, level):
+                for region, points in chunk.cells(level):
                     yield k * prod(plan.recipe.regions) + region, rows, points
-
-
-def _cells(chunk: _Chunk, level: Level) -> Iterator[tuple[int, Floats]]:
-    """Yield the region and its points, strip by strip."""
-    for top, values in chunk.strips(level):
-        rows = [min(max(edge - top, 0), values.shape[2]) for edge in level.row_edges]
-        cells = product(pairwise(rows), pairwise(level.column_edges))
-        for region, ((upper, lower), (left, right)) in enumerate(cells):
-            if upper < lower:
-                cell = values[:, :, upper:lower, left:right]
-                yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
 
 class _Chunk:
@@ -864,18 +836,22 @@ class _Chunk:
         self.plan, self.start, self.stop, self.workspace = plan, start, stop, workspace
         self._whole: Floats | None = None  # the planes, once they have been read
 
-    def strips(self, level: Level) -> Iterator[tuple[int, Floats]]:
-        """Yield the first row of each strip and its features (d + 1, n_images, n_rows, width).
+    def cells(self, level: Level) -> Iterator[tuple[int, Floats]]:
+        """Yield the number of each region and its points, strip by strip.
 
-        The last feature is 1 at each pixel; outside a mask, all features are 0.
+        The last row of the points is 1 at each pixel; outside a mask, all rows are 0.
         """
-        step = self.plan.rows_at_once(level)
         reach = max(feature.reach for feature in self.plan.recipe.features)
-        for top in range(0, level.height, step):
-            bottom = min(top + step, level.height)
+        for top in range(0, level.height, self.plan.rows_at_once(level)):
+            bottom = min(top + self.plan.rows_at_once(level), level.height)
             first, last = max(0, top - reach), min(level.height, bottom + reach)
             values = self._features(level, first, last)
-            yield top, values[:, :, top - first : bottom - first]
+            rows = [min(max(edge, top), bottom) - first for edge in level.row_edges]
+            cells = product(pairwise(rows), pairwise(level.column_edges))
+            for region, ((upper, lower), (left, right)) in enumerate(cells):
+                if upper < lower:
+                    cell = values[:, :, upper:lower, left:right]
+                    yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
     def _features(self, level: Level, top: int, bottom: int) -> Floats:
         group, features = self.plan.group, self.plan.recipe.features

@@ -56,15 +56,12 @@ def covariances(samples: Floats, shrinkage: Shrinkage = None) -> Floats:
         Exactly symmetric matrices.
     """
     *leading, d, n_points = samples.shape
+    mean = samples.mean(axis=-1, dtype=np.float64)
     extended = np.ones((*leading, d + 1, n_points))
-    extended[..., :-1, :] = samples
-    count = np.full(leading, float(n_points))
-    moments = Moments.from_sums(sum_products(extended), count)
-    if shrinkage == "ledoit_wolf" or np.any(moments.cancelled):
-        centre(extended, moments.mean)
-        scatter = symmetrised(sum_products(extended)[..., :-1])
-        moments = Moments(count, moments.mean, scatter, sum_quartics(extended))
-    return estimate(moments, shrinkage)
+    np.subtract(samples, mean[..., None], out=extended[..., :-1, :])
+    scatter = symmetrised(sum_products(extended)[..., :-1])
+    quartic = sum_quartics(extended) if shrinkage == "ledoit_wolf" else nan
+    return estimate(Moments(np.full(leading, float(n_points)), mean, scatter, quartic), shrinkage)
 
 
 def estimate(moments: Moments, shrinkage: Shrinkage = None) -> Floats:
