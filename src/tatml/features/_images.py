@@ -27,6 +27,7 @@ import numpy as np
 import scipy.ndimage
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import gen_batches
 
 from .._array import Floats, symmetrised
 from .._data.blocks import Blocks
@@ -676,11 +677,9 @@ class Plan:
         return self.limits.bytes_at_once // (8 * len(self.recipe.features) * height * width)
 
     def rows_at_once(self, level: Level) -> int:
-        """Return the number of rows per strip."""
-        if self.images_at_once > 0:
-            return level.height
+        """Return the number of rows per strip; all rows if an image fits the limit."""
         n_rows = self.limits.bytes_at_once // (8 * len(self.recipe.features) * level.width)
-        return max(self.limits.fewest_rows, n_rows)
+        return min(level.height, max(self.limits.fewest_rows, n_rows))
 
 
 def make_plan(
@@ -818,12 +817,10 @@ def _points(
     The points have the shape (n_images, d + 1, n_points), and may be changed in place. Chunks
     without a wanted image are skipped.
     """
-    step = max(1, plan.images_at_once)
-    for start in images[::step]:
-        stop = min(start + step, images.stop)
-        rows = slice(start - images.start, stop - images.start)
+    for rows in gen_batches(len(images), max(1, plan.images_at_once)):
         if wanted is None or np.any(wanted[rows]):
-            chunk = _Chunk(plan, start, stop, workspace)
+            some = images[rows]
+            chunk = _Chunk(plan, some.start, some.stop, workspace)
             for k, level in enumerate(plan.levels):
                 for region, points in chunk.cells(level):
                     yield k * prod(plan.recipe.regions) + region, rows, points
@@ -842,8 +839,9 @@ class _Chunk:
         The last row of the points is 1 at each pixel; outside a mask, all rows are 0.
         """
         reach = max(feature.reach for feature in self.plan.recipe.features)
-        for top in range(0, level.height, self.plan.rows_at_once(level)):
-            bottom = min(top + self.plan.rows_at_once(level), level.height)
+        step = self.plan.rows_at_once(level)
+        for top in range(0, level.height, step):
+            bottom = min(top + step, level.height)
             first, last = max(0, top - reach), min(level.height, bottom + reach)
             values = self._features(level, first, last)
             rows = [min(max(edge, top), bottom) - first for edge in level.row_edges]
