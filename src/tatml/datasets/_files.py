@@ -214,20 +214,9 @@ def _find_images(layout: DatasetLayout, root: str, prefix: str) -> FoundDataset:
     return FoundDataset(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
 
 
-@dataclass(frozen=True)
-class ExpectedArray:
-    """The type and shape that an array in the file must have.
-
-    Attributes
-    ----------
-    dtype : {"uint8", "integer", "text"}
-        "integer" means integers of any size, "text" short strings.
-    shape : tuple of int or None
-        None stands for the number of samples.
-    """
-
-    dtype: ArrayKind
-    shape: tuple[int | None, ...]
+# The type and the shape that an array in the file must have: "integer" means integers of any size,
+# "text" short strings, and None stands for the number of samples.
+ExpectedArray = tuple[ArrayKind, tuple[int | None, ...]]
 
 
 def read_archive(
@@ -242,9 +231,9 @@ def read_archive(
     columns, if there are any, as "groups".
     """
     n_numbers = layout.keys.shape[1] - 1
-    key_arrays = {"labels": ExpectedArray("integer", (None,))}
+    key_arrays: dict[str, ExpectedArray] = {"labels": ("integer", (None,))}
     if n_numbers:
-        key_arrays["groups"] = ExpectedArray("integer", (None, n_numbers))
+        key_arrays["groups"] = ("integer", (None, n_numbers))
     with naming_file(found.where, layout):
         read = _read_expected(found.where, key_arrays | arrays, len(layout.keys))
         keys = np.column_stack([read[name] for name in key_arrays])
@@ -280,10 +269,10 @@ def _read_array(
     archive: zipfile.ZipFile, name: str, expected: ExpectedArray, n_samples: int
 ) -> NDArray:
     """Return an array after checking its header."""
-    shape, dtype, start = _read_header(archive, name)
-    if not _is_of_type(dtype, expected.dtype):
-        raise ValueError(f"{name}: expected an array of {expected.dtype}, got {dtype}")
-    wanted = tuple(n_samples if n is None else n for n in expected.shape)
+    (kind, sizes), (shape, dtype, start) = expected, _read_header(archive, name)
+    if not _is_of_type(dtype, kind):
+        raise ValueError(f"{name}: expected an array of {kind}, got {dtype}")
+    wanted = tuple(n_samples if n is None else n for n in sizes)
     if shape != wanted:
         raise ValueError(f"{name}: expected shape {wanted}, got {shape}")
     n_bytes = archive.getinfo(f"{name}.npy").file_size - start
@@ -378,7 +367,7 @@ def load_grey_images(
     """Return where the images were found, which samples of the layout they are, and the images."""
     found = find_dataset(layout, folder)
     if found.rows is None:
-        arrays = {"images": ExpectedArray("uint8", (None, *layout.compact_shape))}
+        arrays: dict[str, ExpectedArray] = {"images": ("uint8", (None, *layout.compact_shape))}
         rows, read = read_archive(layout, found, arrays, allow_incomplete)
         return found, rows, read["images"]
     check_complete(layout, found.rows, found.where, allow_incomplete)

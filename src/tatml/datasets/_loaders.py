@@ -446,13 +446,13 @@ def _read_compact(
             f"size: expected {side}, as in {found.where}, got {size}; only images as distributed "
             "can be cropped to another size"
         )
-    arrays = {
-        "images": ExpectedArray("uint8", (None, side, side, 3)),
-        "crop_box": ExpectedArray("integer", (None, 4)),
-        "class_names": ExpectedArray("text", (len(layout.class_names),)),
+    arrays: dict[str, ExpectedArray] = {
+        "images": ("uint8", (None, side, side, 3)),
+        "crop_box": ("integer", (None, 4)),
+        "class_names": ("text", (len(layout.class_names),)),
     }
     if masks:
-        arrays["masks_packed"] = ExpectedArray("uint8", (None, side, -(-side // 8)))
+        arrays["masks_packed"] = ("uint8", (None, side, -(-side // 8)))
     rows, read = read_archive(layout, found, arrays, allow_incomplete)
     names = read.pop("class_names").tolist()
     with naming_file(found.where, layout):

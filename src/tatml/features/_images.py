@@ -699,36 +699,27 @@ def make_plan(
 
 
 def _make_level(group: ImageGroup, recipe: Recipe, scale: float) -> Level:
+    """Return the images at a scale; raise an error if they or their regions are too small."""
     shape = group.shape[:2]
     height, width = (scaled_size(size, scale) for size in shape)
-    row_edges, column_edges = (
-        [size * k // n for k in range(n + 1)]
-        for size, n in zip((height, width), recipe.regions, strict=True)
-    )
-    resampler = None
-    if (height, width) != shape and min(height, width) >= SMALLEST_SIDE:
-        resampler = Resampler.between(shape, (height, width))
-    level = Level(scale, height, width, row_edges, column_edges, resampler)
-    _check_size(group, recipe, level)
-    return level
-
-
-def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
-    sample, (height, width) = group.samples[0], group.shape[:2]
-    if min(level.height, level.width) < SMALLEST_SIDE:
+    where = f"at scale {scale:g} in sample {group.samples[0]}, whose size is {shape[0]}×{shape[1]}"
+    if min(height, width) < SMALLEST_SIDE:
         raise ValueError(
             f"X: expected images of at least {SMALLEST_SIDE}×{SMALLEST_SIDE} pixels at every "
-            f"scale, got {level.height}×{level.width} at scale {level.scale:g} in sample "
-            f"{sample}, whose size is {height}×{width}"
+            f"scale, got {height}×{width} {where}"
         )
     d, (n_rows, n_columns) = len(recipe.features), recipe.regions
-    rows, columns = level.height // n_rows, level.width // n_columns  # of the smallest region
+    rows, columns = height // n_rows, width // n_columns  # of the smallest region
     if rows * columns <= d:
         raise ValueError(
             f"regions: expected more than {d} pixels per region, the number of features, got "
-            f"{rows}×{columns} at scale {level.scale:g} in sample {sample}, whose size is "
-            f"{height}×{width}"
+            f"{rows}×{columns} {where}"
         )
+    row_edges = [height * k // n_rows for k in range(n_rows + 1)]
+    column_edges = [width * k // n_columns for k in range(n_columns + 1)]
+    same = (height, width) == shape
+    resampler = None if same else Resampler.between(shape, (height, width))
+    return Level(scale, height, width, row_edges, column_edges, resampler)
 
 
 def compute_descriptors(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from .._array import Doubles
 from .._estimators.given_labels import pair_labels
 from .._estimators.inputs import check_has, given_distances
 from .._estimators.pair_judge import check_calibrated
@@ -104,14 +105,10 @@ class PairDistanceDisplay:
     def plot(self, ax: Axes | None = None, *, bins: int = 40, name: str | None = None) -> Self:
         """Plot on `ax`, or on a new figure."""
         ax = one_axis(ax)
-        edges = np.histogram_bin_edges(self.distances, bins=bins)
         missed, passed = self.error_rates
-        for kind, label, colour in (
-            (True, f"similar ({missed:.1%} above the threshold)", SIMILAR),
-            (False, f"dissimilar ({passed:.1%} below the threshold)", DISSIMILAR),
-        ):
-            chosen = self.distances[self.similar == kind]
-            ax.hist(chosen, edges.tolist(), density=True, alpha=0.55, color=colour, label=label)
+        above = f"similar ({missed:.1%} above the threshold)"
+        below = f"dissimilar ({passed:.1%} below the threshold)"
+        _draw_densities(ax, self.distances, self.similar, bins, (above, below))
         label = f"threshold {self.threshold:.3g}"
         ax.axvline(self.threshold, color=THRESHOLD, linewidth=2, label=label)
         if self.margin_distances is not None:
@@ -404,17 +401,15 @@ class ErrorRateDisplay(_CurveDisplay):
             size = {"figsize": (7.2, 6.0), "height_ratios": (2, 3), "layout": "constrained"}
             _, axes = pyplot().subplots(2, 1, sharex=True, **size)
         judged = self.report.judged
-        edges = np.histogram_bin_edges(judged.distances, bins=bins).tolist()
+        _draw_densities(axes[0], judged.distances, judged.similar, bins, ("similar", "dissimilar"))
         thresholds = [point.threshold for point in self.curve]
         rates = [point.false_match for point in self.curve]
         missed = [point.false_non_match for point in self.curve]
-        for kind, word, colour, label, found in (
-            (judged.similar, "similar", SIMILAR, "false non-match rate", missed),
-            (~judged.similar, "dissimilar", DISSIMILAR, "false match rate", rates),
+        for kind, colour, label, found in (
+            (judged.similar, SIMILAR, "false non-match rate", missed),
+            (~judged.similar, DISSIMILAR, "false match rate", rates),
         ):
-            chosen = judged.distances[kind]
-            axes[0].hist(chosen, edges, density=True, alpha=0.55, color=colour, label=word)
-            values = _clipped(found, 0.5 / len(chosen))
+            values = _clipped(found, 0.5 / np.sum(kind))
             axes[1].fill_between(thresholds, values[1], values[2], color=colour, alpha=0.2, lw=0)
             seen = np.array([rate.n_errors for rate in found]) > 0
             axes[1].plot(np.array(thresholds)[seen], values[0][seen], color=colour, label=label)
@@ -430,6 +425,16 @@ class ErrorRateDisplay(_CurveDisplay):
         axes[1].legend(fontsize="small", loc="best")
         self.axes_, self.figure_ = np.asarray(axes), axes[0].figure
         return self
+
+
+def _draw_densities(
+    ax: Axes, distances: Doubles, similar: NDArray[np.bool_], bins: int, labels: tuple[str, str]
+) -> None:
+    """Draw the densities of the distances of similar and of dissimilar pairs."""
+    edges = np.histogram_bin_edges(distances, bins=bins).tolist()
+    kinds = ((similar, SIMILAR), (~similar, DISSIMILAR))
+    for (kind, colour), label in zip(kinds, labels, strict=True):
+        ax.hist(distances[kind], edges, density=True, alpha=0.55, color=colour, label=label)
 
 
 def _clipped(rates: Sequence[ErrorRate], smallest: float) -> NDArray[np.float64]:
