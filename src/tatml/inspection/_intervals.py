@@ -99,8 +99,7 @@ def threshold_interval(
         model.set_params(warm_start=True)
     if parameters.get("random_state", 0) is None:  # then our random_state determines the fits too
         model.set_params(random_state=int(rng.choice(2**31 - 1)))
-    from_pairs = hasattr(estimator, "decision_function")
-    if from_pairs:
+    if hasattr(estimator, "decision_function"):
         resamples = _resample_pairs(estimator, X, y, sample_weight, rng)
     else:
         resamples = _resample_samples(X, y, groups, rng)
