@@ -163,7 +163,7 @@ def test_distances_of_tiles_know_their_cancellation():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1, 3)) + 1e6 * rng.integers(2, size=(8, 1, 1))
     sums = tile_sums([X], 8)
-    distances, _, reach, _ = sums.evaluate(lambda part, d: d)
+    distances, _, _, reach, _ = sums.evaluate(lambda part, d: d)
     reach, moved = reach(), RoundingBounds(sums).moved([np.eye(3)])
     error = accumulated(20, 2.0**-53) * reach**2 + 2 * reach * moved + moved**2
     exact = np.sum(
@@ -180,14 +180,14 @@ def test_totals_add_up_to_those_of_the_pairs():
     totals = pair_totals(
         problem.pairs.loss,
         point.b0,
-        point.pairs.distances,
-        point.totals.scatter,
-        reach=np.sqrt(point.pairs.distances),
+        point.pairs.evaluation.distances,
+        point.term.totals.scatter,
+        reach=np.sqrt(point.pairs.evaluation.distances),
         moved=1e-14,
         terms=50,
     )
-    assert_allclose(totals.loss, point.totals.loss, rtol=1e-14)
-    assert_allclose(totals.force, point.totals.force, rtol=1e-12)
+    assert_allclose(totals.loss, point.term.totals.loss, rtol=1e-14)
+    assert_allclose(totals.force, point.term.totals.force, rtol=1e-12)
     assert 0 < totals.slack < 1e-20
     assert 0 < totals.scatter_error < 1e-10
     assert 0 < totals.loss_error < 1e-10

@@ -98,7 +98,7 @@ def test_distances_and_scatter_in_one_pass(case_and_sums):
     case, sums = case_and_sums
     factor = np.random.default_rng(2).normal(size=N_PAIRS)
     D = case.distances(case.eyes)
-    distances, scatter, *_ = sums.evaluate(lambda part, d: factor[part] * d)
+    distances, _, scatter, *_ = sums.evaluate(lambda part, d: factor[part] * d)
     assert_allclose(distances, D, rtol=1e-12)
     assert_matrices_allclose(scatter, case.scatter(factor * D))
 
@@ -171,9 +171,9 @@ def test_every_derived_object_keeps_the_limits(case_and_sums):
 
 
 @pytest.mark.parametrize("n_samples", [8, N_PAIRS, N_PAIRS + 1])
-def test_from_samples_stores_whichever_is_smaller(n_samples):
+def test_compact_sums_store_whichever_is_smaller(n_samples):
     case = random_case([(3, 2)], n_pairs=N_PAIRS, n_samples=n_samples)
-    sums = PairSums.from_samples(features_of(case), case.pairs[:, 0], case.pairs[:, 1])
+    sums = PairSums.of(features_of(case), case.pairs[:, 0], case.pairs[:, 1]).compact()
     assert sums.features.n_rows == min(n_samples, N_PAIRS)
     assert_allclose(sums.distances(), case.distances([np.eye(3)]), rtol=1e-12)
 
@@ -363,14 +363,15 @@ def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
     )
     assert by_rows.term.rows.evaluate(L, zero) is not None
     assert plain.term.rows.evaluate(L, zero) is None
-    assert_allclose(by_rows.distances, plain.distances, rtol=1e-12)
-    assert_allclose(by_rows.slope, plain.slope, rtol=1e-11, atol=1e-13)
+    assert_allclose(by_rows.evaluation.distances, plain.evaluation.distances, rtol=1e-12)
+    assert_allclose(by_rows.evaluation.s, plain.evaluation.s, rtol=1e-11, atol=1e-13)
     for found, expected in zip(by_rows.totals.scatter, plain.totals.scatter, strict=True):
         assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
-    reach, terms = by_rows.reach()
-    assert np.all(reach**2 >= by_rows.distances * (1 - 1e-12))
+    found = by_rows.evaluation
+    reach, terms = found.reach(), found.more_terms
+    assert np.all(reach**2 >= found.distances * (1 - 1e-12))
     assert terms == 2 * (6 + 3 + 1)
-    assert plain.reach() == (None, 0)
+    assert plain.evaluation[3:] == (None, 0)
     along = case.with_(
         arrays=[array * ([[0.0]] * (array.shape[1] - 1) + [[1.0]]) for array in case.arrays]
     )
@@ -379,7 +380,7 @@ def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
     assert (
         few.term.rows.evaluate(thin, zero) is None
     )  # the differences are along the small eigenvalues of W
-    assert few.reach() == (None, 0)
+    assert few.evaluation[3:] == (None, 0)
 
 
 def test_the_reach_of_kept_rows_bounds_the_terms_of_a_distance():

@@ -56,7 +56,7 @@ def test_the_sums_equal_loops(case, chunk_bytes):
     D = case.distances(case.eyes)
     for share in (1.0, 0.3, 0.0):
         factor = s * (rng.uniform(size=N_PAIRS) < share)
-        distances, scatter, *_ = sums.evaluate(lambda part, d, f=factor: f[part] * d)
+        distances, _, scatter, *_ = sums.evaluate(lambda part, d, f=factor: f[part] * d)
         assert_allclose(distances, D, rtol=1e-12)
         assert_close(scatter, case.scatter(factor * D))
         for S in scatter:

@@ -148,22 +148,21 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     The returned factors are made triangular and multiplied by those of the prior. The rounding
     errors of these operations are added to those of the pairs and of the prior's term.
     """
-    problem, pairs, L = point.problem, point.pairs, point.L
+    problem, pairs, found, L = point.problem, point.pairs, point.pairs.evaluation, point.L
     u, n = unit_roundoff(L[0]), max(problem.sizes)
     size = sqrt(sum(inner(factor, factor) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
-    reach, more_terms = pairs.reach()
     bounds = RoundingBounds(pairs.term.sums)
     relative = turned + accumulated(3 * n + 8, u) * condition
     totals = pair_totals(
-        pairs.loss,
+        pairs.term.loss,
         point.b0,
-        pairs.distances,
-        pairs.totals.scatter,
-        reach=reach,
+        found.distances,
+        found.scatter,
+        reach=None if found.reach is None else found.reach(),
         moved=relative * size * bounds.longest(),
-        terms=bounds.n_terms(problem.term.n_pairs) + more_terms,
+        terms=bounds.n_terms(problem.term.n_pairs) + found.more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)

@@ -122,7 +122,7 @@ class _DualPoint:
 
 def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """Return the best multiple of the multipliers at the best point; zero if that fails."""
-    s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
+    s = problem.at(best.L, best.b0).pairs.evaluation.s if best.slope is None else best.slope
     try:
         return _point(problem, problem.best_multiple(s)[0] * np.abs(s), list(best.L))
     except LinAlgError:

@@ -512,7 +512,7 @@ def _first_multipliers(
             np.where(problem.pairs.loss.weight > 0, problem.pairs.loss.sign * multipliers, 0.0)
         )
     if start is not None:
-        slopes = problem.at(*start).pairs.slope
+        slopes = problem.at(*start).pairs.evaluation.s
         candidates.append(problem.best_multiple(slopes)[0] * slopes)
     for s in candidates:
         if _dual_value(problem, s) >= 0:

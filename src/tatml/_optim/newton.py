@@ -130,7 +130,7 @@ def _follow_smoothing(
     and the last point.
     """
     point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
-    smoothing = 2 * point.totals.loss / problem.term.n_pairs  # the mean of w a² over all rows
+    smoothing = 2 * point.term.totals.loss / problem.term.n_pairs  # the mean of w a² over all rows
     near = problem.smoothed(smoothing).at(point.L, point.b0)
     Q: DualFactors = central(near)
     for _ in range(MOST_SMOOTHED):

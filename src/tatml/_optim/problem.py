@@ -60,7 +60,7 @@ from .layout import lay_out
 from .losses import PairLoss, SquaredHinge, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
 from .sums import ComparisonSums, Links, PairSums, Sums
-from .terms import HessianProduct, Line, Term, TermAtPoint, Totals
+from .terms import HessianProduct, Line, Term, TermAtPoint
 
 LARGE = 64  # number of rows from which the gap is computed by Cholesky factorisation
 # A gap below this times eps per row is computed from eigenvalues, which do not cancel.
@@ -98,6 +98,20 @@ class LogDetProblem:
     prior_factors: tuple[Array, ...] = field(repr=False)
     prior: tuple[Array, ...] | None = field(default=None, repr=False)
     has_threshold: bool = True
+
+    sizes: tuple[int, ...] = field(init=False, repr=False)
+    """n_m of each block."""
+    learns_threshold: bool = field(init=False, repr=False)
+    """Whether b0 is a variable of the problem."""
+    is_listed: bool = field(init=False, repr=False)
+    """Whether the pairs are in memory, so that `pairs` exists."""
+
+    def __post_init__(self) -> None:
+        vars(self).update(
+            sizes=tuple(C.shape[0] for C in self.prior_factors),
+            learns_threshold=not isinf(self.c0),
+            is_listed=isinstance(self.term, PairTerm),
+        )
 
     @classmethod
     def build(
@@ -140,30 +154,14 @@ class LogDetProblem:
     @property
     def pairs(self) -> PairTerm:
         """The term of pairs in memory; raises TypeError where they are not."""
-        listed = self.term.listed
-        if listed is None:
+        if not isinstance(self.term, PairTerm):
             raise TypeError("problem: expected pairs in memory")
-        return listed
+        return self.term
 
     @property
     def xp(self) -> Any:
         """The array namespace of the data."""
-        return self.term.xp
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return tuple(n for n, _ in self.term.block_shapes)
-
-    @property
-    def learns_threshold(self) -> bool:
-        """Whether b0 is a variable of the problem."""
-        return not isinf(self.c0)
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the pairs are in memory, so that `pairs` exists."""
-        return self.term.listed is not None
+        return namespace(self.prior_factors[0])
 
     def returned(self, L: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Return C L, the factors in the user's coordinates, and L, both made lower triangular."""
@@ -217,9 +215,8 @@ class LogDetProblem:
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
         """Return the problem of about `size` random pairs or fewer, scaled to represent all."""
-        term = self.term.sample(size, rng)
-        listed = term.listed  # a sample may be on another device
-        like = self.prior_factors[0] if listed is None else listed.loss.gamma
+        term = self.term.sample(size, rng)  # which may be on another device
+        like = term.loss.gamma if isinstance(term, PairTerm) else self.prior_factors[0]
         return self.with_term(term, like)
 
     def with_term(self, term: Term, like: Array) -> LogDetProblem:
@@ -238,7 +235,7 @@ class LogDetProblem:
 
     def at(self, L: Sequence[Array], b0: float) -> Point:
         """Return the view from W_m = L_m L_mᵀ and b0, which computes its members when used."""
-        return Point(self, tuple(L), float(b0))
+        return Point(self, self.term.at(L, float(b0)), tuple(L), float(b0))
 
     def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
         """Compute F, given ζ_k = D_k − γ_k b0."""
@@ -278,8 +275,8 @@ class LogDetProblem:
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
         pairs = self.term.for_start()
-        distances, _, reach, _ = pairs.sums.evaluate()
-        mean = float(pairs.xp.mean(distances if reach is None else reach() ** 2))
+        distances, _, _, reach, _ = pairs.sums.evaluate()
+        mean = float(namespace(distances).mean(distances if reach is None else reach() ** 2))
         t = min(1.0, longest / max(mean, 1.0))
         return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
 
@@ -362,41 +359,31 @@ class Point:
     """
 
     problem: LogDetProblem
+    term: TermAtPoint
     L: tuple[Array, ...]
     b0: float
-
-    @cached_property
-    def term(self) -> TermAtPoint:
-        """The term of the problem at this point."""
-        return self.problem.term.at(self.L, self.b0)
 
     @property
     def pairs(self) -> PairsAtPoint:
         """The pairs in memory; raises TypeError where they are not."""
-        listed = self.term.listed
-        if listed is None:
+        if not isinstance(self.term, PairsAtPoint):
             raise TypeError("point: expected pairs in memory")
-        return listed
-
-    @cached_property
-    def totals(self) -> Totals:
-        """The sums over the pairs."""
-        return self.term.totals
+        return self.term
 
     @property
     def slope(self) -> Array | None:
         """s_k = φ'_k(ζ_k), shape (n_pairs,); None where the pairs are not in memory."""
-        return self.pairs.slope if self.problem.is_listed else None
+        return self.pairs.evaluation.s if self.problem.is_listed else None
 
     @property
     def n_active(self) -> int:
         """The number of active pairs."""
-        return self.totals.n_active
+        return self.term.totals.n_active
 
     @cached_property
     def primal(self) -> float:
         """F(W, b0)."""
-        return self.problem.regulariser(self.stacks, self.b0) + self.totals.loss
+        return self.problem.regulariser(self.stacks, self.b0) + self.term.totals.loss
 
     @cached_property
     def stacks(self) -> list[Array]:
@@ -406,7 +393,10 @@ class Point:
     @cached_property
     def gradient_stacks(self) -> list[Array]:
         """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
-        xp, stacks = self.problem.xp, zip(self.stacks, stacked(self.totals.scatter), strict=True)
+        xp, stacks = (
+            self.problem.xp,
+            zip(self.stacks, stacked(self.term.totals.scatter), strict=True),
+        )
         return [  # theory (N)
             xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks
         ]
@@ -423,7 +413,7 @@ class Point:
         if not problem.learns_threshold:
             return 0.0
         root = sqrt(problem.c0)
-        return root * (self.b0 - problem.mu0) - self.totals.force / root
+        return root * (self.b0 - problem.mu0) - self.term.totals.force / root
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
@@ -449,11 +439,11 @@ class Point:
     def _scaled_dual(self) -> float:
         """Compute the maximum of g(θ s) over 0 ≤ θ ≤ 1; s may be outside the dual's domain."""
         xp, nu = self.problem.xp, []  # theory (GapS)
-        for L, S in zip(self.stacks, stacked(self.totals.scatter), strict=True):
+        for L, S in zip(self.stacks, stacked(self.term.totals.scatter), strict=True):
             transposed = xp.matrix_transpose(L)
             half = xp.matrix_transpose(xp.linalg.solve(transposed, S))
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(transposed, half))))
-        return self.problem.dual_along(nu, self.totals.force, self.term.conjugate).best()[1]
+        return self.problem.dual_along(nu, self.term.totals.force, self.term.conjugate).best()[1]
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """Return the quick certificate of this point, in the form in which it is returned.
@@ -491,7 +481,7 @@ def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -
     many = len(pairs) > len(blocks)
     features = lay_out(blocks.arrays, centre=many, double=precision == xp.float64)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
-    sums = PairSums.from_samples(features, first, second)
+    sums = PairSums.of(features, first, second).compact()
     sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))
     if pairs.links is None:
         return sums

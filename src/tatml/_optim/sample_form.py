@@ -17,6 +17,7 @@ That a pair is the difference of two samples, and not their sum, is known to `_d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ def form_of(sums: PairSums) -> SampleForm | None:
     return SampleForm(sums.over_differences(), sums.graph) if by_samples else None
 
 
+@dataclass(eq=False)
 class PairGraph:
     """Pairs as the edges of a graph, sorted by their first sample when they are first used.
 
@@ -73,14 +75,10 @@ class PairGraph:
         Returns how the sums over the pairs are computed; None: from their differences.
     """
 
-    def __init__(
-        self,
-        first: Array,
-        second: Array,
-        n_samples: int,
-        form: Callable[[PairSums], Any] = form_of,
-    ):
-        self.first, self.second, self.n_samples, self.form = first, second, n_samples, form
+    first: Array
+    second: Array
+    n_samples: int
+    form: Callable[[PairSums], Any] = form_of
 
     @cached_property
     def order(self) -> Array:
@@ -262,7 +260,7 @@ class SampleForm:
         scatter, reach_of_scatter = self.scatter_at(s, distances)
         if reach_of_scatter is not None:
             reach = reach_of_scatter
-        return Evaluation(distances, scatter, None if reach is None else lambda: reach)
+        return Evaluation(distances, s, scatter, None if reach is None else lambda: reach)
 
     def _distances_and_reach(self) -> tuple[Array, Array | None]:
         """Compute D_k for a scatter, and the magnitude of the numbers that they come from.

@@ -69,6 +69,8 @@ class PairSums:
 
     def __init__(self, features: Features, graph: PairGraph | None = None):
         self.features, self.graph = features, graph
+        # K, the number of pairs
+        self.n_pairs: int = features.n_rows if graph is None else graph.first.shape[0]
 
     @classmethod
     def of(
@@ -79,34 +81,16 @@ class PairSums:
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> PairSums:
-        """Return the sums over the pairs of these rows of the blocks, or over differences."""
+        """Return the sums over the pairs of these rows of the blocks; None: over differences."""
         features = Features(blocks, limits=limits)
         if first is None or second is None:
             return cls(features)
         return cls(features, PairGraph(first, second, features.n_rows))
 
-    @classmethod
-    def from_samples(
-        cls,
-        blocks: Sequence[Array],
-        first: Array,
-        second: Array,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> PairSums:
-        """Store the samples, or the differences if there are no more pairs than samples."""
-        sums = cls.of(blocks, first, second, limits=limits)
-        return sums.formed() if sums.n_pairs <= sums.features.n_rows else sums
-
     @property
     def pairs(self) -> PairSums:
         """These sums: each row is one pair."""
         return self
-
-    @property
-    def n_pairs(self) -> int:
-        """K, the number of pairs."""
-        return self.features.n_rows if self.graph is None else self.graph.first.shape[0]
 
     @cached_property
     def form(self) -> Any:
@@ -169,6 +153,10 @@ class PairSums:
         blocks = [joined(list(parts)) for parts in zip(*chunks, strict=True)]
         return PairSums(Features(blocks, limits=self.features.limits))
 
+    def compact(self) -> PairSums:
+        """Return sums that hold the differences if there are no more pairs than samples."""
+        return self.formed() if self.n_pairs <= self.features.n_rows else self
+
     def held(self) -> PairSums:
         """Return sums that hold all differences where a GPU has room for them, else these sums.
 
@@ -178,9 +166,8 @@ class PairSums:
         formed = self.graph is None and features.factors is None
         if formed or not on_gpu(features.like):
             return self
-        size = 8 * self.n_pairs * features.numbers_per_row
-        too_large = size > features.limits.eager_at(features.like)
-        return self if too_large or self._fast_form is not None else self.formed()
+        formable = features.fit_at_once(self.n_pairs) and self._fast_form is None
+        return self.formed() if formable else self
 
     # Differences, chunk by chunk
 
@@ -253,14 +240,15 @@ class PairSums:
     def evaluate(self, slope: Callable[[slice, Array], Array] | None = None) -> Evaluation:
         """Compute D, and S for s = slope(pairs, D of these pairs), in one pass."""
         if slope is None:
-            return Evaluation(self.distances(), [])
+            return Evaluation(self.distances(), None, [])
         if self.form is not None:
             return self.form.evaluate(slope)
-        distances, total = [], self._zeros()
+        distances, slopes, total = [], [], self._zeros()
         for part, rows in self.chunks():
             distances.append(self._inner(rows, rows))  # theory (Dist)
-            total = self._add_scatter(total, rows, slope(part, distances[-1]))
-        return Evaluation(joined(distances), [symmetrised(S) for S in total])
+            slopes.append(slope(part, distances[-1]))
+            total = self._add_scatter(total, rows, slopes[-1])
+        return Evaluation(joined(distances), joined(slopes), [symmetrised(S) for S in total])
 
     def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
         products = sum(row_products(a, b) for a, b in zip(rows, images, strict=True))
@@ -374,7 +362,7 @@ class ComparisonSums:
 
         The two pairs of a row may be in different chunks.
         """
-        distances, of_pairs = self.distances(), None
+        distances, s, of_pairs = self.distances(), None, None
         scatter: list[Array] = []
         if slope is not None:
             s = slope(slice(0, self.n_pairs), distances)
@@ -385,7 +373,7 @@ class ComparisonSums:
             root = self.features.xp.sqrt
             return self.links.norms(root(self._pair_distances) if of_pairs is None else of_pairs)
 
-        return Evaluation(distances, scatter, reach)
+        return Evaluation(distances, s, scatter, reach)
 
 
 # Sums over K rows, each of which is a linear function ⟨A_k, W⟩ of W: A_k = Δ Δᵀ for a pair, or the

@@ -123,7 +123,7 @@ class TileForm:
         """Return D, and S for the s that `slope(pairs, D of the pairs)` returns."""
         distances = self.distances()
         s = slope(slice(0, len(distances)), distances)
-        return Evaluation(distances, self.scatter(s), self._reach)
+        return Evaluation(distances, s, self.scatter(s), self._reach)
 
     def _reach(self) -> Array:
         """Return the magnitude of the numbers that each distance is computed from.

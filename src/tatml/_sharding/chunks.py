@@ -66,7 +66,7 @@ def chunk_piece(values: Any, shared: Any = None) -> Piece:
     else:
         first, second = (np.ascontiguousarray(side) for side in as_index(pairs, len(blocks)).T)
         features = lay_out(blocks.arrays, centre=True)
-        sums = PairSums.from_samples(features, first, second, limits=SHARD_LIMITS)
+        sums = PairSums.of(features, first, second, limits=SHARD_LIMITS).compact()
     return _piece(sums, similar, weights)
 
 
