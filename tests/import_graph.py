@@ -45,7 +45,6 @@ LAYERS = (
             "_optim.losses",
             "_optim.pair_term",
             "_optim.problem",
-            "_optim.sample_form",
             "_optim.sums",
             "_optim.terms",
         ),

@@ -28,7 +28,7 @@ from tatml._optim.certificate import (
 )
 from tatml._optim.pair_term import PairTerm
 from tatml._optim.problem import LARGE
-from tatml._optim.sums import PairSums, RoundingBounds
+from tatml._optim.sums import PairSums, row_errors
 from tatml._sharding.all_pairs import tile_sums
 from tatml.losses import BurgLoss, SquaredHinge
 
@@ -149,7 +149,7 @@ def test_the_rounding_error_of_a_difference_is_below_its_bound(held):
     sums = PairSums.of([X], *pairs.T)
     if held == "differences":
         sums = PairSums.of(sums.rows(slice(0, 4)))
-    computed, bound = sums.transformed([L]).rows(slice(0, 4))[0], RoundingBounds(sums).moved([L])
+    computed, bound = sums.transformed([L]).rows(slice(0, 4))[0], row_errors(sums, [L])
     exact = np.frompyfunc(gmpy2.mpfr, 1, 1)
     with oracle._digits():
         difference = exact(X[pairs[:, 0]]) - exact(X[pairs[:, 1]])
@@ -164,7 +164,7 @@ def test_distances_of_tiles_know_their_cancellation():
     X = rng.normal(size=(8, 1, 3)) + 1e6 * rng.integers(2, size=(8, 1, 1))
     sums = tile_sums([X], 8)
     distances, _, _, reach, _ = sums.evaluate(lambda part, d: d)
-    reach, moved = reach(), RoundingBounds(sums).moved([np.eye(3)])
+    reach, moved = reach(), row_errors(sums, [np.eye(3)])
     error = accumulated(20, 2.0**-53) * reach**2 + 2 * reach * moved + moved**2
     exact = np.sum(
         (X[sums.graph.first] - X[sums.graph.second]) ** 2, axis=(1, 2)

@@ -17,6 +17,7 @@ from tatml._array import compacted, sum_at
 from tatml._data.pairs import link_pairs
 from tatml._optim.linear_systems import newton_system
 from tatml._optim.losses import SmoothedHinge, SquaredHinge
+from tatml._optim.problem import DualAlong
 
 # Every shape alone and with pairs, once with triplets and once with quadruplets.
 KINDS = [
@@ -171,8 +172,8 @@ def test_weak_duality_and_the_gap_identity(case):
         for theta in (0.9 * end, 0.1 * end):
             value = case.dual(theta * s)
             assert value <= optimum + 1e-10
-            library = point.problem.dual_along(
-                nu, point.term.totals.force, point.term.conjugate
+            library = DualAlong(
+                point.problem, nu, point.term.totals.force, point.term.conjugate
             ).value(theta)
             assert_allclose(library, value, atol=1e-10)
 

@@ -14,7 +14,7 @@ from tatml._optim import sums as sums_module
 from tatml._optim.hessian import SvecRows, svec_chunks
 from tatml._optim.layout import Limits
 from tatml._optim.linear_systems import _svec_rows
-from tatml._optim.sums import SMALLEST_CHUNK, PairSums, RoundingBounds
+from tatml._optim.sums import SMALLEST_CHUNK, PairSums, longest_row, row_errors
 from tatml._svec import svec, svec_size, unsvec
 
 N_PAIRS = 50
@@ -138,10 +138,10 @@ def test_no_difference_is_longer_than_the_bound(case_and_sums):
     case, sums = case_and_sums
     for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
         longest = np.sqrt(each.distances().max())
-        assert longest <= RoundingBounds(each).longest() <= 10 * longest
+        assert longest <= longest_row(each) <= 10 * longest
     if sums.graph is not None:  # twice the longest sample, block by block
         parts = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features.blocks]
-        assert_allclose(RoundingBounds(sums).longest(), 2 * np.sqrt(np.sum(parts) / len(parts)))
+        assert_allclose(longest_row(sums), 2 * np.sqrt(np.sum(parts) / len(parts)))
 
 
 def test_some_pairs_and_single_blocks(case_and_sums):
@@ -332,10 +332,9 @@ def test_rounding_errors_are_bounded_in_chunks():
     features, factor = [rng.normal(size=(2_000, 5, 8))], [np.eye(8)]
     whole = PairSums.of(features)
     chunked = PairSums.of(features, limits=Limits(chunk_bytes=8 * 40 * 100))
-    chunked, whole = RoundingBounds(chunked).moved, RoundingBounds(whole).moved
-    assert_allclose(chunked(factor), whole(factor), rtol=1e-14)
-    assert peak_memory(chunked, factor)[0] < features[0].nbytes / 2
-    assert peak_memory(whole, factor)[0] > features[0].nbytes / 2
+    assert_allclose(row_errors(chunked, factor), row_errors(whole, factor), rtol=1e-14)
+    assert peak_memory(row_errors, chunked, factor)[0] < features[0].nbytes / 2
+    assert peak_memory(row_errors, whole, factor)[0] > features[0].nbytes / 2
 
 
 def test_no_array_of_all_differences_is_held():

@@ -173,13 +173,6 @@ def smallest(values: Array) -> float:
     return float(namespace(values).min(values))
 
 
-def largest(values: Array) -> float:
-    """Return the largest entry of an array; NaN if one is NaN."""
-    if type(values) is np.ndarray:
-        return float(np.maximum.reduce(values, axis=None))
-    return float(namespace(values).max(values))
-
-
 def reshaped(array: Array, shape: tuple[int, ...]) -> Array:
     """Return an array in another shape."""
     if type(array) is np.ndarray:

@@ -38,7 +38,7 @@ from .._array import (
 )
 from .layout import slices
 from .losses import PairLoss
-from .sums import RoundingBounds
+from .sums import longest_row, n_roundings
 
 if TYPE_CHECKING:
     from .problem import LogDetProblem, Point
@@ -153,7 +153,6 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     size = sqrt(sum(inner(factor, factor) for factor in L))
     condition, prior_error = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
-    bounds = RoundingBounds(pairs.term.sums)
     relative = turned + accumulated(3 * n + 8, u) * condition
     totals = pair_totals(
         pairs.term.loss,
@@ -161,8 +160,8 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         found.distances,
         found.scatter,
         reach=None if found.reach is None else found.reach(),
-        moved=relative * size * bounds.longest(),
-        terms=bounds.n_terms(problem.term.n_pairs) + found.more_terms,
+        moved=relative * size * longest_row(pairs.term.sums),
+        terms=n_roundings(pairs.term.sums, problem.term.n_pairs) + found.more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
     return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)

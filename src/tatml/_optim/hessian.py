@@ -18,8 +18,7 @@ from typing import Any
 from .._array import Array, as_double, as_single, eye, fast_single, inner, namespace
 from .._svec import svec, svec_congruence, svec_size, unsvec_all
 from .layout import Evaluation, joined, product_operations, slices
-from .sample_form import SMALLEST_CHUNK, largest_norms
-from .sums import Sums
+from .sums import SMALLEST_CHUNK, Sums, largest_norms
 
 Direction = tuple[list[Array], float]
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._array import Array
 from .._messages import tell_user
-from .._progress import SilentBar, progress_bar
+from .._progress import progress_bar
 from .certificate import Certificate, full_certificate
 from .problem import LogDetProblem, Point
 from .result import Iterate, Result, Status, is_converged
@@ -85,7 +85,7 @@ class Monitor:
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.verbose, self.callback, self.proves = verbose, callback, proves
         self.usual_steps, self.long = usual_steps, long
-        self.bar = SilentBar()
+        self.bar: Any = None  # the progress bar of a long fit
         self.records: list[dict[str, Any]] = []
         self.best: FoundPoint | None = None  # the recorded point with the smallest gap
         self._lowest: FoundPoint | None = None  # the one with the lowest objective
@@ -114,8 +114,9 @@ class Monitor:
         self._keep(FoundPoint.copy_of(point))
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
-        self.bar.update()
-        self.bar.set_postfix_str(f"gap {point.gap:.1e}")
+        if self.bar is not None:
+            self.bar.update()
+            self.bar.set_postfix_str(f"gap {point.gap:.1e}")
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
         status = Status.MAX_ITER if n_iter >= self.max_iter else None
@@ -176,7 +177,8 @@ class Monitor:
         else:
             tell_user(text)
             self.bar = progress_bar(self.usual_steps or 0, "Newton", "step", delay=0)
-            self.bar.update()
+            if self.bar is not None:
+                self.bar.update()
 
     def _iterate(self, point: Point | FoundPoint, row: dict) -> Iterate:
         L, _ = self.problem.returned(point.L)

@@ -19,7 +19,7 @@ from .hessian import (
 )
 from .layout import Evaluation
 from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
-from .sums import RoundingBounds, Sums
+from .sums import Sums, n_roundings, row_errors
 from .terms import Line, Totals
 
 
@@ -262,7 +262,7 @@ def totals_at(
         found.distances,
         found.scatter,
         reach=None if found.reach is None else found.reach(),
-        moved=RoundingBounds(given).moved(L),
-        terms=RoundingBounds(exact).n_terms(n_pairs),
+        moved=row_errors(given, L),
+        terms=n_roundings(exact, n_pairs),
         s=s,
     )

@@ -57,7 +57,7 @@ from .certificate import (
     unit_roundoff,
 )
 from .layout import lay_out
-from .losses import PairLoss, SquaredHinge, zeta_at
+from .losses import PairLoss, SquaredHinge, scaled_weights, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
 from .sums import ComparisonSums, Links, PairSums, Sums
 from .terms import HessianProduct, Line, Term, TermAtPoint
@@ -255,12 +255,6 @@ class LogDetProblem:
         """Compute γᵀs."""
         return inner(self.pairs.loss.gamma, s)
 
-    def dual_along(
-        self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
-    ) -> DualAlong:
-        """Return g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
-        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.term.quadratic)
-
     def best_multiple(self, s: Array) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         loss = self.pairs.loss
@@ -270,7 +264,7 @@ class LogDetProblem:
         def conjugate(theta: float) -> float:
             return total(loss.conjugate(theta * s)) + theta * shift
 
-        return self.dual_along(eigenvalues, self.threshold_force(s), conjugate).best()
+        return DualAlong(self, eigenvalues, self.threshold_force(s), conjugate).best()
 
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
@@ -287,24 +281,20 @@ class DualAlong:
 
     Parameters
     ----------
+    problem : LogDetProblem
+        The problem whose dual is g.
     eigenvalues : sequence of arrays
         The eigenvalues of S(s).
     force : float
         γᵀs.
     conjugate : callable
         Σ φ*(θ s) + θ oᵀs as a function of θ.
-    c0, mu0 : float
-        Strength and centre of the threshold's term.
-    quadratic : bool
-        Whether φ*(θ s) = θ² φ*(s).
     """
 
+    problem: LogDetProblem
     eigenvalues: Sequence[Array]
     force: float
     conjugate: Callable[[float], float]
-    c0: float
-    mu0: float
-    quadratic: bool
 
     def value(self, theta: float) -> float:
         """Compute g(θ s); −∞ where it is not defined."""
@@ -313,14 +303,14 @@ class DualAlong:
         if any(smallest(nu) <= -1 for nu in moved):
             return -inf
         logdet = sum(total(xp.log1p(nu)) for nu in moved)
-        force = theta * self.force
-        return logdet - self.conjugate(theta) - self.mu0 * force - force * force / (2 * self.c0)
+        c0, mu0, force = self.problem.c0, self.problem.mu0, theta * self.force
+        return logdet - self.conjugate(theta) - mu0 * force - force * force / (2 * c0)
 
     def best(self) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         lowest = min(map(smallest, self.eigenvalues))  # theory (GapS)
         end = 1.0 if lowest > -1 else -INSIDE / lowest
-        if self.quadratic:
+        if self.problem.term.quadratic:
             inside = self._root(end)
         else:  # from values alone
             opposite, limits = lambda theta: -self.value(float(theta)), (0.0, end)
@@ -334,8 +324,8 @@ class DualAlong:
     def _root(self, end: float) -> float:
         """Return the root of the slope between 0 and `end`, for a quadratic conjugate."""
         half, other = self.conjugate(1.0), self.conjugate(-1.0)
-        linear = (half - other) / 2 + self.mu0 * self.force
-        twice = half + other + self.force * self.force / self.c0
+        linear = (half - other) / 2 + self.problem.mu0 * self.force
+        twice = half + other + self.force * self.force / self.problem.c0
 
         # brentq leaves its function to the garbage collector: it must not hold the pairs, as
         # `self` does.
@@ -393,12 +383,10 @@ class Point:
     @cached_property
     def gradient_stacks(self) -> list[Array]:
         """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
-        xp, stacks = (
-            self.problem.xp,
-            zip(self.stacks, stacked(self.term.totals.scatter), strict=True),
-        )
+        xp, scatter = self.problem.xp, stacked(self.term.totals.scatter)
         return [  # theory (N)
-            xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks
+            xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L)
+            for L, S in zip(self.stacks, scatter, strict=True)
         ]
 
     @property
@@ -438,12 +426,12 @@ class Point:
 
     def _scaled_dual(self) -> float:
         """Compute the maximum of g(θ s) over 0 ≤ θ ≤ 1; s may be outside the dual's domain."""
-        xp, nu = self.problem.xp, []  # theory (GapS)
-        for L, S in zip(self.stacks, stacked(self.term.totals.scatter), strict=True):
+        xp, totals, nu = self.problem.xp, self.term.totals, []  # theory (GapS)
+        for L, S in zip(self.stacks, stacked(totals.scatter), strict=True):
             transposed = xp.matrix_transpose(L)
             half = xp.matrix_transpose(xp.linalg.solve(transposed, S))
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(transposed, half))))
-        return self.problem.dual_along(nu, self.term.totals.force, self.term.conjugate).best()[1]
+        return DualAlong(self.problem, nu, totals.force, self.term.conjugate).best()[1]
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """Return the quick certificate of this point, in the form in which it is returned.
@@ -488,7 +476,7 @@ def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -
     return ComparisonSums(sums, Links(*(asarray(rows, like=features[0]) for rows in pairs.links)))
 
 
-class SignedPairs(Protocol):
+class LabelledPairs(Protocol):
     """Protocol of pairs for which a loss can be made: `Pairs`, or a piece of a shard."""
 
     @property
@@ -499,19 +487,11 @@ class SignedPairs(Protocol):
     def weights(self) -> NDArray[np.float64] | None:
         """The weights of the pairs; None for weights of 1."""
 
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k: +1 for a similar pair, −1 for a dissimilar one."""
 
-    def __len__(self) -> int: ...
-
-
-def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
+def squared_hinge(pairs: LabelledPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
     """Build TATML's loss of the given pairs, with weights c w_k and γ_k from the margins."""
-    weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
-    with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is reported
-        weight = C * weights
-    return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))
+    sign, gamma = np.where(pairs.similar, 1.0, -1.0), np.where(pairs.similar, *margin)
+    return SquaredHinge(sign, scaled_weights(C, pairs.weights, len(sign)), gamma)
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:

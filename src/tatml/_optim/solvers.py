@@ -124,7 +124,8 @@ class Solver(ABC):
                     "is infinite at the start"
                 ) from error
             finally:
-                monitor.bar.close()
+                if monitor.bar is not None:
+                    monitor.bar.close()
 
     @abstractmethod
     def _run(

@@ -23,7 +23,6 @@ from .._array import (
     Array,
     eye,
     inner,
-    largest,
     linalg_errors,
     namespace,
     on_gpu,
@@ -164,7 +163,7 @@ def backed_off(L: Sequence[Array], share: float) -> list[Array]:
     grown = []
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
-        room = share * largest(xp.linalg.eigvalsh(W))
+        room = share * float(xp.max(xp.linalg.eigvalsh(W)))
         grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
     return grown
 
@@ -172,7 +171,7 @@ def backed_off(L: Sequence[Array], share: float) -> list[Array]:
 def central(point: Point) -> list[float]:
     """Return τ of P = τ W⁻¹ for each stack, τ ≥ 1 so large that P ⪰ I + S(s)."""
     xp = point.problem.xp
-    tau = max(1.0, *(largest(xp.abs(1 + e)) for e in point.eigenvalues))
+    tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
     return [tau] * len(point.stacks)
 
 

@@ -19,8 +19,7 @@ from .._array import Array, symmetrised
 from .._data.arrays import read_array
 from .._data.pairs import as_weights
 from .._optim.layout import Evaluation, Features, Limits, centred, flat, multiply_rows
-from .._optim.sample_form import PairGraph
-from .._optim.sums import PairSums
+from .._optim.sums import PairGraph, PairSums
 from .base import Piece, Shard
 from .samples import SharedSamples, samples_per_tile
 

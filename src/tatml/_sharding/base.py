@@ -63,11 +63,6 @@ class Piece:
     similar: Any
     weights: NDArray[np.float64] | None = None
 
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k of each pair."""
-        return np.where(self.similar, 1.0, -1.0)
-
     def __len__(self) -> int:
         return self.sums.n_pairs
 
