@@ -69,13 +69,10 @@ class _DualPoint:
 
     problem: LogDetProblem
     alpha: Array
+    s: Array
     L: list[Array]
     sums: Sums
     """The differences LᵀΔ."""
-
-    @property
-    def s(self) -> Array:
-        return self.problem.pairs.loss.sign * self.alpha
 
     @cached_property
     def b0(self) -> float:
@@ -85,19 +82,15 @@ class _DualPoint:
     def evaluation(self) -> Evaluation:
         return self.sums.evaluate()
 
-    @property
-    def distances(self) -> Array:
-        return self.evaluation.distances
-
-    @property
+    @cached_property
     def zeta(self) -> Array:
-        return zeta_at(self.problem.pairs.loss, self.distances, self.b0)
+        return zeta_at(self.problem.pairs.loss, self.evaluation.distances, self.b0)
 
     @cached_property
     def own_curvature(self) -> Array:
         """Bounds of ‖z_k‖² + 1/(c w), the second derivatives of −g in each s_k."""
         reach, gamma = self.evaluation.reach, self.problem.pairs.loss.gamma
-        trace = self.distances if reach is None else reach() ** 2
+        trace = self.evaluation.distances if reach is None else reach() ** 2
         return trace**2 + gamma**2 / self.problem.c0 + self.softness
 
     @cached_property
@@ -138,7 +131,7 @@ def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:
         residual = [factor.T @ factor + S - np.eye(len(S)) for factor, S in scatter]
         norm = max(float(np.linalg.norm(G)) for G in residual)
         if norm <= CENTRED or not norm < before / 2:
-            return _DualPoint(problem, alpha, L, sums)
+            return _DualPoint(problem, alpha, s, L, sums)
         L, before = _moved(L, residual), norm
 
 

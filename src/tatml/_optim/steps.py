@@ -316,7 +316,14 @@ class Scaling:
         """
         if self.lam.shape[-1] >= large:
             directions = [V for V in directions if not self._inside(V / share)]
-        return min(1.0, share * self.to_boundary(directions)) if directions else 1.0
+        if not directions:
+            return 1.0
+        xp = namespace(self.lam)
+        root = xp.sqrt(self.lam)
+        every = directions[0] if len(directions) == 1 else xp.stack(directions)
+        scaled = every / (root[..., None, :] * root[..., None])
+        lowest = smallest(xp.linalg.eigvalsh(scaled))
+        return min(1.0, share * (-1 / lowest)) if lowest < 0 else 1.0
 
     def _inside(self, V: Array) -> bool:
         """Return whether diag(λ) + V ≻ 0."""
@@ -326,15 +333,6 @@ class Scaling:
         except linalg_errors():
             return False
         return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
-
-    def to_boundary(self, directions: Sequence[Array]) -> float:
-        """Return the largest a with diag(λ) + a V ⪰ 0 for every direction V."""
-        xp = namespace(self.lam)
-        root = xp.sqrt(self.lam)
-        every = directions[0] if len(directions) == 1 else xp.stack(directions)
-        scaled = every / (root[..., None, :] * root[..., None])
-        lowest = smallest(xp.linalg.eigvalsh(scaled))
-        return inf if lowest >= 0 else -1 / lowest
 
 
 def _decomposed(L: Array, Q: Array) -> tuple[Array, Array, Array]:

@@ -147,10 +147,6 @@ class PairGraph:
         take = namespace(values).take
         return take(values, self.first, axis=0) + take(values, self.second, axis=0)
 
-    def differences(self, blocks: Sequence[Array], part: slice) -> list[Array]:
-        """Return z_i − z_j of the pairs in `part`: per block, shape (n_part, n', n)."""
-        return _differences(blocks, self.first[part], self.second[part])
-
     def inner_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
         """Compute Σ_m ⟨z_i − z_j, y_i − y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
         first, second = self._sorted
@@ -210,7 +206,7 @@ class PairGraph:
 
 
 def _differences(blocks: Sequence[Array], i: Array, j: Array) -> list[Array]:
-    """Return the differences of the samples i and j, per block."""
+    """Return z_i − z_j of the samples i and j: per block, shape (n_part, n', n)."""
     take = namespace(i).take
     return [take(block, i, axis=0) - take(block, j, axis=0) for block in blocks]
 
@@ -453,7 +449,7 @@ class PairSums:
         if self.graph is None:
             rows = [block[part, ...] for block in blocks]
         else:
-            rows = self.graph.differences(blocks, part)
+            rows = _differences(blocks, self.graph.first[part], self.graph.second[part])
         return rows if factors is None else multiply_rows(rows, factors)
 
     def parts(self, numbers_per_pair: int = 0, n_rows: int | None = None) -> Iterator[slice]:
