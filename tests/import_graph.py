@@ -23,7 +23,6 @@ LAYERS = (
         "foundation",
         (
             "_array",
-            "_csr",
             "_messages",
             "_progress",
             "_svec",

@@ -249,7 +249,7 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
 
     def gap(**changes):
         changed = totals._replace(**changes)
-        return _certificate(problem, result.L, result.L, result.b0, changed, 0.0, 0.0).gap
+        return _certificate(problem, result.L, result.L, result.b0, changed, 0.0).gap
 
     assert gap() < 1e-12
     assert_allclose(gap(scatter_error=1e-3), 1e-6 / 2, rtol=0.01)

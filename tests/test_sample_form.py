@@ -87,7 +87,7 @@ def test_derived_sums_keep_the_graph_and_the_form(case):
     some = sums.take(np.array([3, 1, 4, 1, 5]))
     assert some.form is not None
     assert_allclose(some.distances(), sums.distances()[[3, 1, 4, 1, 5]])
-    assert sums.for_certificate().form is None
+    assert sums.over_differences().form is None
 
 
 # Accuracy

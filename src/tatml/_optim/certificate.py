@@ -151,7 +151,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     problem, pairs, found, L = point.problem, point.pairs, point.pairs.evaluation, point.L
     u, n = unit_roundoff(L[0]), max(problem.sizes)
     size = sqrt(sum(inner(factor, factor) for factor in L))
-    condition, prior_error = problem.prior_rounding
+    condition, _ = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
     relative = turned + accumulated(3 * n + 8, u) * condition
     totals = pair_totals(
@@ -164,7 +164,7 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
         terms=n_roundings(pairs.term.sums, problem.term.n_pairs) + found.more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
-    return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
+    return _certificate(problem, L, triangular, point.b0, totals, moved)
 
 
 def full_certificate(
@@ -180,9 +180,9 @@ def full_certificate(
     multipliers (None: φ' at the point).
     """
     L = [as_double(factor) for factor in L]
-    whitened, moved, prior_error = problem.whitened_in_double(L, triangular)
+    whitened, moved = problem.whitened_in_double(L, triangular)
     totals = problem.term.certify(L, b0, s)
-    return _certificate(problem, whitened, whitened, b0, totals, moved, prior_error)
+    return _certificate(problem, whitened, whitened, b0, totals, moved)
 
 
 def _certificate(
@@ -192,10 +192,9 @@ def _certificate(
     b0: float,
     totals: PairTotals,
     moved: float,
-    prior_error: float,
 ) -> Certificate:
     """Add up the terms; B are the whitened factors with error `moved`, rotated like the scatter."""
-    u = unit_roundoff(B[0])
+    u, (_, prior_error) = unit_roundoff(B[0]), problem.prior_rounding
     size = sqrt(sum(inner(factor, factor) for factor in B))
     error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
     primal, primal_error = _objective(problem, triangular, b0, totals, error, u)

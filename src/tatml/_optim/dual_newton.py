@@ -52,7 +52,7 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
         point: _DualPoint | None = _start_of(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
-            found = point.found()
+            found = FoundPoint.of_dual(problem, point.L, point.b0, point.zeta, point.s)
             status = monitor.record(len(monitor.records), found, **vars(Step("dual")))
             if status is not None:
                 return status
@@ -104,13 +104,6 @@ class _DualPoint:
         """The gradient ∂g/∂α."""
         slope = self.problem.pairs.loss.sign * (self.zeta - self.s * self.softness)  # theory (Map)
         return np.where(self.problem.pairs.loss.weight > 0, slope, 0.0)
-
-    def found(self) -> FoundPoint:
-        """Return the point with its primal value and its gap."""
-        gap = float(np.sum(self.problem.pairs.loss.gap(self.zeta, self.s)))  # theory (GapD)
-        primal = self.problem.primal(self.L, self.b0, self.zeta)
-        n_active = int(np.count_nonzero(self.alpha))
-        return FoundPoint(tuple(self.L), self.b0, primal, gap, self.s, n_active)
 
 
 def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:

@@ -500,9 +500,7 @@ def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
     L = [inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
     b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
     zeta = problem.pairs.sums.transformed(L).distances() - problem.pairs.loss.gamma * b0
-    gap = float(np.sum(problem.pairs.loss.gap(zeta, s)))  # theory (GapD)
-    primal = problem.primal(L, b0, zeta)
-    return FoundPoint(tuple(L), b0, primal, gap, s, active.shape[0])
+    return FoundPoint.of_dual(problem, L, b0, zeta, s)
 
 
 def _first_multipliers(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Array
+from .._array import Array, stacked, total
 from .._messages import tell_user
 from .._progress import progress_bar
 from .certificate import Certificate, full_certificate
@@ -40,6 +40,15 @@ class FoundPoint:
     def copy_of(cls, point: Point | FoundPoint) -> FoundPoint:
         """Copy the numbers of a point, so that its data can be freed."""
         return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
+
+    @classmethod
+    def of_dual(
+        cls, problem: LogDetProblem, L: Sequence[Array], b0: float, zeta: Array, s: Array
+    ) -> FoundPoint:
+        """Return the point (L, b0) that the multipliers s stand for, with its gap."""
+        loss = problem.pairs.loss  # theory (GapD)
+        primal = problem.regulariser(stacked(L), b0) + total(loss.value(zeta))
+        return cls(tuple(L), b0, primal, total(loss.gap(zeta, s)), s, int(np.count_nonzero(s)))
 
     def quick_certificate(self, triangular: Sequence[Array]) -> None:
         """Return None: the data that it needs was freed."""
@@ -92,10 +101,6 @@ class Monitor:
         # The point to return, of those with a certificate: L as it is returned, and b0, s.
         self._proven: tuple[tuple[list[Array], float, Array | None], Certificate] | None = None
         self._start = perf_counter()
-
-    def forget_callback(self) -> None:
-        """Call no function of the user any more, after an interrupt."""
-        self.callback = None
 
     def record(self, n_iter: int, point: Point | FoundPoint, **extra: object) -> Status | None:
         """Record a point; return a status if the solver should stop."""
@@ -186,6 +191,13 @@ class Monitor:
         return Iterate(
             row["iteration"], L, b0, point.primal, point.gap, point.n_active, row["seconds"]
         )
+
+    def interrupted(self) -> Result:
+        """Return the best point so far; if there is none, the prior with its own gap."""
+        if self.best is None:
+            self.callback = None  # no function of the user is called after an interrupt
+            self.record(0, self.problem.at(self.problem.identity(), self.problem.mu0))
+        return self.result(Status.INTERRUPTED)
 
     def result(self, status: Status) -> Result:
         """Return the converged point, or else the one with the lowest objective, with its gap."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from .._array import Array, draw_indices, inner, namespace, placed, total
+from .._array import Array, as_double, draw_indices, inner, namespace, placed, total
 from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
@@ -253,7 +253,8 @@ def totals_at(
     `given` may hold only some of the `n_pairs` pairs of the problem; `s` are multipliers (None: φ'
     at the point).
     """
-    exact = given.with_pairs(given.pairs.for_certificate()).transformed(L)
+    pairs = given.pairs.converted(as_double).over_differences()
+    exact = given.with_pairs(pairs).transformed(L)
     s = None if s is None else placed(s, L[0])
     found = exact.evaluate(partial(_slope, loss, b0) if s is None else lambda part, _: s[part])
     return pair_totals(

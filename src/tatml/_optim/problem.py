@@ -195,13 +195,13 @@ class LogDetProblem:
 
     def whitened_in_double(
         self, L: Sequence[Array], known: Sequence[Array]
-    ) -> tuple[list[Array], float, float]:
-        """Compute C⁻¹L in float64, a bound of its error, and a bound of the error of C.
+    ) -> tuple[list[Array], float]:
+        """Compute C⁻¹L in float64, and a bound of its error.
 
         `known` is C⁻¹L as the solver knows it; it is used as it is where it is in float64.
         """
         if self.prior is None:
-            return list(L), 0.0, 0.0
+            return list(L), 0.0
         xp, found, square = self.xp, [], 0.0  # theory (Round)
         for C, factor, near in zip(self._exact_prior_factors, L, known, strict=True):
             inverse = xp.linalg.inv(C)
@@ -211,7 +211,7 @@ class LogDetProblem:
             residual = xp.abs(C @ B - factor) + rounding * (xp.abs(C) @ xp.abs(B) + xp.abs(factor))
             square += float(xp.linalg.matrix_norm(xp.abs(inverse) @ residual)) ** 2
             found.append(B)
-        return found, 1.01 * sqrt(square), self.prior_rounding[1]
+        return found, 1.01 * sqrt(square)
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
         """Return the problem of about `size` random pairs or fewer, scaled to represent all."""
@@ -236,10 +236,6 @@ class LogDetProblem:
     def at(self, L: Sequence[Array], b0: float) -> Point:
         """Return the view from W_m = L_m L_mᵀ and b0, which computes its members when used."""
         return Point(self, self.term.at(L, float(b0)), tuple(L), float(b0))
-
-    def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
-        """Compute F, given ζ_k = D_k − γ_k b0."""
-        return self.regulariser(stacked(L), b0) + total(self.pairs.loss.value(zeta))
 
     def regulariser(self, stacks: Sequence[Array], b0: float) -> float:
         """Compute the part of F that does not depend on the pairs, given L or stacks of L."""

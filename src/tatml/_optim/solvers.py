@@ -115,7 +115,7 @@ class Solver(ABC):
             except KeyboardInterrupt:
                 if self.on_interrupt == "raise":
                     raise
-                return _interrupted(problem, monitor)
+                return monitor.interrupted()
             except failures as error:
                 if monitor.best is not None:
                     return monitor.result(Status.PRECISION)
@@ -303,11 +303,3 @@ def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> 
     multipliers = np.zeros(n_pairs)
     multipliers[active] = getattr(init, "multipliers", 0.0)
     return multipliers
-
-
-def _interrupted(problem: LogDetProblem, monitor: Monitor) -> Result:
-    """Return the best point so far; if there is none, the prior with its own gap."""
-    if monitor.best is None:
-        monitor.forget_callback()
-        monitor.record(0, problem.at(problem.identity(), problem.mu0))
-    return monitor.result(Status.INTERRUPTED)

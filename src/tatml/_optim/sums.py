@@ -41,18 +41,18 @@ from typing import Any, NamedTuple
 
 from .._array import (
     Array,
-    as_double,
     asarray,
     compacted,
     namespace,
     on_gpu,
     placed,
+    products_at,
     put_at,
+    sparse_product,
     sum_at,
     symmetrised,
     zeros,
 )
-from .._csr import products_at, sparse_product
 from .._svec import svec_outer
 from .layout import (
     DEFAULT_LIMITS,
@@ -133,14 +133,6 @@ class PairGraph:
         first, xp = self._sorted[0], namespace(self.order)
         samples = xp.arange(self.n_samples + 1, dtype=first.dtype, device=first.device)
         return xp.searchsorted(first, samples)
-
-    def sort(self, values: Array) -> Array:
-        """Return one value per pair in the order of the sorted pairs."""
-        return namespace(values).take(values, self.order, axis=0)
-
-    def unsort(self, values: Array) -> Array:
-        """Return one value per sorted pair in the order of the pairs."""
-        return put_at(self.order, values)
 
     def summed(self, values: Array) -> Array:
         """Return the sum of the values of the two samples of each pair."""
@@ -269,14 +261,15 @@ class SampleForm:
         features, graph = self.features, self.graph
         images = multiply_rows(features.blocks, V)
         compute = graph.expanded_products if expand else graph.inner_products
-        return graph.unsort(compute(features.blocks, images, features.room)) / features.n_blocks
+        products = compute(features.blocks, images, features.room)
+        return put_at(graph.order, products) / features.n_blocks
 
     def scatter(self, s: Array) -> list[Array]:
         """Compute S_m by the Laplacian of the pairs."""
         return self._laplacian(self.graph, s)
 
     def _laplacian(self, graph: PairGraph, s: Array) -> list[Array]:
-        s = graph.sort(s) / self.features.n_blocks
+        s = self.features.xp.take(s, graph.order, axis=0) / self.features.n_blocks
         return [graph.scatter(block, s, self.features.room) for block in self.features.blocks]
 
     def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
@@ -298,8 +291,8 @@ class SampleForm:
             return self.distances(), None
         features, graph, norms = self.features, self.graph, self._norms
         xp, blocks = features.xp, features.blocks
-        squares = graph.unsort(graph.expanded_products(blocks, blocks, features.room))
-        squares = squares / features.n_blocks
+        squares = graph.expanded_products(blocks, blocks, features.room)
+        squares = put_at(graph.order, squares) / features.n_blocks
         cancels = largest_norms(features) * squares <= norms * norms
         near = xp.nonzero(cancels)[0]
         if near.shape[0] > 0:
@@ -403,10 +396,6 @@ class PairSums:
         features = self.features
         limits = replace(features.limits, by_samples=False)
         return PairSums(Features(features.blocks, features.factors, limits), self.graph)
-
-    def for_certificate(self) -> PairSums:
-        """Return the sums over the differences of the same pairs, in float64."""
-        return self.converted(as_double).over_differences()
 
     def placed(self, like: Array, blocks: Sequence[Array] | None = None) -> PairSums:
         """Copy the sums to the device of `like`; `blocks` are their features if they are there."""
