@@ -257,7 +257,7 @@ def test_every_error_of_the_sums_is_part_of_the_gap():
     assert_allclose(gap(slack=1e-3), 1e-3, rtol=0.01)
     for name in ("loss", "loss_error"):  # what exceeds a float proves nothing
         without = totals._replace(**{name: inf})
-        found = _certificate(problem, result.L, result.L, result.b0, without, 0.0, 0.0)
+        found = _certificate(problem, result.L, result.L, result.b0, without, 0.0)
         assert (found.dual, found.gap, found.floor) == (0.0, inf, inf)
         assert (found.primal == inf) == (name == "loss")
     known = totals._replace(loss=3.0, loss_error=1.0, slack=0.25)

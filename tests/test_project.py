@@ -350,7 +350,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("AllPairs", "Piece", "DatasetLayout", "PairGraph", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
-        *("Compared", "Comparisons", "LinkedPairs"),
+        *("Compared", "Comparisons", "LinkedPairs", "Monitor"),
         *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
         *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
         *("PairDistanceDisplay", "ReliabilityDisplay"),

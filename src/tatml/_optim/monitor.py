@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from math import isfinite, isnan, nan
 from time import perf_counter
 from typing import Any
@@ -54,6 +54,7 @@ class FoundPoint:
         """Return None: the data that it needs was freed."""
 
 
+@dataclass(eq=False, repr=False)
 class Monitor:
     """Record of the iterations of a solver, which decides when to stop.
 
@@ -79,28 +80,26 @@ class Monitor:
         The seconds from which a fit takes long.
     """
 
-    def __init__(
-        self,
-        problem: LogDetProblem,
-        *,
-        tol: float,
-        max_iter: int,
-        verbose: bool = False,
-        callback: Callable[[Iterate], object] | None = None,
-        proves: bool = True,
-        usual_steps: int | None = None,
-        long: float = LONG,
-    ):
-        self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.verbose, self.callback, self.proves = verbose, callback, proves
-        self.usual_steps, self.long = usual_steps, long
-        self.bar: Any = None  # the progress bar of a long fit
-        self.records: list[dict[str, Any]] = []
-        self.best: FoundPoint | None = None  # the recorded point with the smallest gap
-        self._lowest: FoundPoint | None = None  # the one with the lowest objective
-        # The point to return, of those with a certificate: L as it is returned, and b0, s.
-        self._proven: tuple[tuple[list[Array], float, Array | None], Certificate] | None = None
-        self._start = perf_counter()
+    problem: LogDetProblem
+    _: KW_ONLY
+    tol: float
+    max_iter: int
+    verbose: bool = False
+    callback: Callable[[Iterate], object] | None = None
+    proves: bool = True
+    usual_steps: int | None = None
+    long: float = LONG
+
+    bar: Any = field(default=None, init=False)  # the progress bar of a long fit
+    records: list[dict[str, Any]] = field(default_factory=list, init=False)
+    # The recorded points with the smallest gap and with the lowest objective
+    best: FoundPoint | None = field(default=None, init=False)
+    _lowest: FoundPoint | None = field(default=None, init=False)
+    # The point to return, of those with a certificate: L as it is returned, and b0, s.
+    _proven: tuple[tuple[list[Array], float, Array | None], Certificate] | None = field(
+        default=None, init=False
+    )
+    _start: float = field(default_factory=perf_counter, init=False)
 
     def record(self, n_iter: int, point: Point | FoundPoint, **extra: object) -> Status | None:
         """Record a point; return a status if the solver should stop."""
