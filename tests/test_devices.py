@@ -54,9 +54,9 @@ def places(monkeypatch):
     """The kinds of the arrays of all problems that are solved."""
     found = []
 
-    def spy(problem, monitor, **options):
+    def spy(problem, *settings):
         found.append(type(problem.prior_factors[0]))
-        return solve_newton(problem, monitor, **options)
+        return solve_newton(problem, *settings)
 
     monkeypatch.setattr("tatml._optim.solvers.solve_newton", spy)
     return found

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 from tatml import TATML, TATMLCV, Dykstra, Newton
 from tatml._optim.monitor import Monitor
-from tatml._optim.newton import solve_newton
+from tatml._optim.newton import Pace, solve_newton
 from tatml._progress import progress_bar, with_progress
 from tatml.inspection import threshold_interval
 
@@ -98,7 +98,7 @@ def solve_long(verbose=False, long=0.0, tol=1e-8):
     problem = random_case(SHAPES["square"], n_pairs=40, C=5.0).problem()
     options = {"verbose": verbose, "usual_steps": Newton.USUAL_STEPS, "long": long}
     monitor = Monitor(problem, tol=tol, max_iter=50, **options)
-    return solve_newton(problem, monitor), monitor
+    return solve_newton(problem, monitor, Pace()), monitor
 
 
 def test_a_long_fit_says_once_how_long_it_will_take(caplog, capsys):

@@ -23,6 +23,7 @@ from .monitor import Monitor
 from .newton import Start, solve_newton
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status
+from .steps import Pace
 
 LinearSolver = Literal["auto", "dense", "woodbury", "cg"]
 Projection = Literal["efficient", "naive"]
@@ -189,14 +190,9 @@ class Newton(Solver):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        return solve_newton(
-            problem,
-            monitor,
-            start=_start_from(init, problem),
-            linear_solver=self.linear_solver,
-            random_state=check_random(self.random_state),
-            lower_precision=self.lower_precision,
-        )
+        single = self.lower_precision and problem.prior_factors[0].dtype == problem.xp.float64
+        pace = Pace(self.linear_solver, check_random(self.random_state), single)
+        return solve_newton(problem, monitor, pace, _start_from(init, problem))
 
 
 @dataclass(frozen=True, repr=False)
