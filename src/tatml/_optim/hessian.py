@@ -173,10 +173,6 @@ class InSingle(ActivePairs):
             lifted, part = super().product([as_single(v) for v in V], b)
         return [as_double(S) for S in lifted], part
 
-    def in_single(self, factors: Sequence[Array] | None = None) -> InSingle:
-        """Return the operator itself."""
-        return self
-
 
 @dataclass(frozen=True)
 class Turned:
