@@ -253,8 +253,8 @@ def totals_at(
     `given` may hold only some of the `n_pairs` pairs of the problem; `s` are multipliers (None: φ'
     at the point).
     """
-    pairs = given.pairs.converted(as_double).over_differences()
-    exact = given.with_pairs(pairs).transformed(L)
+    exact = given.with_pairs(given.pairs.converted(as_double).over_differences())
+    exact = exact.transformed(L)
     s = None if s is None else placed(s, L[0])
     found = exact.evaluate(partial(_slope, loss, b0) if s is None else lambda part, _: s[part])
     return pair_totals(
