@@ -506,7 +506,7 @@ def many_pairs_on(client, n_pairs=6_000):
 def test_a_sample_stays_on_the_workers_and_stands_for_all_pairs(client):
     case, term = many_pairs_on(client)
     sample = term.sample(1_500, np.random.RandomState(0))
-    assert sample.listed is None
+    assert type(sample) is type(term)
     assert sample.executor.sample_of[0] is term.executor
     counts = sample.executor.gather(count_pairs, sample.setting)
     assert counts == pytest.approx([500, 250, 750], abs=1)

@@ -54,9 +54,9 @@ def places(monkeypatch):
     """The kinds of the arrays of all problems that are solved."""
     found = []
 
-    def spy(problem, monitor, **options):
+    def spy(problem, *settings):
         found.append(type(problem.prior_factors[0]))
-        return solve_newton(problem, monitor, **options)
+        return solve_newton(problem, *settings)
 
     monkeypatch.setattr("tatml._optim.solvers.solve_newton", spy)
     return found
@@ -135,7 +135,7 @@ def test_a_fit_is_numpys(places):
 def test_large_samples_whose_prior_is_applied_chunk_by_chunk(monkeypatch):
     """A problem that is copied to a device keeps the factors of its prior."""
     limits = Limits(eager_bytes=1000, svec_bytes=0)
-    monkeypatch.setattr(PairSums.from_samples.__func__, "__kwdefaults__", {"limits": limits})
+    monkeypatch.setattr(PairSums.of.__func__, "__kwdefaults__", {"limits": limits})
     for name in ("TATML", "ITML", "TATMLNeighbors", "TATMLTriplets"):
         assert_same(fitted(name, xp.asarray), fitted(name, np.asarray), name)
 

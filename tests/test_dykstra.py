@@ -363,7 +363,7 @@ def test_the_value_of_a_start_is_the_dual_function():
     case = random_case(SHAPES["two ragged"], c0=0.3, C=3.0)
     problem = case.problem()
     best = Newton().solve(problem, tol=1e-10)
-    s = problem.at(best.L, best.b0).pairs.slope
+    s = problem.at(best.L, best.b0).pairs.evaluation.s
     assert module._dual_value(problem, 0.0 * s) == pytest.approx(0.0, abs=1e-12)
     assert module._dual_value(problem, s) == pytest.approx(best.primal, rel=1e-6)
     for share in (0.3, 2.0, 5.0):  # g is concave, with its maximum at the multipliers

@@ -189,10 +189,10 @@ def rehearsed_case(**options):
     return random_case(SHAPES["vectors"], n_pairs=80_001, n_samples=60, C=1e-3, **options)
 
 
-def solve(problem, tol=1e-10, **options):
+def solve(problem, tol=1e-10, start=None, **options):
     """Newton's method without its object; it draws nothing unless it gets a source of numbers."""
     monitor = Monitor(problem, tol=tol, max_iter=50)
-    return newton_module.solve_newton(problem, monitor, **options)
+    return newton_module.solve_newton(problem, monitor, newton_module.Pace(**options), start)
 
 
 def test_the_rehearsal_on_a_sample_does_not_change_the_optimum():

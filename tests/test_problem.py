@@ -4,6 +4,7 @@ import gc
 import weakref
 from dataclasses import replace
 from math import inf, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from tatml._data.pairs import as_pairs
-from tatml._optim.problem import LogDetProblem, best_threshold
+from tatml._optim.problem import DualAlong, LogDetProblem, best_threshold
 from tatml.losses import BurgLoss, SquaredHinge
 
 C0 = [0.1, 1.0, inf]
@@ -69,7 +70,7 @@ def dual_by_library(problem, s):
     """g(s) as the library computes it for a certificate: that of the multiple θ = 1."""
     eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(s)]
     conjugate = float(problem.pairs.loss.conjugate(s).sum())
-    return problem.dual_along(eigenvalues, problem.threshold_force(s), lambda _: conjugate).value(1)
+    return DualAlong(problem, eigenvalues, problem.threshold_force(s), lambda _: conjugate).value(1)
 
 
 def test_dual_is_the_definition(case):
@@ -353,13 +354,15 @@ def test_the_best_multiple_is_that_of_a_search_without_slopes(case):
     slope = case.at(*random_point(case, 0)).slope
     eigenvalues = [np.linalg.eigvalsh(S) for S in problem.pairs.sums.scatter(slope)]
     loss, inside = problem.pairs.loss, 0
+    other_loss = SimpleNamespace(**vars(problem) | {"term": SimpleNamespace(quadratic=False)})
     for scale in (0.1, 1.0, 30.0):
-        along = problem.dual_along(
+        along = DualAlong(
+            problem,
             [scale * e for e in eigenvalues],
             problem.threshold_force(scale * slope),
             lambda theta, s=scale * slope: float(loss.conjugate(theta * s).sum()),
         )
-        searched = replace(along, quadratic=False)
+        searched = replace(along, problem=other_loss)
         best, other = along.best()[1], searched.best()[1]
         assert other - 1e-9 * abs(best) <= best <= 1.0001 * other + 1e-9
         inside += 0 < along.best()[0] < 1

@@ -98,6 +98,8 @@ SETTINGS_TYPES = {"Compute", "Dykstra", "KernelMap", "Newton"}
 # Types of this library that stand for an array.
 SETTINGS_TYPES |= {"SpanFactor", "SpanResult", "SparseBlock", "SparseRows"}
 SETTINGS_TYPES |= {"AllPairs", "Pairs", "Solver"}
+# Terms of pairs in memory, which have more members than the protocol of all terms.
+SETTINGS_TYPES |= {"PairTerm", "PairsAtPoint"}
 
 
 def type_names(node):
@@ -347,10 +349,10 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     others = classes - estimators
     by_identity = {value.__name__ for value in others if not value.__dataclass_params__.eq}
     assert by_identity == {
-        *("AllPairs", "Piece", "DatasetLayout", "Pairs", "Iterate", "Result"),
+        *("AllPairs", "Piece", "DatasetLayout", "PairGraph", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
-        *("FeatureShares", "PermutationImportance", "SparseRows"),
-        *("Comparisons", "LinkedPairs"),
+        *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
+        *("Comparisons", "LinkedPairs", "Monitor"),
         *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
         *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
         *("PairDistanceDisplay", "ReliabilityDisplay"),

@@ -34,10 +34,10 @@ from .._array import (
     inverse_factor,
     linalg_errors,
     namespace,
+    sparse_product,
     symmetrised,
     to_numpy,
 )
-from .._csr import sparse_product
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock

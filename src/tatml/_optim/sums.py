@@ -8,15 +8,27 @@ for features that were multiplied by a factor G (`transformed`): (GᵀΔ)(GᵀΔ
 applied to the samples, not to the pairs, so its cost does not grow with the number of pairs.
 Features are stored transposed, (n_rows, n', n), so that every product is one matrix product.
 
-Where there are many pairs per sample, the sums are computed by products over the samples instead
-(`sample_form.py`), unless rounding errors would be larger than those of differences.
-
 A row of `Sums` is a pair (`PairSums`), or a comparison (`ComparisonSums`): the distance of one pair
 minus that of another. With R the matrix that has a +1 and a −1 in each row, the numbers of the
 comparisons are R D, and a sum over comparisons with the weights s is a sum over pairs with the
 weights Rᵀs (docs/theory.md, (Cmp)). Equal pairs are merged, so that a pair costs the same in
 however many rows it appears. A row of a single pair compares it with the pair of a sample with
 itself, whose distance is 0.
+
+Where there are many pairs per sample, the sums are computed at the cost of samples (`SampleForm`):
+the pairs are the edges of a graph of the samples (`PairGraph`). With Z the features of the samples,
+one row per sample, and Y = Z V,
+
+    ⟨A_k, V⟩ = ⟨z_i − z_j, y_i − y_j⟩   and   Σ_k s_k A_k = Zᵀ L_s Z,
+
+with L_s the Laplacian of the graph whose edges have the weights s (docs/theory.md, (Lap)). Both
+need one matrix product over the samples instead of one over the pairs; the rest is reading rows.
+These sums take fewer operations where there are many pairs per sample. They cancel where samples
+are far from the origin compared with the distances of the pairs; there, differences are used.
+
+That a pair is the difference of two samples, and not their sum, is known to `_differences`,
+`expanded_products`, `_expanded` and `scatter` of the graph alone, and to the dense products of a
+tile (`_sharding/all_pairs.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +41,14 @@ from typing import Any, NamedTuple
 
 from .._array import (
     Array,
-    as_double,
     asarray,
     compacted,
     namespace,
     on_gpu,
     placed,
+    products_at,
+    put_at,
+    sparse_product,
     sum_at,
     symmetrised,
     zeros,
@@ -49,9 +63,260 @@ from .layout import (
     joined,
     multiply_rows,
     row_products,
+    saved_by_samples,
     slices,
 )
-from .sample_form import DENSE_SHARE, SMALLEST_CHUNK, PairGraph
+
+SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
+SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
+DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
+# How many times the squared norms of the samples may exceed the squared distances, on average, for
+# sums over samples: these lose as many digits.
+LARGEST_NORMS = 1e3
+LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
+LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
+# Multiplications that sums over samples have to save, on a CPU (False) and on a GPU (True); see
+# benchmarks/pair_forms.py.
+OVERHEAD = {False: 3e6, True: 6e9}
+
+
+def form_of(sums: PairSums) -> SampleForm | None:
+    """Return the sums as products over the samples; None where differences cost less."""
+    if sums.graph is None or sums.features.factors is not None:
+        return None
+    by_samples = sums.features.limits.by_samples
+    if by_samples is None:
+        saved = saved_by_samples(sums.features.shapes, sums.n_pairs, sums.features.n_rows)
+        by_samples = saved > OVERHEAD[on_gpu(sums.features.like)]
+    return SampleForm(sums.over_differences(), sums.graph) if by_samples else None
+
+
+@dataclass(eq=False)
+class PairGraph:
+    """Pairs as the edges of a graph, sorted by their first sample when they are first used.
+
+    Parameters
+    ----------
+    first, second : integer arrays of shape (n_pairs,)
+        Rows of the two samples of each pair.
+    n_samples : int
+        The number of samples.
+    form : callable
+        Returns how the sums over the pairs are computed; None: from their differences.
+    """
+
+    first: Array
+    second: Array
+    n_samples: int
+    form: Callable[[PairSums], Any] = form_of
+
+    @cached_property
+    def order(self) -> Array:
+        """The pairs, sorted by their first sample."""
+        return namespace(self.first).argsort(self.first)
+
+    def take(self, pairs: Array) -> PairGraph:
+        """Return the graph of the pairs with these indices."""
+        take = namespace(pairs).take
+        rows = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
+        return PairGraph(*rows, self.n_samples)
+
+    @cached_property
+    def _sorted(self) -> tuple[Array, Array]:
+        """Rows of the two samples of each sorted pair."""
+        take = namespace(self.order).take
+        return take(self.first, self.order, axis=0), take(self.second, self.order, axis=0)
+
+    @cached_property
+    def _starts(self) -> Array:
+        """Where the pairs of each sample begin among the sorted ones, shape (n_samples + 1,)."""
+        first, xp = self._sorted[0], namespace(self.order)
+        samples = xp.arange(self.n_samples + 1, dtype=first.dtype, device=first.device)
+        return xp.searchsorted(first, samples)
+
+    def summed(self, values: Array) -> Array:
+        """Return the sum of the values of the two samples of each pair."""
+        take = namespace(values).take
+        return take(values, self.first, axis=0) + take(values, self.second, axis=0)
+
+    def inner_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
+        """Compute Σ_m ⟨z_i − z_j, y_i − y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
+        first, second = self._sorted
+        step = max(SMALLEST_CHUNK, room // (8 * sum(z.shape[1] * z.shape[2] for z in Z)))
+        parts = []
+        for part in slices(first.shape[0], step):
+            sides = (_differences(side, first[part], second[part]) for side in (Z, Y))
+            parts.append(sum(map(row_products, *sides)))
+        return joined(parts)
+
+    def expanded_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
+        """Compute the same for y = V z with symmetric V, from inner products of samples.
+
+        ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but reads half as many
+        rows, and a GPU copies none.
+        """
+        xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
+        for z, y in zip(Z, Y, strict=True):
+            z, y = (xp.reshape(side, (self.n_samples, -1)) for side in (z, y))
+            own = xp.linalg.vecdot(z, y)
+            cross = products_at(self._starts, second, z, y)
+            if cross is None:
+                step = max(SMALLEST_CHUNK, room // (8 * z.shape[1]))
+                parts = slices(first.shape[0], step)
+                total = total + joined([self._expanded(z, y, own, part) for part in parts])
+            else:
+                both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
+                total = total + (both - 2 * cross)
+        return total
+
+    def _expanded(self, z: Array, y: Array, own: Array, part: slice) -> Array:
+        """Compute own_i + own_j − 2 ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
+        take, (i, j) = namespace(z).take, (side[part] for side in self._sorted)
+        cross = namespace(z).linalg.vecdot(take(z, i, axis=0), take(y, j, axis=0))
+        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * cross
+
+    def scatter(self, block: Array, s: Array, room: int) -> Array:
+        """Compute Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
+
+        L_s = D − U − Uᵀ, with s_k in row i and column j of U, is not formed: with
+        T = Zᵀ(D/2 − U)Z the result is T + Tᵀ.
+        """
+        xp, (first, second) = namespace(block), self._sorted
+        degrees = sum_at(first, s, self.n_samples) + sum_at(second, s, self.n_samples)
+        rows = xp.reshape(block, (self.n_samples, -1))
+        step = max(SMALLEST_CHUNK, SAMPLE_CHUNKS * room // (8 * rows.shape[1]))
+        starts, total = self._starts, zeros((block.shape[2], block.shape[2]), like=block)
+        for part in slices(self.n_samples, step):
+            low, high, begin, end = part.start, part.stop, 0, second.shape[0]
+            if step < self.n_samples:
+                begin, end = int(starts[low]), int(starts[high])
+            some = starts[low : high + 1] - begin, second[begin:end], s[begin:end]
+            carried = degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
+            samples = block[part, ...]
+            total = total + flat(samples).T @ flat(xp.reshape(carried, samples.shape))
+        return total + total.T
+
+
+def _differences(blocks: Sequence[Array], i: Array, j: Array) -> list[Array]:
+    """Return z_i − z_j of the samples i and j: per block, shape (n_part, n', n)."""
+    take = namespace(i).take
+    return [take(block, i, axis=0) - take(block, j, axis=0) for block in blocks]
+
+
+class SampleForm:
+    """Sums over pairs as products over samples, or over differences where these would cancel.
+
+    Parameters
+    ----------
+    exact : PairSums
+        The sums over differences.
+    graph : PairGraph
+        Their pairs.
+    """
+
+    whole_is_cheap = False  # whether a sum over all pairs costs less than one over most of them
+
+    def __init__(self, exact: PairSums, graph: PairGraph):
+        self.exact, self.features, self.graph = exact, exact.features, graph
+
+    @cached_property
+    def _sample_norms(self) -> Array:
+        """‖z_i‖/√M of the samples, shape (n_samples,)."""
+        features = self.features
+        squares = sum(row_products(block, block) for block in features.blocks)
+        return features.xp.sqrt(squares / features.n_blocks)
+
+    @cached_property
+    def _norms(self) -> Array:
+        """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
+        return self.graph.summed(self._sample_norms)
+
+    def _loses_few_digits(
+        self, weights: Array | float, norms: Array, distances: Array, largest: float
+    ) -> bool:
+        """Return whether sums over samples with these weights are accurate."""
+        xp = self.features.xp
+        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * distances))
+
+    @cached_property
+    def is_accurate(self) -> bool:
+        """Whether sums over samples are accurate for some of the pairs."""
+        n_pairs, xp = self.exact.n_pairs, self.features.xp
+        step = -(-n_pairs // LOOKED_AT)
+        places = xp.arange(0, n_pairs, step, device=self.features.like.device)
+        norms = self.graph.take(places).summed(self._sample_norms)
+        distances = self.exact.take(places).distances()
+        return self._loses_few_digits(1.0, norms, distances, LARGEST_NORMS)
+
+    def distances(self) -> Array:
+        """Compute D_k from differences."""
+        return self.exact.distances()
+
+    def quadratic(self, V: Sequence[Array], expand: bool = False) -> Array:
+        """Compute ⟨A_k, V⟩ by one product over the samples.
+
+        With `expand`, squares are expanded: faster, and accurate enough for products of conjugate
+        gradients where `is_accurate`.
+        """
+        features, graph = self.features, self.graph
+        images = multiply_rows(features.blocks, V)
+        compute = graph.expanded_products if expand else graph.inner_products
+        products = compute(features.blocks, images, features.room)
+        return put_at(graph.order, products) / features.n_blocks
+
+    def scatter(self, s: Array) -> list[Array]:
+        """Compute S_m by the Laplacian of the pairs."""
+        return self._laplacian(self.graph, s)
+
+    def _laplacian(self, graph: PairGraph, s: Array) -> list[Array]:
+        s = self.features.xp.take(s, graph.order, axis=0) / self.features.n_blocks
+        return [graph.scatter(block, s, self.features.room) for block in self.features.blocks]
+
+    def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
+        """Compute D, and S for s = slope(pairs, D of these pairs), as exactly as needed."""
+        distances, reach = self._distances_and_reach()
+        s = slope(slice(0, self.exact.n_pairs), distances)
+        scatter, reach_of_scatter = self.scatter_at(s, distances)
+        if reach_of_scatter is not None:
+            reach = reach_of_scatter
+        return Evaluation(distances, s, scatter, None if reach is None else lambda: reach)
+
+    def _distances_and_reach(self) -> tuple[Array, Array | None]:
+        """Compute D_k for a scatter, and the magnitude of the numbers that they come from.
+
+        Where sums over samples are accurate, they come from inner products of samples, except those
+        of near pairs.
+        """
+        if not self.is_accurate:
+            return self.distances(), None
+        features, graph, norms = self.features, self.graph, self._norms
+        xp, blocks = features.xp, features.blocks
+        squares = graph.expanded_products(blocks, blocks, features.room)
+        squares = put_at(graph.order, squares) / features.n_blocks
+        cancels = largest_norms(features) * squares <= norms * norms
+        near = xp.nonzero(cancels)[0]
+        if near.shape[0] > 0:
+            exact = sum_at(near, self.exact.take(near).distances(), self.exact.n_pairs)
+            squares = xp.where(cancels, exact, squares)
+            norms = xp.where(cancels, xp.sqrt(exact), norms)
+        return squares, norms
+
+    def scatter_at(self, s: Array, distances: Array) -> tuple[list[Array], Array | None]:
+        """Compute S_m as exactly as from differences, and the magnitude of its numbers."""
+        xp, largest = self.features.xp, largest_norms(self.features)
+        if not self._loses_few_digits(xp.abs(s), self._norms, distances, largest):
+            return self.exact.scatter(s), None
+        used = xp.nonzero(s)[0]
+        if used.shape[0] < DENSE_SHARE * s.shape[0]:
+            some = self.graph.take(used)
+            return self._laplacian(some, xp.take(s, used, axis=0)), self._norms
+        return self.scatter(s), self._norms
+
+
+def largest_norms(features: Features) -> float:
+    """Return the largest ratio of norms and distances for sums whose errors nothing corrects."""
+    precise = features.like.dtype == features.xp.float64
+    return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
 
 
 class PairSums:
@@ -69,6 +334,8 @@ class PairSums:
 
     def __init__(self, features: Features, graph: PairGraph | None = None):
         self.features, self.graph = features, graph
+        # K, the number of pairs
+        self.n_pairs: int = features.n_rows if graph is None else graph.first.shape[0]
 
     @classmethod
     def of(
@@ -79,34 +346,16 @@ class PairSums:
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> PairSums:
-        """Return the sums over the pairs of these rows of the blocks, or over differences."""
+        """Return the sums over the pairs of these rows of the blocks; None: over differences."""
         features = Features(blocks, limits=limits)
         if first is None or second is None:
             return cls(features)
         return cls(features, PairGraph(first, second, features.n_rows))
 
-    @classmethod
-    def from_samples(
-        cls,
-        blocks: Sequence[Array],
-        first: Array,
-        second: Array,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> PairSums:
-        """Store the samples, or the differences if there are no more pairs than samples."""
-        sums = cls.of(blocks, first, second, limits=limits)
-        return sums.formed() if sums.n_pairs <= sums.features.n_rows else sums
-
     @property
     def pairs(self) -> PairSums:
         """These sums: each row is one pair."""
         return self
-
-    @property
-    def n_pairs(self) -> int:
-        """K, the number of pairs."""
-        return self.features.n_rows if self.graph is None else self.graph.first.shape[0]
 
     @cached_property
     def form(self) -> Any:
@@ -148,10 +397,6 @@ class PairSums:
         limits = replace(features.limits, by_samples=False)
         return PairSums(Features(features.blocks, features.factors, limits), self.graph)
 
-    def for_certificate(self) -> PairSums:
-        """Return the sums over the differences of the same pairs, in float64."""
-        return self.converted(as_double).over_differences()
-
     def placed(self, like: Array, blocks: Sequence[Array] | None = None) -> PairSums:
         """Copy the sums to the device of `like`; `blocks` are their features if they are there."""
         if blocks is None:
@@ -169,6 +414,10 @@ class PairSums:
         blocks = [joined(list(parts)) for parts in zip(*chunks, strict=True)]
         return PairSums(Features(blocks, limits=self.features.limits))
 
+    def compact(self) -> PairSums:
+        """Return sums that hold the differences if there are no more pairs than samples."""
+        return self.formed() if self.n_pairs <= self.features.n_rows else self
+
     def held(self) -> PairSums:
         """Return sums that hold all differences where a GPU has room for them, else these sums.
 
@@ -178,9 +427,8 @@ class PairSums:
         formed = self.graph is None and features.factors is None
         if formed or not on_gpu(features.like):
             return self
-        size = 8 * self.n_pairs * features.numbers_per_row
-        too_large = size > features.limits.eager_at(features.like)
-        return self if too_large or self._fast_form is not None else self.formed()
+        formable = features.fit_at_once(self.n_pairs) and self._fast_form is None
+        return self.formed() if formable else self
 
     # Differences, chunk by chunk
 
@@ -190,7 +438,7 @@ class PairSums:
         if self.graph is None:
             rows = [block[part, ...] for block in blocks]
         else:
-            rows = self.graph.differences(blocks, part)
+            rows = _differences(blocks, self.graph.first[part], self.graph.second[part])
         return rows if factors is None else multiply_rows(rows, factors)
 
     def parts(self, numbers_per_pair: int = 0, n_rows: int | None = None) -> Iterator[slice]:
@@ -253,14 +501,15 @@ class PairSums:
     def evaluate(self, slope: Callable[[slice, Array], Array] | None = None) -> Evaluation:
         """Compute D, and S for s = slope(pairs, D of these pairs), in one pass."""
         if slope is None:
-            return Evaluation(self.distances(), [])
+            return Evaluation(self.distances(), None, [])
         if self.form is not None:
             return self.form.evaluate(slope)
-        distances, total = [], self._zeros()
+        distances, slopes, total = [], [], self._zeros()
         for part, rows in self.chunks():
             distances.append(self._inner(rows, rows))  # theory (Dist)
-            total = self._add_scatter(total, rows, slope(part, distances[-1]))
-        return Evaluation(joined(distances), [symmetrised(S) for S in total])
+            slopes.append(slope(part, distances[-1]))
+            total = self._add_scatter(total, rows, slopes[-1])
+        return Evaluation(joined(distances), joined(slopes), [symmetrised(S) for S in total])
 
     def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
         products = sum(row_products(a, b) for a, b in zip(rows, images, strict=True))
@@ -374,7 +623,7 @@ class ComparisonSums:
 
         The two pairs of a row may be in different chunks.
         """
-        distances, of_pairs = self.distances(), None
+        distances, s, of_pairs = self.distances(), None, None
         scatter: list[Array] = []
         if slope is not None:
             s = slope(slice(0, self.n_pairs), distances)
@@ -385,7 +634,7 @@ class ComparisonSums:
             root = self.features.xp.sqrt
             return self.links.norms(root(self._pair_distances) if of_pairs is None else of_pairs)
 
-        return Evaluation(distances, scatter, reach)
+        return Evaluation(distances, s, scatter, reach)
 
 
 # Sums over K rows, each of which is a linear function ⟨A_k, W⟩ of W: A_k = Δ Δᵀ for a pair, or the
@@ -393,58 +642,58 @@ class ComparisonSums:
 Sums = PairSums | ComparisonSums
 
 
-@dataclass(frozen=True)
-class RoundingBounds:
-    """Bounds of the rounding errors of sums over the rows of pairs or comparisons."""
+# Bounds of the rounding errors of sums over the rows of pairs or comparisons
 
-    sums: Sums
 
-    def longest(self) -> float:
-        """Bound the root of the largest sum of the distances in a row, from the samples alone."""
-        features, total = self.sums.features, 0.0
-        for m, block in enumerate(features.blocks):
-            factor = None if features.factors is None else features.factors[m]
-            scale = 1.0 if factor is None else float(features.xp.sum(factor**2))
-            total += scale * float(features.xp.max(row_products(block, block)))
-        samples = 1 if self.sums.pairs.graph is None else 2
-        return samples * sqrt(total / features.n_blocks * (1 if self.sums.links is None else 2))
+def longest_row(sums: Sums) -> float:
+    """Bound the root of the largest sum of the distances in a row, from the samples alone."""
+    features, total = sums.features, 0.0
+    for m, block in enumerate(features.blocks):
+        factor = None if features.factors is None else features.factors[m]
+        scale = 1.0 if factor is None else float(features.xp.sum(factor**2))
+        total += scale * float(features.xp.max(row_products(block, block)))
+    samples = 1 if sums.pairs.graph is None else 2
+    return samples * sqrt(total / features.n_blocks * (1 if sums.links is None else 2))
 
-    def moved(self, factors: Sequence[Array]) -> Array:
-        """Bound the norm of the rounding error of LᵀΔ_k/√M, L the factors; shape (n_pairs,).
 
-        The features have to be samples as given or centred, or differences of such samples. For a
-        comparison, it is the root of the sum of squares of both errors.
-        """
-        moved, links = self._moved_rows(factors), self.sums.links  # theory (Round)
-        graph, xp = self.sums.pairs.graph, namespace(moved)
-        if graph is not None:  # the difference of a sample with itself is exactly 0
-            same = graph.first == graph.second
-            moved = xp.where(same, xp.zeros_like(moved[:1]), graph.summed(moved))
-        return moved if links is None else links.norms(moved)
+def row_errors(sums: Sums, factors: Sequence[Array]) -> Array:
+    """Bound the norm of the rounding error of LᵀΔ_k/√M, L the factors; shape (n_pairs,).
 
-    def _moved_rows(self, factors: Sequence[Array]) -> Array:
-        """Bound the norm of the rounding error of each sample or difference."""
-        features, total = self.sums.features, 0.0  # theory (Round)
-        xp, u = features.xp, float(features.xp.finfo(factors[0].dtype).eps) / 2
-        stored = float(xp.finfo(features.like.dtype).eps) / 2
-        for block, factor in zip(features.blocks, factors, strict=True):
-            relative = (factor.shape[0] + 8) * u + (stored if stored > u else 0.0)
-            step = max(1, features.room // (8 * block.shape[1] * block.shape[2]))
-            squares = []
-            for part in slices(block.shape[0], step):
-                size = xp.astype(xp.abs(block[part, ...]), factor.dtype, copy=False)
-                (image,) = multiply_rows([size], [xp.abs(factor)])
-                squares.append(row_products(image, image))
-            total = total + relative**2 * joined(squares)
-        return xp.sqrt(total / features.n_blocks)
+    The features have to be samples as given or centred, or differences of such samples. For a
+    comparison, it is the root of the sum of squares of both errors.
+    """
+    moved, links = _feature_errors(sums.features, factors), sums.links  # theory (Round)
+    graph, xp = sums.pairs.graph, namespace(moved)
+    if graph is not None:  # the difference of a sample with itself is exactly 0
+        same = graph.first == graph.second
+        moved = xp.where(same, xp.zeros_like(moved[:1]), graph.summed(moved))
+    return moved if links is None else links.norms(moved)
 
-    def n_terms(self, n_pairs: int) -> int:
-        """Return the largest number of successive roundings in a sum over `n_pairs` rows.
 
-        Comparisons have at most twice as many pairs; the weight of a pair is the sum of at most as
-        many numbers as there are comparisons.
-        """
-        features, by_samples = self.sums.features, self.sums.pairs.form is not None
-        n_rows = n_pairs * (1 if self.sums.links is None else 3)
-        n_rows += features.n_rows if by_samples else 0
-        return n_rows * max(features.widths) + features.numbers_per_row + features.n_blocks + 8
+def _feature_errors(features: Features, factors: Sequence[Array]) -> Array:
+    """Bound the norm of the rounding error of each sample or difference."""
+    total: Any = 0.0  # theory (Round)
+    xp, u = features.xp, float(features.xp.finfo(factors[0].dtype).eps) / 2
+    stored = float(xp.finfo(features.like.dtype).eps) / 2
+    for block, factor in zip(features.blocks, factors, strict=True):
+        relative = (factor.shape[0] + 8) * u + (stored if stored > u else 0.0)
+        step = max(1, features.room // (8 * block.shape[1] * block.shape[2]))
+        squares = []
+        for part in slices(block.shape[0], step):
+            size = xp.astype(xp.abs(block[part, ...]), factor.dtype, copy=False)
+            (image,) = multiply_rows([size], [xp.abs(factor)])
+            squares.append(row_products(image, image))
+        total = total + relative**2 * joined(squares)
+    return xp.sqrt(total / features.n_blocks)
+
+
+def n_roundings(sums: Sums, n_pairs: int) -> int:
+    """Return the largest number of successive roundings in a sum over `n_pairs` rows.
+
+    Comparisons have at most twice as many pairs; the weight of a pair is the sum of at most as
+    many numbers as there are comparisons.
+    """
+    features = sums.features
+    n_rows = n_pairs * (1 if sums.links is None else 3)
+    n_rows += 0 if sums.pairs.form is None else features.n_rows
+    return n_rows * max(features.widths) + features.numbers_per_row + features.n_blocks + 8

@@ -19,8 +19,7 @@ from .._array import Array, symmetrised
 from .._data.arrays import read_array
 from .._data.pairs import as_weights
 from .._optim.layout import Evaluation, Features, Limits, centred, flat, multiply_rows
-from .._optim.sample_form import PairGraph
-from .._optim.sums import PairSums
+from .._optim.sums import PairGraph, PairSums
 from .base import Piece, Shard
 from .samples import SharedSamples, samples_per_tile
 
@@ -120,7 +119,7 @@ class TileForm:
         """Return D, and S for the s that `slope(pairs, D of the pairs)` returns."""
         distances = self.distances()
         s = slope(slice(0, len(distances)), distances)
-        return Evaluation(distances, self.scatter(s), self._reach)
+        return Evaluation(distances, s, self.scatter(s), self._reach)
 
     def _reach(self) -> Array:
         """Return the magnitude of the numbers that each distance is computed from.

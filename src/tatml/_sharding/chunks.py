@@ -66,7 +66,7 @@ def chunk_piece(values: Any, shared: Any = None) -> Piece:
     else:
         index = as_index(pairs, len(blocks))
         features = lay_out(blocks.arrays, centre=True)
-        sums = PairSums.from_samples(features, *index.T, limits=SHARD_LIMITS)
+        sums = PairSums.of(features, *index.T, limits=SHARD_LIMITS).compact()
     return _piece(sums, similar, weights)
 
 

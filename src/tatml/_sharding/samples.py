@@ -152,11 +152,11 @@ class SharedSamples:
         No other samples are read from disk.
         """
         if self.in_memory:
-            return PairSums.from_samples(self.arrays, *index.T, limits=SHARD_LIMITS)
+            return PairSums.of(self.arrays, *index.T, limits=SHARD_LIMITS).compact()
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
         features = self._checked_features([read_rows(array, rows) for array in self.arrays], rows)
-        return PairSums.from_samples(features, *position.T, limits=SHARD_LIMITS)
+        return PairSums.of(features, *position.T, limits=SHARD_LIMITS).compact()
 
     def runs(self, *parts: slice) -> list[Array]:
         """Return the features of some slices of the samples, one after the other."""
