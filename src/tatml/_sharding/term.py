@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor, isinf, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,7 +70,6 @@ class ShardedTerm:
     factors: tuple[Array, ...] | None = None
     compares: bool = False
 
-    xp: ClassVar[Any] = np  # the results of all executors are NumPy arrays
     quadratic = True
 
     @property
