@@ -228,7 +228,7 @@ class PairsAtPoint:
             value = conjugate = inner(self.slope, self.zeta) / 2
         else:
             value = total(self.loss.value(self.zeta))
-            conjugate = total(self.loss.conjugate(self.slope))
+            conjugate = total(self.loss.conjugates(self.slope))
         return Totals(
             loss=value,
             force=inner(self.loss.gamma, self.slope),
@@ -243,7 +243,7 @@ class PairsAtPoint:
         shift = theta * self.totals.shift
         if self.loss.quadratic:
             return theta**2 * self.totals.conjugate + shift
-        return total(self.loss.conjugate(theta * self.slope)) + shift
+        return total(self.loss.conjugates(theta * self.slope)) + shift
 
     def changes_along(self, V: Sequence[Array], change: float) -> Array:
         """Compute u, the change of each ζ_k along the direction V while b0 changes by `change`."""
