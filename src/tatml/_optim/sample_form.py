@@ -36,7 +36,7 @@ from .layout import (
 if TYPE_CHECKING:
     from .sums import PairSums
 
-SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
+SAMPLE_CHUNKS = 16  # size of a chunk of samples, relative to one of differences
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 # How many times the squared norms of the samples may exceed the squared distances, on average, for
