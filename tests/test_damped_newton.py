@@ -53,8 +53,11 @@ def test_the_exact_search_minimises_along_the_direction(c0, C):
             return case.primal(moved, b0 + t * b / scale)
 
         length = steps.exact_length(point, (V, b))
-        found = minimize_scalar(value, bounds=(0, 0.98 * boundary), method="bounded")
+        found = minimize_scalar(
+            value, bounds=(0, 0.98 * boundary), method="bounded", options={"xatol": 1e-8}
+        )
         assert 0 < length < boundary
+        assert_allclose(length, found.x, rtol=2e-3)  # the tolerance of the search is 1e-3
         assert value(length) <= found.fun + 1e-4 * (value(0) - found.fun)
 
 
