@@ -131,7 +131,7 @@ def test_gamma_is_taken_from_the_landmarks():
 
 @pytest.mark.parametrize("kernel", ["polynomial", "rbf"])
 def test_equal_samples_are_refused_by_name_not_by_the_division_by_their_spread(kernel):
-    with pytest.raises(ValueError, match="^X: expected landmarks with different kernel images"):
+    with pytest.raises(ValueError, match=r"^X: expected landmarks with different kernel images"):
         KernelMap(kernel).fit(np.ones((5, 2)))
 
 
