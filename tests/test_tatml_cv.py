@@ -603,6 +603,13 @@ def test_the_final_fit_says_that_it_has_not_converged():
     assert not model.result_.converged
 
 
+def test_a_kernel_may_have_more_components_than_the_samples_have_features():
+    X, y = labelled()
+    options = FEW | {"kernel": KernelMap(keep_features=False), "n_components": X.shape[1] + 3}
+    model = search_over({"C": [1.0, 10.0]}, cv=2, **options)
+    assert model.fit(X, y).transform(X).shape == (len(X), X.shape[1] + 3)
+
+
 # Errors
 
 

@@ -406,14 +406,16 @@ class KernelMap(SampleReader):
         nothing = np.zeros(0)
         return BlockMap(chosen, nothing, nothing, 1.0, means, projection)
 
-    def _map_block(self, array: Array, block_map: BlockMap) -> Array:
+    def _map_block(
+        self, array: Array, block_map: BlockMap, chunk_numbers: int = CHUNK_NUMBERS
+    ) -> Array:
         """Return the coordinates of samples, computed in chunks where the samples are."""
         if foreign_kind(array) is not None and self.kernel not in OF_PRODUCTS:
             return asarray(self._map_block(to_numpy(array), block_map), array)
         xp, n_samples = namespace(array), array.shape[0]
         placed = block_map.placed(array)
         result = zeros((n_samples, placed.projection.shape[1]), placed.projection)
-        for part in gen_batches(n_samples, max(1, CHUNK_NUMBERS // len(block_map.means))):
+        for part in gen_batches(n_samples, max(1, chunk_numbers // len(block_map.means))):
             rows = xp.reshape(array[part, ...], (part.stop - part.start, -1))
             if self.kernel == "precomputed":
                 values = as_double(xp.take(rows, placed.landmarks, axis=1))
