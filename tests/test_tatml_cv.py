@@ -716,7 +716,7 @@ def test_a_setting_that_cannot_be_fitted_scores_nan(name, value):
     X, y = labelled()
     good = search_over({"C": GRID}, cv=2, **FEW).fit(X, y)
     model = clone(good).set_params(param_grid=[{name: [value], "C": [1.0]}, {"C": GRID}])
-    words = rf"param_grid: 1 of 4 settings could not be fitted .* is: {name}: expected"
+    words = rf"param_grid: 1 of 4 settings score NaN, .* error is: {name}: expected"
     with pytest.warns(FitFailedWarning, match=words) as caught:
         model.fit(X, y)
     assert (len(caught), caught[0].filename) == (1, __file__)

@@ -124,7 +124,7 @@ def learner_of(fitted: Any) -> Any:
         return steps.get("metric", fitted.best_estimator_[-1])
     if hasattr(fitted, "steps"):
         return learner_of(fitted[-1])
-    return fitted.best_estimator_ if isinstance(fitted, ThresholdSearch) else fitted
+    return getattr(fitted, "best_estimator_", fitted)
 
 
 def chosen_parameters(fitted: Any) -> dict[str, Any]:

@@ -146,19 +146,18 @@ class TATMLCV(LabelEstimator):
     Parameters
     ----------
     estimator : TATML or None, default=None
-        The estimator whose parameters are chosen, of no derived class. None: `TATML` with its
-        defaults; give ``TATML()`` to set its parameters with ``set_params(estimator__tol=1e-4)``.
+        The estimator whose parameters are chosen. Subclasses are refused. None: `TATML` with its
+        defaults; only a given ``TATML()`` has parameters for ``set_params(estimator__tol=1e-4)``.
         It does not change. Its parameters hold where the grid gives no values; `warm_start` has no
         effect. Only the final fit is verbose.
     param_grid : dict of str to list, list of such dicts, or None, default=None
         The values to choose from for parameters of `TATML`: all combinations of each dict are
         tried, those of the last name one after another, and C innermost. The first of the best is
-        chosen. A grid replaces the default one: without "C" in it, C is that of the estimator.
-        None:
-        the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another prior
-        than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two suit
-        classes with several modes. To try kernels, give for example ``{"C": [10, 100], "kernel":
-        [None, "rbf"]}``.
+        chosen. A given grid replaces the default grid: without "C" in it, C is that of the
+        estimator. To try kernels, give for example ``{"C": [10, 100], "kernel": [None, "rbf"]}``.
+        None: the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another
+        prior than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two
+        suit classes with several modes.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
@@ -191,7 +190,7 @@ class TATMLCV(LabelEstimator):
         Its row in `cv_results_`.
     best_estimator_ : TATML
         A TATML with the chosen parameters and the fitted attributes of the final fit, whose arrays
-        it shares. Every access builds a new one.
+        it shares. Each access builds a new object, so keep it to change it.
     n_splits_ : int
         Number of folds.
     cv_results_ : dict
@@ -376,7 +375,7 @@ def _report(errors: Sequence[Exception], scores: NDArray[np.float64]) -> None:
     if n_failed == len(scores):
         raise errors[0]
     warn_user(
-        f"param_grid: {n_failed} of {len(scores)} settings could not be fitted in every fold, "
-        f"and score NaN. The first error is: {errors[0]}",
+        f"param_grid: {n_failed} of {len(scores)} settings score NaN, because they could not be "
+        f"fitted in all folds; the first error is: {errors[0]}",
         FitFailedWarning,
     )
