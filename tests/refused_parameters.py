@@ -236,7 +236,7 @@ WORDS = {
         Value,
         "n_components: expected at most n = 3 in block 0, got 4",
         {"estimator": TATML(n_components=4)},
-        {"param_grid": [{}, {"n_components": [3, 4]}]},
+        {"param_grid": [{"n_components": [4]}, {"n_components": [5]}]},
     )
     + together(
         "TATMLCV.fit",

@@ -126,7 +126,7 @@ def test_sums_over_samples_form_no_differences(monkeypatch):
     def fails(*arguments):
         raise AssertionError("differences are formed")
 
-    monkeypatch.setattr(PairGraph, "differences", fails)
+    monkeypatch.setattr(PairSums, "rows", fails)
     assert_allclose(sums.quadratic(V), case.distances(V), rtol=1e-10)
     assert_close(sums.scatter(s), case.scatter(s))
     assert_close(sums.product(V, s, 0 * s)[1], case.scatter(case.distances(V)))
