@@ -17,7 +17,7 @@ fit into the cache of a processor. Only sums over the pixels are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 from math import ceil, cos, floor, nan, pi, prod, sin
@@ -54,6 +54,7 @@ from ._shrinkage import (
 SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero
 
 
+@dataclass(eq=False, repr=False)
 class CovarianceDescriptor(StatelessTransformer):
     """Covariance matrix of the features of the pixels of an image.
 
@@ -141,28 +142,16 @@ class CovarianceDescriptor(StatelessTransformer):
     (10, 3, 3)
     """
 
-    def __init__(
-        self,
-        features: Sequence[str] = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|"),
-        *,
-        scales: Sequence[float] = (1.0, 0.5),
-        regions: tuple[int, int] = (1, 1),
-        diagonal: float = 1e-3,
-        diagonal_relative: bool = False,
-        shrinkage: Shrinkage = None,
-        pixel_range: tuple[float, float] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.scales = scales
-        self.regions = regions
-        self.diagonal = diagonal
-        self.diagonal_relative = diagonal_relative
-        self.shrinkage = shrinkage
-        self.pixel_range = pixel_range
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    features: Sequence[str] = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
+    _: KW_ONLY
+    scales: Sequence[float] = (1.0, 0.5)
+    regions: tuple[int, int] = (1, 1)
+    diagonal: float = 1e-3
+    diagonal_relative: bool = False
+    shrinkage: Shrinkage = None
+    pixel_range: tuple[float, float] | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: Any = None) -> CovarianceDescriptor:
         """Check the parameters and the images, and set the names of features and blocks.

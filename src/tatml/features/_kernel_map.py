@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -158,6 +158,7 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
 class KernelMap(SampleReader):
     """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
 
@@ -238,28 +239,16 @@ class KernelMap(SampleReader):
     150
     """
 
-    def __init__(
-        self,
-        kernel: Kernel = "rbf",
-        *,
-        gamma: Literal["auto"] | float = "auto",
-        gamma_factor: float = 1.0,
-        degree: int = 3,
-        coef0: float = 1.0,
-        n_landmarks: Literal["auto"] | int = "auto",
-        keep_features: bool = True,
-        units: Units = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_factor = gamma_factor
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.keep_features = keep_features
-        self.units = units
-        self.random_state = random_state
+    kernel: Kernel = "rbf"
+    _: KW_ONLY
+    gamma: Literal["auto"] | float = "auto"
+    gamma_factor: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    n_landmarks: Literal["auto"] | int = "auto"
+    keep_features: bool = True
+    units: Units = "auto"
+    random_state: Any = None
 
     def fit(self, X: Blocks | ArrayLike, y: Any = None) -> KernelMap:
         """Choose the landmarks, and compute the projections on their span.

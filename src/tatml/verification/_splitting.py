@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,7 @@ class _PairSplitter(ABC, BaseEstimator):
                 )
 
 
+@dataclass(eq=False, repr=False)
 class PairKFold(_PairSplitter):
     """K folds of pairs such that no sample and no group is in training and test pairs.
 
@@ -135,18 +137,11 @@ class PairKFold(_PairSplitter):
     [[1, 1], [3, 3]] [[0, 0], [2, 2]]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.n_splits = n_splits
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+    n_splits: int = 5
+    _: KW_ONLY
+    shuffle: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def _split_members(self, members: Rows, units: Rows) -> Iterator[tuple[Rows, Rows]]:
         count = check_count("n_splits", self.n_splits, least=2)
@@ -167,6 +162,7 @@ class PairKFold(_PairSplitter):
         )
 
 
+@dataclass(eq=False, repr=False)
 class PairShuffleSplit(_PairSplitter):
     """Random splits of pairs such that no sample and no group is in training and test pairs.
 
@@ -197,18 +193,11 @@ class PairShuffleSplit(_PairSplitter):
     [(45, 45), (45, 45)]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 10,
-        *,
-        test_size: float = 0.5,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.n_splits = n_splits
-        self.test_size = test_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_splits: int = 10
+    _: KW_ONLY
+    test_size: float = 0.5
+    random_state: Any = None
+    verbose: bool = False
 
     def _split_members(self, members: Rows, units: Rows) -> Iterator[tuple[Rows, Rows]]:
         count = check_count("n_splits", self.n_splits)
