@@ -217,9 +217,6 @@ class CovarianceDescriptor(StatelessTransformer):
         """Fit to the images and return their covariance matrices; see `transform`."""
         return self.fit(X, y).transform(X, masks)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def _recipe(self) -> Recipe:
         return Recipe(
             features=check_features(self.features),
