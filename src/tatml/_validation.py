@@ -195,3 +195,10 @@ def check_random(value: Any) -> Any:
             "random_state: expected None, an integer, a RandomState or a Generator, got "
             f"{shown(value)}"
         ) from error
+
+
+def as_random_state(source: Any) -> Any:
+    """Return a source for scikit-learn, which takes no Generator: that one seeds a RandomState."""
+    if hasattr(source, "randint"):
+        return source
+    return np.random.RandomState(source.integers(2**32))

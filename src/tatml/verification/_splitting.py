@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from .._estimators.inputs import check_one_per_pair, count_rows, read_split_units
 from .._messages import shown
-from .._validation import check_count, check_flag, check_random
+from .._validation import as_random_state, check_count, check_flag, check_random
 from .._verification.dependence import link_units
 
 Rows = NDArray[np.intp]
@@ -116,7 +116,7 @@ class PairKFold(_PairSplitter):
     shuffle : bool, default=False
         Whether to divide the groups at random. Otherwise they are divided such that the folds
         have about the same number of members of pairs.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seeds the shuffling.
     verbose : bool, default=False
         Whether to print for each fold how many pairs are on each side, and how many are dropped.
@@ -151,15 +151,10 @@ class PairKFold(_PairSplitter):
                 f"n_splits: expected at most the number of samples or groups, {n_units}, got "
                 f"{count}"
             )
-        if not check_flag("shuffle", self.shuffle):
-            return GroupKFold(count).split(members, groups=units)
-        order = check_random(self.random_state).permutation(int(units.max()) + 1)
-        fold = np.empty(len(order), dtype=np.intp)
-        fold[order] = np.arange(len(order)) % count
-        return (
-            (np.flatnonzero(fold[units] != k), np.flatnonzero(fold[units] == k))
-            for k in range(count)
-        )
+        shuffle = check_flag("shuffle", self.shuffle)
+        source = as_random_state(check_random(self.random_state)) if shuffle else None
+        splitter = GroupKFold(count, shuffle=shuffle, random_state=source)
+        return splitter.split(members, groups=units)
 
 
 @dataclass(eq=False, repr=False)
@@ -178,7 +173,7 @@ class PairShuffleSplit(_PairSplitter):
         Number of splits.
     test_size : float or int, default=0.5
         The share, or the number, of the samples or groups on the test side.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seeds the draws.
     verbose : bool, default=False
         Whether to print for each split how many pairs are on each side, and how many are dropped.
@@ -201,7 +196,7 @@ class PairShuffleSplit(_PairSplitter):
 
     def _split_members(self, members: Rows, units: Rows) -> Iterator[tuple[Rows, Rows]]:
         count = check_count("n_splits", self.n_splits)
-        source = check_random(self.random_state)
+        source = as_random_state(check_random(self.random_state))
         try:
             splitter = GroupShuffleSplit(count, test_size=self.test_size, random_state=source)
             return iter([*splitter.split(members, groups=units)])
@@ -236,7 +231,7 @@ def train_test_split_pairs(
         pairs, or one per member of each pair.
     test_size : float or int, default=0.5
         The share, or the number, of the samples or groups on the test side.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seeds the draw.
 
     Returns
