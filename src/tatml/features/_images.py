@@ -37,6 +37,7 @@ from .._validation import (
     check_flag,
     check_jobs,
     check_not_negative,
+    check_number,
     check_two,
 )
 from ._inputs import ImageGroup, StatelessTransformer, as_tuple, read_images
@@ -249,11 +250,9 @@ def _check_definite(block: Floats, name: str) -> None:
 
 
 def _check_scales(scales: Any) -> tuple[float, ...]:
-    numbers = as_tuple("scales", scales, "a sequence of numbers above 0 and up to 1")
-    for scale in numbers:
-        if not 0 < check_finite("scales", scale) <= 1:
-            raise ValueError(f"scales: expected numbers above 0 and up to 1, got {scale!r}")
-    return tuple(float(scale) for scale in numbers)
+    what = "numbers above 0 and up to 1"
+    given = as_tuple("scales", scales, f"a sequence of {what}")
+    return tuple(check_number("scales", scale, what, lambda x: 0 < x <= 1) for scale in given)
 
 
 def _check_regions(regions: Any) -> tuple[int, int]:

@@ -32,8 +32,8 @@ from .._data.blocks import Blocks
 from .._validation import (
     check_choice,
     check_count,
-    check_finite,
     check_flag,
+    check_not_negative,
     check_number_or,
     check_positive,
     check_random,
@@ -311,8 +311,7 @@ class KernelMap(SampleReader):
         check_number_or("gamma", self.gamma, "auto")
         check_positive("gamma_factor", self.gamma_factor)
         check_count("degree", self.degree)
-        if check_finite("coef0", self.coef0) < 0:
-            raise ValueError(f"coef0: expected a number of at least 0, got {self.coef0:g}")
+        check_not_negative("coef0", self.coef0)
         if isinstance(self.n_landmarks, str):
             check_choice("n_landmarks", self.n_landmarks, ("auto",))
         else:
