@@ -205,7 +205,7 @@ NOT_PSD = np.array([[1.0, 2.0], [2.0, 1.0]])
         ({"kernel": "sigmoid"}, table(), "kernel: expected one of"),
         ({"units": "metres"}, table(), "units: expected one of"),
         ({"degree": 0}, table(), "degree: expected"),
-        ({"coef0": -1.0}, table(), "coef0: expected a number of at least 0, got -1"),
+        ({"coef0": -1.0}, table(), "coef0: expected a finite number of at least 0, got -1"),
         ({"n_landmarks": 41}, table(), "n_landmarks: expected at most the number of samples, 40"),
         ({"n_landmarks": 1}, table(), "n_landmarks: expected"),
         ({"keep_features": "yes"}, table(), "keep_features: expected"),

@@ -386,8 +386,6 @@ def _data_text(data: InputData) -> str:
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"
     text = f"{len(data.X)} samples of {text}"
-    if data.y is None:
-        return text
     column = f" (column {data.target!r})" if data.target else ""
     return f"{text}, {len(np.unique(data.y))} classes{column}"
 

@@ -72,7 +72,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     >>> check_fitted_state(metric)
     Traceback (most recent call last):
         ...
-    ValueError: threshold_: expected a finite number, got nan
+    ValueError: threshold_: expected a finite number of at least 0, got nan
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     for name in (*parameters, *sorted(_required(estimator, parameters))):
