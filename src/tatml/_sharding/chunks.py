@@ -320,9 +320,14 @@ def sharded_term(
     block_shapes, n_pairs = _check_shards(executor, setting)
     numbers = sum(n * width for n, width in block_shapes)
     numbers *= 1 if comparisons is None else 2
-    executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
-    compares = comparisons is not None
-    return ShardedTerm(executor, block_shapes, n_pairs, setting, compares=compares)
+    return ShardedTerm(
+        executor,
+        block_shapes,
+        n_pairs,
+        setting,
+        compares=comparisons is not None,
+        largest_sample=min(executor.largest_sample, pairs_per_sample(numbers, memory)),
+    )
 
 
 def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
