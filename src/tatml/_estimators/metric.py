@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite, prod, sqrt
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -17,16 +16,13 @@ from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array, group_labels
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_index
-from .._data.sampling import balanced
 from .._data.sparse import SparseBlock
 from .._learning.labelled import LabelledSamples
-from .._learning.learn import learn_threshold
 from .._learning.metric import (
     Metric,
     check_distances,
     one_or_list,
     squared_distances,
-    warn_if_one_sided,
 )
 from .._learning.samples import place_blocks
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
@@ -364,17 +360,6 @@ class LabelEstimator(MetricEstimator):
         blocks = self._read_samples(X, y, min_samples=2)
         _, labels = class_labels(self, y, len(blocks))
         return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
-
-    def _publish_with_threshold(
-        self, metric: Metric, mapped: Blocks, pairs: Pairs, settings: Settings
-    ) -> None:
-        """Publish a metric, with the threshold that its distances of the pairs give."""
-        judged = balanced(pairs)
-        metric = learn_threshold(metric, mapped, judged, settings)
-        self._publish(replace(metric, threshold_factor=None, pairs=judged))
-        assert metric.threshold is not None
-        distances = metric.distances(mapped, judged.index)
-        warn_if_one_sided(distances, judged.similar, metric.threshold)
 
     def __sklearn_tags__(self) -> Any:
         """Return tags that require labels and allow matrices as samples."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Doubles, Indices, asarray, sum_at, to_numpy
+from .._array import Doubles, Indices, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
@@ -24,6 +24,7 @@ from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_random
+from ..features._kernel_map import KernelMap
 from .cross_fit import (
     FOLD_TOL,
     FittedPart,
@@ -60,11 +61,12 @@ from .prepare import (
     describe_spans,
     prepare,
     prior_from_samples,
-    problem_of,
+    term_of,
 )
 from .priors import (
     IDENTICAL,
     PriorName,
+    Units,
     WithinClasses,
     has_units,
     pair_weights,
@@ -218,12 +220,10 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         folds = make_pair_folds(samples.labels, samples.groups)
     hold_out = partial(hold_out_samples, samples, folds)
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
-    blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
-    samples = replace(samples, blocks=blocks)
-    within = within_classes(blocks, samples.labels, units, n_images)
-    rows = draw(samples, settings, within)
-    metric = replace(learn(Task(blocks, rows, within), settings), kernel_map=kernel_map)
-    metric = replace(metric, units=units)
+    samples, within, kernel_map = map_labelled(samples, kernel, settings, units)
+    blocks, rows = samples.blocks, draw(samples, settings, within)
+    metric = learn(Task(blocks, rows, within), settings)
+    metric = replace(metric, kernel_map=kernel_map, units=units)
     if not settings.learns_threshold:
         return metric
     judged = None
@@ -309,6 +309,21 @@ def for_parts(settings: Settings) -> Settings:
 
 
 # Samples
+
+
+def map_labelled(
+    samples: LabelledSamples,
+    kernel: KernelSettings | None,
+    settings: Settings,
+    units: Units = "columns",
+) -> tuple[LabelledSamples, WithinClasses, KernelMap | None]:
+    """Return the samples in the space of the kernel, their deviations within classes, and the map.
+
+    `units` are those in which the scatter of the prior is shrunk.
+    """
+    blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
+    within = within_classes(blocks, samples.labels, units, n_images)
+    return replace(samples, blocks=blocks), within, kernel_map
 
 
 def to_learn(blocks: Blocks, settings: Settings) -> Blocks:
@@ -409,15 +424,13 @@ def learn_from_neighbors(
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
-    blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
-    samples = replace(samples, blocks=blocks)
-    pairs = draw_random(samples, settings, "random")
+    samples, within, kernel_map = map_labelled(given, kernel, settings)
+    blocks, pairs = samples.blocks, draw_random(samples, settings, "random")
     small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
     with _threadpools().limit(limits=1 if small else None):  # as in the solvers
         if isinstance(settings.prior, str) and settings.prior == "best":
-            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, n_images)
+            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, within.n_images)
             settings = replace(settings, prior=prior)
-        within = within_classes(blocks, samples.labels, n_images=n_images)
         rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
         metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
         if settings.learns_threshold:
@@ -447,10 +460,13 @@ def _learn_in_rounds(
 
     Metrics in which comparisons are drawn again need no accurate solution; the last one does.
     """
-    task = Task(blocks, pairs, within)
-    prepared = prepare(task, squared_hinge(pairs, 1.0, PAIR_MARGIN), settings)
+    task, total = Task(blocks, pairs, within), float(np.sum(pair_weights(pairs)))
+    pair_loss = squared_hinge(pairs, rule.pair_C / total, PAIR_MARGIN)
+    prepared = prepare(task, pair_loss, settings)
     prior, given = prepared.prior, settings.given_threshold
     mu0 = b0_of(sqrt(prepared.mean_distance) if given is None else given, PAIR_MARGIN)
+    c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
+    samples = place_blocks(prior.samples, settings.place)
     space, n_rounds = to_numpy(embed_blocks(prior.own_factors(), blocks)), 0
     triplets, found, least_tol = np.empty((0, 3), dtype=np.intp), None, ROUND_TOL
     while n_rounds < rule.max_rounds:
@@ -460,7 +476,14 @@ def _learn_in_rounds(
             break
         if repeated or n_rounds == rule.max_rounds - 1:
             least_tol = 0.0
-        problem = _problem(pairs, drawn, prior, mu0, settings, rule)
+        n_rows = len(drawn)
+        losses = [
+            pair_loss,
+            comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
+        ]
+        linked = link_pairs(pairs.index, drawn[:, [0, 1, 0, 2]])
+        term = term_of(samples, linked, join_hinges(losses))
+        problem = LogDetProblem.of(term, c0, mu0, prepared.problem.prior)
         found = solve(problem, prior, settings, init=found, least_tol=least_tol)
         n_rounds, triplets = n_rounds + (not repeated), drawn
         space = to_numpy(embed_blocks(prior.factors(found.L), blocks))
@@ -474,27 +497,6 @@ def _learn_in_rounds(
         b0 = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
     n_missed = count_violated(space, labels, triplets, rule.margin)
     return Rounds(metric.with_b0(b0, PAIR_MARGIN), triplets, n_rounds, n_missed)
-
-
-def _problem(
-    pairs: Pairs,
-    triplets: Indices,
-    prior: MetricPrior,
-    mu0: float,
-    settings: Settings,
-    rule: SimpleNamespace,
-) -> LogDetProblem:
-    """Return the problem of the pairs and of the comparisons."""
-    total, n_rows = float(np.sum(pair_weights(pairs))), len(triplets)
-    losses = [
-        squared_hinge(pairs, rule.pair_C / total, PAIR_MARGIN),
-        comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
-    ]
-    linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
-    c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
-    samples = place_blocks(prior.samples, settings.place)
-    W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
-    return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
 
 
 def choose_prior(

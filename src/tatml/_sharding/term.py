@@ -74,6 +74,7 @@ class ShardedTerm:
     largest_sample: int = LARGEST_SAMPLE
 
     quadratic = True
+    like = np.zeros(0)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -129,6 +130,13 @@ class ShardedTerm:
         """Return a sample, which is enough to choose where a solver starts."""
         share = min(START_SAMPLE, self.n_pairs, self.largest_sample) / self.n_pairs
         return self._sample_in_memory(share, int(np.random.default_rng(0).choice(2**31)))
+
+    def mean_scatter(self, share: Array | None) -> list[Array]:
+        """Return the mean of ΔΔᵀ in each block; the pairs have the weights of their losses."""
+        if share is not None:
+            raise ValueError("share: expected None for pairs in shards, got weights")
+        weight, sums = self.total(sum_scatter)
+        return [len(sums) * S / weight for S in sums]
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Return the sums at factors in the user's coordinates, with their rounding errors."""
@@ -241,6 +249,12 @@ def certify_shard(
 ) -> PairTotals:
     """Return the totals with their rounding errors."""
     return totals_at(term.sums, term.loss, L, b0, n_pairs)
+
+
+def sum_scatter(term: PairTerm, index: int) -> tuple[float, list[Array]]:
+    """Return the total weight of the pairs, and the weighted sums of ΔΔᵀ."""
+    weight = term.loss.weight
+    return float(np.sum(weight)), term.sums.scatter(weight)
 
 
 def shard_hessian(
