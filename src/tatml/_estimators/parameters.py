@@ -177,9 +177,7 @@ def _check_kernel_of_pairs(name: str, value: Any) -> KernelMap | None:
 
 
 def _check_solver(name: str, value: Any) -> Newton | Dykstra:
-    solver = as_solver(value)
-    solver.__post_init__()  # a loaded solver has not been through its constructor
-    return solver
+    return as_solver(value)
 
 
 def _check_newton(name: str, value: Any, rows: str) -> Newton:

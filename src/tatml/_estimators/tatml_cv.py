@@ -17,11 +17,11 @@ from .._data.blocks import Blocks
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import clipped, learn_from_labels
 from .._learning.path import PathSettings, choose_spaces, score_path
-from .._learning.prepare import check_components
+from .._learning.prepare import components_per_block
 from .._learning.task import Settings
 from .._optim.result import warn_unless_converged
 from .._progress import with_progress
-from .._validation import check_random
+from .._validation import generator_of
 from .metric import LabelEstimator
 from .parameters import Scoring, checked
 from .tatml import TATML
@@ -190,7 +190,7 @@ class TATMLCV(LabelEstimator):
             candidates = self._candidates(settings, parameters)
             for candidate in candidates:
                 if candidate.settings.kernel is None:  # else their images may have more dimensions
-                    check_components(candidate.settings.n_components, self.block_shapes_)
+                    components_per_block(candidate.settings.n_components, self.block_shapes_)
             rows = np.arange(len(samples.labels))
             samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
             best = self._search(samples, candidates, parameters)
@@ -253,7 +253,7 @@ class TATMLCV(LabelEstimator):
         """Return the score of every setting on every fold, shape (n_settings, n_folds)."""
         seed = candidates[0].settings.random_state
         if not isinstance(seed, Integral):  # all settings of a fold draw the same pairs
-            seed = int(check_random(seed).choice(2**31 - 1))
+            seed = int(generator_of(seed).choice(2**31 - 1))
         settings = [replace(candidate.settings, random_state=seed) for candidate in candidates]
         spaces = choose_spaces(settings, samples)
         scoring = parameters.scoring, parameters.k

@@ -23,7 +23,7 @@ from .._optim.solvers import Newton, seeded
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_random
+from .._validation import generator_of
 from ..features._kernel_map import KernelMap
 from .cross_fit import (
     FOLD_TOL,
@@ -85,6 +85,7 @@ from .span import SpanFactor
 from .task import Settings, Task
 
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+SOLVER_OF_PARTS = Newton()
 ROUND_TOL = 1e-3  # tolerance of the rounds before the last
 # The priors to choose from; of equally good ones, the first is taken.
 CANDIDATES: tuple[PriorName, ...] = ("discriminant", "auto", "scaled")
@@ -105,7 +106,7 @@ def solve(
     if settings.verbose:
         for line in describe_spans(prior):
             print(line, flush=True)
-    solver = seeded(settings.solver, check_random(settings.random_state))
+    solver = seeded(settings.solver, generator_of(settings.random_state))
     init = prior.start(settings.init) if init is None else init
     place = settings.place if problem.is_listed else None
     if place is not None:
@@ -299,7 +300,7 @@ def for_parts(settings: Settings) -> Settings:
         settings,
         threshold="joint",
         kernel=None,
-        solver=Newton(),
+        solver=SOLVER_OF_PARTS,
         tol=max(FOLD_TOL, settings.tol),
         random_state=0,
         verbose=False,

@@ -21,7 +21,7 @@ from .._optim.result import Result
 from .._sharding.all_pairs import AllPairs
 from .._warnings import warn_user
 from ..features._kernel_map import KernelMap
-from .prepare import MetricPrior, check_components
+from .prepare import MetricPrior, components_per_block
 from .priors import Units, around_mean, mean_square
 from .span import Factor, SpanFactor
 
@@ -130,7 +130,7 @@ def factors_of(
     `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
     enough, and refused for others.
     """
-    counts = check_components(n_components, blocks.block_shapes)
+    counts = components_per_block(n_components, blocks.block_shapes)
     chosen: list[Factor] = []
     for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
         if count is None:

@@ -35,7 +35,6 @@ from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_term
-from .._validation import as_list, check_count
 from .priors import (
     WithinClasses,
     around_mean,
@@ -84,7 +83,7 @@ class Prepared:
 def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Prepared:
     """Return the problem of a task with the given losses, at the prior of the settings."""
     kind, blocks, within = settings.prior, task.blocks, task.within
-    check_components(settings.n_components, blocks.block_shapes)  # before the solver
+    components_per_block(settings.n_components, blocks.block_shapes)  # before the solver
     squares = partial(_mean_squares, task, loss)
     reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
     in_tiles = isinstance(task.rows, AllPairs)  # which are summed on the host
@@ -96,19 +95,24 @@ def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Pre
     return Prepared(problem, prior, scatter)
 
 
-def check_components(n_components: Any, shapes: Sequence[tuple[int, ...]]) -> list[int | None]:
-    """Return the number of components of each block; None stands for all."""
+def components_per_block(
+    n_components: int | Sequence[int] | None, shapes: Sequence[tuple[int, ...]]
+) -> list[int | None]:
+    """Return the number of components of each block; None stands for all.
+
+    It raises an error if the blocks allow no such numbers.
+    """
     if n_components is None:
         return [None] * len(shapes)
-    what = f"a number or one for each of {len(shapes)} blocks"
-    if isinstance(n_components, Real):
-        counts: list[Any] = [n_components] * len(shapes)
-    else:
-        counts = as_list("n_components", n_components, what)
+    single = isinstance(n_components, Real)
+    counts: list[Any] = [n_components] * len(shapes) if single else list(n_components)  # type: ignore[arg-type]
     if len(counts) != len(shapes):
-        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
+        raise ValueError(
+            f"n_components: expected a number or one for each of {len(shapes)} blocks, got "
+            f"{shown(n_components)}"
+        )
     for m, (count, (n, _)) in enumerate(zip(counts, shapes, strict=True)):
-        if check_count("n_components", count) > n:
+        if count > n:
             raise ValueError(f"n_components: expected at most n = {n} in block {m}, got {count}")
     return counts
 

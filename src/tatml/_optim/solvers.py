@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
 from .._array import Array, linalg_errors, raising_linalg
 from .._messages import shown, shown_settings
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_choice, check_count, check_flag, check_random
+from .._validation import check_choice, check_count, check_flag, check_random, generator_of
 from .dykstra import solve_dykstra
 from .monitor import Monitor
 from .newton import Start, solve_newton
@@ -61,6 +62,12 @@ class Solver(ABC):
 
     def __repr__(self) -> str:
         return shown_settings(self)
+
+    def _with(self, **settings: Any) -> Self:
+        """Return the solver with other settings, which have been checked."""
+        other = copy(self)
+        vars(other).update(settings)
+        return other
 
     def solve(
         self,
@@ -191,7 +198,7 @@ class Newton(Solver):
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
         single = self.lower_precision and problem.prior_factors[0].dtype == problem.xp.float64
-        pace = Pace(self.linear_solver, check_random(self.random_state), single)
+        pace = Pace(self.linear_solver, generator_of(self.random_state), single)
         return solve_newton(problem, monitor, pace, _start_from(init, problem))
 
 
@@ -252,7 +259,7 @@ class Dykstra(Solver):
             multipliers=_multipliers_from(init, problem),
             projection=self.projection,
             order=self.order,
-            random_state=check_random(self.random_state),
+            random_state=generator_of(self.random_state),
         )
 
 
@@ -279,8 +286,13 @@ def as_solver(value: Any) -> Newton | Dykstra:
 
 
 def seeded(solver: Newton | Dykstra, random_state: RandomLike) -> Newton | Dykstra:
-    """Return the solver with this `random_state`, unless it has one of its own."""
-    return solver if solver.random_state is not None else replace(solver, random_state=random_state)
+    """Return the solver with a checked `random_state`, unless it has one of its own."""
+    return solver if solver.random_state is not None else solver._with(random_state=random_state)
+
+
+def raising(solver: Newton | Dykstra) -> Newton | Dykstra:
+    """Return the solver as one that Ctrl-C ends, for a search that should end with it."""
+    return solver._with(on_interrupt="raise")
 
 
 def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start | None:
