@@ -179,6 +179,6 @@ def _score_fold(settings: Settings, k: int, samples: LabelledSamples, fold: Fold
     with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
         metric = learn_from_labels(known.renumbered(), settings)
-        rows, queries = (metric.embed(metric.mapped(part.blocks)) for part in (known, held_out))
+        rows, queries = (metric.embed(part.blocks) for part in (known, held_out))
     found = predict_knn(to_numpy(rows), known.labels, to_numpy(queries), k)
     return float(np.mean(found == held_out.labels))

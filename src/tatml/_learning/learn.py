@@ -223,16 +223,15 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
     samples, within, kernel_map = map_labelled(samples, kernel, settings, units)
     blocks, rows = samples.blocks, draw(samples, settings, within)
-    metric = learn(Task(blocks, rows, within), settings)
-    metric = replace(metric, kernel_map=kernel_map, units=units)
-    if not settings.learns_threshold:
-        return metric
-    judged = None
-    if settings.pairs == "neighbors":  # whose distances are not those of other pairs
-        judged = draw_random(samples, settings)
-        metric = learn_threshold(metric, blocks, judged, settings)
-    pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-    return _judge_threshold(metric, blocks, pairs, parts, settings, judged)
+    metric = replace(learn(Task(blocks, rows, within), settings), units=units)
+    if settings.learns_threshold:
+        judged = None
+        if settings.pairs == "neighbors":  # whose distances are not those of other pairs
+            judged = draw_random(samples, settings)
+            metric = learn_threshold(metric, blocks, judged, settings)
+        pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
+        metric = _judge_threshold(metric, blocks, pairs, parts, settings, judged)
+    return replace(metric, kernel_map=kernel_map)
 
 
 def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
@@ -259,10 +258,10 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
-    metric = replace(metric, kernel_map=kernel_map, units=units)
-    if not settings.learns_threshold:
-        return metric
-    return _judge_threshold(metric, mapped, pairs, parts, settings)
+    metric = replace(metric, units=units)
+    if settings.learns_threshold:
+        metric = _judge_threshold(metric, mapped, pairs, parts, settings)
+    return replace(metric, kernel_map=kernel_map)
 
 
 def _judge_threshold(
@@ -433,7 +432,7 @@ def learn_from_neighbors(
             prior = choose_prior(blocks, samples.labels, settings.n_neighbors, within.n_images)
             settings = replace(settings, prior=prior)
         rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
-        metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
+        metric = replace(rounds.metric, pairs=pairs)
         if settings.learns_threshold:
             inner, parts = for_parts(settings), []
             if settings.cross_fits:
@@ -446,7 +445,7 @@ def learn_from_neighbors(
 
             metric, fitted = cross_fit(metric, parts, pairs, fit)
             warn_unless_separating(metric, blocks, pairs, fitted)
-    return replace(rounds, metric=metric)
+    return replace(rounds, metric=replace(metric, kernel_map=kernel_map))
 
 
 def _learn_in_rounds(
