@@ -14,7 +14,6 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced
 from .._optim.losses import BurgLoss
-from .._optim.pair_term import mean_scatter
 from .._optim.problem import build_pair_sums
 from .._optim.solvers import Dykstra, Newton
 from .labelled import LabelledSamples, draw_some
@@ -121,7 +120,8 @@ def learn_geometric_mean(
     pairs = draw_some(samples, settings, settings.pairs, within)
     sums = build_pair_sums(blocks, pairs)
     similar, dissimilar = (
-        mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
+        [len(blocks.arrays) * S for S in sums.scatter(kind / kind.sum())]
+        for kind in (pairs.similar, ~pairs.similar)
     )
     both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
     _check_spread(both)

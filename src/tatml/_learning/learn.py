@@ -17,13 +17,12 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
 from .._optim.losses import comparison_hinge, join_hinges
-from .._optim.problem import LogDetProblem, squared_hinge
+from .._optim.problem import LogDetProblem, pair_term, squared_hinge
 from .._optim.result import Result, Status, host_result, learnt_b0, place_result
-from .._optim.solvers import Newton, seeded
+from .._optim.solvers import Newton
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import generator_of
 from ..features._kernel_map import KernelMap
 from .cross_fit import (
     FOLD_TOL,
@@ -61,7 +60,6 @@ from .prepare import (
     describe_spans,
     prepare,
     prior_from_samples,
-    term_of,
 )
 from .priors import (
     IDENTICAL,
@@ -106,18 +104,18 @@ def solve(
     if settings.verbose:
         for line in describe_spans(prior):
             print(line, flush=True)
-    solver = seeded(settings.solver, generator_of(settings.random_state))
     init = prior.start(settings.init) if init is None else init
     place = settings.place if problem.is_listed else None
     if place is not None:
         problem = problem.placed(place)
         init = None if init is None else place_result(init, place)
-    found = solver.solve(
+    found = settings.solver.solve(
         problem,
         tol=max(least_tol, settings.tol),
         init=init,
         verbose=settings.verbose,
         sizes=", ".join(settings.names),
+        random_state=settings.random_state,
     )
     return found if place is None else host_result(found)
 
@@ -482,7 +480,7 @@ def _learn_in_rounds(
             comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
         ]
         linked = link_pairs(pairs.index, drawn[:, [0, 1, 0, 2]])
-        term = term_of(samples, linked, join_hinges(losses))
+        term = pair_term(samples, linked, join_hinges(losses))
         problem = LogDetProblem.of(term, c0, mu0, prepared.problem.prior)
         found = solve(problem, prior, settings, init=found, least_tol=least_tol)
         n_rounds, triplets = n_rounds + (not repeated), drawn

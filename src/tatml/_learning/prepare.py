@@ -28,12 +28,10 @@ from .._array import Doubles, lower_triangular, placed, to_numpy
 from .._data.blocks import Blocks, check_prior
 from .._data.sparse import SparseBlock
 from .._messages import shown
-from .._optim.losses import PairLoss
-from .._optim.problem import IndexPairs, LogDetProblem, pair_term
+from .._optim.problem import LogDetProblem, pair_term
 from .._optim.result import Result
 from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
-from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_term
 from .priors import (
     WithinClasses,
@@ -80,15 +78,22 @@ class Prepared:
         return float(np.mean([np.sum(W0 * S) for W0, S in products]))
 
 
-def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Prepared:
-    """Return the problem of a task with the given losses, at the prior of the settings."""
+def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
+    """Return the problem of a task with the given losses, at the prior of the settings.
+
+    `loss` is a `PairLoss`, or the `LossSetting` of `AllPairs`.
+    """
     kind, blocks, within = settings.prior, task.blocks, task.within
     components_per_block(settings.n_components, blocks.block_shapes)  # before the solver
     squares = partial(_mean_squares, task, loss)
     reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
     in_tiles = isinstance(task.rows, AllPairs)  # which are summed on the host
     samples = reduced.blocks if in_tiles else place_blocks(reduced.blocks, settings.place)
-    term = term_of(samples, task.rows, loss)
+    term: Term
+    if isinstance(task.rows, AllPairs):
+        term = sharded_term(samples, task.rows, None, None, loss)
+    else:
+        term = pair_term(samples, task.rows, loss)
     scatter = term.mean_scatter(task.share)
     prior = prior_of(kind, reduced, scatter, settings.samples_name)
     problem = LogDetProblem.of(term, prior=[placed(W0, term.like) for W0 in prior.matrices])
@@ -117,22 +122,12 @@ def components_per_block(
     return counts
 
 
-def term_of(samples: Blocks, rows: IndexPairs | AllPairs, loss: Any) -> Term:
-    """Return the term of pairs or comparisons with a `PairLoss`, or of `AllPairs`.
-
-    The `loss` of `AllPairs` is a `LossSetting`.
-    """
-    if isinstance(rows, AllPairs):
-        return sharded_term(samples, rows, None, None, loss)
-    return pair_term(samples, rows, loss)
-
-
 def _mean_squares(task: Task, loss: Any, m: int) -> Doubles:
     """Return the diagonal of the mean of ΔΔᵀ over the pairs, for a wide block m."""
     if isinstance(task.rows, AllPairs):
         squares = partial(_mean_squares, task, loss)
         in_span = reduce_blocks("scaled", task.blocks, task.within, squares)
-        S = term_of(in_span.blocks, task.rows, loss).mean_scatter(None)[m]
+        S = sharded_term(in_span.blocks, task.rows, None, None, loss).mean_scatter(None)[m]
         span = in_span.spans[m]
         assert span is not None
         basis = span.expanded(np.eye(len(S)))

@@ -130,7 +130,8 @@ class PairTerm:
     def mean_scatter(self, share: Array | None) -> list[Array]:
         """Compute the mean of ΔΔᵀ in each block, with these weights of the pairs."""
         given, weight = self.sums if self.given is None else self.given, self.loss.weight
-        return mean_scatter(given, weight / total(weight) if share is None else share)
+        share = weight / total(weight) if share is None else asarray(share, self.like)
+        return [to_numpy(given.features.n_blocks * S) for S in given.pairs.scatter(share)]
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Compute the sums and their rounding errors in float64, at the user's coordinates."""
@@ -249,12 +250,6 @@ class PairsAtPoint:
         if pairs.sums.pairs.form is not None:
             return Turned(pairs, factors)
         return self.active_pairs(factors, c0).held()
-
-
-def mean_scatter(sums: Sums, share: Array) -> list[Array]:
-    """Compute the mean of ΔΔᵀ in each block, as NumPy arrays; the weights `share` sum to 1."""
-    n_blocks = sums.features.n_blocks
-    return [to_numpy(n_blocks * S) for S in sums.pairs.scatter(asarray(share, sums.features.like))]
 
 
 def _slope(loss: PairLoss, b0: float, part: slice, distances: Array) -> Array:
