@@ -20,15 +20,16 @@ from ._data.blocks import (
 )
 from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
-from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_hinges
-from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
+from ._optim.pair_term import PairTerm
+from ._optim.problem import IndexPairs, LogDetProblem, pair_term, squared_hinge
 from ._optim.result import Iterate, Result, warn_unless_converged
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
+from ._optim.terms import Term
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting
-from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
+from ._sharding.chunks import PairChunks, in_parts, sharded_term
 from ._sharding.compute import Compute, as_compute
 from ._validation import check_callable, check_flag, check_margin, check_positive
 
@@ -166,13 +167,16 @@ def learn_metric(
         threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
-    if in_parts(where, *data, *compared.values()):
+    term: Term
+    if parts := in_parts(where, *data, *compared.values()):
         _check_for_parts(chosen, where)
         term = sharded_term(*data, setting, comparisons=comparisons, where=where)
-        problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        options = setting, where.dtype, threshold
-        problem = _problem_in_memory(data, prior, comparisons, *options)
+        term = _term_in_memory(data, comparisons, setting, where.dtype)
+    if prior is not None:
+        sizes = [n for n, _ in term.block_shapes]
+        prior = check_prior(prior, sizes, term.like, from_host=parts, dtype=where.dtype)
+    problem = LogDetProblem.of(term, prior=prior, **threshold)
     problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
@@ -221,15 +225,13 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
         )
 
 
-def _problem_in_memory(
+def _term_in_memory(
     data: tuple[Any, Any, Any, Any],
-    prior: Any,
     comparisons: Comparisons | None,
     setting: LossSetting,
     dtype: str,
-    threshold: dict[str, float],
-) -> LogDetProblem:
-    """Check samples, pairs, labels and weights, and build the problem of all pairs in memory."""
+) -> PairTerm:
+    """Check samples, pairs, labels and weights, and return the term of all pairs in memory."""
     X, given, similar, weights = data
     nothing = given is None and similar is None and weights is None
     if (given is None or similar is None) and (comparisons is None or not nothing):
@@ -251,8 +253,5 @@ def _problem_in_memory(
         losses.append(comparison_hinge(weights, *setting.comparisons))
         rows = link_pairs(None if pairs is None else pairs.index, quadruplets)
         loss = join_hinges(losses)
-    if prior is not None:
-        sizes = [n for n, _ in blocks.block_shapes]
-        prior = check_prior(prior, sizes, blocks.arrays[0], dtype=dtype)
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return problem_of(blocks, rows, loss, prior=prior, dtype=dtype, **threshold)
+        return pair_term(blocks, rows, loss, dtype)

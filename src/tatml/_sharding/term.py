@@ -33,7 +33,7 @@ from .._optim.losses import join_hinges
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
 from .._optim.sums import ComparisonSums, Links, PairSums, Sums
 from .._optim.terms import Line, Term, Totals
-from .base import SHARD_LIMITS, LossSetting, SerialExecutor, on_device
+from .base import LARGEST_SAMPLE, SHARD_LIMITS, LossSetting, SerialExecutor, on_device
 
 if TYPE_CHECKING:
     from .dask import DaskExecutor
@@ -61,6 +61,8 @@ class ShardedTerm:
         C of the prior: shards are in the user's coordinates, points in those of the prior.
     compares : bool
         Whether some of the shards have comparisons.
+    largest_sample : int
+        The largest number of pairs that a sample in memory may have.
     """
 
     executor: SerialExecutor | DaskExecutor
@@ -69,8 +71,10 @@ class ShardedTerm:
     setting: LossSetting
     factors: tuple[Array, ...] | None = None
     compares: bool = False
+    largest_sample: int = LARGEST_SAMPLE
 
     quadratic = True
+    like = np.zeros(0)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -106,7 +110,7 @@ class ShardedTerm:
 
         They are in memory, or stay in shards where these are computed at the same time.
         """
-        size = min(size, self.n_pairs, self.executor.largest_sample)
+        size = min(size, self.n_pairs, self.largest_sample)
         share, seed = size / self.n_pairs, int(rng.choice(2**31))
         executor = self.executor.sampled(share, seed)
         if executor is None:
@@ -124,8 +128,15 @@ class ShardedTerm:
 
     def for_start(self) -> PairTerm:
         """Return a sample, which is enough to choose where a solver starts."""
-        share = min(START_SAMPLE, self.n_pairs, self.executor.largest_sample) / self.n_pairs
+        share = min(START_SAMPLE, self.n_pairs, self.largest_sample) / self.n_pairs
         return self._sample_in_memory(share, int(np.random.default_rng(0).choice(2**31)))
+
+    def mean_scatter(self, share: Array | None) -> list[Array]:
+        """Return the mean of ΔΔᵀ in each block; the pairs have the weights of their losses."""
+        if share is not None:
+            raise ValueError("share: expected None for pairs in shards, got weights")
+        weight, sums = self.total(sum_scatter)
+        return [len(sums) * S / weight for S in sums]
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Return the sums at factors in the user's coordinates, with their rounding errors."""
@@ -238,6 +249,12 @@ def certify_shard(
 ) -> PairTotals:
     """Return the totals with their rounding errors."""
     return totals_at(term.sums, term.loss, L, b0, n_pairs)
+
+
+def sum_scatter(term: PairTerm, index: int) -> tuple[float, list[Array]]:
+    """Return the total weight of the pairs, and the weighted sums of ΔΔᵀ."""
+    weight = term.loss.weight
+    return float(np.sum(weight)), term.sums.scatter(weight)
 
 
 def shard_hessian(
