@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -273,6 +273,12 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             pairs=pairs,
             units=state("prior_units_"),
         )
+
+    def _with_fitted(self, fitted: dict[str, Any]) -> Self:
+        """Set the attributes that another fit has found, and return the estimator."""
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        return self
 
     def _publish(self, metric: Metric) -> None:
         """Set the fitted attributes that describe a metric, and delete those of an earlier fit."""

@@ -260,12 +260,12 @@ class TATMLCV(LabelEstimator):
     def best_estimator_(self) -> TATML:
         """A TATML with the chosen parameters, fitted to all samples."""
         check_is_fitted(self)
-        best = TATML(**self._inner().get_params(deep=False) | self.best_params_)
+        parameters = self._inner().get_params(deep=False) | self.best_params_
         if self.random_state is not None:
-            best.random_state = self.random_state
+            parameters["random_state"] = self.random_state
         own = {*self._get_param_names(), *FOUND}
-        best.__dict__ |= {name: value for name, value in vars(self).items() if name not in own}
-        return best
+        fitted = {name: value for name, value in vars(self).items() if name not in own}
+        return TATML(**parameters)._with_fitted(fitted)
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Choose the parameters by cross-validation, and fit them to all samples.
