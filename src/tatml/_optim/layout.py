@@ -142,6 +142,9 @@ class Features:
         Factors that the rows are multiplied by when they are read, if there are very many rows.
     limits : Limits
         Memory limits.
+    signs : sequence of M numbers 1 or −1, or None
+        1 for a block of differences, A_k = ΔΔᵀ, −1 for a block of sums, A_k = −ΣΣᵀ (docs/theory.md,
+        (Mid)). Default: differences only.
     """
 
     def __init__(
@@ -149,10 +152,14 @@ class Features:
         blocks: Sequence[Array],
         factors: Sequence[Array] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        signs: Sequence[int] | None = None,
     ):
         self.blocks, self.factors, self.limits = tuple(blocks), factors, limits
-        self.like, self.n_blocks = self.blocks[0], len(self.blocks)
-        self.n_rows: int = self.like.shape[0]
+        self.like, self.n_rows = self.blocks[0], int(self.blocks[0].shape[0])
+        self.signs = (1,) * len(self.blocks) if signs is None else tuple(signs)
+        self.has_sums = -1 in self.signs
+        # M: a block of sums belongs to a block of differences.
+        self.n_blocks = max(1, self.signs.count(1))
 
     @property
     def xp(self) -> Any:
@@ -189,23 +196,32 @@ class Features:
         if self.factors is not None:
             factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
         if 8 * self.n_rows * self.numbers_per_row > self.limits.eager_at(self.like):
-            return Features(self.blocks, factors, self.limits)
-        return Features(multiply_rows(self.blocks, factors), None, self.limits)
+            return self._of(self.blocks, factors)
+        return self._of(multiply_rows(self.blocks, factors), None)
 
     def converted(self, convert: Callable[[Array], Array]) -> Features:
         """Return the features in another precision or on another device."""
         factors = None if self.factors is None else [convert(factor) for factor in self.factors]
-        return Features([convert(block) for block in self.blocks], factors, self.limits)
+        return self._of([convert(block) for block in self.blocks], factors)
 
     def take(self, rows: Array) -> Features:
         """Return the rows with these indices."""
         some = [self.xp.take(block, rows, axis=0) for block in self.blocks]
-        return Features(some, self.factors, self.limits)
+        return self._of(some, self.factors)
+
+    def _of(self, blocks: Sequence[Array], factors: Sequence[Array] | None) -> Features:
+        """Return other numbers of the same blocks."""
+        return Features(blocks, factors, self.limits, self.signs)
 
     def block(self, m: int) -> Features:
         """Return block m alone, as the features of a problem of one block."""
         factors = None if self.factors is None else [self.factors[m]]
-        return Features([self.blocks[m]], factors, self.limits)
+        return Features([self.blocks[m]], factors, self.limits, [self.signs[m]])
+
+    def combined(self, products: Sequence[Array]) -> Array:
+        """Compute (1/M) Σ_m σ_m p_m of one array of products per block."""
+        signed = (p if sign > 0 else -p for p, sign in zip(products, self.signs, strict=True))
+        return sum(signed) / self.n_blocks
 
 
 class Evaluation(NamedTuple):

@@ -308,7 +308,8 @@ class LogisticLoss(PairLoss):
         (a, odds), alpha = self._odds(zeta), self.sign * s / _nonzero(self.weight)
         xp, near, far = namespace(zeta), 1 / (1 + odds), odds / (1 + odds)
         p, q = xp.where(a > 0, near, far), xp.where(a > 0, far, near)
-        return self.weight * (_divergence(alpha, p) + _divergence(1 - alpha, q))
+        log_p, log_q = (-_positive_part(b) - xp.log1p(odds) for b in (-a, a))
+        return self.weight * (_divergence(alpha, p, log_p) + _divergence(1 - alpha, q, log_q))
 
     def increase(self, zeta: Array, change: Array) -> Array:
         # φ(−a) = φ(a) − a: the linear part does not matter, and a ≤ 0 cancels less.
@@ -468,8 +469,11 @@ def _times_log(x: Array, minus_one: Array) -> Array:
     return x * xp.where(near, xp.log1p(_where(near, minus_one)), far)
 
 
-def _divergence(alpha: Array, p: Array) -> Array:
+def _divergence(alpha: Array, p: Array, log_p: Array) -> Array:
     """Compute α log(α/p) − α + p ≥ 0, without cancellation where α is near p."""
     xp, inside = namespace(p), alpha > 0
     share = xp.where(inside, alpha, xp.ones_like(alpha))
-    return xp.where(inside, share * _minus_log1p((p - share) / share), p)
+    change = (p - share) / share
+    near = _minus_log1p(xp.where(change > -0.5, change, xp.zeros_like(change)))
+    excess = xp.where(change > -0.5, near, change - log_p + xp.log(share))
+    return xp.where(inside, share * excess, p)

@@ -57,7 +57,7 @@ from .certificate import (
     unit_roundoff,
 )
 from .layout import lay_out
-from .losses import PairLoss, SquaredHinge, zeta_at
+from .losses import LogisticLoss, PairLoss, SquaredHinge, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
 from .sums import ComparisonSums, Links, PairSums, Sums
 from .terms import HessianProduct, Line, Term, TermAtPoint, Totals
@@ -110,10 +110,15 @@ class LogDetProblem:
         mu0: float = 0.0,
         prior: Sequence[Array] | None = None,
         dtype: str = "float64",
+        center: Sequence[Array] | None = None,
     ) -> LogDetProblem:
-        """Build the problem of pairs in memory; `prior=None` stands for the identity."""
-        sums = build_pair_sums(blocks, pairs, dtype)
-        factors = tuple(eye(n, like=sums.features.like) for n, _ in blocks.block_shapes)
+        """Build the problem of pairs in memory; `prior=None` stands for the identity.
+
+        With a `center`, one array of shape (n_m, n'_m) per block, each block of differences has a
+        block of sums of centred samples, and there are 2M priors (docs/theory.md, (Mid)).
+        """
+        sums = build_pair_sums(blocks, pairs, dtype, center)
+        factors = tuple(eye(n, like=sums.features.like) for n in sums.features.sizes)
         term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
         problem = cls(term, c0, mu0, factors)
         return problem if prior is None else problem.with_prior(prior)
@@ -483,15 +488,27 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
 
 
-def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -> Sums:
-    """Arrange the features for sums over pairs, or over comparisons of pairs."""
+def build_pair_sums(
+    blocks: Blocks,
+    pairs: IndexPairs,
+    dtype: str = "float64",
+    center: Sequence[Array] | None = None,
+) -> Sums:
+    """Arrange the features for sums over pairs, or over comparisons of pairs.
+
+    With a `center`, there are as many blocks of sums as of differences.
+    """
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
     # If there are few pairs, their differences are formed at once, which needs no centring.
     # In both cases features are rounded to float32 afterwards.
-    many = len(pairs) > len(blocks)
-    features = lay_out(blocks.arrays, centre=many, double=precision == xp.float64)
+    many, double = len(pairs) > len(blocks), precision == xp.float64
+    features = lay_out(blocks.arrays, centre=many, double=double)
+    if center is not None:
+        shifted = zip(blocks.arrays, center, strict=True)
+        features += lay_out([array - mean for array, mean in shifted], centre=False, double=double)
+    signs = [1] * blocks.n_blocks + [-1] * (len(features) - blocks.n_blocks)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
-    sums = PairSums.from_samples(features, first, second)
+    sums = PairSums.from_samples(features, first, second, signs=signs)
     sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))
     if pairs.links is None:
         return sums
@@ -518,10 +535,26 @@ class SignedPairs(Protocol):
 
 def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
     """Build TATML's loss of the given pairs, with weights c w_k and γ_k from the margins."""
+    weight = _weights_of(pairs, C)
+    return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))
+
+
+def additive_hinge(pairs: SignedPairs, C: float) -> SquaredHinge:
+    """Build the loss (c w/2) [1 + y ζ]_+² of the given pairs, for distances of any sign."""
+    weight = _weights_of(pairs, C)  # theory (Mid)
+    return SquaredHinge(pairs.sign, weight, np.ones(len(pairs)), -pairs.sign)
+
+
+def logistic(pairs: SignedPairs, C: float) -> LogisticLoss:
+    """Build the logistic loss of the given pairs."""
+    return LogisticLoss(pairs.sign, _weights_of(pairs, C), np.ones(len(pairs)))
+
+
+def _weights_of(pairs: SignedPairs, C: float) -> NDArray[np.float64]:
+    """Return c w_k."""
     weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
     with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is reported
-        weight = C * weights
-    return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))
+        return C * weights
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:

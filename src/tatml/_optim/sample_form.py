@@ -4,14 +4,14 @@ With Z the features of the samples, one row per sample, and Y = Z V,
 
     ⟨A_k, V⟩ = ⟨z_i − z_j, y_i − y_j⟩   and   Σ_k s_k A_k = Zᵀ L_s Z,
 
-with L_s the Laplacian of the graph whose edges have the weights s (docs/theory.md, (Lap)). Both
+with L_s the Laplacian of the graph whose edges have the weights s (docs/theory.md, (Lap)). For the
+sums z_i + z_j of a pair it is the signless Laplacian, in which the weights have the same sign. Both
 need one matrix product over the samples instead of one over the pairs; the rest is reading rows.
 These sums take fewer operations where there are many pairs per sample. They cancel where samples
 are far from the origin compared with the distances of the pairs; there, differences are used.
 
-That a pair is the difference of two samples, and not their sum, is known to `_differences`,
-`expanded_products`, `_expanded` and `scatter` alone, and to the dense products of a tile
-(`_sharding/all_pairs.py`).
+The σ of a block, its entry in `Features.signs`, is 1 where a pair is the difference of its two
+samples, and −1 where it is their sum: z_i − σ z_j.
 """
 
 from __future__ import annotations
@@ -119,51 +119,52 @@ class PairGraph:
         take = namespace(values).take
         return take(values, self.first, axis=0) + take(values, self.second, axis=0)
 
-    def differences(self, blocks: Sequence[Array], part: slice) -> list[Array]:
-        """Return z_i − z_j of the pairs in `part`: per block, shape (n_part, n', n)."""
-        return _differences(blocks, self.first[part], self.second[part])
+    def rows(self, blocks: Sequence[Array], signs: Sequence[int], part: slice) -> list[Array]:
+        """Return z_i − σ z_j of the pairs in `part`: per block, shape (n_part, n', n)."""
+        return _combinations(blocks, signs, self.first[part], self.second[part])
 
-    def inner_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
-        """Compute Σ_m ⟨z_i − z_j, y_i − y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
+    def inner_products(self, Z: Features, Y: Sequence[Array]) -> Array:
+        """Compute (1/M) Σ_m σ ⟨z_i − σ z_j, y_i − σ y_j⟩ of the sorted pairs, in chunks."""
         first, second = self._sorted
-        step = max(SMALLEST_CHUNK, room // (8 * sum(z.shape[1] * z.shape[2] for z in Z)))
+        step = max(SMALLEST_CHUNK, Z.room // (8 * Z.numbers_per_row))
         parts = []
         for part in slices(first.shape[0], step):
-            sides = (_differences(side, first[part], second[part]) for side in (Z, Y))
-            parts.append(sum(map(row_products, *sides)))
+            some = first[part], second[part]
+            sides = (_combinations(side, Z.signs, *some) for side in (Z.blocks, Y))
+            parts.append(Z.combined([*map(row_products, *sides)]))
         return joined(parts)
 
-    def expanded_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
-        """Compute the same for y = V z with symmetric V, from inner products of samples.
+    def expanded_products(self, Z: Features, Y: Sequence[Array]) -> list[Array]:
+        """Compute ⟨z_i − σ z_j, y_i − σ y_j⟩ of the sorted pairs for each block.
 
-        ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but reads half as many
-        rows, and a GPU copies none.
+        Here y = V z with symmetric V. ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 σ ⟨z_i, y_j⟩ cancels for near
+        samples, but reads half as many rows, and a GPU copies none.
         """
-        xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
-        for z, y in zip(Z, Y, strict=True):
+        xp, (first, second), products = Z.xp, self._sorted, []
+        for z, y, sign in zip(Z.blocks, Y, Z.signs, strict=True):
             z, y = (xp.reshape(side, (self.n_samples, -1)) for side in (z, y))
             own = xp.linalg.vecdot(z, y)
             cross = products_at(self._starts, second, z, y)
             if cross is None:
-                step = max(SMALLEST_CHUNK, room // (8 * z.shape[1]))
+                step = max(SMALLEST_CHUNK, Z.room // (8 * z.shape[1]))
                 parts = slices(first.shape[0], step)
-                total = total + joined([self._expanded(z, y, own, part) for part in parts])
+                products.append(joined([self._expanded(z, y, own, sign, part) for part in parts]))
             else:
                 both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
-                total = total + (both - 2 * cross)
-        return total
+                products.append(both - 2 * sign * cross)
+        return products
 
-    def _expanded(self, z: Array, y: Array, own: Array, part: slice) -> Array:
-        """Compute own_i + own_j − 2 ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
+    def _expanded(self, z: Array, y: Array, own: Array, sign: int, part: slice) -> Array:
+        """Compute own_i + own_j − 2 σ ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
         take, (i, j) = namespace(z).take, (side[part] for side in self._sorted)
         cross = namespace(z).linalg.vecdot(take(z, i, axis=0), take(y, j, axis=0))
-        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * cross
+        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * sign * cross
 
-    def scatter(self, block: Array, s: Array, room: int) -> Array:
-        """Compute Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
+    def scatter(self, block: Array, sign: int, s: Array, room: int) -> Array:
+        """Compute σ Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
 
-        L_s = D − U − Uᵀ, with s_k in row i and column j of U, is not formed: with
-        T = Zᵀ(D/2 − U)Z the result is T + Tᵀ.
+        L_s = D − σ(U + Uᵀ), with s_k in row i and column j of U, is not formed: with
+        T = Zᵀ(σ D/2 − U)Z the result is T + Tᵀ.
         """
         xp, (first, second) = namespace(block), self._sorted
         degrees = sum_at(first, s, self.n_samples) + sum_at(second, s, self.n_samples)
@@ -175,16 +176,21 @@ class PairGraph:
             if step < self.n_samples:
                 begin, end = int(starts[low]), int(starts[high])
             some = starts[low : high + 1] - begin, second[begin:end], s[begin:end]
-            carried = degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
+            carried = sign * degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
             samples = block[part, ...]
             total = total + flat(samples).T @ flat(xp.reshape(carried, samples.shape))
         return total + total.T
 
 
-def _differences(blocks: Sequence[Array], i: Array, j: Array) -> list[Array]:
-    """Return the differences of the samples i and j, per block."""
-    take = namespace(i).take
-    return [take(block, i, axis=0) - take(block, j, axis=0) for block in blocks]
+def _combinations(
+    blocks: Sequence[Array], signs: Sequence[int], i: Array, j: Array
+) -> list[Array]:
+    """Return the differences of the samples i and j, or their sums, per block."""
+    take, rows = namespace(i).take, []
+    for block, sign in zip(blocks, signs, strict=True):
+        one, other = take(block, i, axis=0), take(block, j, axis=0)
+        rows.append(one - other if sign > 0 else one + other)
+    return rows
 
 
 class SampleForm:
@@ -216,11 +222,11 @@ class SampleForm:
         return self.graph.summed(self._sample_norms)
 
     def _loses_few_digits(
-        self, weights: Array | float, norms: Array, distances: Array, largest: float
+        self, weights: Array | float, norms: Array, unsigned: Array, largest: float
     ) -> bool:
         """Return whether sums over samples with these weights are accurate."""
         xp = self.features.xp
-        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * distances))
+        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * unsigned))
 
     @cached_property
     def is_accurate(self) -> bool:
@@ -229,8 +235,8 @@ class SampleForm:
         step = -(-n_pairs // LOOKED_AT)
         places = xp.arange(0, n_pairs, step, device=self.features.like.device)
         norms = self.graph.take(places).summed(self._sample_norms)
-        distances = self.exact.take(places).distances()
-        return self._loses_few_digits(1.0, norms, distances, LARGEST_NORMS)
+        unsigned = self.exact.take(places).unsigned()
+        return self._loses_few_digits(1.0, norms, unsigned, LARGEST_NORMS)
 
     def distances(self) -> Array:
         """Compute D_k from differences."""
@@ -244,50 +250,60 @@ class SampleForm:
         """
         features, graph = self.features, self.graph
         images = multiply_rows(features.blocks, V)
-        compute = graph.expanded_products if expand else graph.inner_products
-        return graph.unsort(compute(features.blocks, images, features.room)) / features.n_blocks
+        if expand:
+            return graph.unsort(features.combined(graph.expanded_products(features, images)))
+        return graph.unsort(graph.inner_products(features, images))
 
     def scatter(self, s: Array) -> list[Array]:
         """Compute S_m by the Laplacian of the pairs."""
         return self._laplacian(self.graph, s)
 
     def _laplacian(self, graph: PairGraph, s: Array) -> list[Array]:
-        s = graph.sort(s) / self.features.n_blocks
-        return [graph.scatter(block, s, self.features.room) for block in self.features.blocks]
+        s, features = graph.sort(s) / self.features.n_blocks, self.features
+        blocks = zip(features.blocks, features.signs, strict=True)
+        return [graph.scatter(block, sign, s, features.room) for block, sign in blocks]
 
     def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
         """Compute D, and S for s = slope(pairs, D of these pairs), as exactly as needed."""
-        distances, reach = self._distances_and_reach()
+        distances, unsigned, reach = self._distances_and_reach()
         s = slope(slice(0, self.exact.n_pairs), distances)
-        scatter, reach_of_scatter = self.scatter_at(s, distances)
+        scatter, reach_of_scatter = self.scatter_at(s, unsigned)
         if reach_of_scatter is not None:
             reach = reach_of_scatter
         return Evaluation(distances, scatter, None if reach is None else lambda: reach)
 
-    def _distances_and_reach(self) -> tuple[Array, Array | None]:
-        """Compute D_k for a scatter, and the magnitude of the numbers that they come from.
+    def _distances_and_reach(self) -> tuple[Array, Array, Array | None]:
+        """Compute D_k for a scatter, its size, and the magnitude of the numbers that it comes from.
 
         Where sums over samples are accurate, they come from inner products of samples, except those
         of near pairs.
         """
-        if not self.is_accurate:
-            return self.distances(), None
         features, graph, norms = self.features, self.graph, self._norms
-        xp, blocks = features.xp, features.blocks
-        squares = graph.unsort(graph.expanded_products(blocks, blocks, features.room))
-        squares = squares / features.n_blocks
-        cancels = largest_norms(features) * squares <= norms * norms
+        xp = features.xp
+        if not self.is_accurate:
+            distances = self.distances()
+            if not features.has_sums:
+                return distances, distances, None
+            unsigned = self.exact.unsigned()
+            return distances, unsigned, xp.sqrt(unsigned)
+        products = [graph.unsort(p) for p in graph.expanded_products(features, features.blocks)]
+        distances = unsigned = features.combined(products)
+        if features.has_sums:
+            unsigned = sum(products) / features.n_blocks
+        cancels = largest_norms(features) * unsigned <= norms * norms
         near = xp.nonzero(cancels)[0]
         if near.shape[0] > 0:
-            exact = sum_at(near, self.exact.take(near).distances(), self.exact.n_pairs)
-            squares = xp.where(cancels, exact, squares)
-            norms = xp.where(cancels, xp.sqrt(exact), norms)
-        return squares, norms
+            exact, n_pairs = self.exact.take(near), self.exact.n_pairs
+            distances = xp.where(cancels, sum_at(near, exact.distances(), n_pairs), distances)
+            exact_unsigned = sum_at(near, exact.unsigned(), n_pairs)
+            unsigned = xp.where(cancels, exact_unsigned, unsigned)
+            norms = xp.where(cancels, xp.sqrt(exact_unsigned), norms)
+        return distances, unsigned, norms
 
-    def scatter_at(self, s: Array, distances: Array) -> tuple[list[Array], Array | None]:
+    def scatter_at(self, s: Array, unsigned: Array) -> tuple[list[Array], Array | None]:
         """Compute S_m as exactly as from differences, and the magnitude of its numbers."""
         xp, largest = self.features.xp, largest_norms(self.features)
-        if not self._loses_few_digits(xp.abs(s), self._norms, distances, largest):
+        if not self._loses_few_digits(xp.abs(s), self._norms, unsigned, largest):
             return self.exact.scatter(s), None
         used = xp.nonzero(s)[0]
         if used.shape[0] < DENSE_SHARE * s.shape[0]:

@@ -78,9 +78,10 @@ class PairSums:
         second: Array | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
+        signs: Sequence[int] | None = None,
     ) -> PairSums:
         """Return the sums over the pairs of these rows of the blocks, or over differences."""
-        features = Features(blocks, limits=limits)
+        features = Features(blocks, limits=limits, signs=signs)
         if first is None or second is None:
             return cls(features)
         return cls(features, PairGraph(first, second, features.n_rows))
@@ -93,9 +94,10 @@ class PairSums:
         second: Array,
         *,
         limits: Limits = DEFAULT_LIMITS,
+        signs: Sequence[int] | None = None,
     ) -> PairSums:
         """Store the samples, or the differences if there are no more pairs than samples."""
-        sums = cls.of(blocks, first, second, limits=limits)
+        sums = cls.of(blocks, first, second, limits=limits, signs=signs)
         return sums.formed() if sums.n_pairs <= sums.features.n_rows else sums
 
     @property
@@ -146,7 +148,8 @@ class PairSums:
         """Return the sums over the differences of the same pairs."""
         features = self.features
         limits = replace(features.limits, by_samples=False)
-        return PairSums(Features(features.blocks, features.factors, limits), self.graph)
+        exact = Features(features.blocks, features.factors, limits, features.signs)
+        return PairSums(exact, self.graph)
 
     def for_certificate(self) -> PairSums:
         """Return the sums over the differences of the same pairs, in float64."""
@@ -157,7 +160,7 @@ class PairSums:
         if blocks is None:
             features = self.features.converted(lambda block: placed(block, like))
         else:
-            features = Features(blocks, limits=self.features.limits)
+            features = Features(blocks, limits=self.features.limits, signs=self.features.signs)
         if self.graph is None:
             return PairSums(features)
         first, second = (asarray(rows, like) for rows in (self.graph.first, self.graph.second))
@@ -167,7 +170,8 @@ class PairSums:
         """Return sums that hold all differences."""
         chunks = [rows for _, rows in self.chunks()] or [self.rows(slice(0, 0))]
         blocks = [joined(list(parts)) for parts in zip(*chunks, strict=True)]
-        return PairSums(Features(blocks, limits=self.features.limits))
+        features = Features(blocks, limits=self.features.limits, signs=self.features.signs)
+        return PairSums(features)
 
     def held(self) -> PairSums:
         """Return sums that hold all differences where a GPU has room for them, else these sums.
@@ -185,12 +189,15 @@ class PairSums:
     # Differences, chunk by chunk
 
     def rows(self, part: slice) -> list[Array]:
-        """Compute the differences of the pairs in `part`: per block, shape (n_part, n'_m, n_m)."""
+        """Compute the differences, or sums, of the pairs in `part`.
+
+        Per block, their shape is (n_part, n'_m, n_m).
+        """
         blocks, factors = self.features.blocks, self.features.factors
         if self.graph is None:
             rows = [block[part, ...] for block in blocks]
         else:
-            rows = self.graph.differences(blocks, part)
+            rows = self.graph.rows(blocks, self.features.signs, part)
         return rows if factors is None else multiply_rows(rows, factors)
 
     def parts(self, numbers_per_pair: int = 0, n_rows: int | None = None) -> Iterator[slice]:
@@ -206,7 +213,8 @@ class PairSums:
 
     def svec_rows(self, part: slice) -> Array:
         """Compute svec(A_{m,k})/M of the pairs in `part`, shape (n_part, Σ n_m(n_m+1)/2)."""
-        rows = self.features.xp.concat([svec_outer(block) for block in self.rows(part)], axis=1)
+        blocks = zip(self.rows(part), self.features.signs, strict=True)
+        rows = self.features.xp.concat([sign * svec_outer(block) for block, sign in blocks], axis=1)
         return rows / self.features.n_blocks
 
     # The sums
@@ -216,6 +224,14 @@ class PairSums:
         if self.form is not None:
             return self.form.distances()
         return joined([self._inner(rows, rows) for _, rows in self.chunks()])  # theory (Dist)
+
+    def unsigned(self) -> Array:
+        """Compute D_k with the sums added to the differences, shape (n_pairs,)."""
+        if not self.features.has_sums:
+            return self.distances()
+        chunks = (rows for _, rows in self.chunks())
+        squares = [sum(row_products(block, block) for block in rows) for rows in chunks]
+        return joined(squares) / self.features.n_blocks
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Compute ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
@@ -232,9 +248,9 @@ class PairSums:
             total = self._add_scatter(total, rows, s[part])
         return [symmetrised(S) for S in total]
 
-    def scatter_at(self, s: Array, distances: Array) -> tuple[list[Array], Array | None]:
+    def scatter_at(self, s: Array, unsigned: Array) -> tuple[list[Array], Array | None]:
         """Compute S_m given the distances, and the magnitude of its numbers (see `Evaluation`)."""
-        return (self.scatter(s), None) if self.form is None else self.form.scatter_at(s, distances)
+        return (self.scatter(s), None) if self.form is None else self.form.scatter_at(s, unsigned)
 
     def product(
         self, V: Sequence[Array], weights: Array, shift: Array
@@ -252,19 +268,24 @@ class PairSums:
 
     def evaluate(self, slope: Callable[[slice, Array], Array] | None = None) -> Evaluation:
         """Compute D, and S for s = slope(pairs, D of these pairs), in one pass."""
+        xp = self.features.xp
         if slope is None:
-            return Evaluation(self.distances(), [])
+            reach = (lambda: xp.sqrt(self.unsigned())) if self.features.has_sums else None
+            return Evaluation(self.distances(), [], reach)
         if self.form is not None:
             return self.form.evaluate(slope)
-        distances, total = [], self._zeros()
+        distances, unsigned, total = [], [], self._zeros()
         for part, rows in self.chunks():
-            distances.append(self._inner(rows, rows))  # theory (Dist)
+            squares = [row_products(block, block) for block in rows]
+            distances.append(self.features.combined(squares))  # theory (Dist), (Mid)
+            if self.features.has_sums:
+                unsigned.append(sum(squares) / self.features.n_blocks)
             total = self._add_scatter(total, rows, slope(part, distances[-1]))
-        return Evaluation(joined(distances), [symmetrised(S) for S in total])
+        reach = (lambda: xp.sqrt(joined(unsigned))) if unsigned else None
+        return Evaluation(joined(distances), [symmetrised(S) for S in total], reach)
 
     def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
-        products = sum(row_products(a, b) for a, b in zip(rows, images, strict=True))
-        return products / self.features.n_blocks
+        return self.features.combined([*map(row_products, rows, images)])
 
     def _zeros(self) -> list[Array]:
         return [zeros((n, n), like=self.features.like) for n in self.features.sizes]
@@ -278,8 +299,8 @@ class PairSums:
         if used is not None and used.shape[0] < DENSE_SHARE * s.shape[0]:
             rows, s = [xp.take(block, used, axis=0) for block in rows], xp.take(s, used, axis=0)
         scale = s[:, None, None] / self.features.n_blocks
-        blocks = zip(total, rows, strict=True)
-        return [S + flat(block).T @ flat(scale * block) for S, block in blocks]
+        blocks = zip(total, rows, self.features.signs, strict=True)
+        return [S + flat(block).T @ flat(sign * scale * block) for S, block, sign in blocks]
 
 
 class Links(NamedTuple):
@@ -417,9 +438,11 @@ class RoundingBounds:
         """
         moved, links = self._moved_rows(factors), self.sums.links  # theory (Round)
         graph, xp = self.sums.pairs.graph, namespace(moved)
-        if graph is not None:  # the difference of a sample with itself is exactly 0
-            same = graph.first == graph.second
-            moved = xp.where(same, xp.zeros_like(moved[:1]), graph.summed(moved))
+        if graph is not None:
+            both, same = graph.summed(moved), graph.first == graph.second
+            if not self.sums.features.has_sums:  # a sample minus itself is exactly 0
+                both = xp.where(same, xp.zeros_like(moved[:1]), both)
+            moved = both
         return moved if links is None else links.norms(moved)
 
     def _moved_rows(self, factors: Sequence[Array]) -> Array:
