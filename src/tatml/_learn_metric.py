@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ._array import Array, foreign_kind, place_of
+from ._array import Array, as_double, asarray, foreign_kind, place_of, to_numpy
 from ._data.blocks import (
     Blocks,
     as_blocks,
@@ -24,18 +24,27 @@ from ._data.storage import check_files
 from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_hinges
-from ._optim.problem import IndexPairs, LogDetProblem, squared_hinge
-from ._optim.result import Iterate, Result
+from ._optim.problem import IndexPairs, LogDetProblem
+from ._optim.result import Iterate, Result, joined_factors, with_midpoint
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting
 from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
 from ._sharding.compute import Compute, as_compute
-from ._validation import check_callable, check_flag, check_margin, check_positive
+from ._validation import (
+    check_callable,
+    check_choice,
+    check_flag,
+    check_margin,
+    check_number,
+    check_positive,
+)
 from ._warnings import warn_user
 
+LOSSES = ("squared_hinge", "logistic")
 # The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
 # it.
+DEFAULT_MARGIN = (0.5, 2.0)
 SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}
 
 
@@ -47,7 +56,9 @@ def learn_metric(
     C: float = 1.0,
     c0: float = 1.0,
     mu0: float = 1.0,
-    margin: tuple[float, float] = (0.5, 2.0),
+    margin: tuple[float, float] = DEFAULT_MARGIN,
+    loss: Literal["squared_hinge", "logistic"] = "squared_hinge",
+    midpoint: bool | ArrayLike | Sequence[ArrayLike] = False,
     prior: Sequence[ArrayLike] | ArrayLike | None = None,
     solver: SolverLike = "newton",
     tol: float = 1e-6,
@@ -72,6 +83,10 @@ def learn_metric(
     Comparisons add the term (Cmp) of docs/theory.md. Without pairs there is no threshold: ``b0`` is
     None, and `C`, `c0`, `mu0` and `margin` are not used.
 
+    With a `midpoint`, a second matrix per block weighs *where* a pair lies: the score of a pair is
+    q = D(W) − (1/M) Σ_m ‖Φ_m(x_i) + Φ_m(x_j) − 2μ_m‖²_{V_m}, and the pair is "same" if q < b0
+    (docs/theory.md, (Mid)). q is no distance, and b0 may have any sign.
+
     Parameters
     ----------
     X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
@@ -92,9 +107,17 @@ def learn_metric(
     mu0 : float, default=1.0
         Where the threshold is pulled to, in squared units.
     margin : (float, float), default=(0.5, 2.0)
-        (γ_s, γ_d), with 0 < γ_s < γ_d.
+        (γ_s, γ_d), with 0 < γ_s < γ_d. The logistic loss and a midpoint have no such margins.
+    loss : {"squared_hinge", "logistic"}, default="squared_hinge"
+        The loss of a pair: the squared hinge above; with a midpoint [1 + y_k (q_k − b0)]_+²/2; or
+        log(1 + exp(y_k (D_k − b0))), the log loss of the probability 1/(1 + exp(D_k − b0)).
+    midpoint : bool or list of M arrays of shape (n_m, n'_m), default=False
+        Whether to add the sums of pairs to their differences. They are sums of samples minus a
+        centre: the mean of X, or the given arrays (one array when M = 1, of shape (n,) for
+        vectors). The result then has ``V`` and ``center``.
     prior : list of M arrays of shape (n_m, n_m), one such array when M = 1, or None
-        W0, symmetric positive definite. Default: the identity.
+        W0, symmetric positive definite. Default: the identity. With a midpoint, 2M arrays: those
+        of W, then those of V.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
         The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md). The
         words stand for `Newton` and `Dykstra` with their defaults; pass an object for other
@@ -112,8 +135,8 @@ def learn_metric(
         The start: an earlier result for the same block sizes, or the `Iterate` of a callback.
         Dykstra starts from multipliers: those of the result, or those computed at the point.
     callback : callable, optional
-        Called with an `Iterate` after each step or certified epoch; it stops the solver by
-        returning a true value. A `Checkpoint` keeps the best point on disk.
+        Called with an `Iterate` after each step or certified epoch (with a midpoint, its L has the
+        factors of W, then those of V); it stops the solver by returning a true value. A `Checkpoint` keeps the best point on disk.
     verbose : bool, default=False
         Print one line per iteration, or per certified epoch.
     compute : Compute, optional
@@ -123,7 +146,7 @@ def learn_metric(
     Returns
     -------
     Result
-        ``L``, ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
+        ``L``, ``W``, ``b0``, with a midpoint ``R``, ``V`` and ``center``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
         ``history``, and the multipliers of the active pairs (None if pairs were read in parts).
         The certificate is that of ``L`` and ``b0``, and includes rounding errors.
 
@@ -156,7 +179,13 @@ def learn_metric(
     chosen, where = as_solver(solver), as_compute(compute)
     setting = LossSetting(check_positive("C", C), check_margin(margin))
     c0 = check_positive("c0", c0, or_infinite=True)
-    threshold = {"c0": c0, "mu0": check_positive("mu0", mu0)}
+    has_midpoint = midpoint is not False
+    check_mu0 = check_number if has_midpoint else check_positive
+    threshold = {"c0": c0, "mu0": check_mu0("mu0", mu0)}
+    check_choice("loss", loss, LOSSES)
+    _check_for_loss(loss, has_midpoint, setting.margin, chosen, comparisons)
+    if loss == "logistic" or has_midpoint:
+        setting = setting._replace(loss=loss if loss == "logistic" else "additive_hinge")
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be slow
     verbose = check_flag("verbose", verbose)
@@ -168,20 +197,46 @@ def learn_metric(
         threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
+    center = None
     if in_parts(*data, *compared.values(), **where.parts):
+        if has_midpoint:
+            raise ValueError("midpoint: expected False where pairs are read in parts, got True")
         _check_for_parts(chosen, where)
         term = sharded_term(*data, setting, comparisons=comparisons, **where.parts)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        given = _Data(*data, prior, comparisons)
-        problem = _problem_in_memory(given, setting, where.dtype, **threshold)
+        given = _Data(*data, prior, comparisons, midpoint)
+        problem, center = _problem_in_memory(given, setting, where.dtype, **threshold)
     problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
+        init = joined_factors(init)
         check_init(init, problem.sizes, problem.prior_factors[0])
     result = chosen.solve(problem, tol=tol, init=init, callback=callback, verbose=verbose)
     warn_unless_converged(result)
-    return result
+    return result if center is None else with_midpoint(result, center)
+
+
+def _check_for_loss(
+    loss: str,
+    has_midpoint: bool,
+    margin: tuple[float, float],
+    solver: Newton | Dykstra,
+    comparisons: Any,
+) -> None:
+    """Raise for arguments that have no meaning with the logistic loss, or with a midpoint."""
+    if loss == "squared_hinge" and not has_midpoint:
+        return
+    kind = "a midpoint" if has_midpoint else "loss='logistic'"
+    if margin != DEFAULT_MARGIN:
+        raise ValueError(
+            f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply "
+            f"the threshold, got {margin}"
+        )
+    if not isinstance(solver, Newton):
+        raise ValueError(f"solver: expected 'newton' or Newton(…) with {kind}, got {shown(solver)}")
+    if comparisons is not None:
+        raise ValueError(f"comparisons: expected None with {kind}, got Comparisons")
 
 
 def _check_for_comparisons(solver: Newton | Dykstra, comparisons: Any) -> dict[str, Any]:
@@ -232,12 +287,13 @@ class _Data(NamedTuple):
     weights: Any
     prior: Any
     comparisons: Comparisons | None
+    midpoint: Any
 
 
 def _problem_in_memory(
     data: _Data, setting: LossSetting, dtype: str, c0: float, mu0: float
-) -> LogDetProblem:
-    """Check the arrays, and build the problem of all pairs in memory."""
+) -> tuple[LogDetProblem, list[Array] | None]:
+    """Check the arrays; return the problem of all pairs in memory, and the centre of midpoints."""
     X, prior = data.X, data.prior
     nothing = data.pairs is None and data.similar is None and data.weights is None
     if (data.pairs is None or data.similar is None) and (data.comparisons is None or not nothing):
@@ -249,7 +305,7 @@ def _problem_in_memory(
     if data.pairs is not None:
         check_index_kind(blocks, pairs=data.pairs, similar=data.similar, weights=data.weights)
         pairs = as_pairs(data.pairs, data.similar, len(blocks), data.weights)
-        losses.append(squared_hinge(pairs, setting.C, setting.margin))
+        losses.append(setting.loss_of(pairs))
     if data.comparisons is None:
         assert pairs is not None
         rows, loss = pairs, losses[0]
@@ -259,9 +315,38 @@ def _problem_in_memory(
         losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
         rows = link_pairs(None if pairs is None else pairs.index, compared.index)
         loss = join_hinges(losses)
-    prior = None if prior is None else check_prior(prior, blocks, dtype=dtype)
+    center = _as_center(data.midpoint, blocks)
+    if prior is not None:
+        learnt = blocks if center is None else Blocks(*blocks.arrays, *blocks.arrays)
+        prior = check_prior(prior, learnt, dtype=dtype)
+    settings = {"c0": c0, "mu0": mu0, "prior": prior, "dtype": dtype, "center": center}
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return problem_of(blocks, rows, loss, c0=c0, mu0=mu0, prior=prior, dtype=dtype)
+        return problem_of(blocks, rows, loss, **settings), center
+
+
+def _as_center(midpoint: Any, blocks: Blocks) -> list[Array] | None:
+    """Return what is subtracted from the samples of each block; None without a midpoint."""
+    if midpoint is False:
+        return None
+    xp, shapes = blocks.xp, blocks.block_shapes
+    if midpoint is True:
+        return [xp.mean(as_double(array), axis=0) for array in blocks.arrays]
+    if blocks.n_blocks == 1 and not isinstance(midpoint, list):
+        midpoint = [midpoint]
+    if not isinstance(midpoint, list | tuple) or len(midpoint) != blocks.n_blocks:
+        raise ValueError(
+            f"midpoint: expected True, False or {blocks.n_blocks} arrays, one per block, got "
+            f"{shown(midpoint)}"
+        )
+    center = []
+    for m, (given, (n, width)) in enumerate(zip(midpoint, shapes, strict=True)):
+        array = np.asarray(to_numpy(given), dtype=np.float64)
+        if array.shape not in ((n, width), (n,) if width == 1 else (n, width)):
+            raise ValueError(f"midpoint: block {m}: expected shape {(n, width)}, got {array.shape}")
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"midpoint: block {m}: expected finite numbers, got NaN or infinity")
+        center.append(asarray(array.reshape(n, width), like=blocks.arrays[0]))
+    return center
 
 
 def warn_unless_converged(result: Result) -> None:

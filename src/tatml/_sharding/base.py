@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from .._array import Array, placed, to_numpy
 from .._messages import missing_extra, shown
 from .._optim.layout import Limits
-from .._optim.losses import comparison_hinge
+from .._optim.losses import PairLoss, comparison_hinge
 from .._optim.pair_term import PairTerm
-from .._optim.problem import squared_hinge
+from .._optim.problem import SignedPairs, additive_hinge, logistic, squared_hinge
 from .._optim.sums import Sums
 from .._optim.terms import add
 
@@ -38,6 +38,14 @@ class LossSetting(NamedTuple):
     """C and the margin of comparisons."""
     smoothing: float = 0.0
     """ν of the smoothed hinge; 0 for the hinge itself."""
+    loss: str = "squared_hinge"
+    """"squared_hinge", "additive_hinge" or "logistic"."""
+
+    def loss_of(self, pairs: SignedPairs) -> PairLoss:
+        """Return the loss of the given pairs."""
+        if self.loss == "squared_hinge":
+            return squared_hinge(pairs, self.C, self.margin)
+        return {"additive_hinge": additive_hinge, "logistic": logistic}[self.loss](pairs, self.C)
 
     def scaled(self, factor: float) -> LossSetting:
         """Return the setting of losses that are multiplied by a factor."""
@@ -88,7 +96,7 @@ class Piece:
         if self.similar is None:
             loss = comparison_hinge(self.weights, *setting.comparisons)
         else:
-            loss = squared_hinge(self, setting.C, setting.margin)
+            loss = setting.loss_of(self)
         term = PairTerm(self.sums, loss)
         return term.smoothed(setting.smoothing) if setting.smoothing > 0 else term
 
