@@ -45,7 +45,8 @@ def sample_pairs(y, seed):
 def our_itml(X, pairs, bounds):
     """Solve the problem of ITML with Newton's method to a certified gap."""
     bound = np.where(pairs.similar, *bounds)
-    loss = BurgLoss(pairs.sign, np.ones(len(pairs)), bound)
+    sign = np.where(pairs.similar, 1.0, -1.0)
+    loss = BurgLoss(sign, np.ones(len(pairs)), bound)
     return Newton().solve(LogDetProblem.build(Blocks(X), pairs, loss), tol=1e-6)
 
 

@@ -30,8 +30,7 @@ from study_lmnn import OneScale
 
 from tatml import Comparisons, Compute, Newton, TATMLNeighbors, TATMLTriplets, learn_metric
 from tatml._data.sampling import neighbor_triplets
-from tatml._optim.sample_form import PairGraph
-from tatml._optim.sums import PairSums
+from tatml._optim.sums import PairGraph, PairSums
 
 SETS = ("wine", "breast_cancer", "digits")
 ONE_SCALE = "digits of one scale"

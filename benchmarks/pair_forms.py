@@ -1,7 +1,7 @@
 """One product with the Hessian: sums over pairs compared with products over samples.
 
 Prints, for each size, the seconds of a product in both forms, in float64 and float32, as ratios to
-the pair form in float64, and which form is chosen. `OVERHEAD` in `sample_form.py` is from here.
+the pair form in float64, and which form is chosen. `OVERHEAD` in `_optim/sums.py` is from here.
 
     python benchmarks/pair_forms.py --device cuda
 """

@@ -23,7 +23,7 @@ import scipy.sparse
 from common import describe_machine
 
 from tatml import TATML
-from tatml._learning import scatters
+from tatml._learning import priors
 
 SIZES = (200, 500, 1000, 2000, 5000)
 MIB = 2**20
@@ -60,11 +60,11 @@ def cost(fit: Callable[[], TATML]) -> tuple[float, float, TATML]:
 
 def in_whole_space(fit: Callable[[], TATML]) -> tuple[float, float, TATML]:
     """Return the cost of a fit if no block counts as wide."""
-    usual, scatters.ROWS_PER_SPAN = scatters.ROWS_PER_SPAN, np.inf
+    usual, priors.ROWS_PER_SPAN = priors.ROWS_PER_SPAN, np.inf
     try:
         return cost(fit)
     finally:
-        scatters.ROWS_PER_SPAN = usual
+        priors.ROWS_PER_SPAN = usual
 
 
 def compare(n_samples: int, n: int, whole: bool, **settings: Any) -> None:

@@ -11,7 +11,7 @@ from helpers import Case, random_case
 
 import tatml
 from tatml import Comparisons
-from tatml._learn_metric import _Data, _problem_in_memory
+from tatml._learn_metric import _problem_in_memory
 from tatml._sharding.base import LossSetting
 
 
@@ -55,10 +55,9 @@ class ComparedCase(Case):
 
     def problem(self):
         data = (None, None, None) if self.alone else (self.pairs, self.similar, self.weights)
-        given = _Data(self.blocks, *data, self.prior, self.comparisons)
-        return _problem_in_memory(
-            given, LossSetting(self.C, self.margin), "float64", self.c0, self.mu0
-        )
+        given = (self.blocks, *data), self.prior, self.comparisons
+        setting = LossSetting(self.C, self.margin, (self.compared_C, self.compared_margin))
+        return _problem_in_memory(*given, setting, "float64", {"c0": self.c0, "mu0": self.mu0})
 
     def _with_compared(self, pairs, compared):
         return np.concatenate([pairs, compared])

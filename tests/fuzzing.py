@@ -122,7 +122,9 @@ def judge_by_oracle(arguments: dict[str, Any], result: Any) -> str | None:
     if given.get("weights") is not None:
         given["weights"] = np.asarray(given["weights"], dtype=float)
     if given.get("prior") is not None:
-        given["prior"] = [np.asarray(W0, dtype=float) for W0 in check_prior(given["prior"], blocks)]
+        sizes = [n for n, _ in blocks.block_shapes]
+        priors = check_prior(given["prior"], sizes, blocks.arrays[0])
+        given["prior"] = [np.asarray(W0, dtype=float) for W0 in priors]
     for name in ("C", "c0", "mu0"):
         given[name] = float(given.get(name, 1.0))
     if len(given["pairs"]) == 0:

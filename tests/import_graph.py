@@ -23,7 +23,6 @@ LAYERS = (
         "foundation",
         (
             "_array",
-            "_csr",
             "_messages",
             "_progress",
             "_svec",
@@ -45,7 +44,6 @@ LAYERS = (
             "_optim.losses",
             "_optim.pair_term",
             "_optim.problem",
-            "_optim.sample_form",
             "_optim.sums",
             "_optim.terms",
         ),

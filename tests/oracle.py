@@ -204,8 +204,8 @@ def _with_random_comparisons(problem, sizes, tame, seed):
 def random_midpoint_problem(seed):
     """A problem with a midpoint, the logistic loss, or both.
 
-    The loss is logistic in the moderate regime only: elsewhere, multipliers of exp(−10⁶) may decide,
-    and the oracle finds no bounds of the optimum.
+    The loss is logistic in the moderate regime only: elsewhere, multipliers of exp(−10⁶) may
+    decide, and the oracle finds no bounds of the optimum.
     """
     base = random_problem(seed)
     while base.solver == "dykstra" or base.compared is not None:

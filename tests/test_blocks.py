@@ -55,17 +55,21 @@ def test_what_is_ready_is_not_copied():
     assert np.shares_memory(mixed.arrays[0], matrices)
 
 
-def test_arrays_become_contiguous():
-    for array in (counting(4, 3, 2).T, counting(8, 3, 2)[::2], counting(4, 3)[:, ::2]):
-        assert Blocks(array).arrays[0].flags.c_contiguous
-        assert_array_equal(Blocks(array).arrays[0].reshape(array.shape), array)
+@pytest.mark.parametrize(
+    "array", [counting(4, 3, 2).T, counting(8, 3, 2)[::2], counting(4, 3)[:, ::2]]
+)
+def test_arrays_become_contiguous(array):
+    assert Blocks(array).arrays[0].flags.c_contiguous
+    assert_array_equal(Blocks(array).arrays[0].reshape(array.shape), array)
 
 
-def test_other_numbers_become_float64():
-    for dtype in ("bool", "int8", "uint64", "float16", "longdouble", ">f4", ">f8", "object"):
-        block = Blocks(np.array([[0, 1], [1, 1]], dtype=dtype)).arrays[0]
-        assert block.dtype == np.dtype("=f8"), dtype
-        assert_array_equal(block[:, :, 0], [[0.0, 1.0], [1.0, 1.0]])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint64", "float16", "longdouble", ">f4", ">f8", "object"]
+)
+def test_other_numbers_become_float64(dtype):
+    block = Blocks(np.array([[0, 1], [1, 1]], dtype=dtype)).arrays[0]
+    assert block.dtype == np.dtype("=f8"), dtype
+    assert_array_equal(block[:, :, 0], [[0.0, 1.0], [1.0, 1.0]])
 
 
 def test_float32_is_kept_only_if_all_are():
@@ -149,10 +153,10 @@ BAD_ARRAYS = [
 ]
 
 
-def test_constructor_errors():
-    for arrays, error, message in BAD_ARRAYS:
-        with pytest.raises(error, match=message):
-            Blocks(*arrays)
+@pytest.mark.parametrize(("arrays", "error", "message"), BAD_ARRAYS)
+def test_constructor_errors(arrays, error, message):
+    with pytest.raises(error, match=message):
+        Blocks(*arrays)
 
 
 # Indexing
@@ -266,10 +270,10 @@ BAD_KEYS = [
 ]
 
 
-def test_indexing_errors(X):
-    for key, message in BAD_KEYS:
-        with pytest.raises(IndexError, match=message):
-            X[key]
+@pytest.mark.parametrize(("key", "message"), BAD_KEYS)
+def test_indexing_errors(X, key, message):
+    with pytest.raises(IndexError, match=message):
+        X[key]
 
 
 # as_blocks
@@ -298,9 +302,9 @@ SAMPLES = [
 ]
 
 
-def test_as_blocks_takes_2d_and_3d():
-    for given_as, expected in SAMPLES:
-        assert_same_blocks(as_blocks(given_as), [expected])
+@pytest.mark.parametrize(("given_as", "expected"), SAMPLES)
+def test_as_blocks_takes_2d_and_3d(given_as, expected):
+    assert_same_blocks(as_blocks(given_as), [expected])
 
 
 def test_as_blocks_takes_a_pandas_frame():
@@ -352,10 +356,10 @@ BAD_SAMPLES = [
 ]
 
 
-def test_as_blocks_errors():
-    for values, error, message in BAD_SAMPLES:
-        with pytest.raises(error, match=message):
-            as_blocks(values, name="Z")
+@pytest.mark.parametrize(("values", "error", "message"), BAD_SAMPLES)
+def test_as_blocks_errors(values, error, message):
+    with pytest.raises(error, match=message):
+        as_blocks(values, name="Z")
 
 
 @given(blocks_and_n_samples(), st.sampled_from([np.nan, np.inf, -np.inf]), st.data())

@@ -94,17 +94,17 @@ FITS = [
 ]
 
 
-def test_fit_is_the_estimator(train, model):
-    for arguments, estimator in FITS:
-        few = [*FEW_ARGUMENTS]
-        if isinstance(estimator, TATMLCV):
-            few[-1] = f"estimator__{few[-1]}"
-        assert run("fit", train, "--force", "--out", model, *few, *arguments) == 0
-        estimator.fit(WINE.data[TRAIN], WINE.target[TRAIN])
-        saved = load_model(model).estimator
-        assert type(saved) is type(estimator)
-        assert saved.threshold_ == estimator.threshold_, arguments
-        assert_array_equal(saved.components_, estimator.components_, err_msg=arguments)
+@pytest.mark.parametrize(("arguments", "estimator"), FITS)
+def test_fit_is_the_estimator(train, model, arguments, estimator):
+    few = [*FEW_ARGUMENTS]
+    if isinstance(estimator, TATMLCV):
+        few[-1] = f"estimator__{few[-1]}"
+    assert run("fit", train, "--force", "--out", model, *few, *arguments) == 0
+    estimator.fit(WINE.data[TRAIN], WINE.target[TRAIN])
+    saved = load_model(model).estimator
+    assert type(saved) is type(estimator)
+    assert saved.threshold_ == estimator.threshold_, arguments
+    assert_array_equal(saved.components_, estimator.components_, err_msg=arguments)
 
 
 def test_classes_of_two_files_are_compared_as_numbers(model, tmp_path, capsys):
@@ -514,13 +514,13 @@ DEFAULTS = {  # command line: what the commands are given besides what it names
 }
 
 
-def test_defaults_of_the_options():
-    for line, expected in DEFAULTS.items():
-        found = vars(_parser().parse_args(line.split()))
-        assert found["name"] == found["run"].__name__ == line.split()[0]
-        assert found | expected == found, line
-        named = {"name", "run", "traceback", "data", "model", "what", "out"}
-        assert set(found) - named == set(expected) - named, line
+@pytest.mark.parametrize(("line", "expected"), DEFAULTS.items())
+def test_defaults_of_the_options(line, expected):
+    found = vars(_parser().parse_args(line.split()))
+    assert found["name"] == found["run"].__name__ == line.split()[0]
+    assert found | expected == found, line
+    named = {"name", "run", "traceback", "data", "model", "what", "out"}
+    assert set(found) - named == set(expected) - named, line
 
 
 def test_limits_of_counts_and_seeds(capsys):

@@ -17,6 +17,7 @@ from tatml._array import compacted, sum_at
 from tatml._data.pairs import link_pairs
 from tatml._optim.linear_systems import newton_system
 from tatml._optim.losses import SmoothedHinge, SquaredHinge
+from tatml._optim.problem import DualAlong
 
 # Every shape alone and with pairs, once with triplets and once with quadruplets.
 KINDS = [
@@ -138,7 +139,7 @@ def test_gradient_and_hessian_agree_with_finite_differences(case):
     ]
     up, down = (point.problem.at(L, b0) for L in moved)
     assert_array_equal(up.pairs.active, down.pairs.active)
-    change = (up.pairs.slope - down.pairs.slope) / (2 * h)
+    change = (up.pairs.evaluation.s - down.pairs.evaluation.s) / (2 * h)
     twice = [2 * v for v in V]  # (I + h V)(I + h V)ᵀ ≈ I + 2 h V
     expected = point.pairs.sums.scatter(change)
     found, _ = point.products(eyes).product(twice, 0.0)
@@ -171,9 +172,9 @@ def test_weak_duality_and_the_gap_identity(case):
         for theta in (0.9 * end, 0.1 * end):
             value = case.dual(theta * s)
             assert value <= optimum + 1e-10
-            library = point.problem.dual_along(nu, point.totals.force, point.term.conjugate).value(
-                theta
-            )
+            library = DualAlong(
+                point.problem, nu, point.term.totals.force, point.term.conjugate
+            ).value(theta)
             assert_allclose(library, value, atol=1e-10)
 
 
@@ -204,7 +205,9 @@ def test_swapped_sides_flip_the_sign(case):
     alone = without_pairs(case)
     swapped = alone.with_(compared=alone.quadruplets[:, [2, 3, 0, 1]])
     W, b0 = random_point(alone)
-    assert_allclose(swapped.at(W, b0).pairs.distances, -alone.at(W, b0).pairs.distances)
+    assert_allclose(
+        swapped.at(W, b0).pairs.evaluation.distances, -alone.at(W, b0).pairs.evaluation.distances
+    )
     for a, b in zip(
         alone.at(W, b0).pairs.sums.scatter(alone.y),
         swapped.at(W, b0).pairs.sums.scatter(alone.y),
@@ -422,9 +425,11 @@ def test_the_smoothed_slope_solves_its_equation(smoothing):
     assert_allclose(some[1:].slope(zeta[5:6]) / 2, smoothed(hinge, smoothing / 2).slope(zeta)[5:6])
     problem = random_case(SHAPES["vectors"], C=2.0).problem()
     smooth, plain = (p.at(p.identity(), 1.0) for p in (problem.smoothed(smoothing), problem))
-    assert_allclose(smooth.totals.loss, plain.totals.loss, rtol=1e-12)  # the value of the hinge
+    assert_allclose(
+        smooth.term.totals.loss, plain.term.totals.loss, rtol=1e-12
+    )  # the value of the hinge
     conjugate = smooth.problem.pairs.loss.conjugate(smooth.slope).sum()
-    assert_allclose(smooth.totals.conjugate, conjugate, rtol=1e-12)
+    assert_allclose(smooth.term.totals.conjugate, conjugate, rtol=1e-12)
 
 
 def test_the_active_set_cycles_without_smoothing():

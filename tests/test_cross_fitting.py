@@ -19,7 +19,7 @@ from tatml._learning.cross_fit import (
     FittedPart,
     HeldOutPairs,
     area_under_roc,
-    choose_units,
+    choose_space,
     enough_parts,
     find_threshold_factor,
     hold_out_pairs,
@@ -58,11 +58,11 @@ def factor_of(*cases):
     return find_threshold_factor([judged(*case) for case in cases])
 
 
-def test_the_best_factor_is_in_the_middle_of_the_gap():
+@pytest.mark.parametrize(("low", "high"), [(0.8, 1.8), (0.5, 1.1), (0.9, 1.0), (1.2, 2.0)])
+def test_the_best_factor_is_in_the_middle_of_the_gap(low, high):
     """If all similar pairs have the ratio a, and all others b, it is √(ab)."""
-    for low, high in ((0.8, 1.8), (0.5, 1.1), (0.9, 1.0), (1.2, 2.0)):
-        factor = factor_of(([low] * 40 + [high] * 40, [True] * 40 + [False] * 40))
-        assert abs(np.log(factor / sqrt(low * high))) <= np.log(STEP), (low, high)
+    factor = factor_of(([low] * 40 + [high] * 40, [True] * 40 + [False] * 40))
+    assert abs(np.log(factor / sqrt(low * high))) <= np.log(STEP), (low, high)
 
 
 def test_the_factor_balances_two_normal_distributions():
@@ -254,7 +254,8 @@ def test_known_and_held_out_samples_of_labels_share_no_group():
 
 def units_of(X, y, prior="discriminant"):
     samples = LabelledSamples(as_blocks(X), y, None)
-    return choose_units(prior, hold_out_samples(samples, make_pair_folds(y, None)))
+    parts = hold_out_samples(samples, make_pair_folds(y, None))
+    return choose_space(None, prior, lambda _: parts)[1]
 
 
 def in_three_directions(rng, n_samples=90, n_features=30, noise=1e-3):
@@ -298,8 +299,8 @@ def test_priors_without_units_and_without_parts_take_columns():
     samples = LabelledSamples(as_blocks(X), y, None)
     parts = hold_out_samples(samples, make_pair_folds(y, None))
     for prior in ("auto", "scaled", "covariance", np.eye(4), [np.eye(4)]):
-        assert choose_units(prior, parts) == "columns"
-    assert choose_units("discriminant", []) == "columns"
+        assert choose_space(None, prior, lambda _: parts) == (None, "columns", parts)
+    assert choose_space(None, "discriminant", lambda _: []) == (None, "columns", [])
 
 
 # In the estimators

@@ -175,7 +175,7 @@ def test_chunks_are_small_enough_for_several_workers(monkeypatch):
     for n_pairs, n_chunks in expected.items():
         pairs = np.broadcast_to([[0, 1]], (n_pairs, 2))
         data = (np.zeros((2, 4)), pairs, np.broadcast_to(True, n_pairs), None)
-        term = sharded_term(*data, LossSetting(1.0, (0.5, 2.0)), **place.parts)
+        term = sharded_term(*data, LossSetting(1.0, (0.5, 2.0)), where=place)
         assert len(term.executor.s) == n_chunks, n_pairs
 
 
@@ -468,9 +468,10 @@ def test_a_sum_is_a_tree_and_all_its_tasks_are_known():
             result=lambda: sum(each.result() for each in group), size=len(group)
         ),
         _wait=lambda futures: None,
+        client=SimpleNamespace(gather=lambda futures: [future.result() for future in futures]),
     )
     futures = []
-    assert DaskExecutor._total(executor, futures, None, None, ()) == sum(range(20))
+    assert DaskExecutor._compute(executor, executor._submit, True, futures) == [sum(range(20))]
     assert len(futures) == 20 + 3 + 1
     assert [future.size for future in futures[20:]] == [8, 8, 4, 3]
 
@@ -499,13 +500,13 @@ def many_pairs_on(client, n_pairs=6_000):
     """A term in three chunks on the cluster, and the case."""
     case = random_case(SHAPES["two ragged"], n_pairs=n_pairs, n_samples=40, C=1e-2, weights=True)
     data = (case.blocks, *dask_arrays(case, (2_000, 1_000, n_pairs - 3_000)))
-    return case, sharded_term(*data, LossSetting(case.C, case.margin), client=client)
+    return case, sharded_term(*data, LossSetting(case.C, case.margin), where=Compute(client=client))
 
 
 def test_a_sample_stays_on_the_workers_and_stands_for_all_pairs(client):
     case, term = many_pairs_on(client)
     sample = term.sample(1_500, np.random.RandomState(0))
-    assert sample.listed is None
+    assert type(sample) is type(term)
     assert sample.executor.sample_of[0] is term.executor
     counts = sample.executor.gather(count_pairs, sample.setting)
     assert counts == pytest.approx([500, 250, 750], abs=1)

@@ -12,7 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Euclidean
 from tatml.verification import error_rates
-from tatml_paper import demo, demo_pictures
+from tatml_paper import demo
+from tatml_paper.report import figures
 from tatml_paper.report.page import NEXT, write_report
 from tatml_paper.report.story import STORY, read_story
 
@@ -25,17 +26,14 @@ FIGURES = {}
 def told(tmp_path_factory):
     """The folder of the demonstration; its figures are kept in FIGURES."""
     out = tmp_path_factory.mktemp("demo")
-    save = demo_pictures.save_png
+    save = figures.save_png
 
-    def save_and_keep(folder, name, make_figure, **options):
-        def make_and_keep():
-            FIGURES[name.removesuffix(".png")] = figure = make_figure()
-            return figure
-
-        return save(folder, name, make_and_keep, **options)
+    def save_and_keep(path, figure, *options):
+        FIGURES[path.stem] = figure
+        save(path, figure, *options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_pictures, "save_png", save_and_keep)
+        patch.setattr(figures, "save_png", save_and_keep)
         demo.main([str(out)])
     return out
 

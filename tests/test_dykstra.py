@@ -70,12 +70,12 @@ def test_newton_dykstra_and_conic_solver_agree(kind, c0):
         assert abs(found.b0 - newton.b0) < 1e-4
 
 
-def test_a_general_prior_is_honoured():
-    for kind in KINDS:
-        case = random_case(SHAPES[kind], prior=True)
-        newton, found = case.learn(), case.learn(tol=1e-9, solver=Dykstra(max_iter=20_000))
-        assert largest_difference(found.W, newton.W) < 1e-4, kind
-        assert abs(found.primal - case.primal(found.W, found.b0)) < 1e-9, kind
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_general_prior_is_honoured(kind):
+    case = random_case(SHAPES[kind], prior=True)
+    newton, found = case.learn(), case.learn(tol=1e-9, solver=Dykstra(max_iter=20_000))
+    assert largest_difference(found.W, newton.W) < 1e-4, kind
+    assert abs(found.primal - case.primal(found.W, found.b0)) < 1e-9, kind
 
 
 def test_the_multipliers_are_the_dual_solution():
@@ -91,14 +91,14 @@ def test_the_multipliers_are_the_dual_solution():
 
 
 @pytest.mark.parametrize("c0", [0.1, inf])
-def test_the_gap_is_primal_minus_dual_at_any_point(c0):
-    for kind in KINDS:
-        case = random_case(SHAPES[kind], c0=c0, weights=True)
-        s = random_dual_point(case)
-        point = module.dual_point(case.problem(), s)
-        W, b0 = case.primal_of(s)
-        assert point.primal == pytest.approx(case.primal(W, b0), rel=1e-12), kind
-        assert point.gap == pytest.approx(case.primal(W, b0) - case.dual(s), rel=1e-9), kind
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gap_is_primal_minus_dual_at_any_point(c0, kind):
+    case = random_case(SHAPES[kind], c0=c0, weights=True)
+    s = random_dual_point(case)
+    point = module.dual_point(case.problem(), s)
+    W, b0 = case.primal_of(s)
+    assert point.primal == pytest.approx(case.primal(W, b0), rel=1e-12), kind
+    assert point.gap == pytest.approx(case.primal(W, b0) - case.dual(s), rel=1e-9), kind
 
 
 # The path
@@ -146,14 +146,13 @@ def test_the_path_does_not_depend_on_the_chunks():
     )
 
 
-def test_the_samples_are_left_alone():
-    # A block may overwrite its chunk of differences; the problem must not see it.
-    for n_samples in (8, 80):  # differences of samples, and differences that are held
-        problem = random_case(SHAPES["wide"], n_pairs=40, n_samples=n_samples).problem()
-        before = [block.copy() for block in problem.pairs.sums.features.blocks]
-        Dykstra().solve(problem, tol=1e-4)
-        for block, kept in zip(problem.pairs.sums.features.blocks, before, strict=True):
-            np.testing.assert_array_equal(block, kept)
+@pytest.mark.parametrize("n_samples", [8, 80])
+def test_the_samples_are_left_alone(n_samples):
+    problem = random_case(SHAPES["wide"], n_pairs=40, n_samples=n_samples).problem()
+    before = [block.copy() for block in problem.pairs.sums.features.blocks]
+    Dykstra().solve(problem, tol=1e-4)
+    for block, kept in zip(problem.pairs.sums.features.blocks, before, strict=True):
+        np.testing.assert_array_equal(block, kept)
 
 
 def test_the_dual_never_falls():
@@ -187,13 +186,13 @@ def test_the_floor_of_floating_point_is_a_status():
     assert found.gap < 1e-20
 
 
-def test_few_pairs_are_certified_less_often_but_at_the_end():
-    for n_pairs in (1, 5):
-        case = random_case(SHAPES["vectors"], n_pairs=n_pairs, C=100.0)
-        with pytest.warns(ConvergenceWarning):
-            found = case.learn(tol=1e-300, solver=Dykstra(max_iter=3))
-        assert found.history["iteration"].tolist() == [0, 3]
-        assert case.learn(solver="dykstra", tol=1e-8).converged
+@pytest.mark.parametrize("n_pairs", [1, 5])
+def test_few_pairs_are_certified_less_often_but_at_the_end(n_pairs):
+    case = random_case(SHAPES["vectors"], n_pairs=n_pairs, C=100.0)
+    with pytest.warns(ConvergenceWarning):
+        found = case.learn(tol=1e-300, solver=Dykstra(max_iter=3))
+    assert found.history["iteration"].tolist() == [0, 3]
+    assert case.learn(solver="dykstra", tol=1e-8).converged
 
 
 def test_a_warm_start_resumes_where_it_stopped():
@@ -364,7 +363,7 @@ def test_the_value_of_a_start_is_the_dual_function():
     case = random_case(SHAPES["two ragged"], c0=0.3, C=3.0)
     problem = case.problem()
     best = Newton().solve(problem, tol=1e-10)
-    s = problem.at(best.L, best.b0).pairs.slope
+    s = problem.at(best.L, best.b0).pairs.evaluation.s
     assert module._dual_value(problem, 0.0 * s) == pytest.approx(0.0, abs=1e-12)
     assert module._dual_value(problem, s) == pytest.approx(best.primal, rel=1e-6)
     for share in (0.3, 2.0, 5.0):  # g is concave, with its maximum at the multipliers

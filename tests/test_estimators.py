@@ -182,15 +182,17 @@ def test_units_change_neither_neighbours_nor_predictions(estimator, name):
     assert np.unique(plain[1]).tolist() == [-1, 1]
 
 
-def test_units_change_only_the_threshold_of_euclidean():
-    for kind, factor in (("vectors", 1e3), ("matrices", 1e-3), ("two blocks", 1e3)):
-        X, y = labelled(kind)
-        estimator = Euclidean(random_state=0)
-        plain, threshold = neighbours_and_predictions(estimator, X, y), estimator.threshold_
-        scaled = neighbours_and_predictions(estimator, times(X, factor), y)
-        assert_array_equal(plain[0], scaled[0])
-        assert_array_equal(plain[1], scaled[1])
-        assert_allclose(estimator.threshold_, factor * threshold, err_msg=kind)
+@pytest.mark.parametrize(
+    ("kind", "factor"), [("vectors", 1e3), ("matrices", 1e-3), ("two blocks", 1e3)]
+)
+def test_units_change_only_the_threshold_of_euclidean(kind, factor):
+    X, y = labelled(kind)
+    estimator = Euclidean(random_state=0)
+    plain, threshold = neighbours_and_predictions(estimator, X, y), estimator.threshold_
+    scaled = neighbours_and_predictions(estimator, times(X, factor), y)
+    assert_array_equal(plain[0], scaled[0])
+    assert_array_equal(plain[1], scaled[1])
+    assert_allclose(estimator.threshold_, factor * threshold, err_msg=kind)
 
 
 # The pairs that were used
@@ -303,14 +305,14 @@ def test_stopping_early_warns_at_the_line_of_the_user_and_keeps_the_fit():
 # Maz and Euclidean
 
 
-def test_maz_is_tatml_with_the_threshold_fixed():
-    for kind in ("vectors", "three blocks"):
-        X, y = labelled(kind)
-        options = {"C": 30.0, "margin": (0.4, 1.5), "prior": "within", "threshold": 0.7} | FEW
-        maz, tatml = Maz(**options).fit(X, y), TATML(**JOINT | options).fit(X, y)
-        assert_array_equal(maz.transform(X), tatml.transform(X))
-        assert maz.threshold_ == tatml.threshold_ == pytest.approx(0.7)
-        assert maz.b0_ == pytest.approx(0.49 / sqrt(0.4 * 1.5))
+@pytest.mark.parametrize("kind", ["vectors", "three blocks"])
+def test_maz_is_tatml_with_the_threshold_fixed(kind):
+    X, y = labelled(kind)
+    options = {"C": 30.0, "margin": (0.4, 1.5), "prior": "within", "threshold": 0.7} | FEW
+    maz, tatml = Maz(**options).fit(X, y), TATML(**JOINT | options).fit(X, y)
+    assert_array_equal(maz.transform(X), tatml.transform(X))
+    assert maz.threshold_ == tatml.threshold_ == pytest.approx(0.7)
+    assert maz.b0_ == pytest.approx(0.49 / sqrt(0.4 * 1.5))
 
 
 @pytest.mark.parametrize("threshold", [0.8, "search"])

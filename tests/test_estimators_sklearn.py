@@ -238,13 +238,13 @@ def test_pairs_need_no_feature_names():
     )
 
 
-def test_features_of_matrices_are_numbered():
-    for kind, n_features in (("matrices", 12), ("two blocks", 10)):
-        X, y = labelled(kind)
-        metric = TATML(**FEW).fit(X, y)
-        assert metric.n_features_in_ == n_features == metric.transform(X).shape[1]
-        assert list(metric.get_feature_names_out()) == [f"tatml{i}" for i in range(n_features)]
-        assert not hasattr(metric, "feature_names_in_")
+@pytest.mark.parametrize(("kind", "n_features"), [("matrices", 12), ("two blocks", 10)])
+def test_features_of_matrices_are_numbered(kind, n_features):
+    X, y = labelled(kind)
+    metric = TATML(**FEW).fit(X, y)
+    assert metric.n_features_in_ == n_features == metric.transform(X).shape[1]
+    assert list(metric.get_feature_names_out()) == [f"tatml{i}" for i in range(n_features)]
+    assert not hasattr(metric, "feature_names_in_")
 
 
 # Metadata routing

@@ -64,18 +64,18 @@ def test_the_example_draws_figures_with_labels(path, capsys):
     assert "nan" not in capsys.readouterr().out.lower().split()
 
 
-def test_the_examples_have_the_form_of_a_gallery():
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_the_examples_have_the_form_of_a_gallery(path):
     """Title underlined by =, an introduction, cells with text; no guard, no network."""
-    for path in EXAMPLES:
-        text = path.read_text(encoding="utf-8")
-        title, line, introduction = re.match(
-            r'"""\n([^\n]+)\n(=+)\n\n(.+?)\n"""\n', text, re.DOTALL
-        ).groups()
-        assert len(line) == len(title), path.stem
-        assert len(introduction.split()) >= 25, path.stem
-        assert len(re.findall(r"^# %%\n# \S", text, re.MULTILINE)) >= 2, path.stem
-        assert "__name__" not in text, path.stem
-        assert not re.search(r"fetch_|urllib|requests|http", text), path.stem
+    text = path.read_text(encoding="utf-8")
+    title, line, introduction = re.match(
+        r'"""\n([^\n]+)\n(=+)\n\n(.+?)\n"""\n', text, re.DOTALL
+    ).groups()
+    assert len(line) == len(title), path.stem
+    assert len(introduction.split()) >= 25, path.stem
+    assert len(re.findall(r"^# %%\n# \S", text, re.MULTILINE)) >= 2, path.stem
+    assert "__name__" not in text, path.stem
+    assert not re.search(r"fetch_|urllib|requests|http", text), path.stem
 
 
 def test_the_gallery_shows_what_the_library_can_do():

@@ -87,62 +87,62 @@ def test_the_scorer_refuses_kernels_that_it_does_not_know(tmp_path):
     ["rbf", "linear", "laplacian", KernelMap("polynomial", n_landmarks=5, keep_features=False)],
     ids=str,
 )
-def test_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, tmp_path):
-    for kind in SHAPES:
-        X = samples(kind)
-        model = TATML(kernel=kernel, n_pairs_per_class=10, random_state=0).fit(X, classes())
-        path = export(model, tmp_path / f"{kind}.npz")
-        rows = kernel_scorer_of(path).embed(*blocks_of(X))
-        assert_same_rows(rows, model.transform(X), rtol=1e-10, atol=1e-11, err_msg=kind)
-        with pytest.raises(ValueError, match="the format 'tatml metric 1', got tatml kernel"):
-            scorer_of(path)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, tmp_path, kind):
+    X = samples(kind)
+    model = TATML(kernel=kernel, n_pairs_per_class=10, random_state=0).fit(X, classes())
+    path = export(model, tmp_path / f"{kind}.npz")
+    rows = kernel_scorer_of(path).embed(*blocks_of(X))
+    assert_same_rows(rows, model.transform(X), rtol=1e-10, atol=1e-11, err_msg=kind)
+    with pytest.raises(ValueError, match="the format 'tatml metric 1', got tatml kernel"):
+        scorer_of(path)
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_scorer_scores_as_the_estimator_does(name, tmp_path):
-    for kind in SHAPES:
-        model, X = fitted(ESTIMATORS[name], kind), samples(kind)
-        scorer = scorer_of(export(model, tmp_path / f"{kind}.npz"))
-        rows = scorer.embed(*blocks_of(X))
-        assert_same_rows(rows, model.transform(X), rtol=1e-12, atol=1e-13, err_msg=kind)
-        distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
-        assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
-        assert_array_equal(distances < scorer.threshold, model.predict_pairs(INDEX, X) > 0)
-        probability = scorer.probability(distances)
-        assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_the_scorer_scores_as_the_estimator_does(name, tmp_path, kind):
+    model, X = fitted(ESTIMATORS[name], kind), samples(kind)
+    scorer = scorer_of(export(model, tmp_path / f"{kind}.npz"))
+    rows = scorer.embed(*blocks_of(X))
+    assert_same_rows(rows, model.transform(X), rtol=1e-12, atol=1e-13, err_msg=kind)
+    distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+    assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
+    assert_array_equal(distances < scorer.threshold, model.predict_pairs(INDEX, X) > 0)
+    probability = scorer.probability(distances)
+    assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
 
 
 @pytest.mark.parametrize("make", [TATML, GMML, Euclidean, TATMLNeighbors, TATMLPairs])
-def test_far_from_the_origin_the_scorer_scores_as_the_estimator_does(make, tmp_path):
+@pytest.mark.parametrize("kind", SHAPES)
+def test_far_from_the_origin_the_scorer_scores_as_the_estimator_does(make, tmp_path, kind):
     """The differences of samples are exact, and so are distances that are computed from them."""
-    for kind in SHAPES:
-        X = moved(samples(kind), 1e8)
-        model = make(**FEW) if make in LABEL_ESTIMATORS else make(preprocessor=X)
-        model.fit(*(X, classes()) if make in LABEL_ESTIMATORS else (INDEX, SIGNS))
-        model.calibrate_probability(INDEX, SIGNS, X=X)
-        scorer = scorer_of(export(model, tmp_path / "metric.npz"))
-        rows = scorer.embed(*blocks_of(X))
-        distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
-        exact = 0.0
-        for A, array in zip(scorer.components, blocks_of(X), strict=True):
-            difference = (array[INDEX[:, 0]] - array[INDEX[:, 1]]).reshape(
-                len(INDEX), A.shape[1], -1
-            )
-            exact = exact + np.sum((A @ difference) ** 2, axis=(1, 2))
-        assert_allclose(distances, np.sqrt(exact), rtol=1e-12, err_msg=kind)
-        assert_allclose(model.pair_distance(INDEX, X), np.sqrt(exact), rtol=1e-12, err_msg=kind)
-        probability = scorer.probability(distances)
-        assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
+    X = moved(samples(kind), 1e8)
+    model = make(**FEW) if make in LABEL_ESTIMATORS else make(preprocessor=X)
+    model.fit(*(X, classes()) if make in LABEL_ESTIMATORS else (INDEX, SIGNS))
+    model.calibrate_probability(INDEX, SIGNS, X=X)
+    scorer = scorer_of(export(model, tmp_path / "metric.npz"))
+    rows = scorer.embed(*blocks_of(X))
+    distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+    exact = 0.0
+    for A, array in zip(scorer.components, blocks_of(X), strict=True):
+        difference = (array[INDEX[:, 0]] - array[INDEX[:, 1]]).reshape(len(INDEX), A.shape[1], -1)
+        exact = exact + np.sum((A @ difference) ** 2, axis=(1, 2))
+    assert_allclose(distances, np.sqrt(exact), rtol=1e-12, err_msg=kind)
+    assert_allclose(model.pair_distance(INDEX, X), np.sqrt(exact), rtol=1e-12, err_msg=kind)
+    probability = scorer.probability(distances)
+    assert_allclose(probability, model.pair_probability(INDEX, X), rtol=1e-12, err_msg=kind)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_far_from_the_origin_the_scorer_of_kernels_scores_as_the_estimator_does(kernel, tmp_path):
-    for kind in SHAPES:
-        X = moved(samples(kind), 1e8)
-        model = TATML(kernel=kernel, **FEW).fit(X, classes())
-        rows = kernel_scorer_of(export(model, tmp_path / "metric.npz")).embed(*blocks_of(X))
-        distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
-        assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_far_from_the_origin_the_scorer_of_kernels_scores_as_the_estimator_does(
+    kernel, tmp_path, kind
+):
+    X = moved(samples(kind), 1e8)
+    model = TATML(kernel=kernel, **FEW).fit(X, classes())
+    rows = kernel_scorer_of(export(model, tmp_path / "metric.npz")).embed(*blocks_of(X))
+    distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
+    assert_allclose(distances, model.pair_distance(INDEX, X), rtol=1e-12, err_msg=kind)
 
 
 def test_files_without_a_centre_are_read(tmp_path):

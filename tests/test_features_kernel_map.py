@@ -39,11 +39,13 @@ def units_of(X, kernel, units):
     return (X - center) / (spread if units == "columns" else np.sqrt(np.mean(spread**2)))
 
 
-def test_kernel_map_keeps_scikit_learns_rules():
-    for model in (KernelMap(keep_features=False), KernelMap("linear", keep_features=False)):
-        results = check_estimator(model, on_skip=None, on_fail=None)
-        assert len(results) > 30
-        assert [each["check_name"] for each in results if each["status"] == "failed"] == []
+@pytest.mark.parametrize(
+    "model", [KernelMap(keep_features=False), KernelMap("linear", keep_features=False)]
+)
+def test_kernel_map_keeps_scikit_learns_rules(model):
+    results = check_estimator(model, on_skip=None, on_fail=None)
+    assert len(results) > 30
+    assert [each["check_name"] for each in results if each["status"] == "failed"] == []
 
 
 @pytest.mark.parametrize("kernel", WORDS)
@@ -218,16 +220,16 @@ def test_refused(given):
 
 
 @pytest.mark.parametrize("constant", [-7.3, 0.1, 1e6 / 3])
-def test_a_constant_column_has_no_unit_however_it_is_rounded(constant):
+@pytest.mark.parametrize("n_samples", range(20, 60))
+def test_a_constant_column_has_no_unit_however_it_is_rounded(constant, n_samples):
     """The mean of equal numbers differs from them by rounding, which is no spread."""
-    for n_samples in range(20, 60):
-        X = np.column_stack([table(n_samples), np.full(n_samples, constant)])
-        noise = np.random.default_rng(n_samples).normal(size=n_samples)
-        for relative in (0.0, 1e-15, 1e-14):  # noise in the last places is no spread either
-            X[:, -1] = constant * (1 + relative * noise)
-            scale = KernelMap(units="columns").fit(X).maps_[0].scale
-            assert_allclose(scale[:-1], X[:, :-1].std(axis=0))
-            assert scale[-1] == 1.0, (n_samples, relative)
+    X = np.column_stack([table(n_samples), np.full(n_samples, constant)])
+    noise = np.random.default_rng(n_samples).normal(size=n_samples)
+    for relative in (0.0, 1e-15, 1e-14):  # noise in the last places is no spread either
+        X[:, -1] = constant * (1 + relative * noise)
+        scale = KernelMap(units="columns").fit(X).maps_[0].scale
+        assert_allclose(scale[:-1], X[:, :-1].std(axis=0))
+        assert scale[-1] == 1.0, (n_samples, relative)
 
 
 @pytest.mark.parametrize(
@@ -239,13 +241,13 @@ def test_a_constant_column_has_no_unit_however_it_is_rounded(constant):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_a_small_change_of_a_constant_column_moves_no_distance(model):
-    for n_samples in (30, 41, 52):
-        X = np.column_stack([table(n_samples), np.full(n_samples, -7.3)])
-        model.fit(X, np.arange(n_samples) % 2)
-        changed = np.stack([X, X + np.array([0, 0, 0, 1e-6])], axis=1)
-        distance = model.pair_distance(changed).max()
-        assert distance < 1e-4 * model.threshold_
+@pytest.mark.parametrize("n_samples", [30, 41, 52])
+def test_a_small_change_of_a_constant_column_moves_no_distance(model, n_samples):
+    X = np.column_stack([table(n_samples), np.full(n_samples, -7.3)])
+    model.fit(X, np.arange(n_samples) % 2)
+    changed = np.stack([X, X + np.array([0, 0, 0, 1e-6])], axis=1)
+    distance = model.pair_distance(changed).max()
+    assert distance < 1e-4 * model.threshold_
 
 
 def test_dates_are_refused():

@@ -101,11 +101,11 @@ def test_a_large_mean_costs_no_digits(ratio):
     assert_allclose(covariances(moved), covariances(points), rtol=1e-11, atol=1e-12)
 
 
-def test_long_sets_are_summed_to_their_last_point():
-    for n_points in (511, 512, 2047, 2048, 2049, 2560, 2561, 5000):
-        samples = make_points((2, 4, n_points))
-        samples[..., -1] += 100
-        assert_allclose(covariances(samples), each_alone(samples, None), rtol=1e-11, atol=1e-11)
+@pytest.mark.parametrize("n_points", [511, 512, 2047, 2048, 2049, 2560, 2561, 5000])
+def test_long_sets_are_summed_to_their_last_point(n_points):
+    samples = make_points((2, 4, n_points))
+    samples[..., -1] += 100
+    assert_allclose(covariances(samples), each_alone(samples, None), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("d", [1, 2, 12, 13, 20])

@@ -481,10 +481,10 @@ def test_bad_parameters_are_refused(options, error, words):
     assert message.startswith(words)
 
 
-def test_transform_needs_a_fit():
-    for call in (TangentSpace().transform, TangentSpace().inverse_transform):
-        with pytest.raises(NotFittedError, match="This TangentSpace instance is not fitted yet"):
-            call(stack(3))
+@pytest.mark.parametrize("call", [TangentSpace().transform, TangentSpace().inverse_transform])
+def test_transform_needs_a_fit(call):
+    with pytest.raises(NotFittedError, match="This TangentSpace instance is not fitted yet"):
+        call(stack(3))
 
 
 def test_results_beyond_floats_are_refused():

@@ -110,17 +110,20 @@ def test_groups_in_several_classes_stay_together():
         assert make_pair_folds(labels, few) == []
 
 
-def test_pairs_take_a_class_in_two_units_and_another_class():
-    for labels, units, expected in (
+@pytest.mark.parametrize(
+    ("labels", "units", "expected"),
+    [
         ([], [], False),
         ([0, 1], [0, 1], False),
         ([0, 0], [0, 1], False),
         ([0, 0, 1], [0, 1, 2], True),
         ([0, 0, 1], [0, 0, 1], False),
         (["b", "b", "a"], [4, 7, 4], True),
-    ):
-        units = np.array(units, dtype=np.intp)
-        assert gives_pairs(np.array(labels), units) == expected
+    ],
+)
+def test_pairs_take_a_class_in_two_units_and_another_class(labels, units, expected):
+    units = np.array(units, dtype=np.intp)
+    assert gives_pairs(np.array(labels), units) == expected
 
 
 # Folds of a cross-validation

@@ -79,13 +79,13 @@ def fit_complaints(act):
     return "; ".join(outcome.complaints)
 
 
-def test_a_foreign_error_is_seen():
-    for kind in (KeyError, RuntimeError, OverflowError, np.linalg.LinAlgError):
+@pytest.mark.parametrize("kind", [KeyError, RuntimeError, OverflowError, np.linalg.LinAlgError])
+def test_a_foreign_error_is_seen(kind):
 
-        def learn(X, kind=kind):
-            raise kind("X: no")
+    def learn(X, kind=kind):
+        raise kind("X: no")
 
-        assert f"raised {kind.__name__}" in complaints(learn, X=1)
+    assert f"raised {kind.__name__}" in complaints(learn, X=1)
 
 
 def test_a_message_without_a_parameter_is_seen():

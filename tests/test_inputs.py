@@ -42,11 +42,12 @@ from tatml import (
 )
 from tatml._data.arrays import group_labels
 from tatml._data.blocks import hint_at_raw_covariances
-from tatml._estimators.given_labels import class_labels, pair_labels
+from tatml._data.pairs import as_index
 from tatml._estimators.inputs import (
     TUPLE_SIZES,
+    class_labels,
     given_distances,
-    index_pairs,
+    pair_labels,
     samples_of,
     tuple_samples,
 )
@@ -149,18 +150,21 @@ def test_a_mask_that_hides_nothing_changes_nothing():
 
 
 @pytest.mark.parametrize("name", [make.__name__ for make in LABEL_ESTIMATORS])
-def test_samples_that_are_nearly_refused_are_learnt_from(name):
-    """Matrices of two rows that are no pairs; a feature that hardly varies."""
-    for given, shape in (
+@pytest.mark.parametrize(
+    ("given", "shape"),
+    [
         ({"X": Blocks(PAIRS), "y": SIGNS}, (2, 3)),
         ({"X": PAIRS, "y": SIMILAR}, (2, 3)),
         ({"X": PAIRS, "y": np.arange(K) % 3}, (2, 3)),
         ({"X": X * [1.0, 1e-160, 1.0]}, (3, 1)),
-    ):
-        model = changed_call(f"{name}.fit", given).call()  # warnings are errors
-        assert model.block_shapes_ == (shape,)
-        assert np.all(np.isfinite(model.transform(given["X"])))
-        assert model.threshold_ > 0
+    ],
+)
+def test_samples_that_are_nearly_refused_are_learnt_from(name, given, shape):
+    """Matrices of two rows that are no pairs; a feature that hardly varies."""
+    model = changed_call(f"{name}.fit", given).call()  # warnings are errors
+    assert model.block_shapes_ == (shape,)
+    assert np.all(np.isfinite(model.transform(given["X"])))
+    assert model.threshold_ > 0
 
 
 @pytest.mark.parametrize("make", [TATML, TATMLPairs])
@@ -204,14 +208,14 @@ def test_every_sample_is_asked_for_once():
     assert asked == [1, 3, 7]
 
 
-def test_pairs_keep_their_order():
-    for pairs in (PAIRS, MATRICES[INDEX]):
-        blocks, index = tuple_samples(Shell(), pairs, "pairs", reset=True)
-        assert_array_equal(blocks.arrays[0][index].reshape(pairs.shape), pairs)
+@pytest.mark.parametrize("pairs", [PAIRS, MATRICES[INDEX]])
+def test_pairs_keep_their_order(pairs):
+    blocks, index = tuple_samples(Shell(), pairs, "pairs", reset=True)
+    assert_array_equal(blocks.arrays[0][index].reshape(pairs.shape), pairs)
 
 
 def test_a_sample_may_be_compared_with_itself():
-    assert index_pairs([[2, 2]], 3).tolist() == [[2, 2]]
+    assert as_index([[2, 2]], 3, allow_self=True).tolist() == [[2, 2]]
 
 
 def test_distances_come_as_one_number_per_pair():
@@ -451,19 +455,19 @@ def test_plain_data_get_no_hint():
 # learn_metric
 
 
-def test_dykstra_takes_a_generator():
-    for order in ("permutation", "random", "cyclic"):
-        one, two = (
-            learn_metric(
-                X,
-                INDEX,
-                SIMILAR,
-                solver=Dykstra(order=order, random_state=np.random.default_rng(3)),
-            )
-            for _ in range(2)
+@pytest.mark.parametrize("order", ["permutation", "random", "cyclic"])
+def test_dykstra_takes_a_generator(order):
+    one, two = (
+        learn_metric(
+            X,
+            INDEX,
+            SIMILAR,
+            solver=Dykstra(order=order, random_state=np.random.default_rng(3)),
         )
-        assert one.converged, order
-        assert one.b0 == two.b0, order
+        for _ in range(2)
+    )
+    assert one.converged, order
+    assert one.b0 == two.b0, order
 
 
 def test_newton_takes_a_generator():

@@ -170,12 +170,12 @@ def test_a_model_without_a_centre_is_loaded(folder):
     )
 
 
-def test_a_loaded_model_can_be_fitted_again(folder):
-    for solver in ("newton", Dykstra(max_iter=2000)):
-        metric = fitted(warm_start=True, solver=solver, tol=1e-3)
-        io.save_model(metric, "model.skops")
-        again = io.load_model("model.skops").estimator.fit(X, Y)
-        assert abs(again.threshold_ / metric.threshold_ - 1) < 1e-3
+@pytest.mark.parametrize("solver", ["newton", Dykstra(max_iter=2000)])
+def test_a_loaded_model_can_be_fitted_again(folder, solver):
+    metric = fitted(warm_start=True, solver=solver, tol=1e-3)
+    io.save_model(metric, "model.skops")
+    again = io.load_model("model.skops").estimator.fit(X, Y)
+    assert abs(again.threshold_ / metric.threshold_ - 1) < 1e-3
 
 
 def test_the_representation_shows_no_arrays(folder):
@@ -561,14 +561,14 @@ def test_metadata_are_checked(folder):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_new_files_have_the_permissions_of_the_umask(folder):
-    for umask, mode in ((0o022, 0o644), (0o027, 0o640), (0o077, 0o600)):
-        before = os.umask(umask)
-        try:
-            io.save_model(Euclidean().fit(X), f"{mode}.skops")
-        finally:
-            os.umask(before)
-        assert os.stat(f"{mode}.skops").st_mode & 0o777 == mode
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_new_files_have_the_permissions_of_the_umask(folder, umask, mode):
+    before = os.umask(umask)
+    try:
+        io.save_model(Euclidean().fit(X), f"{mode}.skops")
+    finally:
+        os.umask(before)
+    assert os.stat(f"{mode}.skops").st_mode & 0o777 == mode
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -579,23 +579,27 @@ def test_a_replaced_file_keeps_its_permissions(folder):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_the_temporary_file_is_never_more_readable_than_the_file_that_it_replaces(folder):
+@pytest.mark.parametrize(
+    ("target", "mode"), [(0o600, 0o600), (0o640, 0o600), (0o400, 0o600), (None, 0o644)]
+)
+def test_the_temporary_file_is_never_more_readable_than_the_file_that_it_replaces(
+    folder, target, mode
+):
     """Whoever opens the temporary file while it is written could read the model."""
-    for target, mode in ((0o600, 0o600), (0o640, 0o600), (0o400, 0o600), (None, 0o644)):
-        Path("model.skops").unlink(missing_ok=True)
-        if target is not None:
-            Path("model.skops").touch()
-            os.chmod("model.skops", target)
-        before = os.umask(0o022)
-        try:
-            with written_atomically("model.skops") as file:
-                (temporary,) = folder.glob(".tatml-*.part")
-                assert temporary.stat().st_mode & 0o777 == mode
-                file.write(b"new")
-        finally:
-            os.umask(before)
-        assert os.stat("model.skops").st_mode & 0o777 == (mode if target is None else target)
-        assert Path("model.skops").read_bytes() == b"new"
+    Path("model.skops").unlink(missing_ok=True)
+    if target is not None:
+        Path("model.skops").touch()
+        os.chmod("model.skops", target)
+    before = os.umask(0o022)
+    try:
+        with written_atomically("model.skops") as file:
+            (temporary,) = folder.glob(".tatml-*.part")
+            assert temporary.stat().st_mode & 0o777 == mode
+            file.write(b"new")
+    finally:
+        os.umask(before)
+    assert os.stat("model.skops").st_mode & 0o777 == (mode if target is None else target)
+    assert Path("model.skops").read_bytes() == b"new"
 
 
 def fails_with(number):

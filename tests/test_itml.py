@@ -327,14 +327,16 @@ def test_the_checks_of_scikit_learn():
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
 
 
-def test_the_projections_refuse_matrices_and_blocks():
-    for kind, solver in product(("matrices", "two blocks"), (CYCLIC, "dykstra")):
-        refused(ITML(solver=solver), *labelled(kind), "solver: expected 'newton'.*vectors")
+@pytest.mark.parametrize(
+    ("kind", "solver"), list(product(("matrices", "two blocks"), (CYCLIC, "dykstra")))
+)
+def test_the_projections_refuse_matrices_and_blocks(kind, solver):
+    refused(ITML(solver=solver), *labelled(kind), "solver: expected 'newton'.*vectors")
 
 
-def test_identical_samples_are_named():
-    for prior in ("auto", "identity"):
-        refused(ITML(prior=prior), np.ones((12, 2)), np.arange(12) % 2, "X: expected .* differ")
+@pytest.mark.parametrize("prior", ["auto", "identity"])
+def test_identical_samples_are_named(prior):
+    refused(ITML(prior=prior), np.ones((12, 2)), np.arange(12) % 2, "X: expected .* differ")
 
 
 def test_identical_samples_of_two_classes_are_named():

@@ -29,7 +29,7 @@ from tatml import (
 from tatml._data.pairs import Pairs
 from tatml._learning.cross_fit import hold_out_pairs, hold_out_samples
 from tatml._learning.labelled import LabelledSamples, make_pair_folds
-from tatml._learning.places import KernelSettings
+from tatml._learning.samples import KernelSettings
 from tatml.features import KernelMap
 from tatml.io import load_model, save_model
 from tatml.plotting import BlockShareDisplay
@@ -139,7 +139,8 @@ def test_the_parts_know_which_blocks_are_images(keep):
     parts += hold_out_pairs(blocks, pairs, space)
     assert len(parts) > 4
     for part in parts:
-        images = [part.within.is_image(m) for m in range(part.known.n_blocks)]
+        n_blocks = part.known.n_blocks
+        images = [m >= n_blocks - part.within.n_images for m in range(n_blocks)]
         assert images == [False, True][-part.known.n_blocks :]
         assert part.others.block_shapes == part.known.block_shapes
 
@@ -399,7 +400,7 @@ def test_triplets_are_solved_in_the_span(prior, monkeypatch):
     X = rng.normal(size=(18, 50)) + 0.5 * y[:, None]
     model = TATMLTriplets(prior=prior, tol=1e-10, clip_outliers=False, preprocessor=X)
     found = clone(model).fit(triplets_of(y, 60))
-    monkeypatch.setattr("tatml._learning.scatters.ROWS_PER_SPAN", np.inf)
+    monkeypatch.setattr("tatml._learning.priors.ROWS_PER_SPAN", np.inf)
     expected = clone(model).fit(triplets_of(y, 60))
     new, index = rng.normal(size=(10, 50)), PAIRS % 10
     assert_allclose(found.pair_distance(index, new), expected.pair_distance(index, new), rtol=1e-5)
@@ -412,7 +413,7 @@ def test_neighbours_are_found_in_the_span(monkeypatch):
     X = rng.normal(size=(30, 60)) + 0.5 * y[:, None]
     options = {"max_rounds": 2, "tol": 1e-10, "prior": "scaled", "random_state": 0}
     found = TATMLNeighbors(**options).fit(X, y)
-    monkeypatch.setattr("tatml._learning.scatters.ROWS_PER_SPAN", np.inf)
+    monkeypatch.setattr("tatml._learning.priors.ROWS_PER_SPAN", np.inf)
     expected = TATMLNeighbors(**options).fit(X, y)
     assert_array_equal(found.comparisons_, expected.comparisons_)
     assert_allclose(found.pair_distance(PAIRS % 30, X), expected.pair_distance(PAIRS % 30, X))

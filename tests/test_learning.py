@@ -16,7 +16,7 @@ from tatml._learning.learn import learn, learn_from_labels, learn_threshold, str
 from tatml._learning.metric import Metric, means_of
 from tatml._learning.path import path
 from tatml._learning.prepare import prepare
-from tatml._learning.scatters import within_pairs
+from tatml._learning.priors import within_pairs
 from tatml._learning.task import Settings, Task
 from tatml._optim.losses import comparison_hinge
 from tatml._optim.problem import squared_hinge
@@ -115,12 +115,12 @@ def test_each_point_of_a_path_is_the_fit_with_its_weight(c0, threshold):
         assert_allclose(A.T @ A, B.T @ B, rtol=1e-6, atol=1e-8)
 
 
-def test_strengths_keep_the_balance_of_threshold_and_pairs():
-    for total in (3.0, 300.0):
-        c, c0 = strengths(total, Settings(C=7.0, threshold_strength=0.2))
-        assert_allclose((c * total, c0), (7.0, 0.2 * 7.0))  # theory (Rho)
-        assert strengths(total, Settings(C=7.0, threshold=0.5))[1] == np.inf
-        assert strengths(total, Settings(C=7.0, c0=3.0, reduction="sum")) == (7.0, 3.0)
+@pytest.mark.parametrize("total", [3.0, 300.0])
+def test_strengths_keep_the_balance_of_threshold_and_pairs(total):
+    c, c0 = strengths(total, Settings(C=7.0, threshold_strength=0.2))
+    assert_allclose((c * total, c0), (7.0, 0.2 * 7.0))  # theory (Rho)
+    assert strengths(total, Settings(C=7.0, threshold=0.5))[1] == np.inf
+    assert strengths(total, Settings(C=7.0, c0=3.0, reduction="sum")) == (7.0, 3.0)
 
 
 def test_a_metric_measures_what_it_embeds_far_from_the_origin_too():

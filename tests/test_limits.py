@@ -98,13 +98,13 @@ def test_fractions_of_pairs_interpolate(n_pairs, data):
     assert wide_low <= low <= n_errors / n_pairs <= high <= wide_high
 
 
-def test_the_coverage_of_exact_limits_is_at_least_what_they_say():
+@pytest.mark.parametrize(("n_pairs", "rate"), [(50, 0.01), (50, 0.2), (400, 0.01)])
+def test_the_coverage_of_exact_limits_is_at_least_what_they_say(n_pairs, rate):
     """Summed over the binomial law, without simulation."""
-    for n_pairs, rate in ((50, 0.01), (50, 0.2), (400, 0.01)):
-        counts = np.arange(n_pairs + 1)
-        limits = np.array([exact_limits(k, n_pairs, 0.9) for k in counts])
-        covers = (limits[:, 0] <= rate) & (rate <= limits[:, 1])
-        assert binom.pmf(counts, n_pairs, rate)[covers].sum() >= 0.9
+    counts = np.arange(n_pairs + 1)
+    limits = np.array([exact_limits(k, n_pairs, 0.9) for k in counts])
+    covers = (limits[:, 0] <= rate) & (rate <= limits[:, 1])
+    assert binom.pmf(counts, n_pairs, rate)[covers].sum() >= 0.9
 
 
 @pytest.mark.parametrize("n_pairs", [1, 7, 60])
@@ -390,8 +390,8 @@ def test_intervals_of_all_pairs_cover_the_rate():
     assert naive / 400 < 0.7
 
 
-def test_the_binomial_tail_is_a_beta_tail():
+@pytest.mark.parametrize(("n", "k", "p"), list(product((5, 40), (0, 2, 4), (0.05, 0.5))))
+def test_the_binomial_tail_is_a_beta_tail(n, k, p):
     """The identity that lets `most_errors` take fractions."""
-    for n, k, p in product((5, 40), (0, 2, 4), (0.05, 0.5)):
-        tail = sum(comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1))
-        assert beta.sf(p, k + 1, n - k) == pytest.approx(tail, rel=1e-12)
+    tail = sum(comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1))
+    assert beta.sf(p, k + 1, n - k) == pytest.approx(tail, rel=1e-12)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from test_linear_systems import RTOL, at, explicit_matrix, flat, random_direction
 
 from tatml import Newton
-from tatml._optim.hessian import ActivePairs, SvecRows, by_svec, kept_gram
+from tatml._optim.hessian import ActivePairs, SvecRows, by_svec, row_chunks
 from tatml._optim.layout import READ, Limits
 from tatml._optim.linear_systems import (
     FIRST_PRODUCTS,
@@ -156,10 +156,8 @@ def test_kept_rows_are_summed_in_chunks(case):
 
 @pytest.mark.parametrize(("chunk_bytes", "step"), [(0, 16), (8 * 6 * 20, 20), (2**20, 50)])
 def test_a_chunk_of_kept_rows_has_as_many_pairs_as_fit_into_its_limit(chunk_bytes, step):
-    sums, parts = pairs_of(3, 1, 50, chunk_bytes=chunk_bytes), []
-    pairs = ActivePairs(sums, np.ones(50), np.ones(50), 1.0)
-    pairs.gram_of = lambda chunks: parts.extend(part for part, _ in chunks)
-    kept_gram(pairs, SvecRows(sums).kept)
+    sums = pairs_of(3, 1, 50, chunk_bytes=chunk_bytes)
+    parts = [part for part, _ in row_chunks(SvecRows(sums).kept, sums.features.room)]
     assert [part.start for part in parts] == [*range(0, 50, step)]
     assert max(part.stop - part.start for part in parts) == step
 

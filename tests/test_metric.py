@@ -19,8 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml import TATML, Blocks, Euclidean, Maz, PairThreshold, TATMLPairs
 from tatml._data.pairs import Pairs
-from tatml._learning.metric import row_distances
-from tatml._learning.thresholds import learn_b0
+from tatml._learning.metric import learn_b0, row_distances
 
 SHAPES = {
     "vectors": [(4, 1)],
@@ -298,13 +297,13 @@ def test_the_function_refuses_samples_of_another_shape():
 # The threshold
 
 
-def test_the_threshold_is_in_the_units_of_the_distance(estimator):
-    for margin in ((0.5, 2.0), (0.1, 0.9)):
-        model = fit(estimator, "vectors", margin=margin)
-        assert_allclose(model.threshold_, np.sqrt(model.b0_ * np.sqrt(margin[0] * margin[1])))
-        assert model.threshold_ > 0
-        if estimator != "Euclidean":
-            assert model.b0_ == model.result_.b0
+@pytest.mark.parametrize("margin", [(0.5, 2.0), (0.1, 0.9)])
+def test_the_threshold_is_in_the_units_of_the_distance(estimator, margin):
+    model = fit(estimator, "vectors", margin=margin)
+    assert_allclose(model.threshold_, np.sqrt(model.b0_ * np.sqrt(margin[0] * margin[1])))
+    assert model.threshold_ > 0
+    if estimator != "Euclidean":
+        assert model.b0_ == model.result_.b0
 
 
 def test_setting_the_threshold_changes_nothing_else(estimator):
@@ -372,21 +371,21 @@ def test_as_many_components_as_rows_change_nothing(estimator, shape):
 
 
 @pytest.mark.parametrize(("estimator", "shape"), SOME)
-def test_a_reduced_embedding_keeps_most_of_the_variance(estimator, shape):
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_reduced_embedding_keeps_most_of_the_variance(estimator, shape, count):
     """Ky Fan: an orthogonal projection keeps at most the sum of the largest eigenvalues."""
-    for count in (1, 2):
-        model = fit(estimator, shape, n_components=count)
-        components = as_list(model.components_, len(SHAPES[shape]))
-        for A, reduced, array in zip(
-            full_components(model, shape), components, sample_arrays(shape), strict=True
-        ):
-            rows = reduced @ np.linalg.inv(A)
-            assert reduced.shape == (count, len(A))
-            assert_allclose(rows @ rows.T, np.eye(count), atol=1e-9)
-            centred = array - array.mean(axis=0)
-            total = sum((A @ matrix) @ (A @ matrix).T for matrix in centred)
-            kept = sum(np.sum((reduced @ matrix) ** 2) for matrix in centred)
-            assert_allclose(kept, np.linalg.eigvalsh(total)[-count:].sum(), rtol=1e-9)
+    model = fit(estimator, shape, n_components=count)
+    components = as_list(model.components_, len(SHAPES[shape]))
+    for A, reduced, array in zip(
+        full_components(model, shape), components, sample_arrays(shape), strict=True
+    ):
+        rows = reduced @ np.linalg.inv(A)
+        assert reduced.shape == (count, len(A))
+        assert_allclose(rows @ rows.T, np.eye(count), atol=1e-9)
+        centred = array - array.mean(axis=0)
+        total = sum((A @ matrix) @ (A @ matrix).T for matrix in centred)
+        kept = sum(np.sum((reduced @ matrix) ** 2) for matrix in centred)
+        assert_allclose(kept, np.linalg.eigvalsh(total)[-count:].sum(), rtol=1e-9)
 
 
 def test_reduced_vectors_are_the_principal_components_of_the_full_ones(estimator):

@@ -78,18 +78,18 @@ def test_the_problems_reach_every_corner():
 
 
 @pytest.mark.parametrize("c0", [0.3, inf])
-def test_the_value_is_that_of_the_loops(c0):
-    for name, shapes in SHAPES.items():
-        case = random_case(shapes, weights=True, prior=True, c0=c0, C=7.0)
-        W, b0 = random_point(case)
-        value = exact_value(problem_of(case), [np.linalg.cholesky(matrix) for matrix in W], b0)
-        assert float(value) == pytest.approx(case.primal(W, b0), rel=1e-12), name
+@pytest.mark.parametrize(("name", "shapes"), SHAPES.items())
+def test_the_value_is_that_of_the_loops(c0, name, shapes):
+    case = random_case(shapes, weights=True, prior=True, c0=c0, C=7.0)
+    W, b0 = random_point(case)
+    value = exact_value(problem_of(case), [np.linalg.cholesky(matrix) for matrix in W], b0)
+    assert float(value) == pytest.approx(case.primal(W, b0), rel=1e-12), name
 
 
-def test_the_value_is_infinite_where_there_is_no_metric():
-    for last in (0.0, nan, inf):
-        L = np.diag([1.0, last])
-        assert exact_value(problem_of(random_case([(2, 1)])), [L], 1.0) == inf, last
+@pytest.mark.parametrize("last", [0.0, nan, inf])
+def test_the_value_is_infinite_where_there_is_no_metric(last):
+    L = np.diag([1.0, last])
+    assert exact_value(problem_of(random_case([(2, 1)])), [L], 1.0) == inf, last
 
 
 def test_the_value_is_infinite_where_a_fixed_threshold_has_moved():
@@ -117,12 +117,12 @@ def one_pair(size, C, similar):
 
 
 @pytest.mark.parametrize("C", [1e-12, 1.0, 1e12])
-def test_the_optimum_of_one_pair_is_known(C):
-    for size in (2.0**-10, 0.25, 1.0, 2.0**30):
-        problem, value = one_pair(size, C, similar=size >= 1)
-        lower, upper = exact_optimum(problem)
-        assert upper - lower <= 1e-30 * max(1, abs(value)), size
-        assert abs(value - upper) <= 1e-30 * max(1, abs(value)), size
+@pytest.mark.parametrize("size", [2.0**-10, 0.25, 1.0, 2.0**30])
+def test_the_optimum_of_one_pair_is_known(C, size):
+    problem, value = one_pair(size, C, similar=size >= 1)
+    lower, upper = exact_optimum(problem)
+    assert upper - lower <= 1e-30 * max(1, abs(value)), size
+    assert abs(value - upper) <= 1e-30 * max(1, abs(value)), size
 
 
 @pytest.mark.parametrize("name", ["vectors", "wide", "two ragged"])
@@ -142,12 +142,12 @@ def test_the_optimum_of_a_problem_built_from_its_solution_is_known(name):
 
 
 @pytest.mark.parametrize(("C", "c0"), [(0.1, 0.1), (0.1, inf), (1e3, 0.1), (1e3, inf)])
-def test_the_optimum_is_that_of_the_library(C, c0):
-    for name in ("vectors", "square", "two ragged"):
-        case = random_case(SHAPES[name], weights=True, prior=True, c0=c0, C=C)
-        result = case.learn()
-        assert result.converged, name
-        assert float(exact_optimum(problem_of(case))[1]) == pytest.approx(result.primal, rel=1e-10)
+@pytest.mark.parametrize("name", ["vectors", "square", "two ragged"])
+def test_the_optimum_is_that_of_the_library(C, c0, name):
+    case = random_case(SHAPES[name], weights=True, prior=True, c0=c0, C=C)
+    result = case.learn()
+    assert result.converged, name
+    assert float(exact_optimum(problem_of(case))[1]) == pytest.approx(result.primal, rel=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(80, 84))

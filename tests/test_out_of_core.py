@@ -66,24 +66,24 @@ def samples_of(case):
 
 
 def n_chunks(*data, compute=LEAST):
-    return len(sharded_term(*data, LossSetting(1.0, (0.5, 2.0)), **compute.parts).executor.shards)
+    return len(sharded_term(*data, LossSetting(1.0, (0.5, 2.0)), where=compute).executor.shards)
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_from_disk_it_is_the_same(kind, tmp_path):
-    for n_samples in (15, 1000):
-        case = vectors(n_samples, prior=True)
-        names = ("X", "pairs", "similar", "weights")
-        arrays = (samples_of(case), case.pairs, case.similar, case.weights)
-        on_disk = [
-            STORES[kind](tmp_path / f"{name}{n_samples}", array)
-            for name, array in zip(names, arrays, strict=True)
-        ]
-        expected = case.learn(tol=TIGHT)
-        for X in (arrays[0], on_disk[0]):
-            assert n_chunks(X, *on_disk[1:]) == (2 if n_samples == 15 else 3)
-            options = case.options() | {"weights": on_disk[3], "tol": TIGHT, "compute": LEAST}
-            assert_same(learn_metric(X, *on_disk[1:3], **options), expected, f"{n_samples}")
+@pytest.mark.parametrize("n_samples", [15, 1000])
+def test_from_disk_it_is_the_same(kind, tmp_path, n_samples):
+    case = vectors(n_samples, prior=True)
+    names = ("X", "pairs", "similar", "weights")
+    arrays = (samples_of(case), case.pairs, case.similar, case.weights)
+    on_disk = [
+        STORES[kind](tmp_path / f"{name}{n_samples}", array)
+        for name, array in zip(names, arrays, strict=True)
+    ]
+    expected = case.learn(tol=TIGHT)
+    for X in (arrays[0], on_disk[0]):
+        assert n_chunks(X, *on_disk[1:]) == (2 if n_samples == 15 else 3)
+        options = case.options() | {"weights": on_disk[3], "tol": TIGHT, "compute": LEAST}
+        assert_same(learn_metric(X, *on_disk[1:3], **options), expected, f"{n_samples}")
 
 
 def test_matrices_and_blocks_from_disk(tmp_path):
@@ -287,7 +287,7 @@ def test_a_sample_of_the_pairs_fits():
     case = vectors()
     data = (samples_of(case), case.pairs, case.similar, None, LossSetting(1.0, (0.5, 2.0)))
     memory = LEAST.max_memory - WORKSPACE
-    term = sharded_term(*data, **LEAST.parts)
+    term = sharded_term(*data, where=LEAST)
     assert term.executor.largest_sample == memory // per_pair < N_PAIRS
     sample = term.sample(10, np.random.RandomState(0))
     for term in (sample, on_device(sample, sample.sums.features.like)):
@@ -459,10 +459,10 @@ def test_a_truncated_memory_map_is_refused_before_the_fit(tmp_path):
         for compute in (None, LEAST):
             with pytest.raises(ValueError, match=message):
                 learn_metric(**given, compute=compute)
-    X = mapped(tmp_path / "X", np.ones((100, 4)))
+    X = mapped(tmp_path / "X", np.ones((1_000, 4)))  # of several pages
     os.truncate(tmp_path / "X", 100)
-    with pytest.raises(ValueError, match=r"expected a file of at least 3,200 bytes, got 100"):
-        TATML().fit(X, np.arange(100) % 2)
+    with pytest.raises(ValueError, match=r"^X: expected a file of at least 32,000 bytes, got 100"):
+        TATML().fit(X, np.arange(1_000) % 2)
     labels = mapped(tmp_path / "y", np.arange(100) % 2)
     os.truncate(tmp_path / "y", 0)
     with pytest.raises(ValueError, match=r"^y: expected a file of at least 800 bytes, got 0"):

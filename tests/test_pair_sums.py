@@ -14,7 +14,7 @@ from tatml._optim import sums as sums_module
 from tatml._optim.hessian import SvecRows, svec_chunks
 from tatml._optim.layout import Limits
 from tatml._optim.linear_systems import _svec_rows
-from tatml._optim.sums import SMALLEST_CHUNK, PairSums, RoundingBounds
+from tatml._optim.sums import SMALLEST_CHUNK, PairSums, longest_row, row_errors
 from tatml._svec import svec, svec_size, unsvec
 
 N_PAIRS = 50
@@ -98,7 +98,7 @@ def test_distances_and_scatter_in_one_pass(case_and_sums):
     case, sums = case_and_sums
     factor = np.random.default_rng(2).normal(size=N_PAIRS)
     D = case.distances(case.eyes)
-    distances, scatter, *_ = sums.evaluate(lambda part, d: factor[part] * d)
+    distances, _, scatter, *_ = sums.evaluate(lambda part, d: factor[part] * d)
     assert_allclose(distances, D, rtol=1e-12)
     assert_matrices_allclose(scatter, case.scatter(factor * D))
 
@@ -138,10 +138,10 @@ def test_no_difference_is_longer_than_the_bound(case_and_sums):
     case, sums = case_and_sums
     for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
         longest = np.sqrt(each.distances().max())
-        assert longest <= RoundingBounds(each).longest() <= 10 * longest
+        assert longest <= longest_row(each) <= 10 * longest
     if sums.graph is not None:  # twice the longest sample, block by block
         parts = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features.blocks]
-        assert_allclose(RoundingBounds(sums).longest(), 2 * np.sqrt(np.sum(parts) / len(parts)))
+        assert_allclose(longest_row(sums), 2 * np.sqrt(np.sum(parts) / len(parts)))
 
 
 def test_some_pairs_and_single_blocks(case_and_sums):
@@ -171,9 +171,9 @@ def test_every_derived_object_keeps_the_limits(case_and_sums):
 
 
 @pytest.mark.parametrize("n_samples", [8, N_PAIRS, N_PAIRS + 1])
-def test_from_samples_stores_whichever_is_smaller(n_samples):
+def test_compact_sums_store_whichever_is_smaller(n_samples):
     case = random_case([(3, 2)], n_pairs=N_PAIRS, n_samples=n_samples)
-    sums = PairSums.from_samples(features_of(case), case.pairs[:, 0], case.pairs[:, 1])
+    sums = PairSums.of(features_of(case), case.pairs[:, 0], case.pairs[:, 1]).compact()
     assert sums.features.n_rows == min(n_samples, N_PAIRS)
     assert_allclose(sums.distances(), case.distances([np.eye(3)]), rtol=1e-12)
 
@@ -264,12 +264,12 @@ def test_svec_rows_are_kept_within_their_limits():
     assert kept(100, 3, 2, svec_width=svec_size(3) - 1) is None
 
 
-def test_svec_rows_of_several_chunks_are_those_of_all_pairs():
-    for n_chunks in (1, 2, 3):
-        sums = sums_of(n_chunks * SMALLEST_CHUNK, 3, 2, chunk_bytes=0)
-        assert len([*sums.chunks()]) == n_chunks
-        expected = sums.svec_rows(slice(0, sums.n_pairs))
-        assert_allclose(_svec_rows(sums), expected, rtol=1e-12)
+@pytest.mark.parametrize("n_chunks", [1, 2, 3])
+def test_svec_rows_of_several_chunks_are_those_of_all_pairs(n_chunks):
+    sums = sums_of(n_chunks * SMALLEST_CHUNK, 3, 2, chunk_bytes=0)
+    assert len([*sums.chunks()]) == n_chunks
+    expected = sums.svec_rows(slice(0, sums.n_pairs))
+    assert_allclose(_svec_rows(sums), expected, rtol=1e-12)
 
 
 def test_the_default_limits_bound_what_a_problem_keeps():
@@ -332,10 +332,9 @@ def test_rounding_errors_are_bounded_in_chunks():
     features, factor = [rng.normal(size=(2_000, 5, 8))], [np.eye(8)]
     whole = PairSums.of(features)
     chunked = PairSums.of(features, limits=Limits(chunk_bytes=8 * 40 * 100))
-    chunked, whole = RoundingBounds(chunked).moved, RoundingBounds(whole).moved
-    assert_allclose(chunked(factor), whole(factor), rtol=1e-14)
-    assert peak_memory(chunked, factor)[0] < features[0].nbytes / 2
-    assert peak_memory(whole, factor)[0] > features[0].nbytes / 2
+    assert_allclose(row_errors(chunked, factor), row_errors(whole, factor), rtol=1e-14)
+    assert peak_memory(row_errors, chunked, factor)[0] < features[0].nbytes / 2
+    assert peak_memory(row_errors, whole, factor)[0] > features[0].nbytes / 2
 
 
 def test_no_array_of_all_differences_is_held():
@@ -363,14 +362,15 @@ def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
     )
     assert by_rows.term.rows.evaluate(L, zero) is not None
     assert plain.term.rows.evaluate(L, zero) is None
-    assert_allclose(by_rows.distances, plain.distances, rtol=1e-12)
-    assert_allclose(by_rows.slope, plain.slope, rtol=1e-11, atol=1e-13)
+    assert_allclose(by_rows.evaluation.distances, plain.evaluation.distances, rtol=1e-12)
+    assert_allclose(by_rows.evaluation.s, plain.evaluation.s, rtol=1e-11, atol=1e-13)
     for found, expected in zip(by_rows.totals.scatter, plain.totals.scatter, strict=True):
         assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
-    reach, terms = by_rows.reach()
-    assert np.all(reach**2 >= by_rows.distances * (1 - 1e-12))
+    found = by_rows.evaluation
+    reach, terms = found.reach(), found.more_terms
+    assert np.all(reach**2 >= found.distances * (1 - 1e-12))
     assert terms == 2 * (6 + 3 + 1)
-    assert plain.reach() == (None, 0)
+    assert plain.evaluation[3:] == (None, 0)
     along = case.with_(
         arrays=[array * ([[0.0]] * (array.shape[1] - 1) + [[1.0]]) for array in case.arrays]
     )
@@ -379,7 +379,7 @@ def test_distances_and_scatter_of_few_pairs_come_from_the_kept_rows():
     assert (
         few.term.rows.evaluate(thin, zero) is None
     )  # the differences are along the small eigenvalues of W
-    assert few.reach() == (None, 0)
+    assert few.evaluation[3:] == (None, 0)
 
 
 def test_the_reach_of_kept_rows_bounds_the_terms_of_a_distance():

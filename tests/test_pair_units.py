@@ -8,7 +8,7 @@ from estimators_helpers import apart
 from scipy.stats import chi2
 
 from tatml import Euclidean, PairThreshold, TATMLPairs
-from tatml._estimators.pair_units import pair_units
+from tatml._estimators.inputs import pair_units
 from tatml._verification.calibration import calibrate
 from tatml._verification.targets import check_target
 from tatml.verification import error_rates, report

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from tatml._data.pairs import Pairs, as_pairs
+from tatml._optim.problem import squared_hinge
 
 
 @st.composite
@@ -46,8 +47,9 @@ def test_columns_are_contiguous_and_not_copied(arguments):
 @given(valid_arguments())
 def test_sign_is_plus_one_for_similar_pairs(arguments):
     pairs = as_pairs(*arguments)
-    assert pairs.sign.dtype == np.float64
-    assert_array_equal(pairs.sign, [1.0 if similar else -1.0 for similar in arguments[1]])
+    sign = squared_hinge(pairs, 1.0, (0.5, 2.0)).sign
+    assert sign.dtype == np.float64
+    assert_array_equal(sign, [1.0 if similar else -1.0 for similar in arguments[1]])
 
 
 @given(valid_arguments(), st.data())
@@ -73,16 +75,16 @@ def test_take_agrees_with_numpy(arguments, data):
         assert taken.weights.flags.c_contiguous
 
 
-def test_any_integer_type_will_do():
-    for dtype in (np.int8, np.uint8, np.int32, np.uint64):
-        pairs = as_pairs(np.array([[0, 1], [2, 1]], dtype=dtype), [True, False], 3)
-        assert_array_equal(pairs.index, np.array([[0, 1], [2, 1]], dtype=np.intp), strict=True)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+def test_any_integer_type_will_do(dtype):
+    pairs = as_pairs(np.array([[0, 1], [2, 1]], dtype=dtype), [True, False], 3)
+    assert_array_equal(pairs.index, np.array([[0, 1], [2, 1]], dtype=np.intp), strict=True)
 
 
-def test_weights_become_float64():
-    for weights in ([1, 0], [True, False], [0.5, 0.0], np.float32([2, 1])):
-        pairs = as_pairs([[0, 1], [2, 1]], [True, False], 3, weights)
-        assert_array_equal(pairs.weights, np.asarray(weights, dtype=np.float64), strict=True)
+@pytest.mark.parametrize("weights", [[1, 0], [True, False], [0.5, 0.0], np.float32([2, 1])])
+def test_weights_become_float64(weights):
+    pairs = as_pairs([[0, 1], [2, 1]], [True, False], 3, weights)
+    assert_array_equal(pairs.weights, np.asarray(weights, dtype=np.float64), strict=True)
 
 
 def test_pairs_are_frozen():

@@ -193,12 +193,12 @@ def test_by_object_no_test_pair_and_no_fold_joins_views_of_one_object():
     assert type(search.cv).__name__ == "StratifiedGroupKFold"
 
 
-def test_a_run_says_how_long_it_took_and_how_far_pairs_are_apart(monkeypatch):
+def test_a_run_says_how_long_it_took_and_how_far_pairs_are_apart():
     """The seconds are those of choosing and fitting, those of scoring apart from them."""
     clock = iter([10.0, 13.0, 18.0])  # at the start, when it is fitted, when it is scored
-    monkeypatch.setattr("tatml_paper.protocol.perf_counter", lambda: next(clock))
     samples = make_samples()
-    result = run_once(METHODS["tatml_mat"], samples, {"split": 0, "fit": 1, "score": 2})
+    seeds = {"split": 0, "fit": 1, "score": 2}
+    result = run_once(METHODS["tatml_mat"], samples, seeds, lambda: next(clock))
     assert (result["seconds"], result["seconds_scoring"]) == (3.0, 5.0)
     train, _ = split_in_halves(samples.y, None, 0)
     training = samples.take(train)
@@ -472,12 +472,14 @@ def test_the_methods_that_learn_a_threshold_are_declared():
     assert own == {name for name in METHODS if name.startswith("tatml")} | {"maz"}
 
 
-def test_a_search_is_declared_in_the_words_of_its_first_records():
+@pytest.mark.parametrize(
+    ("Cs", "declared"), [(np.logspace(0, 4, 9).tolist(), "9"), ([1.0, 10.0], ["1.0", "10.0"])]
+)
+def test_a_search_is_declared_in_the_words_of_its_first_records(Cs, declared):
     """The nine weights from 1 to 10,000 have had a number of their own, 9."""
-    for Cs, declared in ((np.logspace(0, 4, 9).tolist(), "9"), ([1.0, 10.0], ["1.0", "10.0"])):
-        search = TATMLCV(param_grid={"C": Cs, "prior": ["within"]}, random_state=0)
-        assert _declared(search)[1]["Cs"] == declared
-        assert _declared(search)[1]["priors"] == ["'within'"]
+    search = TATMLCV(param_grid={"C": Cs, "prior": ["within"]}, random_state=0)
+    assert _declared(search)[1]["Cs"] == declared
+    assert _declared(search)[1]["priors"] == ["'within'"]
 
 
 def test_versions_name_the_commit_of_a_checkout(tmp_path):

@@ -200,13 +200,12 @@ def test_a_second_process_is_kept_away(tmp_path, capsys):
     assert len(read_records(tmp_path)) == 1 + N_RUNS
 
 
-def test_features_that_are_damaged_are_named(tmp_path):
-    for number, content in enumerate((b"", b"junk", b"PK\x03\x04 half of an archive")):
-        path = tmp_path / str(number) / "textures.npz"
-        path.parent.mkdir()
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"textures\.npz: expected the features .* remove it"):
-            read_features(QUICK_DATASETS["textures"], "M=1;(1)", path)
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04 half of an archive"])
+def test_features_that_are_damaged_are_named(tmp_path, content):
+    path = tmp_path / "textures.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"textures\.npz: expected the features .* remove it"):
+        read_features(QUICK_DATASETS["textures"], "M=1;(1)", path)
 
 
 def test_features_that_cannot_be_written_leave_no_file(tmp_path, monkeypatch):

@@ -25,8 +25,9 @@ def said(progress):
 THERE = "found there, made"
 
 
-def test_the_start_says_what_was_found_and_when_it_was_made():
-    for dates, expected in (
+@pytest.mark.parametrize(
+    ("dates", "expected"),
+    [
         ([], "somewhere: 4 of 4 runs now; none found"),
         (
             ["2026-01-02"],
@@ -36,10 +37,12 @@ def test_the_start_says_what_was_found_and_when_it_was_made():
             ["2026-01-03", "2026-01-01", "2026-01-02"],
             f"somewhere: 1 of 4 runs now; 3 {THERE} 2026-01-01 to 2026-01-03, not run again",
         ),
-    ):
-        progress = reporter()
-        progress.start("somewhere", [{"date": f"{date}T03:04:05+00:00"} for date in dates])
-        assert said(progress) == [expected]
+    ],
+)
+def test_the_start_says_what_was_found_and_when_it_was_made(dates, expected):
+    progress = reporter()
+    progress.start("somewhere", [{"date": f"{date}T03:04:05+00:00"} for date in dates])
+    assert said(progress) == [expected]
 
 
 def test_a_line_says_how_many_are_done_and_what_is_left():

@@ -201,7 +201,7 @@ def test_a_failed_run_is_recorded_and_tried_again(tmp_path, monkeypatch, capsys)
         def fit(self, X, y):
             raise ValueError("it does not work")
 
-    broken = Method("broken", "Broken", "beyond", lambda seed: Broken(), "vectors", "broken")
+    broken = Method("broken", "Broken", "beyond", lambda seed: Broken(), "broken")
     monkeypatch.setitem(METHODS, "broken", broken)
     options = QUICK | {"progress": True, "repeats": 1, "features": ["M=1;(1)"]}
     records = run(methods=["broken", "euc"], out=tmp_path, **options)

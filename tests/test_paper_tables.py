@@ -235,24 +235,27 @@ def test_a_study_without_decades_is_written():
     assert "Many decades" in sensitivity_text(sensitivity_records())
 
 
-def test_the_study_is_on_eth80_or_on_embedded_data():
-    for datasets, quick, expected in (
+@pytest.mark.parametrize(
+    ("datasets", "quick", "expected"),
+    [
         (["eth80", "textures"], False, "eth80"),
         (["virus"], False, "eth80"),
         (["digits", "textures"], False, "textures"),
         (["digits"], True, "textures"),
         (["digits"], False, "textures"),
         (["digits", "eth80-objects"], False, "eth80"),
-    ):
-        tasks = make_tasks(
-            ["sensitivity"],
-            datasets=datasets,
-            methods=None,
-            features=None,
-            repeats=[0],
-            quick=quick,
-        )
-        assert {task.dataset.name for task in tasks} == {expected}, (datasets, quick)
+    ],
+)
+def test_the_study_is_on_eth80_or_on_embedded_data(datasets, quick, expected):
+    tasks = make_tasks(
+        ["sensitivity"],
+        datasets=datasets,
+        methods=None,
+        features=None,
+        repeats=[0],
+        quick=quick,
+    )
+    assert {task.dataset.name for task in tasks} == {expected}, (datasets, quick)
 
 
 def test_settings_reach_the_estimators():

@@ -265,12 +265,12 @@ LIMITS = [  # (primal, dual, limits of the y-axis, note)
 ]
 
 
-def test_the_objective_is_cut_off_three_times_its_last_value_away():
+@pytest.mark.parametrize(("primal", "dual", "limits", "note"), LIMITS)
+def test_the_objective_is_cut_off_three_times_its_last_value_away(primal, dual, limits, note):
     """5 % of room above and below; 10 % of the last value if all values near it are equal."""
-    for primal, dual, limits, note in LIMITS:
-        ax = ConvergenceDisplay(history_of(primal, dual), 1e-6).plot().axes_[0]
-        assert_allclose(ax.get_ylim(), limits, err_msg=str(primal))
-        assert ax.get_legend().get_title().get_text() == note
+    ax = ConvergenceDisplay(history_of(primal, dual), 1e-6).plot().axes_[0]
+    assert_allclose(ax.get_ylim(), limits, err_msg=str(primal))
+    assert ax.get_legend().get_title().get_text() == note
 
 
 def test_a_gap_of_zero_is_drawn_at_the_smallest_gap():
@@ -323,12 +323,12 @@ def test_heat_maps_are_the_matrices_and_curves_their_spectra(kind, make, relativ
         assert display.axes_[1, m].get_yscale() == "log"
 
 
-def test_the_prior_itself_has_ones_on_the_diagonal():
+@pytest.mark.parametrize(("kind", "prior"), [("vectors", "covariance"), ("two blocks", "auto")])
+def test_the_prior_itself_has_ones_on_the_diagonal(kind, prior):
     """With a tiny C nothing is learnt."""
-    for kind, prior in (("vectors", "covariance"), ("two blocks", "auto")):
-        metric, *_ = fitted(kind=kind, C=1e-9, prior=prior)
-        for matrix in MetricDisplay.from_estimator(metric).matrices:
-            assert_allclose(np.diagonal(matrix), 1, rtol=1e-6)
+    metric, *_ = fitted(kind=kind, C=1e-9, prior=prior)
+    for matrix in MetricDisplay.from_estimator(metric).matrices:
+        assert_allclose(np.diagonal(matrix), 1, rtol=1e-6)
 
 
 def test_a_matrix_of_low_rank_is_drawn():

@@ -510,17 +510,15 @@ def test_cells_are_numbers_code_or_text():
     assert page.attributes("td") == 2 * cells
 
 
-def test_elements_escape_what_they_are_given():
-    for hostile in (ATTACK, '"', "&amp;", "$style", "${title}"):
-        table = HtmlTable(
-            "t", hostile, [Column(hostile)], [[Value(hostile, note=hostile)]], hostile
-        )
-        figure = HtmlFigure(data_uri(PIXEL, "image/png"), hostile, hostile)
-        section = table.html() + figure.html()
-        page = Page(fill_page(hostile, join([]), [Section("s", hostile, section)], join([])))
-        assert page.attributes("img")[0]["alt"] == hostile
-        assert "".join(page.text).count(hostile) == 11, hostile
-        assert len(page.attributes("script")) == 1, hostile
+@pytest.mark.parametrize("hostile", [ATTACK, '"', "&amp;", "$style", "${title}"])
+def test_elements_escape_what_they_are_given(hostile):
+    table = HtmlTable("t", hostile, [Column(hostile)], [[Value(hostile, note=hostile)]], hostile)
+    figure = HtmlFigure(data_uri(PIXEL, "image/png"), hostile, hostile)
+    section = table.html() + figure.html()
+    page = Page(fill_page(hostile, join([]), [Section("s", hostile, section)], join([])))
+    assert page.attributes("img")[0]["alt"] == hostile
+    assert "".join(page.text).count(hostile) == 11, hostile
+    assert len(page.attributes("script")) == 1, hostile
 
 
 def test_parts_without_content_are_left_out():

@@ -8,8 +8,10 @@ import pytest
 from browser_helpers import needs_browser, open_browser, set_screen
 from report_helpers import ATTACK, all_records, make_record, write_records
 
+from tatml_paper.extras import pyplot
+from tatml_paper.report.figures import Picture, save_png
 from tatml_paper.report.page import write_report
-from tatml_paper.report.pictures import MANIFEST, Picture, save_png
+from tatml_paper.report.pictures import MANIFEST
 
 try:
     from selenium.webdriver.common.by import By
@@ -30,18 +32,13 @@ def browser():
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = write_records(tmp_path_factory.mktemp("report"), all_records())
-    (folder / MANIFEST).parent.mkdir()
-    name = save_png((folder / MANIFEST).parent, "wide.png", draw_something_wide)
-    picture = Picture(name, "digits", "Pictures", "A wide picture", "Wide", drawing=False)
+    pictures = (folder / MANIFEST).parent
+    pictures.mkdir()
+    save_png(pictures / "wide.png", pyplot().figure(figsize=(12, 1)))
+    picture = Picture("wide.png", "A wide picture", "Wide", False, "digits", "Pictures")
     listed = json.dumps([asdict(picture)])
     (folder / MANIFEST).write_text(listed, encoding="utf-8")
     return write_report(folder)
-
-
-def draw_something_wide():
-    import matplotlib.pyplot as plt
-
-    return plt.figure(figsize=(12, 1))
 
 
 @pytest.fixture

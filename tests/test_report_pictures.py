@@ -9,8 +9,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from tatml.datasets import make_textures
 from tatml_paper.protocol import held_out_pairs, split_in_halves
-from tatml_paper.report import pictures
-from tatml_paper.report.figures import draw_histograms
+from tatml_paper.report import figures, pictures
+from tatml_paper.report.figures import draw_histograms, save_png
 from tatml_paper.report.pictures import (
     CASES,
     choose_queries,
@@ -19,7 +19,6 @@ from tatml_paper.report.pictures import (
     find_neighbours,
     majority_vote,
     read_pictures,
-    save_png,
 )
 from tatml_paper.settings import DATASETS, QUICK_DATASETS, Dataset
 from tatml_paper.tasks import Task
@@ -39,22 +38,18 @@ SMALL = Dataset(
 FIGURES = {}  # what was drawn, by the last word of the name of the file
 
 
-def draw_and_keep(folder, name, make_figure, **options):
+def save_and_keep(path, figure, *options):
     """Save a picture as usual, and keep its figure."""
-
-    def make_and_keep():
-        figure = make_figure()
-        FIGURES[name.rpartition("-")[2].removesuffix(".png")] = figure
-        return figure
-
-    return save_png(folder, name, make_and_keep, **options)
+    FIGURES[path.stem.rpartition("-")[2]] = figure
+    save_png(path, figure, *options)
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
     out = tmp_path_factory.mktemp("pictures")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "save_png", draw_and_keep)
+        for module in (figures, pictures):
+            patch.setattr(module, "save_png", save_and_keep)
         return out, draw_pictures(out, [SMALL])
 
 
@@ -132,7 +127,7 @@ def test_a_few_large_distances_do_not_crush_a_histogram():
     rng = np.random.default_rng(0)
     distances = np.concatenate([rng.uniform(0.2, 1.0, 500), rng.uniform(1.0, 2.0, 500), [900.0]])
     labels = np.where(np.arange(1001) < 500, 1, -1)
-    figure, axes = pictures.make_subplots(3.0, 1)
+    figure, axes = figures.make_subplots(3.0, 1)
     shown = draw_histograms(axes[0, 0], distances, labels, threshold=1.0)
     low, high = axes[0, 0].get_xlim()
     assert low == 0

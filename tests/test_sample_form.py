@@ -9,11 +9,17 @@ from helpers import SHAPES, limited, random_case, random_factors, random_matrice
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Compute, Newton, learn_metric
-from tatml._optim import sample_form
+from tatml._optim import sums as sums_module
 from tatml._optim.hessian import SvecRows
 from tatml._optim.layout import Limits, lay_out
-from tatml._optim.sample_form import LARGEST_NORMS, PairGraph
-from tatml._optim.sums import ComparisonSums, Links, PairSums, RoundingBounds
+from tatml._optim.sums import (
+    LARGEST_NORMS,
+    ComparisonSums,
+    Links,
+    PairGraph,
+    PairSums,
+    n_roundings,
+)
 
 N_PAIRS = 60
 BY_SAMPLES, BY_PAIRS = Limits(by_samples=True), Limits(by_samples=False)
@@ -56,7 +62,7 @@ def test_the_sums_equal_loops(case, chunk_bytes):
     D = case.distances(case.eyes)
     for share in (1.0, 0.3, 0.0):
         factor = s * (rng.uniform(size=N_PAIRS) < share)
-        distances, scatter, *_ = sums.evaluate(lambda part, d, f=factor: f[part] * d)
+        distances, _, scatter, *_ = sums.evaluate(lambda part, d, f=factor: f[part] * d)
         assert_allclose(distances, D, rtol=1e-12)
         assert_close(scatter, case.scatter(factor * D))
         for S in scatter:
@@ -81,7 +87,7 @@ def test_derived_sums_keep_the_graph_and_the_form(case):
     some = sums.take(np.array([3, 1, 4, 1, 5]))
     assert some.form is not None
     assert_allclose(some.distances(), sums.distances()[[3, 1, 4, 1, 5]])
-    assert sums.for_certificate().form is None
+    assert sums.over_differences().form is None
 
 
 # Accuracy
@@ -168,7 +174,7 @@ def test_the_reach_bounds_the_numbers_that_cancel():
     assert np.all(found.reach() >= np.sqrt(found.distances) * (1 - 1e-12))
     norms = np.sqrt(sum(np.sum(block**2, axis=(1, 2)) for block in sums.features.blocks) / 2)
     assert_allclose(found.reach(), norms[case.pairs].sum(axis=1))
-    n_terms, fewer = (RoundingBounds(s).n_terms(N_PAIRS) for s in (sums, sums.over_differences()))
+    n_terms, fewer = (n_roundings(s, N_PAIRS) for s in (sums, sums.over_differences()))
     assert n_terms > fewer
 
 
@@ -225,7 +231,7 @@ def test_the_solution_and_its_proof_are_those_of_differences(shape, linear_solve
 @pytest.fixture
 def by_samples(monkeypatch):
     """Every sum over index pairs is by samples."""
-    monkeypatch.setattr(sample_form, "saved_by_samples", lambda *sizes: inf)
+    monkeypatch.setattr(sums_module, "saved_by_samples", lambda *sizes: inf)
     calls, scatter = [], PairGraph.scatter
     monkeypatch.setattr(
         PairGraph, "scatter", lambda self, *args: calls.append(1) or scatter(self, *args)

@@ -365,14 +365,14 @@ def test_with_groups_a_class_costs_nothing_for_the_other_samples():
 # Weights
 
 
-def test_balanced_pairs_have_the_same_total_weight():
-    for n_similar in (1, 3, 6, 9):
-        pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < n_similar)
-        even = balanced(pairs)
-        assert even.index is pairs.index
-        assert even.similar is pairs.similar
-        assert_allclose(even.weights[even.similar], 5 / n_similar)
-        assert_allclose(even.weights[~even.similar], 5 / (10 - n_similar))
+@pytest.mark.parametrize("n_similar", [1, 3, 6, 9])
+def test_balanced_pairs_have_the_same_total_weight(n_similar):
+    pairs = Pairs(np.zeros((10, 2), dtype=np.intp), np.arange(10) < n_similar)
+    even = balanced(pairs)
+    assert even.index is pairs.index
+    assert even.similar is pairs.similar
+    assert_allclose(even.weights[even.similar], 5 / n_similar)
+    assert_allclose(even.weights[~even.similar], 5 / (10 - n_similar))
 
 
 def test_pairs_that_are_even_need_no_weights():

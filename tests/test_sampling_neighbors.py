@@ -90,12 +90,14 @@ def test_ties_leave_no_nearer_sample_out(points, n_neighbors):
             assert set(nearer) <= set(partners)
 
 
-def test_neighbours_do_not_depend_on_units():
-    for shapes, scale in product(NEIGHBOUR_SHAPES.values(), (1e-6, 3.0, 1e6)):
-        arrays, labels = samples(shapes), np.arange(40) % 3
-        one = draw("neighbors", labels, X=Blocks(*arrays))
-        other = draw("neighbors", labels, X=Blocks(*(array * scale for array in arrays)))
-        assert unordered(one) == unordered(other), (shapes, scale)
+@pytest.mark.parametrize(
+    ("shapes", "scale"), list(product(NEIGHBOUR_SHAPES.values(), (1e-6, 3.0, 1e6)))
+)
+def test_neighbours_do_not_depend_on_units(shapes, scale):
+    arrays, labels = samples(shapes), np.arange(40) % 3
+    one = draw("neighbors", labels, X=Blocks(*arrays))
+    other = draw("neighbors", labels, X=Blocks(*(array * scale for array in arrays)))
+    assert unordered(one) == unordered(other), (shapes, scale)
 
 
 def test_a_constant_feature_changes_no_neighbour():
@@ -106,8 +108,8 @@ def test_a_constant_feature_changes_no_neighbour():
         assert unordered(draw("neighbors", labels, X=with_constant)) == expected, value
 
 
-def test_neighbours_do_not_depend_on_the_origin():
-    for origin in (1e4, 1e8, -1e10):
-        X, labels = np.random.default_rng(0).normal(size=(30, 3)) + origin, np.arange(30) % 3
-        expected = nearest_by_hand([X[:, :, None] - origin], labels, None, 3)
-        assert unordered(draw("neighbors", labels, X=X)) == expected, origin
+@pytest.mark.parametrize("origin", [1e4, 1e8, -1e10])
+def test_neighbours_do_not_depend_on_the_origin(origin):
+    X, labels = np.random.default_rng(0).normal(size=(30, 3)) + origin, np.arange(30) % 3
+    expected = nearest_by_hand([X[:, :, None] - origin], labels, None, 3)
+    assert unordered(draw("neighbors", labels, X=X)) == expected, origin

@@ -26,7 +26,7 @@ from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import fastest_system, newton_system
 from tatml._optim.problem import build_pair_sums
 from tatml._optim.terms import Totals, add
-from tatml._sharding.base import Device, SerialExecutor, _each
+from tatml._sharding.base import Device, SerialExecutor, _each_array
 from tatml._sharding.chunks import PairChunks, chunk_piece
 from tatml._sharding.samples import as_shared_samples
 from tatml._sharding.term import FUSED_DIMENSION, shard_hessian
@@ -49,7 +49,7 @@ def test_values_gradient_and_certificate_agree():
             for value in ("primal", "threshold_slope", "gap"):
                 found, expected = getattr(parts, value), getattr(whole, value)
                 assert_allclose(found, expected, **EXACT, err_msg=f"{value} of {name}")
-            assert_allclose(parts.totals[:4], whole.totals[:4], **EXACT, err_msg=name)
+            assert_allclose(parts.term.totals[:4], whole.term.totals[:4], **EXACT, err_msg=name)
             assert largest_difference(parts.gradient, whole.gradient) < 1e-11, name
             for theta in (0.3, 1.0):
                 found, expected = parts.term.conjugate(theta), whole.term.conjugate(theta)
@@ -165,7 +165,7 @@ def test_a_sample_stands_for_all_pairs():
     W, b0 = random_point(case)
     L = factors_of(problem, W)
     whole, some = problem.at(L, b0), sample.at(L, b0)
-    assert_allclose(some.totals.loss, whole.totals.loss, rtol=0.3)
+    assert_allclose(some.term.totals.loss, whole.term.totals.loss, rtol=0.3)
     assert_allclose(some.n_active / 600, whole.n_active / 3000, atol=0.1)
 
 
@@ -247,17 +247,18 @@ def test_a_device_gives_the_sums_of_the_host():
         assert place._sent[0] is not features
 
 
-def test_functions_are_applied_inside_lists_tuples_and_named_tuples():
-    nested = [1, (2, Totals(*range(len(Totals._fields))))]
-    found = _each(lambda value: value + 1, nested)
-    assert found == [2, (3, Totals(*range(1, len(Totals._fields) + 1)))]
+def test_functions_are_applied_to_arrays_in_lists_tuples_and_named_tuples():
+    numbers = range(len(Totals._fields))
+    nested = [1, (np.array(2), Totals(*map(np.array, numbers)))]
+    found = _each_array(lambda value: value + 1, nested)
+    assert found == [1, (3, Totals(*range(1, len(numbers) + 1)))]
     assert isinstance(found[1][1], Totals)
 
 
 def test_less_than_half_of_the_active_pairs_are_sampled_and_more_are_all_used():
     case = random_case(SHAPES["vectors"], n_pairs=40, C=3.0)
     term, identity = case.problem().pairs, case.eyes
-    k, n = term.at(identity, 1.0).n_active, term.n_pairs
+    k, n = term.at(identity, 1.0).totals.n_active, term.n_pairs
     whole, n_sampled = shard_hessian(term, 0, identity, 1.0, None)
     assert n_sampled == 0
     for enough, sampled in (((k - 1) // 2, 1), ((k + 1) // 2, 0), (k // 2, int(k % 2))):

@@ -36,16 +36,16 @@ SETTINGS = [
 # The objects
 
 
-def test_settings_are_values():
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_settings_are_values(settings):
     """Equal where their fields are, and never changed."""
-    for settings in SETTINGS:
-        for other in (copy.deepcopy(settings), clone(settings, safe=False), eval(repr(settings))):
-            assert other == settings
-            assert hash(other) == hash(settings)
-        assert pickle.loads(pickle.dumps(settings)) == settings
-        assert sum(settings == other for other in SETTINGS) == 1
-        with pytest.raises(AttributeError):
-            settings.max_iter = 3
+    for other in (copy.deepcopy(settings), clone(settings, safe=False), eval(repr(settings))):
+        assert other == settings
+        assert hash(other) == hash(settings)
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert sum(settings == other for other in SETTINGS) == 1
+    with pytest.raises(AttributeError):
+        settings.max_iter = 3
 
 
 def test_what_is_shown_is_what_was_changed():
@@ -97,9 +97,9 @@ def test_words_and_objects_are_solvers_and_nothing_else_is():
             as_solver(value)
 
 
-def test_the_modules_of_the_solvers_are_not_hidden():
-    for name in ("newton", "dykstra"):
-        assert isinstance(getattr(tatml._optim, name), ModuleType)
+@pytest.mark.parametrize("name", ["newton", "dykstra"])
+def test_the_modules_of_the_solvers_are_not_hidden(name):
+    assert isinstance(getattr(tatml._optim, name), ModuleType)
 
 
 def test_learn_metric_has_few_parameters():
@@ -150,10 +150,10 @@ COMBINATIONS = {
 }
 
 
-def test_a_wrong_combination_is_named():
-    for options, message in COMBINATIONS.values():
-        with pytest.raises(ValueError, match=f"^{message}"):
-            random_case(SHAPES["vectors"]).learn(**options)
+@pytest.mark.parametrize(("options", "message"), COMBINATIONS.values())
+def test_a_wrong_combination_is_named(options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        random_case(SHAPES["vectors"]).learn(**options)
 
 
 # In estimators

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tatml import ITML, TATML, TATMLCV, Blocks, Euclidean, Maz, TATMLPairs, learn_metric
 from tatml._estimators.fitted_state import check_fitted_state
-from tatml._learning import scatters
+from tatml._learning import priors
 from tatml._learning.span import _gram_basis
 from tatml.io import export, load_model, save_model
 
@@ -48,13 +48,13 @@ def new_samples(n=N_ROWS, width=1):
 def in_whole_space(monkeypatch, fit):
     """Return what `fit` returns if no block counts as wide."""
     with monkeypatch.context() as patch:
-        patch.setattr(scatters, "ROWS_PER_SPAN", np.inf)
+        patch.setattr(priors, "ROWS_PER_SPAN", np.inf)
         return fit()
 
 
 def force_units(monkeypatch, units):
-    name = "tatml._learning.cross_fit.choose_units"
-    monkeypatch.setattr(name, lambda prior, parts: units)
+    chosen = "tatml._learning.learn.choose_space"
+    monkeypatch.setattr(chosen, lambda kernel, _, hold_out: (kernel, units, hold_out(kernel)))
 
 
 def assert_same_metric(found, expected, X, new, rtol=1e-8):
@@ -72,9 +72,9 @@ def assert_same_metric(found, expected, X, new, rtol=1e-8):
 
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("prior", NAMED)
-def test_labels_give_the_metric_of_the_whole_space(monkeypatch, prior, units):
-    for width in (1, 2):
-        assert_labels_give_the_metric(monkeypatch, prior, width, units)
+@pytest.mark.parametrize("width", [1, 2])
+def test_labels_give_the_metric_of_the_whole_space(monkeypatch, prior, units, width):
+    assert_labels_give_the_metric(monkeypatch, prior, width, units)
 
 
 def assert_labels_give_the_metric(monkeypatch, prior, width, units):
@@ -97,9 +97,9 @@ def assert_labels_give_the_metric(monkeypatch, prior, width, units):
 
 @pytest.mark.parametrize("units", [*UNITS, "affine"])
 @pytest.mark.parametrize("prior", NAMED)
-def test_pairs_give_the_metric_of_the_whole_space(monkeypatch, prior, units):
-    for width in (1, 2):
-        assert_pairs_give_the_metric(monkeypatch, prior, width, units)
+@pytest.mark.parametrize("width", [1, 2])
+def test_pairs_give_the_metric_of_the_whole_space(monkeypatch, prior, units, width):
+    assert_pairs_give_the_metric(monkeypatch, prior, width, units)
 
 
 def assert_pairs_give_the_metric(monkeypatch, prior, width, units):
@@ -243,13 +243,18 @@ def test_every_estimator_finds_what_it_finds_in_the_whole_space(monkeypatch, est
         assert_allclose(found.cv_results_["split_test_score"], scores, atol=1e-6)
 
 
+class InTiles(TATML):
+    """TATML that lists no pairs."""
+
+    _most_listed_pairs = 10
+
+
 def test_all_pairs_in_tiles_are_solved_in_the_span(monkeypatch):
     X, new = wide_samples(), new_samples()
-    monkeypatch.setattr(TATML, "_most_listed_pairs", 10)
     for prior in ("diagonal", "discriminant"):
 
         def fit(prior=prior):
-            return TATML(prior=prior, pairs="all", **TIGHT).fit(X, Y)
+            return InTiles(prior=prior, pairs="all", **TIGHT).fit(X, Y)
 
         assert_same_metric(fit(), in_whole_space(monkeypatch, fit), X, new)
 

@@ -16,7 +16,7 @@ from tatml._array import on_gpu, to_numpy
 from tatml._optim.checkpoint import Checkpoint
 from tatml._optim.losses import SquaredHinge
 from tatml._optim.monitor import Monitor
-from tatml._optim.newton import solve_newton
+from tatml._optim.newton import Pace, solve_newton
 from tatml.features import LogEuclidean
 
 xp = pytest.importorskip("array_api_strict")
@@ -24,7 +24,7 @@ xp = pytest.importorskip("array_api_strict")
 
 def solved(problem, linear_solver):
     monitor = Monitor(problem, tol=1e-12, max_iter=60)
-    return solve_newton(problem, monitor, linear_solver=linear_solver)
+    return solve_newton(problem, monitor, Pace(linear_solver))
 
 
 @pytest.mark.parametrize(

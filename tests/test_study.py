@@ -46,18 +46,18 @@ def test_the_two_halves_are_disjoint_and_cover_every_dataset():
     assert len(confirmed) == len(study_data.CONFIRMING)
 
 
-def test_both_halves_have_sets_of_several_modes_and_matrices_of_their_own():
-    for half, names in study_data.HALVES.items():
-        assert len(set(names) & set(study_data.SEVERAL_MODES)) >= 2
-        assert len(set(study_data.MATRIX_SETS[half]) - set(names)) >= 2
+@pytest.mark.parametrize(("half", "names"), study_data.HALVES.items())
+def test_both_halves_have_sets_of_several_modes_and_matrices_of_their_own(half, names):
+    assert len(set(names) & set(study_data.SEVERAL_MODES)) >= 2
+    assert len(set(study_data.MATRIX_SETS[half]) - set(names)) >= 2
 
 
-def test_datasets_that_need_no_package_load():
-    for name in ("digits parity", "many modes", "digit images"):
-        X, y, groups = study_data.load_some(name)
-        assert len(X) == len(y) <= study_data.LARGEST
-        assert groups is None
-        assert np.bincount(y).min() >= 4
+@pytest.mark.parametrize("name", ["digits parity", "many modes", "digit images"])
+def test_datasets_that_need_no_package_load(name):
+    X, y, groups = study_data.load_some(name)
+    assert len(X) == len(y) <= study_data.LARGEST
+    assert groups is None
+    assert np.bincount(y).min() >= 4
 
 
 def test_a_dataset_whose_files_are_missing_is_left_out(monkeypatch, tmp_path):
@@ -127,14 +127,17 @@ def test_columns_are_added_behind_the_others(split):
     assert not np.ptp(study_forms.apply_form("constant", split, seed=0).X_test[:, 4:], axis=0).any()
 
 
-def test_scales_and_shift(split):
-    for form, factor, shift in (
+@pytest.mark.parametrize(
+    ("form", "factor", "shift"),
+    [
         ("scaled down", 1e-6, 0),
         ("scaled up", 1e6, 0),
         ("shifted", 1, 1e6),
-    ):
-        after = study_forms.apply_form(form, split, seed=0)
-        assert np.array_equal(after.X_test, split.X_test * factor + shift)
+    ],
+)
+def test_scales_and_shift(split, form, factor, shift):
+    after = study_forms.apply_form(form, split, seed=0)
+    assert np.array_equal(after.X_test, split.X_test * factor + shift)
 
 
 def test_training_samples_are_left_out(split):

@@ -10,9 +10,9 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from tatml import Blocks, Comparisons, TATMLNeighbors, learn_metric
 from tatml._data.sampling import count_violated, neighbor_triplets
-from tatml._learning.neighbors import CANDIDATES, N_FOLDS, choose_prior
+from tatml._learning.learn import CANDIDATES, N_FOLDS, choose_prior
 from tatml._learning.prepare import prior_from_samples
-from tatml._learning.scatters import within_classes
+from tatml._learning.priors import within_classes
 
 X, Y = load_wine(return_X_y=True)
 

@@ -135,18 +135,18 @@ def case_with_known_optimum(shapes, c0, seed):
 
 
 @pytest.mark.parametrize(("shapes", "c0"), shapes_with([0.3, 2.0, inf]))
-def test_the_solver_finds_the_solution_that_a_problem_was_built_from(shapes, c0):
-    for seed in range(3):
-        case, W, b0, s = case_with_known_optimum(shapes, c0, seed)
-        assert np.any(s > 0)
-        assert np.any(s < 0)
-        result = case.learn(tol=1e-14)
-        assert_allclose(result.b0, b0, rtol=1e-7)
-        assert_allclose(result.primal, case.primal(W, b0), rtol=1e-10)
-        assert_array_equal(result.active, np.flatnonzero(s))
-        assert_allclose(result.multipliers, np.abs(s[s != 0]), rtol=1e-5, atol=1e-7)
-        for got, expected in zip(result.W, W, strict=True):
-            assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_solver_finds_the_solution_that_a_problem_was_built_from(shapes, c0, seed):
+    case, W, b0, s = case_with_known_optimum(shapes, c0, seed)
+    assert np.any(s > 0)
+    assert np.any(s < 0)
+    result = case.learn(tol=1e-14)
+    assert_allclose(result.b0, b0, rtol=1e-7)
+    assert_allclose(result.primal, case.primal(W, b0), rtol=1e-10)
+    assert_array_equal(result.active, np.flatnonzero(s))
+    assert_allclose(result.multipliers, np.abs(s[s != 0]), rtol=1e-5, atol=1e-7)
+    for got, expected in zip(result.W, W, strict=True):
+        assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
 
 
 # What the gap means
@@ -175,13 +175,13 @@ def test_the_gap_bounds_every_distance_at_every_step(shapes, c0):
         assert distance <= gap * (1 + 1e-9)
 
 
-def test_the_threshold_is_positive():
-    for seed in range(24):
-        rng = np.random.default_rng(seed)
-        shapes = list(SHAPES.values())[seed % len(SHAPES)]
-        C, c0, mu0 = 10 ** rng.uniform(-3, 3, size=3)
-        case = random_case(shapes, seed=seed, C=C, c0=c0, mu0=mu0)
-        assert case.learn(tol=1e-8).b0 > 0
+@pytest.mark.parametrize("seed", range(24))
+def test_the_threshold_is_positive(seed):
+    rng = np.random.default_rng(seed)
+    shapes = list(SHAPES.values())[seed % len(SHAPES)]
+    C, c0, mu0 = 10 ** rng.uniform(-3, 3, size=3)
+    case = random_case(shapes, seed=seed, C=C, c0=c0, mu0=mu0)
+    assert case.learn(tol=1e-8).b0 > 0
 
 
 # Section 2: the paper's letters

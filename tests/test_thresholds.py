@@ -12,8 +12,8 @@ from scipy.optimize import minimize_scalar
 
 from tatml import Euclidean
 from tatml._data.pairs import Pairs
-from tatml._learning.thresholds import _most_accurate as most_accurate
-from tatml._learning.thresholds import b0_of, learn_b0, threshold_of
+from tatml._learning.metric import _most_accurate as most_accurate
+from tatml._learning.metric import b0_of, learn_b0, threshold_of
 from tatml._verification.calibration import calibrate
 from tatml._verification.targets import CALIBRATION_STRATEGIES, check_target
 
@@ -362,10 +362,10 @@ BAD_TARGETS = {
 }
 
 
-def test_a_bad_target_is_named():
-    for options, error, message in BAD_TARGETS.values():
-        with pytest.raises(error, match=message):
-            calibrated_threshold(np.array([1.0, 2.0]), np.array([True, False]), **options)
+@pytest.mark.parametrize(("options", "error", "message"), BAD_TARGETS.values())
+def test_a_bad_target_is_named(options, error, message):
+    with pytest.raises(error, match=message):
+        calibrated_threshold(np.array([1.0, 2.0]), np.array([True, False]), **options)
 
 
 # Calibration of an estimator

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from ._array import Array, as_double, asarray, foreign_kind, place_of, to_numpy
 from ._data.blocks import (
@@ -25,7 +24,13 @@ from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_hinges
 from ._optim.problem import IndexPairs, LogDetProblem
-from ._optim.result import Iterate, Result, joined_factors, with_midpoint
+from ._optim.result import (
+    Iterate,
+    Result,
+    joined_factors,
+    warn_unless_converged,
+    with_midpoint,
+)
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting
@@ -39,12 +44,11 @@ from ._validation import (
     check_number,
     check_positive,
 )
-from ._warnings import warn_user
 
 LOSSES = ("squared_hinge", "logistic")
+DEFAULT_MARGIN = (0.5, 2.0)
 # The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
 # it.
-DEFAULT_MARGIN = (0.5, 2.0)
 SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}
 
 
@@ -135,8 +139,9 @@ def learn_metric(
         The start: an earlier result for the same block sizes, or the `Iterate` of a callback.
         Dykstra starts from multipliers: those of the result, or those computed at the point.
     callback : callable, optional
-        Called with an `Iterate` after each step or certified epoch (with a midpoint, its L has the
-        factors of W, then those of V); it stops the solver by returning a true value. A `Checkpoint` keeps the best point on disk.
+        Called with an `Iterate` after each step or certified epoch; it stops the solver by
+        returning a true value. A `Checkpoint` keeps the best point on disk. With a midpoint, L of
+        the `Iterate` has the factors of W, then those of V.
     verbose : bool, default=False
         Print one line per iteration, or per certified epoch.
     compute : Compute, optional
@@ -146,9 +151,10 @@ def learn_metric(
     Returns
     -------
     Result
-        ``L``, ``W``, ``b0``, with a midpoint ``R``, ``V`` and ``center``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
-        ``history``, and the multipliers of the active pairs (None if pairs were read in parts).
-        The certificate is that of ``L`` and ``b0``, and includes rounding errors.
+        ``L``, ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
+        ``history``, and the multipliers of the active pairs (None if pairs were read in parts);
+        with a midpoint also ``R``, ``V`` and ``center``. The certificate is that of ``L`` (and
+        ``R``) and ``b0``, and includes rounding errors.
 
     Raises
     ------
@@ -198,15 +204,18 @@ def learn_metric(
     data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
     center = None
-    if in_parts(*data, *compared.values(), **where.parts):
-        if has_midpoint:
-            raise ValueError("midpoint: expected False where pairs are read in parts, got True")
+    if in_parts(where, *data, *compared.values()):
+        if has_midpoint or loss != "squared_hinge":
+            raise ValueError(
+                "midpoint, loss: expected False and 'squared_hinge' where pairs are read in parts, "
+                f"got {shown(midpoint)} and {loss!r}"
+            )
         _check_for_parts(chosen, where)
-        term = sharded_term(*data, setting, comparisons=comparisons, **where.parts)
+        term = sharded_term(*data, setting, comparisons=comparisons, where=where)
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        given = _Data(*data, prior, comparisons, midpoint)
-        problem, center = _problem_in_memory(given, setting, where.dtype, **threshold)
+        options = setting, where.dtype, threshold
+        problem, center = _problem_in_memory(data, prior, comparisons, midpoint, *options)
     problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
@@ -278,50 +287,48 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
         )
 
 
-class _Data(NamedTuple):
-    """The arrays of `learn_metric`, as the user gave them."""
-
-    X: Any
-    pairs: Any
-    similar: Any
-    weights: Any
-    prior: Any
-    comparisons: Comparisons | None
-    midpoint: Any
-
-
 def _problem_in_memory(
-    data: _Data, setting: LossSetting, dtype: str, c0: float, mu0: float
+    data: tuple[Any, Any, Any, Any],
+    prior: Any,
+    comparisons: Comparisons | None,
+    midpoint: Any,
+    setting: LossSetting,
+    dtype: str,
+    threshold: dict[str, float],
 ) -> tuple[LogDetProblem, list[Array] | None]:
-    """Check the arrays; return the problem of all pairs in memory, and the centre of midpoints."""
-    X, prior = data.X, data.prior
-    nothing = data.pairs is None and data.similar is None and data.weights is None
-    if (data.pairs is None or data.similar is None) and (data.comparisons is None or not nothing):
+    """Check samples, pairs, labels and weights, and build the problem of all pairs in memory.
+
+    The second value is the centre of a midpoint, None without one.
+    """
+    X, given, similar, weights = data
+    nothing = given is None and similar is None and weights is None
+    if (given is None or similar is None) and (comparisons is None or not nothing):
         raise TypeError("pairs, similar: expected arrays, got None")
     blocks = as_blocks(X, any_kind=True)
     check_magnitude(blocks, "X")
     rows: IndexPairs
-    pairs, losses = None, []
-    if data.pairs is not None:
-        check_index_kind(blocks, pairs=data.pairs, similar=data.similar, weights=data.weights)
-        pairs = as_pairs(data.pairs, data.similar, len(blocks), data.weights)
+    pairs = None
+    losses: list[Any] = []
+    if given is not None:
+        check_index_kind(blocks, pairs=given, similar=similar, weights=weights)
+        pairs = as_pairs(given, similar, len(blocks), weights)
         losses.append(setting.loss_of(pairs))
-    if data.comparisons is None:
+    if comparisons is None:
         assert pairs is not None
         rows, loss = pairs, losses[0]
     else:
-        check_index_kind(blocks, **_arrays_of(data.comparisons))
-        compared = as_comparisons(data.comparisons, len(blocks))
-        losses.append(comparison_hinge(compared.weights, compared.C, compared.margin))
-        rows = link_pairs(None if pairs is None else pairs.index, compared.index)
+        check_index_kind(blocks, **_arrays_of(comparisons))
+        quadruplets, weights = as_comparisons(comparisons, len(blocks))
+        losses.append(comparison_hinge(weights, *setting.comparisons))
+        rows = link_pairs(None if pairs is None else pairs.index, quadruplets)
         loss = join_hinges(losses)
-    center = _as_center(data.midpoint, blocks)
+    center = _as_center(midpoint, blocks)
     if prior is not None:
-        learnt = blocks if center is None else Blocks(*blocks.arrays, *blocks.arrays)
-        prior = check_prior(prior, learnt, dtype=dtype)
-    settings = {"c0": c0, "mu0": mu0, "prior": prior, "dtype": dtype, "center": center}
+        sizes = [n for n, _ in blocks.block_shapes] * (1 if center is None else 2)
+        prior = check_prior(prior, sizes, blocks.arrays[0], dtype=dtype)
+    options = {"prior": prior, "dtype": dtype, "center": center, **threshold}
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return problem_of(blocks, rows, loss, **settings), center
+        return problem_of(blocks, rows, loss, **options), center
 
 
 def _as_center(midpoint: Any, blocks: Blocks) -> list[Array] | None:
@@ -347,15 +354,3 @@ def _as_center(midpoint: Any, blocks: Blocks) -> list[Array] | None:
             raise ValueError(f"midpoint: block {m}: expected finite numbers, got NaN or infinity")
         center.append(asarray(array.reshape(n, width), like=blocks.arrays[0]))
     return center
-
-
-def warn_unless_converged(result: Result) -> None:
-    """Warn that a result has not converged, with its gap, tolerance and iterations."""
-    if result.converged:
-        return
-    goal = result.tol * max(1.0, abs(result.primal))
-    warn_user(
-        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
-        f"{result.n_iter} iterations. {result.status.value}",
-        ConvergenceWarning,
-    )

@@ -10,25 +10,12 @@ DELAY = 3.0  # seconds before a bar appears
 T = TypeVar("T")
 
 
-class SilentBar:
-    """The members of a progress bar that this library uses, without any output."""
-
-    def update(self, n: int = 1) -> None:
-        """Do nothing."""
-
-    def set_postfix_str(self, text: str) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def progress_bar(n_items: float, text: str, unit: str = "it", delay: float = DELAY) -> Any:
-    """Return a progress bar of tqdm, or a silent one."""
+    """Return a progress bar of tqdm; None where it is not installed."""
     try:
         from tqdm import tqdm
     except ImportError:
-        return SilentBar()
+        return None
     # disable=None: only on a terminal
     return tqdm(total=n_items, desc=text, unit=unit, delay=delay, leave=False, disable=None)
 
@@ -43,6 +30,9 @@ def with_progress(items: Iterable[T], n_items: int, text: str, unit: str = "it")
     [1, 2]
     """
     bar = progress_bar(n_items, text, unit)
+    if bar is None:
+        yield from items
+        return
     try:
         for item in items:
             yield item

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from numbers import Real
@@ -28,10 +27,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import __version__, _estimators
 from ._data.atomic_files import write_arrays, written_atomically
 from ._data.blocks import Blocks
-from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state
+from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state, revealed_samples
 from ._estimators.inputs import check_has
 from ._estimators.metric import CENTER, center_of
-from ._estimators.revealed import revealed_samples
 from ._learning.span import too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton
@@ -345,7 +343,9 @@ def _content_problem(file: BinaryIO, max_bytes: int) -> str | None:
         packed = sum(entry.file_size for entry in archive.infolist())
         if sizes["schema.json"] > MAX_SCHEMA_BYTES:
             return f"has a description of {sizes['schema.json']} bytes"
-        nodes = list(_nodes(json.loads(archive.read("schema.json"))))
+        parts: list[dict[str, Any]] = []  # every object of the description
+        json.loads(archive.read("schema.json"), object_hook=parts.append)
+        nodes = [part for part in parts if "__loader__" in part]
     # An array can be named several times, and is then read several times.
     total = max(packed, sum(sizes.get(node["file"], 0) for node in nodes if "file" in node))
     if total > max_bytes:
@@ -355,19 +355,6 @@ def _content_problem(file: BinaryIO, max_bytes: int) -> str | None:
         if name not in NODE_TYPES.get(node["__loader__"], ()):
             return f"needs {name} ({node['__loader__']})"
     return None
-
-
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Return all nodes of the tree that a skops file describes."""
-    pending = [schema]
-    while pending:
-        part = pending.pop()
-        if type(part) is dict:
-            if "__loader__" in part:
-                yield part
-            pending.extend(part.values())
-        elif type(part) is list:
-            pending.extend(part)
 
 
 def _import_skops() -> ModuleType:

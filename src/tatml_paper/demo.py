@@ -11,20 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
+import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from tatml import TATML, Euclidean
+from tatml import TATML, Euclidean, Result
+from tatml.plotting import ConvergenceDisplay
 from tatml.verification import error_rates
 
-from . import demo_pictures
 from .cells import method_title
-from .demo_pictures import percent
+from .extras import pyplot
 from .format import format_number
 from .pairs import Floats, Integers, draw_pairs
+from .report.figures import Picture, draw_histograms, drawn_png, make_subplots
 from .report.page import NEXT
 from .report.results import Results
 from .report.story import Chapter, write_story
@@ -32,6 +36,21 @@ from .standings import mean_score
 from .store import read_records
 
 MAX_RATE, CONFIDENCE = 0.05, 0.95
+SIMILAR, DISSIMILAR, THRESHOLD = "#0072b2", "#d55e00", "#222222"  # as in `tatml.plotting`
+N_SHOWN = 6  # pairs of each kind
+# Ends of the axes of distances and of maps, in multiples of the threshold, for both distances.
+END, MAP_END = 2.2, 1.7
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share in per cent.
+
+    Examples
+    --------
+    >>> percent(0.0314), percent(0.05, 0)
+    ('3.1 %', '5 %')
+    """
+    return f"{100 * share:.{digits}f} %"
 
 
 @dataclass(frozen=True)
@@ -121,7 +140,7 @@ def tell_data(parts: Sequence[Part], folder: Path) -> Chapter:
         f"{sizes[0]} images are there to learn from, {sizes[1]} to calibrate with, and {sizes[2]} "
         "to test on. No image is in two parts. All numbers below are of the test images.",
     ]
-    return Chapter("The data", lines, [demo_pictures.draw_pairs(folder, parts[2])])
+    return Chapter("The data", lines, [draw_data(folder, parts[2])])
 
 
 def tell_plain(plain: Euclidean, scores: Scores, test: Part, folder: Path) -> Chapter:
@@ -132,10 +151,7 @@ def tell_plain(plain: Euclidean, scores: Scores, test: Part, folder: Path) -> Ch
         "training images.",
         scores.line,
     ]
-    pictures = [
-        demo_pictures.draw_distances(folder, plain, test, "plain distance"),
-        demo_pictures.draw_map(folder, plain, test, "plain distance"),
-    ]
+    pictures = draw_both(folder, plain, test, "plain distance")
     return Chapter("The plain distance", lines, pictures)
 
 
@@ -150,10 +166,7 @@ def tell_learnt(metric: TATML, scores: Scores, test: Part, folder: Path) -> Chap
         "distances around one image. A threshold has to be right for all images at once: there "
         "the learnt distance helps.",
     ]
-    pictures = [
-        demo_pictures.draw_distances(folder, metric, test, "learnt distance"),
-        demo_pictures.draw_map(folder, metric, test, "learnt distance"),
-    ]
+    pictures = draw_both(folder, metric, test, "learnt distance")
     return Chapter("The learnt distance and its threshold", lines, pictures)
 
 
@@ -168,7 +181,7 @@ def tell_certificate(metric: TATML, folder: Path) -> Chapter:
         f"The difference, {result.gap:.1e}, is the certificate: a bound on the distance from the "
         "optimum that anyone can check, rounding errors included.",
     ]
-    return Chapter("The certificate", lines, [demo_pictures.draw_certificate(folder, result)])
+    return Chapter("The certificate", lines, [draw_certificate(folder, result)])
 
 
 def tell_guarantee(metric: TATML, tune: Part, test: Part, folder: Path) -> Chapter:
@@ -196,8 +209,127 @@ def tell_guarantee(metric: TATML, tune: Part, test: Part, folder: Path) -> Chapt
         f"{percent(passed.high)}). The price: {percent(missed.value)} of the pairs of one digit "
         "are rejected.",
     ]
-    picture = demo_pictures.draw_guarantee(folder, metric, test, learnt, MAX_RATE)
+    picture = draw_guarantee(folder, metric, test, learnt)
     return Chapter("Verification with a guarantee", lines, [picture])
+
+
+# The pictures of the chapters
+
+
+def draw_data(folder: Path, test: Part) -> Picture:
+    """Draw some pairs of one digit and of two digits."""
+    gap = np.full((8, 1), np.nan)
+    with drawn_png(folder / "pairs.png", 1.7, 2, N_SHOWN, colours=32) as axes:
+        for row, kind, title in zip(axes, (1, -1), ("same digit", "different digits"), strict=True):
+            chosen = np.flatnonzero(test.labels == kind)[::600][:N_SHOWN]
+            for ax, place in zip(row, chosen, strict=True):
+                first, second = test.images[test.pairs[place]].reshape(2, 8, 8)
+                ax.imshow(np.hstack([first, gap, second]), cmap="gray_r", vmin=0, vmax=16)
+                ax.set(xticks=[], yticks=[])
+            row[0].set_title(title, loc="left", fontsize=9)
+    return Picture(
+        "pairs.png",
+        f"{N_SHOWN} pairs of images of one digit, and {N_SHOWN} of two digits.",
+        "Pairs of test images.",
+    )
+
+
+def draw_both(folder: Path, metric: TATML | Euclidean, test: Part, title: str) -> list[Picture]:
+    """Draw the distances of test pairs, and the test images in the plane."""
+    return [draw(folder, metric, test, title) for draw in (draw_distances, draw_map)]
+
+
+def draw_distances(folder: Path, metric: TATML | Euclidean, test: Part, title: str) -> Picture:
+    """Draw the distances of test pairs in multiples of the threshold."""
+    file, name = f"distances-{title.split()[0]}.png", title.capitalize()
+    ratios = metric.pair_distance(test.pairs, test.images) / metric.threshold_
+    with drawn_png(folder / file, 3.6) as axes:
+        shown = draw_histograms(axes[0, 0], ratios, test.labels, end=END, threshold=1.0, name=name)
+        axes[0, 0].set(xlabel="distance / threshold", ylim=(0, 2.6))
+    missed, passed = map(percent, shown.error_rates)
+    return Picture(
+        file,
+        f"Histograms of the {title} of test pairs: {missed} of the pairs of one digit lie above "
+        f"the threshold, {passed} of those of two digits below.",
+        f"The {title} of test pairs, divided by its threshold. The less the two histograms "
+        "overlap, the better.",
+    )
+
+
+def draw_map(folder: Path, metric: TATML | Euclidean, test: Part, title: str) -> Picture:
+    """Draw the test images in the plane in which their distances vary most."""
+    file = f"map-{title.split()[0]}.png"
+    embedded = metric.transform(test.images) / metric.threshold_
+    points = PCA(2, svd_solver="full").fit_transform(embedded)
+    with drawn_png(folder / file, 4.2) as axes:
+        ax, colours = axes[0, 0], pyplot().get_cmap("tab10").colors
+        for (x, y), digit in zip(points, test.digits, strict=True):
+            ax.text(x, y, str(digit), color=colours[digit], fontsize=7, ha="center", va="center")
+        ends = (-MAP_END, MAP_END)
+        ax.set(xlim=ends, ylim=ends, aspect="equal", title=title.capitalize())
+        ax.set(xlabel="first axis / threshold", ylabel="second axis / threshold")
+    return Picture(
+        file,
+        f"The test images as points, each drawn as its digit, by the {title}.",
+        f"Each test image as its digit, in the two directions in which the {title} varies most "
+        "(principal components).",
+    )
+
+
+def draw_certificate(folder: Path, result: Result) -> Picture:
+    """Draw how objective and lower bound meet."""
+    with drawn_png(folder / "certificate.png", 4.4, 2, colours=32) as axes:
+        spare, by_seconds = make_subplots(2.0, 1)  # the gap by seconds is not shown
+        every = [*axes[:, 0], by_seconds[0, 0]]
+        ConvergenceDisplay.from_result(result, axes=every, name="Objective")
+        pyplot().close(spare)
+    return Picture(
+        "certificate.png",
+        f"Objective and lower bound meet after {result.n_iter} steps; the gap is {result.gap:.1e}.",
+        "The objective and its lower bound by iteration, and the gap between them.",
+    )
+
+
+def share_below(distances: Floats, thresholds: Floats) -> Floats:
+    """Return the share of the distances that are below each threshold.
+
+    Examples
+    --------
+    >>> share_below(np.array([3.0, 1.0]), np.array([0.5, 2.0, 4.0]))
+    array([0. , 0.5, 1. ])
+    """
+    return np.searchsorted(np.sort(distances), thresholds) / len(distances)
+
+
+def draw_guarantee(folder: Path, metric: TATML, test: Part, learnt: float) -> Picture:
+    """Draw both error rates of test pairs by threshold, with both thresholds and the promise."""
+    distances = metric.pair_distance(test.pairs, test.images)
+    thresholds = np.linspace(0, 2 * learnt, 400)
+    same, different = (share_below(distances[test.labels == kind], thresholds) for kind in (1, -1))
+    found = error_rates(metric, test.pairs, test.labels, X=test.images).false_match
+    with drawn_png(folder / "guarantee.png", 3.9) as axes:
+        ax: Any = axes[0, 0]
+        ax.plot(thresholds, 100 * (1 - same), color=SIMILAR, label="same, judged different")
+        ax.plot(thresholds, 100 * different, color=DISSIMILAR, label="different, judged the same")
+        ends = 100 * np.array([[found.value - found.low], [found.high - found.value]])
+        style = {"fmt": "o", "color": DISSIMILAR, "capsize": 4}
+        style["label"] = "on test pairs, 95 % limits"
+        ax.errorbar(metric.threshold_, 100 * found.value, ends, **style)
+        promised = f"promised: at most {percent(MAX_RATE, 0)}"
+        ax.axhline(100 * MAX_RATE, color=DISSIMILAR, ls=":", label=promised)
+        ax.axvline(learnt, color=THRESHOLD, ls="--", lw=1, label=f"learnt threshold {learnt:.3f}")
+        name = f"calibrated threshold {metric.threshold_:.3f}"
+        ax.axvline(metric.threshold_, color=THRESHOLD, lw=1.5, label=name)
+        ax.set(xlabel="threshold", ylabel="wrong decisions, %", ylim=(0, 60))
+        ax.set(xlim=(0.4 * learnt, 1.6 * learnt), title="Errors by threshold")
+        ax.figure.legend(loc="outside lower center", fontsize=7, ncols=2, frameon=False)
+    return Picture(
+        "guarantee.png",
+        f"Both error rates by threshold. At the calibrated threshold {percent(found.value)} of the "
+        f"pairs of two digits pass, with limits {percent(found.low)} and {percent(found.high)}.",
+        f"Both kinds of errors by threshold. The calibrated threshold keeps false matches below "
+        f"{percent(MAX_RATE, 0)}.",
+    )
 
 
 def tell_end(out: Path) -> list[str]:

@@ -87,10 +87,10 @@ class Method:
         row that was not fixed beforehand.
     build : callable
         A function from a seed to an unfitted estimator.
-    form : {"matrices", "vectors"}
-        Whether the metric acts on the left of the matrices or on all their entries as one vector.
     about : str
         The construction, in one line.
+    form : {"matrices", "vectors"}
+        Whether the metric acts on the left of the matrices or on all their entries as one vector.
     own_threshold : bool
         Whether it learns a threshold for same or different.
     classifier : bool
@@ -103,8 +103,8 @@ class Method:
     title: str
     kind: MethodKind
     build: Callable[[int], Any]
-    form: InputForm
     about: str
+    form: InputForm = "vectors"
     own_threshold: bool = False
     classifier: bool = False
     slow: bool = False
@@ -132,13 +132,17 @@ def _itml(seed: int) -> GridSearchCV:
     return _tuned(MatchedPCA(), metric, gamma=PAPER_WEIGHTS, bounds=bounds)
 
 
+def _searched(steps: list[tuple[str, Any]], name: str, grid: Mapping[str, Any]) -> GridSearchCV:
+    """Return the steps with a search over a grid of the parameters of one of them."""
+    grid = {f"{name}__{parameter}": list(values) for parameter, values in grid.items()}
+    return GridSearchCV(Pipeline(steps), grid, cv=FOLDS, error_score="raise")
+
+
 def _tuned(*steps: Any, **grid: Any) -> GridSearchCV:
     """Return the steps, of which the last is a metric, with a grid search for 3-NN."""
     named = [(type(step).__name__.lower(), step) for step in steps[:-1]]
-    knn = KNeighborsClassifier(NEIGHBOURS)
-    pipeline = Pipeline([*named, ("metric", steps[-1]), ("knn", knn)])
-    grid = {f"metric__{name}": list(values) for name, values in grid.items()}
-    return GridSearchCV(pipeline, grid, cv=FOLDS, error_score="raise")
+    knn = ("knn", KNeighborsClassifier(NEIGHBOURS))
+    return _searched([*named, ("metric", steps[-1]), knn], "metric", grid)
 
 
 def _vectors(*steps: Any, **grid: Any) -> GridSearchCV:
@@ -155,20 +159,18 @@ def _lda(seed: int) -> GridSearchCV:
     return _vectors(StandardScaler(), lda, shrinkage=["auto", 0.001, 0.01, 0.1, 0.5])
 
 
-def _classifier(classifier: Any, grid: Mapping[str, Any]) -> GridSearchCV:
+def _classifier(classifier: Any, **grid: Any) -> GridSearchCV:
     steps = [("vectorize", Vectorize(join=True)), ("scale", StandardScaler())]
-    grid = {f"classifier__{name}": list(values) for name, values in grid.items()}
-    pipeline = Pipeline([*steps, ("classifier", classifier)])
-    return GridSearchCV(pipeline, grid, cv=FOLDS, error_score="raise")
+    return _searched([*steps, ("classifier", classifier)], "classifier", grid)
 
 
 def _logistic(seed: int) -> GridSearchCV:
-    return _classifier(LogisticRegression(max_iter=1000), {"C": (0.01, 0.1, 1.0, 10.0, 100.0)})
+    return _classifier(LogisticRegression(max_iter=1000), C=(0.01, 0.1, 1.0, 10.0, 100.0))
 
 
 def _svm(seed: int) -> GridSearchCV:
-    grid = {"C": (1.0, 10.0, 100.0, 1000.0), "gamma": (0.003, 0.01, 0.03, 0.1)}
-    return _classifier(SVC(random_state=seed), grid)
+    widths = (0.003, 0.01, 0.03, 0.1)
+    return _classifier(SVC(random_state=seed), C=(1.0, 10.0, 100.0, 1000.0), gamma=widths)
 
 
 _ENTRIES = (
@@ -177,8 +179,8 @@ _ENTRIES = (
         "TATML",
         "paper",
         _paper_tatml,
-        "matrices",
         "the paper's: c0 = μ0 = 1, W0 = I, 10 pairs per class, c by cross-validation",
+        form="matrices",
         own_threshold=True,
     ),
     Method(
@@ -186,16 +188,16 @@ _ENTRIES = (
         "Euc",
         "paper",
         lambda seed: Euclidean(random_state=seed),
-        "matrices",
         "W = I",
+        form="matrices",
     ),
     Method(
         "maz",
         "Maz",
         "paper",
         _maz,
-        "matrices",
         "b0 in {1/4, 1/2, 1, 2} and c by cross-validation",
+        form="matrices",
         own_threshold=True,
     ),
     Method(
@@ -203,7 +205,6 @@ _ENTRIES = (
         "ITML",
         "paper",
         _itml,
-        "vectors",
         "PCA to matched degrees of freedom; bounds (b0/2, 2 b0) and γ by cross-validation",
     ),
     Method(
@@ -211,7 +212,6 @@ _ENTRIES = (
         "TATML*",
         "fixed",
         fixed_configuration,
-        "vectors",
         "the one fixed configuration: C, prior and pairs by cross-validation, on vectors",
         own_threshold=True,
     ),
@@ -220,7 +220,6 @@ _ENTRIES = (
         "TATML, kernel",
         "fixed",
         lambda seed: make_pipeline(Vectorize(join=True), TATML(kernel="rbf", random_state=seed)),
-        "vectors",
         "the library's defaults on vectors and their RBF images, nothing searched",
         own_threshold=True,
     ),
@@ -229,7 +228,6 @@ _ENTRIES = (
         "TATMLCV, kernel",
         "fixed",
         kernel_configuration,
-        "vectors",
         "C, prior, and no kernel or an RBF of three widths by cross-validation, on vectors",
         own_threshold=True,
         slow=True,
@@ -242,7 +240,6 @@ _ENTRIES = (
             ITML(random_state=seed, n_pairs_per_class=100),
             gamma=(1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0),
         ),
-        "vectors",
         "no PCA; bounds from percentiles of squared distances, γ by cross-validation",
     ),
     Method(
@@ -250,7 +247,6 @@ _ENTRIES = (
         "GMML",
         "beyond",
         lambda seed: _vectors(GMML(random_state=seed), t=(0.01, 0.05, 0.1, 0.3, 0.5, 0.7)),
-        "vectors",
         "t by cross-validation",
     ),
     Method(
@@ -258,7 +254,6 @@ _ENTRIES = (
         "LDA + 3-NN",
         "beyond",
         _lda,
-        "vectors",
         "standardised, shrinkage by cross-validation",
     ),
     Method(
@@ -266,7 +261,6 @@ _ENTRIES = (
         "NCA",
         "beyond",
         _nca,
-        "vectors",
         "standardised",
         slow=True,
     ),
@@ -275,7 +269,6 @@ _ENTRIES = (
         "Tangent space + logistic regression",
         "beyond",
         _logistic,
-        "vectors",
         "standardised, C by cross-validation; classifies by itself",
         classifier=True,
         slow=True,
@@ -285,7 +278,6 @@ _ENTRIES = (
         "RBF-SVM",
         "beyond",
         _svm,
-        "vectors",
         "standardised, C and γ by cross-validation; classifies by itself",
         classifier=True,
         slow=True,
@@ -295,8 +287,8 @@ _ENTRIES = (
         "TATML, defaults",
         "exploratory",
         lambda seed: TATML(random_state=seed),
-        "matrices",
         "the library's defaults, nothing searched",
+        form="matrices",
         own_threshold=True,
     ),
     Method(
@@ -304,7 +296,6 @@ _ENTRIES = (
         "TATML, defaults, vectors",
         "exploratory",
         lambda seed: make_pipeline(Vectorize(join=True), TATML(random_state=seed)),
-        "vectors",
         "the library's defaults on the vectorised descriptors, nothing searched",
         own_threshold=True,
     ),
@@ -313,7 +304,6 @@ _ENTRIES = (
         "TATML, paper's setting, vectors",
         "exploratory",
         lambda seed: make_pipeline(Vectorize(join=True), _paper_tatml(seed)),
-        "vectors",
         "the paper's setting on the vectorised descriptors",
         own_threshold=True,
     ),

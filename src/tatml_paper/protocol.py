@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from hashlib import sha256
 from time import perf_counter
 from typing import Any
@@ -91,28 +92,25 @@ def score_test_half(
     learnt = learner_of(fitted).threshold_ if method.own_threshold else None
     pairs = held_out_pairs(test.y, test.groups, seed + 1)
     distances = row_distances(wanted, pairs.index)
-    return scores | _verification(distances, pairs.similar, learnt, calibrated)
 
-
-def _verification(
-    distances: NDArray[np.float64],
-    similar: NDArray[np.bool_],
-    learnt: float | None,
-    calibrated: float,
-) -> dict[str, float | None]:
     def judged(threshold: float) -> float:
-        return 100 * float(balanced_accuracy_score(similar, distances < threshold))
+        return 100 * float(balanced_accuracy_score(pairs.similar, distances < threshold))
 
-    return {
-        "auc": float(roc_auc_score(similar, -distances)),
-        "eer": 100 * equal_error_rate(distances, similar),
+    return scores | {
+        "auc": float(roc_auc_score(pairs.similar, -distances)),
+        "eer": 100 * equal_error_rate(distances, pairs.similar),
         "balanced_learnt": None if learnt is None else judged(learnt),
         "balanced_calibrated": judged(calibrated),
         "threshold_calibrated": calibrated,
     }
 
 
-def run_once(method: Method, samples: DatasetSamples, seeds: dict[str, int]) -> dict[str, Any]:
+def run_once(
+    method: Method,
+    samples: DatasetSamples,
+    seeds: dict[str, int],
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, Any]:
     """Split, choose and fit, score; return the fields of the record of one run.
 
     Parameters
@@ -123,19 +121,21 @@ def run_once(method: Method, samples: DatasetSamples, seeds: dict[str, int]) -> 
         All samples of a data set as one feature type.
     seeds : dict of int
         "split", "fit" and "score".
+    clock : callable
+        A function that returns the time in seconds.
     """
     train, test = split_in_halves(samples.y, samples.groups, seeds["split"])
     training = samples.take(train)
-    start = perf_counter()
+    start = clock()
     fitted = choose_and_fit(method, training, seeds["fit"])
-    seconds = perf_counter() - start
+    seconds = clock() - start
     scores = score_test_half(method, fitted, training, samples.take(test), seeds["score"])
     return {
         **dict.fromkeys(("auc", "eer", "balanced_learnt", "balanced_calibrated")),
         **scores,
         **describe_fit(fitted, training),
         "seconds": seconds,
-        "seconds_scoring": perf_counter() - start - seconds,
+        "seconds_scoring": clock() - start - seconds,
         "n_train": len(train),
         "n_test": len(test),
     }

@@ -67,22 +67,16 @@ def _write_results(
     out: str, datasets: list[Dataset], data: str | None
 ) -> tuple[list[Path], Path, Exception | None]:
     """Write tables, report and pictures; return the paths, and the error of drawing or None."""
-    tables = write_tables(out)
+    tables, problem = write_tables(out), None
     report = write_report(out)  # before the pictures, so that their failure does not lose it
-    if not datasets:
-        return tables, report, None
-    problem = _draw_pictures(out, datasets, data)
-    return tables, write_report(out), problem
-
-
-def _draw_pictures(out: str, datasets: list[Dataset], data: str | None) -> Exception | None:
-    """Draw the pictures; return the exception if that fails, else None."""
-    print("drawing pictures", file=sys.stderr)
-    try:
-        draw_pictures(out, datasets, data=data)
-    except Exception as error:  # the tables and the report are complete without pictures
-        return error
-    return None
+    if datasets:
+        print("drawing pictures", file=sys.stderr)
+        try:
+            draw_pictures(out, datasets, data=data)
+        except Exception as error:  # the tables and the report are complete without pictures
+            problem = error
+        report = write_report(out)
+    return tables, report, problem
 
 
 def _raise_problems(records: list[dict], problem: Exception | None) -> None:

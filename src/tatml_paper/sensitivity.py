@@ -9,6 +9,7 @@ number of pairs per class.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -58,7 +59,6 @@ def _decade_settings(quick: bool) -> Iterator[tuple[str, StudySetting]]:
 
 def sensitivity_method(name: str, setting: StudySetting) -> Method:
     """Return TATML or Maz with a setting; everything else is as in the paper."""
-    known = METHODS[name]
 
     def build(seed: int) -> TATML | TATMLCV:
         options = _options(name, setting) | {"random_state": seed}
@@ -67,7 +67,7 @@ def sensitivity_method(name: str, setting: StudySetting) -> Method:
         grid = {"C": list(PAPER_WEIGHTS)}
         return TATMLCV(TATML(**options), grid, scoring="accuracy", cv=PROTOCOL.folds)
 
-    return Method(name, known.title, known.kind, build, known.form, known.about, own_threshold=True)
+    return replace(METHODS[name], build=build)
 
 
 def _options(name: str, setting: StudySetting) -> dict[str, Any]:

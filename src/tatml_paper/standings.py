@@ -64,7 +64,7 @@ def on_same_halves(first: Scores, second: Scores) -> tuple[Scores, Scores]:
     return {repeat: first[repeat] for repeat in both}, {repeat: second[repeat] for repeat in both}
 
 
-def p_value(first: Mapping[int, float], second: Mapping[int, float] | float) -> float:
+def p_value(first: Scores, second: Scores | float) -> float:
     """Return p of the two-sided one-sample t-test of the differences by repeat against zero.
 
     Parameters
@@ -86,8 +86,8 @@ def p_value(first: Mapping[int, float], second: Mapping[int, float] | float) -> 
     if isinstance(second, float | int):
         differences = np.array(list(first.values())) - second
     else:
-        both = sorted(first.keys() & second.keys())
-        differences = np.array([first[repeat] - second[repeat] for repeat in both])
+        ours, theirs = on_same_halves(first, second)
+        differences = np.array([ours[repeat] - theirs[repeat] for repeat in ours])
     n = len(differences)
     if n < 2:
         return nan
@@ -159,15 +159,14 @@ class Difference:
 def compare(first: Scores, second: Scores | float, digits: int = DIGITS) -> Difference | None:
     """Compare a method with another one or with a number; None if they share no halves."""
     if isinstance(second, float | int):
-        if not first:
-            return None
-        tested = len(first) >= LEAST_TESTED
-        return Difference(mean_score(first), second, p_value(first, second), digits, tested)
-    ours, theirs = on_same_halves(first, second)
+        ours, theirs = first, second
+    else:
+        ours, second = on_same_halves(first, second)
+        theirs = mean_score(second)
     if not ours:
         return None
-    means, tested = (mean_score(ours), mean_score(theirs)), len(ours) >= LEAST_TESTED
-    return Difference(*means, p_value(ours, theirs), digits, tested)
+    tested = len(ours) >= LEAST_TESTED
+    return Difference(mean_score(ours), theirs, p_value(ours, second), digits, tested)
 
 
 class Mark(Enum):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 Record = dict[str, Any]
+GroupKey = TypeVar("GroupKey", bound=Hashable)
 FILE_NAME = "results.jsonl"
 
 
@@ -295,6 +296,22 @@ def current_records(records: Iterable[Record], experiment: str) -> list[Record]:
     method = {_row_of(r): r["digest"] for r in done}
     last = {r["key"]: r for r in done if r["digest"] == method[_row_of(r)]}
     return sorted(last.values(), key=lambda r: r["repeat"])
+
+
+def grouped(
+    records: Iterable[Record], key: Callable[[Record], GroupKey]
+) -> dict[GroupKey, list[Record]]:
+    """Group records by what a function returns for them, in the order in which it first does.
+
+    Examples
+    --------
+    >>> grouped([{"repeat": 0}, {"repeat": 1}, {"repeat": 0}], lambda record: record["repeat"])
+    {0: [{'repeat': 0}, {'repeat': 0}], 1: [{'repeat': 1}]}
+    """
+    found: dict[GroupKey, list[Record]] = {}
+    for record in records:
+        found.setdefault(key(record), []).append(record)
+    return found
 
 
 def failed_records(records: Iterable[Record], experiment: str) -> list[Record]:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.neighbors import KNeighborsClassifier
 
-from .._data.atomic_files import write_arrays, written_atomically
+from .._data.atomic_files import write_arrays
 from .._data.sampling import draw_random_pairs
-from .._estimators.revealed import revealed_samples, reveals_samples
+from .._estimators.fitted_state import MEAN
 from .._messages import suggestion
 from .._optim.solvers import as_solver
 from .._warnings import warn_user
@@ -36,11 +36,11 @@ from .files import (
     InputSamples,
     optional_path,
     output_path,
-    print_json,
     print_rows,
     read_data,
     write_columns,
     write_csv,
+    write_text,
 )
 
 FROM_PAIRS = ("TATMLPairs", "PairThreshold")
@@ -50,6 +50,12 @@ NOT_SETTABLE = ("estimator", "preprocessor", "warm_start", "verbose")
 NOT_PYTHON = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 REPORT_FORMATS = (".txt", ".csv", ".json", ".html")
 TextRow = tuple[str, str, str]  # a name, a number and a note, as printed
+# The rates at the threshold: their names in JSON, their printed names and notes.
+RATES = (
+    ("balanced_accuracy", "balanced accuracy", "at the threshold"),
+    ("false_match", "false match", "dissimilar pairs judged similar"),
+    ("false_non_match", "false non-match", "similar pairs judged dissimilar"),
+)
 THRESHOLD_NOTE = "distances below it mean: same"
 # Messages of the estimators that are about the data, not about a parameter.
 ABOUT_DATA = re.compile(r"(?:Input )?(X|y|pairs|groups|preprocessor)\b(?:: )?")
@@ -74,8 +80,7 @@ def fit(options: Namespace) -> None:
       tatml fit faces.csv --pairs known.csv --out faces.skops
     """
     out = output_path(options.out, options.force, (EXTENSION,))
-    columns = Columns(options.target, options.groups, options.drop, guess_target=True)
-    data = read_data(options.data, columns, options.pairs)
+    data = read_data(options.data, _columns(options), options.pairs)
     estimator = _make_estimator(_estimator_name(options.estimator, data), options)
     start = time.perf_counter()
     _fit_estimator(estimator, data)
@@ -91,12 +96,12 @@ def fit(options: Namespace) -> None:
     facts = _fit_facts(estimator, data) | {"seconds": round(seconds, 3), "model": str(out)}
     facts |= {name: model.metadata[name] for name in ("holds", "left_out", "reveals")}
     if options.json:
-        print_json(facts)
+        print(json_text(facts))
         return
     print(f"{facts['estimator']} learnt from {_data_text(data)}")
     print_rows(_fit_rows(facts))
     print(f"Saved to {out}: {', '.join(model.metadata['holds'])}")
-    print(f"{_kept_text(model.estimator)} Next: {_next_command(out, data)}")
+    print(f"{_kept_text(facts['reveals'])} Next: {_next_command(out, data)}")
 
 
 def evaluate(options: Namespace) -> None:
@@ -107,26 +112,28 @@ def evaluate(options: Namespace) -> None:
       tatml evaluate faces.skops faces.csv --pairs others.csv --out report.html
     """
     out = optional_path(options, REPORT_FORMATS)
-    model, data = _model_and_data(options, guess_target=True, pairs=options.pairs)
+    model = load_model(options.model)
+    data = read_data(options.data, _columns(options, model.metadata), options.pairs)
+    if not hasattr(model.estimator, "threshold_"):
+        raise ValueError(f"model: expected one with a threshold, got {model.estimator!r}")
     facts: dict[str, Any] = {
         "model": str(options.model),
         "estimator": type(model.estimator).__name__,
         "data": str(data.path),
-        "threshold": _threshold(model),
+        "threshold": float(model.estimator.threshold_),
     }
     if options.train is not None:
-        train = require_labels(read_data(options.train, _columns_for(options, model, True)))
-        facts["knn"] = measure_neighbours(model.estimator, train, require_labels(data), options.k)
-    with data_errors(data.path, data.places):
-        pairs = evaluation_pairs(data, options.random_state)
-        groups = None if data.X is None else data.groups  # the unit of dependence of index pairs
+        facts["knn"] = measure_neighbours(model, data, options)
+    pairs = evaluation_pairs(data, options.random_state)
+    groups = None if data.X is None else data.groups  # the unit of dependence of index pairs
+    with data_errors(data):
         found = report(model.estimator, *pairs, groups=groups)
     facts["pairs"] = pair_facts(found) | {"drawn": data.pairs is None}
     facts["report"] = found.to_dict()
     if out is not None:
         write_report(found, facts, out, options.force)
     if options.json:
-        print_json(facts)
+        print(json_text(facts))
         return
     print(f"{facts['estimator']} ({options.model}) on {_data_text(data)}")
     print_rows(evaluation_rows(facts))
@@ -147,14 +154,15 @@ def predict(options: Namespace) -> None:
       tatml predict wine.skops new.csv --train wine.csv --k 5 --out classes.csv
     """
     out = optional_path(options, TABLES)
-    model, data = _model_and_data(options, pairs=options.pairs)
+    model = load_model(options.model)
+    columns = _columns(options, model.metadata, guess_target=False)
+    data = read_data(options.data, columns, options.pairs)
     if data.pairs is not None:
-        with data_errors(data.path, data.places):
+        with data_errors(data):
             table = _judge_pairs(model.estimator, data.pairs, data.X)
     elif options.train is not None:
-        train = require_labels(read_data(options.train, _columns_for(options, model, True)))
-        knn = fit_neighbours(model.estimator, train, options.k)
-        table = {"y": knn.predict(embed_file(model.estimator, _samples_in(data), data.path))}
+        knn = fit_neighbours(model, _training_data(model, options), options.k)
+        table = {"y": knn.predict(embed_file(model.estimator, data))}
     else:
         raise ValueError(
             f"{data.path}: expected pairs (--pairs PAIRS, or an array pairs), or training data for "
@@ -171,8 +179,9 @@ def transform(options: Namespace) -> None:
       tatml transform wine.skops wine.csv | head
     """
     out = optional_path(options, TABLES)
-    model, data = _model_and_data(options)
-    Z = embed_file(model.estimator, _samples_in(data), data.path)
+    model = load_model(options.model)
+    data = read_data(options.data, _columns(options, model.metadata, guess_target=False))
+    Z = embed_file(model.estimator, data)
     known = {"y": data.y, "groups": data.groups}
     labels = {name: values for name, values in known.items() if values is not None}
     if out is not None and out.suffix.lower() == ".npz":
@@ -230,9 +239,6 @@ def _make_estimator(name: str, options: Namespace) -> Any:
     given = dict(_parse_setting(text) for text in options.set)
     if options.C is not None:
         given["C"] = options.C
-    for parameter, value in given.items():
-        if parameter.split("__")[-1] == "solver":
-            given[parameter] = _parse_solver(value)
     _check_names("--set", given, name, known)
     if "random_state" in known:
         given.setdefault("random_state", options.random_state)
@@ -252,75 +258,53 @@ def _check_names(where: str, names: Iterable[str], owner: str, known: Sequence[s
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
-    """Return the name and the value of "name=value"; a value that is not Python is a word."""
+    """Return the name and the value of "name=value"."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set: expected name=value, got {text!r}")
-    for read in (_literal, float):
-        try:
-            return name.strip(), read(value.strip())
-        except NOT_PYTHON:
-            continue
-    return name.strip(), value.strip()
+    return name.strip(), _parse_value(value.strip())
 
 
-def _literal(text: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the parser, about text that is not Python
-        return ast.literal_eval(text)
-
-
-def _parse_solver(value: Any) -> Any:
-    """Make a solver from text such as "Newton(max_iter=50)"; return other values unchanged."""
+def _parse_value(text: str) -> Any:
+    """Return a value as written in Python, or a solver such as "Newton(max_iter=50)", or a word."""
     try:
-        tree = ast.parse(value, mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the parser, about text that is not Python
+            tree = ast.parse(text, mode="eval").body
         match tree:
             case ast.Call(func=ast.Name(id="Newton" | "Dykstra" as kind), args=[]):
                 given = {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
             case _:
-                return value
+                return ast.literal_eval(tree)
     except NOT_PYTHON:
-        return value
+        try:
+            return float(text)  # inf, which Python has no literal for
+        except ValueError:
+            return text
     solver = type(as_solver(kind.lower()))
-    known = [field.name for field in fields(solver)]
-    _check_names("solver", given, kind, known)
+    _check_names("solver", given, kind, [field.name for field in fields(solver)])
     return solver(**given)
 
 
 def _fit_estimator(estimator: Any, data: InputData) -> None:
-    if data.pairs is None:
-        _learn_from_labels(estimator, data)
-        return
-    labels = require_pair_labels(data)
-    with data_errors(data.path, data.places):
-        if data.X is None:
+    if data.pairs is not None:
+        labels = require_pair_labels(data)
+        if data.X is not None:
+            estimator.set_params(preprocessor=data.X)
+        with data_errors(data):
             estimator.fit(data.pairs, labels)
-        else:
-            estimator.set_params(preprocessor=data.X).fit(data.pairs, labels)
+    else:
+        require_labels(data)
+        with data_errors(data):
+            estimator.fit(data.X, data.y, groups=data.groups)
 
 
-def _learn_from_labels(estimator: Any, data: InputData) -> None:
-    known = require_labels(data)
-    try:
-        with data_errors(data.path, data.places):
-            estimator.fit(known.X, known.y, groups=known.groups)
-    except ValueError as error:
-        if "label type" not in str(error):
-            raise
-        column = f"the column {data.target!r}" if data.target else "y"
-        raise ValueError(
-            f"{data.path}: expected classes in {column}, got {len(np.unique(known.y))} different "
-            "numbers; name the column of the classes with --target"
-        ) from error
-
-
-def _kept_text(estimator: Any) -> str:
+def _kept_text(reveals: Sequence[str]) -> str:
     """Return what a saved model contains of the data, as a sentence."""
-    parts = revealed_samples(estimator)
-    if reveals_samples(estimator):
-        return f"The file holds {'; '.join(parts)}; no pairs are saved."
-    if parts:
-        return f"No samples and no pairs are saved, only {'; '.join(parts)}."
+    if any(part != MEAN for part in reveals):
+        return f"The file holds {'; '.join(reveals)}; no pairs are saved."
+    if reveals:
+        return f"No samples and no pairs are saved, only {MEAN}."
     return "No samples and no pairs are saved."
 
 
@@ -385,40 +369,14 @@ def _judge_pairs(estimator: Any, pairs: NDArray, X: InputSamples | None) -> dict
     return {"first": pairs[:, 0], "second": pairs[:, 1]} | table
 
 
-def _threshold(model: Model) -> float:
-    if not hasattr(model.estimator, "threshold_"):
-        raise ValueError(f"model: expected one with a threshold, got {model.estimator!r}")
-    return float(model.estimator.threshold_)
-
-
 # Files and output
 
 
-def _model_and_data(
-    options: Namespace, *, guess_target: bool = False, pairs: str | None = None
-) -> tuple[Model, InputData]:
-    model = load_model(options.model)
-    return model, read_data(options.data, _columns_for(options, model, guess_target), pairs)
-
-
-def _columns_for(options: Namespace, model: Model, guess_target: bool) -> Columns:
-    """Return the columns that the model was fitted on, as far as it knows their names."""
-    known = model.metadata
-    return Columns(
-        options.target,
-        options.groups,
-        options.drop,
-        features=known.get("feature_names"),
-        guess_target=guess_target and known.get("feature_names") is None,
-        likely_target=known.get("target"),
-        likely_groups=known.get("groups"),
-    )
-
-
-def _samples_in(data: InputData) -> InputSamples:
-    if data.X is None:
-        raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
-    return data.X
+def _columns(
+    options: Namespace, known: Mapping[str, Any] | None = None, guess_target: bool = True
+) -> Columns:
+    """Return the columns of the options, and those that a model was fitted on."""
+    return Columns(options.target, options.groups, options.drop, known or {}, guess_target)
 
 
 def _data_text(data: InputData) -> str:
@@ -426,7 +384,7 @@ def _data_text(data: InputData) -> str:
     text = str(data.path)
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"
-    text = f"{len(_samples_in(data))} samples of {text}"
+    text = f"{len(data.X)} samples of {text}"
     if data.y is None:
         return text
     column = f" (column {data.target!r})" if data.target else ""
@@ -434,30 +392,34 @@ def _data_text(data: InputData) -> str:
 
 
 @contextmanager
-def data_errors(path: Path, places: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Add the place in a file to errors that estimators raise about the data.
-
-    `places` are the places of y, groups and pairs; without them, errors name the file only.
-    """
+def data_errors(data: InputData) -> Iterator[None]:
+    """Add the place in a file to errors that estimators raise about the data."""
     try:
         yield
     except (ValueError, TypeError) as error:
         text = " ".join(str(error).split())
         about = ABOUT_DATA.match(text)
-        if about is None:
+        if "label type" in text:  # as scikit-learn says that the target is no class
+            column = f"the column {data.target!r}" if data.target else "y"
+            message = (
+                f"{data.path}: expected classes in {column}, got {len(np.unique(data.y))} "
+                "different numbers; name the column of the classes with --target"
+            )
+        elif about is None:
             raise
-        place = (places or {}).get(about[1])
-        message = f"{path}: {text}" if place is None else f"{place}: {text[about.end() :]}"
+        elif about[1] in data.places:
+            message = f"{data.places[about[1]]}: {text[about.end() :]}"
+        else:
+            message = f"{data.path}: {text}"
         raise ValueError(message) from error
 
 
-def require_labels(data: InputData) -> InputData:
-    """Return the data, or raise an error if the samples have no classes."""
+def require_labels(data: InputData) -> None:
+    """Raise an error if there are no samples, or if they have no classes."""
     if data.X is None or data.y is None:
         raise ValueError(
             f"{data.path}: expected labels: an array y, or a column named y, target or by --target"
         )
-    return data
 
 
 def require_pair_labels(data: InputData) -> NDArray[np.intp]:
@@ -470,27 +432,47 @@ def require_pair_labels(data: InputData) -> NDArray[np.intp]:
     return np.where(data.similar, 1, -1)
 
 
-def embed_file(estimator: Any, X: InputSamples, path: Path) -> NDArray[np.float64]:
+def embed_file(estimator: Any, data: InputData) -> NDArray[np.float64]:
     """Embed the samples of a file so that their Euclidean distance is the learnt distance."""
+    if data.X is None:
+        raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
     if not hasattr(estimator, "transform"):
         raise ValueError(
             f"model: expected one that learns a metric, got {type(estimator).__name__}, which "
             "learns only a threshold and embeds no samples"
         )
-    with data_errors(path):
-        return np.asarray(estimator.transform(X))  # a data frame after set_output
+    with data_errors(data):
+        return np.asarray(estimator.transform(data.X))  # a data frame after set_output
 
 
-def measure_neighbours(estimator: Any, train: InputData, test: InputData, k: int) -> dict[str, Any]:
+def _training_data(model: Model, options: Namespace) -> InputData:
+    """Return the samples with classes among which the nearest neighbours are found."""
+    train = read_data(options.train, _columns(options, model.metadata))
+    require_labels(train)
+    if options.k > len(train.y):
+        raise ValueError(
+            f"--k: expected at most the {len(train.y)} training samples, got {options.k}"
+        )
+    return train
+
+
+def fit_neighbours(model: Model, train: InputData, k: int) -> KNeighborsClassifier:
+    """Return a classifier by the nearest training samples in the learnt distance."""
+    return KNeighborsClassifier(k).fit(embed_file(model.estimator, train), train.y)
+
+
+def measure_neighbours(model: Model, test: InputData, options: Namespace) -> dict[str, Any]:
     """Return the accuracy of the nearest training samples, with a 95 % interval."""
+    train = _training_data(model, options)
+    require_labels(test)
     if {"U"} < {train.y.dtype.kind, test.y.dtype.kind}:  # words in one file, numbers in the other
         train, test = (replace(data, y=data.y.astype(str)) for data in (train, test))
-    knn = fit_neighbours(estimator, train, k)
+    knn = fit_neighbours(model, train, options.k)
     _check_comparable(train, test)
-    correct = int(np.sum(knn.predict(embed_file(estimator, test.X, test.path)) == test.y))
+    correct = int(np.sum(knn.predict(embed_file(model.estimator, test)) == test.y))
     interval = binomtest(correct, len(test.y)).proportion_ci(method="wilson")
     return {
-        "k": k,
+        "k": options.k,
         "accuracy": correct / len(test.y),
         "low": float(interval.low),
         "high": float(interval.high),
@@ -520,54 +502,52 @@ def _check_comparable(train: InputData, test: InputData) -> None:
         )
 
 
-def fit_neighbours(estimator: Any, train: InputData, k: int) -> KNeighborsClassifier:
-    """Return a classifier by the nearest training samples in the learnt distance."""
-    if k > len(train.y):
-        raise ValueError(f"--k: expected at most the {len(train.y)} training samples, got {k}")
-    return KNeighborsClassifier(k).fit(embed_file(estimator, train.X, train.path), train.y)
-
-
 def evaluation_pairs(
     data: InputData, seed: int
 ) -> tuple[NDArray, NDArray[np.intp], InputSamples | None]:
     """Return the pairs of a file, or draw pairs from its labels; with labels ±1 and samples."""
     if data.pairs is not None:
         return data.pairs, require_pair_labels(data), data.X
-    known = require_labels(data)
-    labels = np.unique(known.y, return_inverse=True)[1]
-    groups = None if known.groups is None else np.unique(known.groups, return_inverse=True)[1]
-    pairs = draw_random_pairs(labels, groups, random_state=np.random.RandomState(seed))
-    return pairs.index, np.where(pairs.similar, 1, -1), known.X
+    require_labels(data)
+    labels = np.unique(data.y, return_inverse=True)[1]
+    groups = None if data.groups is None else np.unique(data.groups, return_inverse=True)[1]
+    with data_errors(data):
+        pairs = draw_random_pairs(labels, groups, random_state=np.random.RandomState(seed))
+    return pairs.index, np.where(pairs.similar, 1, -1), data.X
 
 
 def pair_facts(found: Report) -> dict[str, Any]:
     """Return the numbers of a report at the threshold of the model."""
     parts = ("value", "low", "high")
-    balanced = dict(zip(parts, found.balanced_accuracy or (), strict=True))
-    kinds = {kind: getattr(found["estimator"], kind) for kind in ("false_match", "false_non_match")}
+    rates = {"balanced_accuracy": dict(zip(parts, found.balanced_accuracy or (), strict=True))}
+    for kind in ("false_match", "false_non_match"):
+        rates[kind] = {part: getattr(getattr(found["estimator"], kind), part) for part in parts}
     return {
         "n_pairs": found.n_similar + found.n_dissimilar,
         "n_similar": found.n_similar,
         "auc": found.auc,
         "equal_error_rate": found.equal_error_rate,
-        "balanced_accuracy": balanced,
-    } | {kind: {part: getattr(rate, part) for part in parts} for kind, rate in kinds.items()}
+        **rates,
+    }
+
+
+def json_text(facts: dict[str, Any]) -> str:
+    """Return the results as JSON."""
+    return json.dumps(facts, indent=2, default=float)
 
 
 def write_report(found: Report, facts: dict[str, Any], out: Path, overwrite: bool) -> None:
     """Write a report as text, JSON, HTML, or CSV with one row per threshold."""
-    kind = out.suffix.lower()
+    kind, text = out.suffix.lower(), str(found)
     if kind == ".csv":
         rows = found.to_dict()["points"]
-        write_csv(out, rows[0], [[*row.values()] for row in rows], overwrite)
+        write_csv(out, rows[0], (row.values() for row in rows), overwrite)
         return
-    text = str(found)
     if kind == ".json":
-        text = json.dumps(facts, indent=2)
+        text = json_text(facts)
     elif kind == ".html":
         text = f'<!DOCTYPE html><meta charset="utf-8"><title>Report</title>{found._repr_html_()}'
-    with written_atomically(out, overwrite) as file:
-        file.write(f"{text}\n".encode())
+    write_text(out, f"{text}\n", overwrite)
 
 
 def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
@@ -575,24 +555,22 @@ def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
     rows, pairs = [], facts["pairs"]
     if "knn" in facts:
         knn = facts["knn"]
-        sizes = f"{knn['n_test']} samples, neighbours among {knn['n_train']}"
-        rows.append((f"{knn['k']}-NN accuracy", _rate(knn["accuracy"]), f"{_range(knn)}  {sizes}"))
+        note = f"{knn['n_test']} samples, neighbours among {knn['n_train']}"
+        rows.append(_rate_row(f"{knn['k']}-NN accuracy", knn, knn["accuracy"], note))
     kind = "drawn from the labels" if pairs["drawn"] else "as given"
     rows += [
         ("threshold", format_value(facts["threshold"]), THRESHOLD_NOTE),
         ("pairs", str(pairs["n_pairs"]), f"{kind}, {pairs['n_similar']} of them similar"),
-        ("AUC", _rate(pairs["auc"]), ""),
-        ("equal error rate", _rate(pairs["equal_error_rate"]), ""),
+        ("AUC", f"{pairs['auc']:.4f}", ""),
+        ("equal error rate", f"{pairs['equal_error_rate']:.4f}", ""),
     ]
-    notes = {
-        "false_match": "dissimilar pairs judged similar",
-        "false_non_match": "similar pairs judged dissimilar",
-    }
-    for name in ("balanced_accuracy", "false_match", "false_non_match"):
-        rate, words = pairs[name], name.replace("non_", "non-").replace("_", " ")
-        note = f"{_range(rate)}  {notes.get(name, 'at the threshold')}"
-        rows.append((words, _rate(rate["value"]), note))
+    for name, words, note in RATES:
+        rows.append(_rate_row(words, pairs[name], pairs[name]["value"], note))
     return rows
+
+
+def _rate_row(words: str, limits: dict[str, float], value: float, note: str) -> TextRow:
+    return words, f"{value:.4f}", f"[{limits['low']:.4f}, {limits['high']:.4f}]  {note}"
 
 
 def format_value(value: Any) -> str:
@@ -604,11 +582,3 @@ def format_value(value: Any) -> str:
     if hasattr(value, "__len__"):
         return value if isinstance(value, str) else "as given"
     return f"{value:.6g}"
-
-
-def _rate(value: float) -> str:
-    return f"{value:.4f}"
-
-
-def _range(rate: dict[str, float]) -> str:
-    return f"[{rate['low']:.4f}, {rate['high']:.4f}]"

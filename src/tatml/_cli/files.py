@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import sys
 import zipfile
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -53,24 +52,18 @@ class CsvTable:
     columns: dict[str, list[str]]
     lines: list[int]
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.columns)
-
-    def column(self, name: str, option: str | None = None) -> list[str]:
+    def column(self, name: str, option: str = "") -> list[str]:
         """Return the cells of one column, or raise; `option` is the option that asked for it."""
         if name not in self.columns:
-            asked = f" ({option})" if option else ""
             raise ValueError(
-                f"{self.path}: expected a column {name!r}{asked}, got {quoted(self.names)}"
-                f"{suggestion(name, self.names)}"
+                f"{self.path}: expected a column {name!r}{option and f' ({option})'}, got "
+                f"{quoted(self.columns)}{suggestion(name, self.columns)}"
             )
         return self.columns[name]
 
-    def cells(self, name: str, option: str | None = None) -> Iterator[tuple[str, str]]:
+    def cells(self, name: str) -> Iterator[tuple[str, str]]:
         """Return each cell of one column with its place in the file, for messages."""
-        for line, cell in zip(self.lines, self.column(name, option), strict=True):
+        for line, cell in zip(self.lines, self.column(name), strict=True):
             yield cell, f"{self.path}, line {line}, column {name!r}"
 
     def read_numbers(self, names: Sequence[str]) -> NDArray[np.float64]:
@@ -87,9 +80,9 @@ class CsvTable:
             )
         return values
 
-    def read_labels(self, name: str, option: str) -> NDArray:
+    def read_labels(self, name: str) -> NDArray:
         """Return a column of labels: whole numbers, numbers or words."""
-        for cell, where in self.cells(name, option):
+        for cell, where in self.cells(name):
             if not cell or cell.lower() == "nan":
                 raise ValueError(f"{where}: expected a label, got {cell or 'an empty cell'}")
         values = _as_labels(self.column(name))
@@ -98,12 +91,12 @@ class CsvTable:
             raise ValueError(f"{where}: expected a label, got {cell}, which is not finite")
         return values
 
-    def read_groups(self, name: str, option: str) -> NDArray:
+    def read_groups(self, name: str) -> NDArray:
         """Return a column of groups as words.
 
         Empty cells are refused: all samples without a group would form one group.
         """
-        for cell, where in self.cells(name, option):
+        for cell, where in self.cells(name):
             if not cell:
                 raise ValueError(f"{where}: expected a group, got an empty cell")
         return np.array(self.column(name))
@@ -253,25 +246,6 @@ def check_is_file(path: Path) -> None:
         raise OSError(f"{path}: expected a file, got a device or a pipe")
 
 
-# Writing
-
-
-def write_csv(
-    path: Path | None, names: Iterable[str], rows: Iterable[Sequence], overwrite: bool = True
-) -> None:
-    """Write a table to a file, or to the standard output if `path` is None."""
-    if path is None:
-        if sys.stdout is None:
-            raise ValueError("--out: expected a file, got none, and the standard output is closed")
-        csv.writer(sys.stdout, lineterminator="\n").writerows([list(names), *rows])
-        return
-    with written_atomically(path, overwrite) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        csv.writer(text, lineterminator="\n").writerows([list(names), *rows])
-        text.flush()
-        text.detach()
-
-
 @dataclass(frozen=True)
 class Columns:
     """The meaning of the columns of a table.
@@ -279,25 +253,22 @@ class Columns:
     Attributes
     ----------
     target, groups : str or None
-        The columns of the labels and of the groups. If target is None, a column named y or target
-        is used.
+        The columns of the labels and of the groups. If target is None, the one that is known is
+        used, or a column named y or target.
     drop : sequence of str
         Columns to leave out.
-    features : sequence of str or None
-        The columns of numbers, in this order. If None, all other columns are used.
+    known : mapping
+        The columns that a model was fitted on, as in its metadata: "feature_names" are the columns
+        of numbers, in this order; "target" and "groups" are used if the table has them.
     guess_target : bool
-        Whether the last column is the target if no other column is.
-    likely_target, likely_groups : str or None
-        Columns to use if the table has them and no others are named.
+        Whether the last column is the target if no other column is and no features are known.
     """
 
-    target: str | None = None
-    groups: str | None = None
-    drop: Sequence[str] = ()
-    features: Sequence[str] | None = None
-    guess_target: bool = False
-    likely_target: str | None = None
-    likely_groups: str | None = None
+    target: str | None
+    groups: str | None
+    drop: Sequence[str]
+    known: Mapping[str, Any] = field(default_factory=dict)
+    guess_target: bool = True
 
 
 @dataclass(frozen=True)
@@ -349,11 +320,7 @@ class InputData:
         }
 
 
-def read_data(
-    path: str | Path,
-    columns: Columns = Columns(),
-    pairs: str | Path | None = None,
-) -> InputData:
+def read_data(path: str | Path, columns: Columns, pairs: str | Path | None = None) -> InputData:
     """Read a file of samples or pairs; `pairs` is a CSV file of index pairs into the samples."""
     path = Path(path)
     read = {".npz": _read_npz, ".csv": _read_csv}.get(path.suffix.lower())
@@ -370,47 +337,51 @@ def read_data(
 
 def _read_csv(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     table = read_csv_table(path)
-    target = _target_of(table, columns, guess=columns.guess_target and not with_pairs)
+    for option, given in (("--target", columns.target), ("--groups", columns.groups)):
+        if given is not None:
+            table.column(given, option)
     for name in columns.drop:
         table.column(name, "--drop")
     groups = columns.groups
-    if groups is None and columns.likely_groups in table.names:
-        groups = columns.likely_groups
-    taken = {*columns.drop, target, groups}
-    names = columns.features
+    if groups is None and columns.known.get("groups") in table.columns:
+        groups = columns.known["groups"]
+    target = _target_of(table, columns, with_pairs)
+    names = columns.known.get("feature_names")
     if names is None:
-        kept_out = () if columns.target is not None else TARGET_NAMES
-        names = [n for n in table.names if n not in taken and n.lower() not in kept_out]
+        left_out = {*columns.drop, target, groups}
+        unnamed = () if columns.target is not None else TARGET_NAMES
+        names = [n for n in table.columns if n not in left_out and n.lower() not in unnamed]
         if "" in names:
             raise ValueError(
                 f"{path}: expected a name for each column, got none for column "
-                f"{table.names.index('') + 1}; if it holds row numbers, leave it out with --drop ''"
+                f"{list(table.columns).index('') + 1}; if it holds row numbers, leave it out with "
+                "--drop ''"
             )
     if not names:
         raise ValueError(
-            f"{path}: expected columns of numbers besides {quoted(table.names)}, got none"
+            f"{path}: expected columns of numbers besides {quoted(table.columns)}, got none"
         )
     return InputData(
         path,
         X=table.read_numbers(names),
-        y=None if target is None else table.read_labels(target, "--target"),
-        groups=None if groups is None else table.read_groups(groups, "--groups"),
+        y=None if target is None else table.read_labels(target),
+        groups=None if groups is None else table.read_groups(groups),
         feature_names=tuple(names),
         target=target,
         groups_name=groups,
     )
 
 
-def _target_of(table: CsvTable, columns: Columns, guess: bool) -> str | None:
-    if columns.target is not None:
-        table.column(columns.target, "--target")
-        return columns.target
-    if columns.likely_target in table.names:
-        return columns.likely_target
-    left = [name for name in table.names if name not in {*columns.drop, columns.groups}]
-    for name in left:
-        if name.lower() in TARGET_NAMES and name not in (columns.features or ()):
+def _target_of(table: CsvTable, columns: Columns, with_pairs: bool) -> str | None:
+    for name in (columns.target, columns.known.get("target")):
+        if name in table.columns:
             return name
+    features = columns.known.get("feature_names")
+    left = [name for name in table.columns if name not in {*columns.drop, columns.groups}]
+    for name in left:
+        if name.lower() in TARGET_NAMES and name not in (features or ()):
+            return name
+    guess = columns.guess_target and features is None and not with_pairs
     return left[-1] if guess and left else None
 
 
@@ -420,7 +391,7 @@ def _with_pairs(data: InputData, path: Path) -> InputData:
     table = read_csv_table(path)
     index = [_sample_numbers(table, name, len(data.X)) for name in PAIR_COLUMNS[:2]]
     similar = None
-    if PAIR_COLUMNS[2] in table.names:
+    if PAIR_COLUMNS[2] in table.columns:
         similar = np.array([_same(*cell) for cell in table.cells(PAIR_COLUMNS[2])])
     return replace(data, pairs=np.stack(index, axis=1), similar=similar, pairs_path=path)
 
@@ -445,42 +416,55 @@ def _same(cell: str, where: str) -> bool:
 
 
 def _read_npz(path: Path, columns: Columns, with_pairs: bool) -> InputData:
+    try:
+        return _read_archive(path, columns, with_pairs)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_archive(path: Path, columns: Columns, with_pairs: bool) -> InputData:
     if columns.drop:
-        raise ValueError(f"{path}: expected a table for --drop, got an archive of arrays")
+        raise ValueError("expected a table for --drop, got an archive of arrays")
     arrays = _read_arrays(path)
-    X = _find_samples(path, arrays)
+    X = _find_samples(arrays)
     pairs = None if with_pairs else arrays.get("pairs")
     if X is None and pairs is None:
         raise ValueError(
-            f"{path}: expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
-            f"got {quoted(arrays)}{suggestion('X', list(arrays))}"
+            f"expected an array X (or X0, X1, …{'' if with_pairs else ' or pairs'}), "
+            f"got {quoted(arrays)}{suggestion('X', arrays)}"
         )
-    groups = None if X is None else _one_each(path, arrays, columns.groups or "groups", len(X))
+    groups = None if X is None else _one_each(arrays, columns.groups or "groups", len(X))
     if pairs is None:
         for name in (columns.target, columns.groups):
             if name is not None and name not in arrays:
-                raise ValueError(f"{path}: expected an array {name!r}, got {quoted(arrays)}")
-        return InputData(path, X, _one_each(path, arrays, columns.target or "y", len(X)), groups)
-    pairs = _checked_pairs(path, pairs, None if X is None else len(X))
+                raise ValueError(f"expected an array {name!r}, got {quoted(arrays)}")
+        return InputData(path, X, _one_each(arrays, columns.target or "y", len(X)), groups)
+    if X is not None:
+        pairs = as_index(pairs, len(X), allow_self=True)
+    elif len(pairs.shape) not in (3, 4) or pairs.shape[1] != 2:
+        raise ValueError(
+            "pairs: expected shape (n_pairs, 2, n) or (n_pairs, 2, n, n'), or index pairs "
+            f"(n_pairs, 2) together with X, got {pairs.shape}"
+        )
     name = "similar" if "similar" in arrays else "y"
-    flags = _one_each(path, arrays, name, len(pairs))
-    similar = None if flags is None else _flags(path, name, flags)
+    flags = _one_each(arrays, name, len(pairs))
+    similar = None if flags is None else _flags(name, flags)
     return InputData(path, X, groups=groups, pairs=pairs, similar=similar)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray]:
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: expected an archive of arrays (numpy.savez), got another file")
+        raise ValueError("expected an archive of arrays (numpy.savez), got another file")
     arrays: dict[str, NDArray] = {}
-    name: str | None = None
+    where = ""
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
+                where = f"{name}: "
                 if name in arrays:
                     raise ValueError("the archive has two arrays of this name")
                 arrays[name] = np.asarray(archive[name])
     except Exception as error:  # damaged archives raise many kinds of errors
-        where = f"{path}: " if name is None else f"{path}: {name}: "
         raise ValueError(
             f"{where}expected an array of numbers or words (numpy.savez), got one that cannot be "
             f"read: {error}"
@@ -488,60 +472,47 @@ def _read_arrays(path: Path) -> dict[str, NDArray]:
     return arrays
 
 
-def _find_samples(path: Path, arrays: dict[str, NDArray]) -> Any:
+def _find_samples(arrays: dict[str, NDArray]) -> Any:
     numbers = sorted(int(name[1:]) for name in arrays if re.fullmatch(r"X(0|[1-9]\d*)", name))
     several = [f"X{m}" for m in numbers]
     if "X" in arrays and several:
-        raise ValueError(f"{path}: expected either X or {several[0]}, …, got both")
-    if several != [f"X{m}" for m in range(len(several))]:
-        raise ValueError(f"{path}: expected X0, X1, … without gaps, got {quoted(several)}")
-    for name in ("X", *several):
-        if name in arrays:
-            if len(arrays[name].shape) not in (2, 3):
-                raise ValueError(
-                    f"{path}: {name}: expected shape (n_samples, n) or (n_samples, n, n'), got "
-                    f"{arrays[name].shape}"
-                )
-            as_blocks(arrays[name], f"{path}: {name}")
-    counts = {name: len(arrays[name]) for name in several}
+        raise ValueError(f"expected either X or {several[0]}, …, got both")
+    if numbers != list(range(len(numbers))):
+        raise ValueError(f"expected X0, X1, … without gaps, got {quoted(several)}")
+    blocks = {name: arrays[name] for name in ("X", *several) if name in arrays}
+    for name, block in blocks.items():
+        if len(block.shape) not in (2, 3):
+            raise ValueError(
+                f"{name}: expected shape (n_samples, n) or (n_samples, n, n'), got {block.shape}"
+            )
+        as_blocks(block, name)
+    counts = {name: len(block) for name, block in blocks.items()}
     if len(set(counts.values())) > 1:
-        raise ValueError(f"{path}: expected the same number of samples in each block, got {counts}")
-    return Blocks(*(arrays[name] for name in several)) if several else arrays.get("X")
+        raise ValueError(f"expected the same number of samples in each block, got {counts}")
+    return Blocks(*blocks.values()) if several else arrays.get("X")
 
 
-def _one_each(path: Path, arrays: dict[str, NDArray], name: str, count: int) -> NDArray | None:
+def _one_each(arrays: dict[str, NDArray], name: str, count: int) -> NDArray | None:
     values = arrays.get(name)
     if values is not None and values.shape != (count,):
         raise ValueError(
-            f"{path}: {name}: expected shape ({count},), one value per sample or pair, got "
-            f"{values.shape}"
+            f"{name}: expected shape ({count},), one value per sample or pair, got {values.shape}"
         )
     return values
 
 
-def _checked_pairs(path: Path, pairs: NDArray, n_samples: int | None) -> NDArray:
-    if n_samples is None:
-        if len(pairs.shape) not in (3, 4) or pairs.shape[1] != 2:
-            raise ValueError(
-                f"{path}: pairs: expected shape (n_pairs, 2, n) or (n_pairs, 2, n, n'), or index "
-                f"pairs (n_pairs, 2) together with X, got {pairs.shape}"
-            )
-        return pairs
-    try:
-        return as_index(pairs, n_samples, allow_self=True)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def _flags(path: Path, name: str, values: NDArray) -> NDArray[np.bool_]:
+def _flags(name: str, values: NDArray) -> NDArray[np.bool_]:
     """Return which pairs are similar, from booleans, 0 and 1, or ±1."""
     found = set(values.tolist())
     if not (found <= {0, 1} or found <= {-1, 1}):
         raise ValueError(
-            f"{path}: {name}: expected 1 for similar and -1 or 0 for dissimilar pairs, got "
+            f"{name}: expected 1 for similar and -1 or 0 for dissimilar pairs, got "
             f"{sorted(found, key=str)[:5]}"
         )
     return values > 0
+
+
+# Writing
 
 
 def optional_path(options: Namespace, extensions: Sequence[str]) -> Path | None:
@@ -564,6 +535,24 @@ def output_path(path: str, force: bool, extensions: Sequence[str]) -> Path:
     return out
 
 
+def write_text(path: Path, text: str, overwrite: bool) -> None:
+    """Write a file of text, completely or not at all."""
+    with written_atomically(path, overwrite) as file:
+        file.write(text.encode())
+
+
+def write_csv(
+    path: Path | None, names: Iterable[str], rows: Iterable[Iterable], overwrite: bool
+) -> None:
+    """Write a table to a file, or to the standard output if `path` is None."""
+    if path is None and sys.stdout is None:
+        raise ValueError("--out: expected a file, got none, and the standard output is closed")
+    text = io.StringIO(newline="")
+    csv.writer(text if path else sys.stdout, lineterminator="\n").writerows([names, *rows])
+    if path is not None:
+        write_text(path, text.getvalue(), overwrite)
+
+
 def write_columns(out: Path | None, table: dict[str, NDArray], overwrite: bool) -> None:
     """Write columns to a file, or print them as CSV."""
     if out is not None and out.suffix.lower() == ".npz":
@@ -581,8 +570,3 @@ def print_rows(rows: Sequence[tuple[str, str, str]]) -> None:
     first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
     for name, value, note in rows:
         print(f"  {name:<{first}}  {value:>{second}}  {note}".rstrip())
-
-
-def print_json(facts: dict[str, Any]) -> None:
-    """Print the results as JSON."""
-    print(json.dumps(facts, indent=2, default=float))

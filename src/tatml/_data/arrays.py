@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._array import Array, asarray, contiguous, foreign_kind, namespace, place_of
 from .._messages import named_error, shown
-from .storage import check_files
+from .storage import check_files, warn_of_missing_chunks
 
 BLOCKS_HINT = "for several matrices per sample write Blocks(a, b), one array for each"
 DATES = (datetime.date, np.datetime64)
@@ -23,6 +23,7 @@ DATE_HINT = (
     "(dates - np.datetime64('2000-01-01')) / np.timedelta64(1, 'D')"
 )
 DURATION_HINT = "convert durations to numbers, such as days: durations / np.timedelta64(1, 'D')"
+HINTS = {"M": DATE_HINT, "m": DURATION_HINT}  # by the kind of a dtype
 
 
 def as_floating_array(values: Any, name: str) -> Array:
@@ -39,7 +40,16 @@ def as_floating_array(values: Any, name: str) -> Array:
 def as_real_array(values: ArrayLike, name: str) -> NDArray[np.floating]:
     """Convert to a C-contiguous NumPy array of float32, if it is one already, or of float64."""
     array = read_array(values, name)
-    _check_real(array, name)
+    check_no_dates(array, name)
+    if array.dtype.kind == "O":
+        for index, value in np.ndenumerate(array):
+            if not isinstance(value, numbers.Real | np.bool_):
+                raise TypeError(
+                    f"{name}: expected real numbers, got {shown(value)} of type "
+                    f"{type(value).__name__} at {tuple(map(int, index))}"
+                )
+    elif array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
     dtype = np.float32 if array.dtype == np.float32 else np.float64
     try:
         with np.errstate(over="ignore"):  # Overflow gives infinity, which the caller refuses.
@@ -71,6 +81,14 @@ def read_array(values: Any, name: str) -> np.ndarray:
         ) from error
     check_not_masked(array, name)
     return array
+
+
+def check_given(**arrays: Any) -> None:
+    """Raise for masked entries and truncated files, and warn of missing chunks; nothing is read."""
+    for name, values in arrays.items():
+        check_not_masked(values, name)
+    check_files(**arrays)
+    warn_of_missing_chunks(**arrays)
 
 
 def check_not_masked(values: Any, name: str) -> None:
@@ -105,21 +123,14 @@ def _object_columns(frame: Any) -> list[NDArray]:
 
 def check_no_dates(values: Any, name: str) -> None:
     """Raise where an entry is a date or a duration, which NumPy would convert to a number."""
-    found = _find_dates(values)
-    if found is not None:
-        text, hint = found
-        raise TypeError(f"{name}: expected real numbers, got {text}; {hint}")
-
-
-def _find_dates(values: Any) -> tuple[str, str] | None:
-    """Return what was found for a message, and how to convert it; None if there are no dates."""
     dtypes: Any = getattr(values, "dtypes", None)
     if hasattr(values, "columns") and hasattr(dtypes, "items"):  # a data frame of pandas
         for column, dtype in dtypes.items():
-            hint = _hint_for(getattr(dtype, "kind", None))
-            if hint is not None:
-                return f"{dtype} in column {shown(column)}", hint
-        return next(filter(None, map(_find_dates, _object_columns(values))), None)
+            if (kind := getattr(dtype, "kind", None)) in HINTS:
+                raise _date_error(name, f"{dtype} in column {shown(column)}", HINTS[kind])
+        for entries in _object_columns(values):
+            check_no_dates(entries, name)
+        return
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if not isinstance(kind, str) and foreign_kind(values) is None:
         try:  # a list, or a data frame of another package
@@ -127,20 +138,19 @@ def _find_dates(values: Any) -> tuple[str, str] | None:
                 warnings.simplefilter("ignore")
                 values = np.asarray(values)
         except Exception:  # and has the better message
-            return None
+            return
         kind = values.dtype.kind
     if kind == "O" and isinstance(values, np.ndarray):
         for value in values.flat:
             if isinstance(value, DATES + DURATIONS):
                 hint = DATE_HINT if isinstance(value, DATES) else DURATION_HINT
-                return f"{shown(value)} of type {type(value).__name__}", hint
-    hint = _hint_for(kind)
-    return None if hint is None else (f"an array of dtype {values.dtype}", hint)
+                raise _date_error(name, f"{shown(value)} of type {type(value).__name__}", hint)
+    if kind in HINTS:
+        raise _date_error(name, f"an array of dtype {values.dtype}", HINTS[kind])
 
 
-def _hint_for(kind: Any) -> str | None:
-    """Return how to convert values of a kind of dtype to numbers; None for other kinds."""
-    return {"M": DATE_HINT, "m": DURATION_HINT}.get(kind) if isinstance(kind, str) else None
+def _date_error(name: str, found: str, hint: str) -> TypeError:
+    return TypeError(f"{name}: expected real numbers, got {found}; {hint}")
 
 
 def as_host_array(values: Any, name: str, alternative: str = "") -> np.ndarray:
@@ -185,20 +195,6 @@ def check_same_place(name: str, array: Any, owner: str, like: Array) -> None:
             f"{name}: expected an array of the kind and device of {owner}, {place_of(like)}, got "
             f"{place_of(array)}"
         )
-
-
-def _check_real(array: np.ndarray, name: str) -> None:
-    check_no_dates(array, name)
-    if array.dtype.kind == "O":
-        for index, value in np.ndenumerate(array):
-            if not isinstance(value, numbers.Real | np.bool_):
-                place = tuple(int(i) for i in index)
-                raise TypeError(
-                    f"{name}: expected real numbers, got {shown(value)} of type "
-                    f"{type(value).__name__} at {place}"
-                )
-    elif array.dtype.kind not in "biuf":
-        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
 
 
 def type_and_length(values: Any) -> str:

@@ -115,8 +115,6 @@ def _rename_to_unused(source: Path, target: Path) -> None:
     """Rename a file, unless the new name is taken; atomically where hard links exist."""
     try:
         os.link(source, target)
-    except FileExistsError:
-        raise
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
             raise

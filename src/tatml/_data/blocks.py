@@ -107,6 +107,21 @@ class Blocks:
         The names of the rows of each block; None for a block whose rows have none. Estimators
         keep both kinds of names for tables and displays. Nothing is computed from them.
 
+    Attributes
+    ----------
+    arrays : tuple of M arrays
+        Of shapes (n_samples, n_m, n'_m).
+    names : tuple of M str, or None
+        The names of the blocks.
+    row_names : tuple, or None
+        The names of the rows of each block; None for a block whose rows have none.
+    n_blocks : int
+        The number M of matrices per sample.
+    block_shapes : tuple of M pairs
+        The shapes ((n_1, n'_1), …, (n_M, n'_M)) of the matrices of one sample.
+    ndim : int
+        Always 2: samples and features, as in `shape`.
+
     Raises
     ------
     TypeError
@@ -133,8 +148,7 @@ class Blocks:
     (('height', 'width'),)
     """
 
-    _names: BlockNames = None  # for objects that were pickled before there were names
-    _row_names: RowNames = None
+    ndim = 2
 
     def __init__(
         self,
@@ -145,72 +159,43 @@ class Blocks:
         if not arrays:
             raise ValueError("Blocks: expected at least one array, got none")
         blocks = [_as_block(array, f"block {m}") for m, array in enumerate(arrays)]
-        for m, block in enumerate(blocks):
+        for m, block in enumerate(blocks[1:], start=1):
             if block.shape[0] != blocks[0].shape[0]:
                 raise ValueError(
                     "Blocks: expected the same number of samples in each block, got block 0 has "
                     f"{blocks[0].shape[0]}, block {m} has {block.shape[0]}"
                 )
-        for m, block in enumerate(blocks):
             check_same_place(f"block {m}", block, "block 0", blocks[0])
         if len({block.dtype for block in blocks}) > 1:
             xp = namespace(blocks[0])
             blocks = [xp.astype(block, xp.float64, copy=False) for block in blocks]
-        self._arrays = tuple(blocks)
-        self._names = check_block_names(names, len(blocks))
-        self._row_names = check_row_names(row_names, self.block_shapes)
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.floating], ...]:
-        """The M arrays, each of shape (n_samples, n_m, n'_m)."""
-        return self._arrays
-
-    @property
-    def n_blocks(self) -> int:
-        """The number M of matrices per sample."""
-        return len(self._arrays)
-
-    @property
-    def names(self) -> BlockNames:
-        """The names of the M blocks, or None."""
-        return self._names
-
-    @property
-    def row_names(self) -> RowNames:
-        """The names of the rows of each block, or None; None for a block whose rows have none."""
-        return self._row_names
-
-    @property
-    def block_shapes(self) -> tuple[tuple[int, int], ...]:
-        """The shapes ((n_1, n'_1), …, (n_M, n'_M)) of the matrices of one sample."""
-        return tuple(array.shape[1:] for array in self._arrays)
+        self.arrays: tuple[NDArray[np.floating], ...] = tuple(blocks)
+        self.n_blocks = len(blocks)
+        self.block_shapes: tuple[tuple[int, int], ...] = tuple(b.shape[1:] for b in blocks)
+        self.names = check_block_names(names, len(blocks))
+        self.row_names = check_row_names(row_names, self.block_shapes)
 
     @property
     def shape(self) -> tuple[int, int]:
         """The pair (n_samples, n_features) with n_features = Σ n_m·n'_m."""
         n_features = sum(n_rows * n_columns for n_rows, n_columns in self.block_shapes)
-        return self._arrays[0].shape[0], n_features
-
-    @property
-    def ndim(self) -> int:
-        """Always 2: samples and features, as in `shape`."""
-        return 2
+        return len(self), n_features
 
     @property
     def dtype(self) -> np.dtype:
         """The data type that all blocks share."""
-        return self._arrays[0].dtype
+        return self.arrays[0].dtype
 
     @property
     def xp(self) -> ModuleType:
         """The array namespace of the blocks, such as `numpy`."""
-        return namespace(self._arrays[0])
+        return namespace(self.arrays[0])
 
     def __len__(self) -> int:
-        return self._arrays[0].shape[0]
+        return self.arrays[0].shape[0]
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.floating], ...]]:
-        return zip(*self._arrays, strict=True)
+        return zip(*self.arrays, strict=True)
 
     @overload
     def __getitem__(self, key: int | np.integer) -> tuple[NDArray[np.floating], ...]: ...
@@ -226,14 +211,14 @@ class Blocks:
                 )
             key = key[0]
         if isinstance(key, numbers.Integral) and not isinstance(key, bool):
-            return tuple(array[key] for array in self._arrays)
+            return tuple(array[key] for array in self.arrays)
         rows = _as_rows(key, len(self))
-        return self._with_arrays(_take_rows(array, rows) for array in self._arrays)
+        return self._with_arrays(_take_rows(array, rows) for array in self.arrays)
 
     def _with_arrays(self, arrays: Iterable[Array]) -> Blocks:
         """Return blocks of other arrays with the same rows and names; they are not checked."""
         other = copy(self)
-        other._arrays = tuple(arrays)
+        other.arrays = tuple(arrays)
         return other
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
@@ -288,7 +273,14 @@ def as_blocks(
         blocks = blocks._with_arrays(
             as_host_array(array, name, alternative) for array in blocks.arrays
         )
-    _check_not_empty(blocks, name)
+    if len(blocks) == 0:
+        raise ValueError(f"{name}: expected at least one sample, got {blocks!r}")
+    for m, (n, width) in enumerate(blocks.block_shapes):
+        if 0 in (n, width):
+            raise ValueError(
+                f"{name}: expected matrices of at least one row and one column, got {n}×{width} in "
+                f"block {m}"
+            )
     check_finite_entries(blocks, name)
     return blocks
 
@@ -305,17 +297,6 @@ def _as_block(values: Any, name: str) -> NDArray[np.floating]:
         f"{name}: expected a 2-D array of vectors (n_samples, n) or a 3-D array of matrices "
         f"(n_samples, n, n'), got {type_and_length(values)} of shape {array.shape}; {BLOCKS_HINT}"
     )
-
-
-def _check_not_empty(blocks: Blocks, name: str) -> None:
-    if len(blocks) == 0:
-        raise ValueError(f"{name}: expected at least one sample, got {blocks!r}")
-    for m, shape in enumerate(blocks.block_shapes):
-        if 0 in shape:
-            raise ValueError(
-                f"{name}: expected matrices of at least one row and one column, "
-                f"got {shape[0]}×{shape[1]} in block {m}"
-            )
 
 
 def check_finite_entries(blocks: Blocks, name: str, samples: NDArray | None = None) -> None:
@@ -412,17 +393,17 @@ def hint_at_raw_covariances(blocks: Blocks) -> str | None:
 
 
 def check_prior(
-    prior: Any, blocks: Blocks, from_host: bool = False, dtype: str = "float64"
+    prior: Any, sizes: Sequence[int], like: Array, from_host: bool = False, dtype: str = "float64"
 ) -> list[Array]:
     """Convert to M positive definite matrices; for one block, the matrix itself is accepted.
 
-    With `from_host`, arrays of any kind in the memory of the host are accepted. `dtype` is the
-    precision of the computation, which limits the entries.
+    They have the kind and device of `like`, a block of X. With `from_host`, arrays of any kind in
+    the memory of the host are accepted. `dtype` is the precision of the computation, which limits
+    the entries.
     """
-    sizes = [n for n, _ in blocks.block_shapes]
-    if blocks.n_blocks == 1 and _shape_of(prior) == (sizes[0], sizes[0]):
+    if len(sizes) == 1 and _shape_of(prior) == (sizes[0], sizes[0]):
         prior = [prior]
-    matrices = _as_square(prior, sizes, "prior", blocks.arrays[0], from_host)
+    matrices = _as_square(prior, sizes, "prior", like, from_host)
     largest = LARGEST_PRIOR[dtype]
     for m, matrix in enumerate(matrices):
         _check_posdef(matrix, f"prior: block {m}")

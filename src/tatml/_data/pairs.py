@@ -42,8 +42,6 @@ class Pairs:
     3
     >>> pairs.first, pairs.second
     (array([0, 0, 1]), array([1, 2, 2]))
-    >>> pairs.sign
-    array([ 1., -1., -1.])
     >>> pairs.take([2, 0]).similar
     array([False,  True])
     """
@@ -66,11 +64,6 @@ class Pairs:
     def second(self) -> NDArray[np.intp]:
         """The second sample of each pair, contiguous, of shape (K,)."""
         return np.ascontiguousarray(self.index[:, 1])
-
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """The y_k of each pair, of shape (K,): +1 if similar, −1 if dissimilar."""
-        return np.where(self.similar, 1.0, -1.0)
 
     def take(self, indices: ArrayLike | slice) -> Pairs:
         """Select some of the pairs.
@@ -357,29 +350,6 @@ class Comparisons:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
-    """Checked comparisons.
-
-    Parameters
-    ----------
-    index : ndarray of shape (K, 4), dtype intp
-        a, b, c, d: the pair (a, b) should be closer than the pair (c, d).
-    weights : ndarray of shape (K,), dtype float64
-        The weight of each comparison; 0 where its two pairs are the same.
-    margin, C : float
-        The parameters of the loss.
-    """
-
-    index: NDArray[np.intp]
-    weights: NDArray[np.float64]
-    margin: float
-    C: float
-
-    def __len__(self) -> int:
-        return self.index.shape[0]
-
-
-@dataclass(frozen=True, eq=False)
 class LinkedPairs:
     """Distinct pairs, and which two of them each row of a problem compares.
 
@@ -416,15 +386,20 @@ def check_comparisons(value: Any) -> None:
         raise TypeError(f"comparisons: expected Comparisons(…) or None, got {shown(value)}")
 
 
-def as_comparisons(comparisons: Comparisons, n_samples: int) -> Compared:
-    """Check the arrays of comparisons; raise if no comparison has two pairs and a weight."""
+def as_comparisons(
+    comparisons: Comparisons, n_samples: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the quadruplets (a, b, c, d), of shape (K, 4), and the weight of each comparison.
+
+    The weight is 0 where both pairs are the same. If no weight is left, an error is raised.
+    """
     index = as_quadruplets(comparisons.index, n_samples)
     weights = weights_of(comparisons.weights, index)
     if not weights.any():
         raise ValueError(
             "comparisons: expected a row of positive weight whose two pairs differ, got none"
         )
-    return Compared(index, weights, float(comparisons.margin), float(comparisons.C))
+    return index, weights
 
 
 def as_quadruplets(index: ArrayLike, n_samples: int, *, offset: int = 0) -> NDArray[np.intp]:

@@ -44,25 +44,12 @@ def parse_bytes(name: str, value: int | str) -> int:
 
 def is_stored(values: Any) -> bool:
     """Return whether this is an array on disk other than a `numpy.memmap`."""
-    if isinstance(values, np.ndarray) or _is_blocks(values) or hasattr(values, "__dlpack__"):
+    if isinstance(values, np.ndarray) or hasattr(values, "__dlpack__"):
         return False
     if scipy.sparse.issparse(values):  # in memory; refused by name where it is read
         return False
     sliceable = all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__"))
     return sliceable and (hasattr(values, "chunks") or not hasattr(values, "__array__"))
-
-
-def _is_blocks(values: Any) -> bool:
-    """Return whether this is a `Blocks`, whose module imports this one."""
-    return hasattr(type(values), "block_shapes")
-
-
-def length_of(values: Any, name: str) -> int:
-    """Return the number of rows of an array, in memory or not."""
-    shape = getattr(values, "shape", None)
-    if not shape or not isinstance(shape, tuple):
-        raise TypeError(f"{name}: expected an array with a shape, got {type(values).__name__}")
-    return int(shape[0])
 
 
 def check_files(**arrays: Any) -> None:
@@ -71,7 +58,8 @@ def check_files(**arrays: Any) -> None:
     The operating system would end the process with SIGBUS where such a file is read.
     """
     for name, values in arrays.items():
-        for array in values.arrays if _is_blocks(values) else (values,):
+        parts = getattr(values, "arrays", None)  # of `Blocks`, whose module imports this one
+        for array in parts if isinstance(parts, tuple) else (values,):
             mapped = _root_map(array)
             if mapped is not None and mapped.filename is not None:
                 start = np.lib.array_utils.byte_bounds(mapped)[0]
@@ -95,25 +83,19 @@ def warn_of_missing_chunks(**arrays: Any) -> None:
 
     zarr reads a chunk that is not stored as the fill value, be it lost or never written.
     """
-    counts = {name: _count_chunks(array) for name, array in arrays.items()}
-    missing = [
-        f"{name}: expected {declared} stored chunks, got {stored}"
-        for name, (stored, declared) in counts.items()
-        if stored < declared
-    ]
+    missing = []
+    for name, array in arrays.items():
+        try:
+            stored, declared = int(array.nchunks_initialized), int(array.nchunks)
+        except Exception:  # not a zarr array, or a store that cannot list its keys
+            continue
+        if stored < declared:
+            missing.append(f"{name}: expected {declared} stored chunks, got {stored}")
     if missing:
         warn_user(
             f"{'; '.join(missing)}. zarr reads the missing chunks as the fill value. If they were "
             "not lost, write the array with write_empty_chunks=True."
         )
-
-
-def _count_chunks(array: Any) -> tuple[int, int]:
-    """Return how many chunks a zarr array has in its store, and how many its shape needs."""
-    try:
-        return int(array.nchunks_initialized), int(array.nchunks)
-    except Exception:  # not a zarr array, or a store that cannot list its keys
-        return 0, 0
 
 
 @dataclass(frozen=True)

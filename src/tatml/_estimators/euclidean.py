@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class Euclidean(LabelEstimator):
     """The Euclidean (Frobenius) distance with a learnt threshold: a baseline for TATML.
 
@@ -59,28 +61,16 @@ class Euclidean(LabelEstimator):
     array([ 1, -1])
     """
 
-    def __init__(
-        self,
-        *,
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        margin: tuple[float, float] = (0.5, 2.0),
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        n_components: Any = None,
-        preprocessor: Any = None,
-        random_state: Any = None,
-    ):
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.margin = margin
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.random_state = random_state
+    _: KW_ONLY
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    n_components: Any = None
+    preprocessor: Any = None
+    random_state: Any = None
 
     def fit(
         self,
@@ -106,11 +96,8 @@ class Euclidean(LabelEstimator):
         with self._fitting():
             self._forget("pairs_", "similar_", "pair_weights_")
             settings = self._settings(checked(self))
-            if y is None:
-                samples, blocks = None, self._read_samples(X)
-            else:
-                samples = self._read_labelled(X, y, groups)
-                blocks = samples.blocks
+            samples = None if y is None else self._read_labelled(X, y, groups)
+            blocks = self._read_samples(X) if samples is None else samples.blocks
             identity = [np.eye(n) for n, _ in blocks.block_shapes]
             factors = components_of(identity, blocks, settings.n_components)
             metric = Metric(factors, center=means_of(blocks))

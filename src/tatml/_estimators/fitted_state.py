@@ -1,7 +1,8 @@
-"""Checks of the whole state of a fitted estimator, for estimators that are saved or loaded.
+"""The state of a fitted estimator: checks of what is saved or loaded, and what it reveals.
 
 Parameters are checked by the table of `parameters`, fitted attributes by `ATTRIBUTES`, both one by
-one; then the parts must agree with each other. SECURITY.md says what a loaded file must not do.
+one; then the parts must agree with each other. SECURITY.md says what a loaded file must not do, and
+what a file tells about the training samples.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.blocks import Blocks, as_blocks, check_block_names, check_prior, check_row_names
-from .._learning.metric import check_components
-from .._learning.scatters import UNITS
+from .._data.blocks import as_blocks, check_block_names, check_prior, check_row_names
+from .._learning.prepare import check_components
+from .._learning.priors import UNITS
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
 from .._messages import shown
 from .._optim.result import Result, Status
@@ -37,7 +38,7 @@ from .._validation import (
 from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
-from .metric import CENTER, N_SAMPLES
+from .metric import CENTER, N_SAMPLES, center_of
 from .parameters import CHECKS, Check, checked, or_none
 
 # The types of the objects among fitted attributes.
@@ -136,14 +137,19 @@ def check_type(kind: type, name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a {kind.__name__}, got {shown(value)}")
 
 
-def parts_of(kind: type, **checks: Check) -> Check:
-    """Return a check for an object of a dataclass that has exactly its fields, and for these."""
+def parts_of(kind: type, *more: type, **checks: Check) -> Check:
+    """Return a check for an object of a dataclass that has exactly its fields, and for these.
+
+    `more` are classes derived from it, whose objects pass as well.
+    """
     names = {part.name for part in fields(kind)}
 
     def check(name: str, value: Any) -> None:
-        check_type(kind, name, value)
+        if type(value) not in more:
+            check_type(kind, name, value)
         if set(vars(value)) != names:
-            raise TypeError(f"{name}: expected the fields of a {kind.__name__}, got {shown(value)}")
+            found = type(value).__name__
+            raise TypeError(f"{name}: expected the fields of a {found}, got {shown(value)}")
         for part, check_part in checks.items():
             check_part(f"{name}.{part}", getattr(value, part))
 
@@ -279,7 +285,7 @@ def _check_history(name: str, value: Any) -> None:
 
 
 def _check_result(name: str, value: Any) -> None:
-    RESULTS.get(type(value), RESULTS[Result])(name, value)
+    RESULT(name, value)
     if (value.dual, value.gap) != (-inf, inf):  # no lower bound is known
         check_finite(f"{name}.dual", value.dual)
         check_not_negative(f"{name}.gap", value.gap)
@@ -313,21 +319,19 @@ SPAN = parts_of(
     outside=check_positive,
 )
 FACTOR = parts_of(SpanFactor, inner=MATRIX, outside=check_positive, span=SPAN)
-RESULTS = {
-    kind: parts_of(
-        kind,
-        status=partial(check_type, Status),
-        b0=or_none(check_finite),
-        primal=check_finite,
-        tol=check_positive,
-        n_iter=partial(check_count, least=0),
-        L=partial(check_list, all_of(MATRIX, _check_lower)),
-        active=or_none(INTEGERS),
-        multipliers=or_none(VECTOR),
-        history=all_of(partial(check_type, dict), _check_history),
-    )
-    for kind in (Result, SpanResult)
-}
+RESULT = parts_of(
+    Result,
+    SpanResult,
+    status=partial(check_type, Status),
+    b0=or_none(check_finite),
+    primal=check_finite,
+    tol=check_positive,
+    n_iter=partial(check_count, least=0),
+    L=partial(check_list, all_of(MATRIX, _check_lower)),
+    active=or_none(INTEGERS),
+    multipliers=or_none(VECTOR),
+    history=all_of(partial(check_type, dict), _check_history),
+)
 BLOCK_MAP = parts_of(
     BlockMap, center=VECTOR, scale=VECTOR, means=VECTOR, projection=MATRIX, gamma=check_positive
 )
@@ -397,7 +401,7 @@ def _check_shapes(estimator: Any) -> None:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
     check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
     check_row_names(state.get("row_names_in_"), shapes, "row_names_in_")
-    counts = check_components(_chosen(estimator, "n_components"), sizes)
+    counts = check_components(_chosen(estimator, "n_components"), inner)
     for name in {"components_", "factors_"} & state.keys():
         found = _shapes_of(state[name])
         check_equal(name, [n for _, n in found], sizes)
@@ -415,7 +419,7 @@ def _check_shapes(estimator: Any) -> None:
         check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
     prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
-        check_prior(prior, Blocks(*(np.zeros((1, *shape)) for shape in inner)))
+        check_prior(prior, sizes, np.empty(0))
 
 
 def _chosen(estimator: Any, name: str) -> Any:
@@ -454,3 +458,78 @@ def _check_search(estimator: Any) -> None:
     best = int(np.argmax(results["mean_test_score"]))
     check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
     check_equal("best_params_", repr(params), repr(tried[best]))
+
+
+MEAN = "the mean of the training samples"
+TELLS = "which tells training samples from others"
+
+
+def revealed_samples(estimator: Any) -> list[str]:
+    """Return what a fitted model holds of its training samples, besides matrices of statistics.
+
+    An empty list stands for nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml import TATML
+    >>> X, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
+    >>> revealed_samples(TATML(random_state=0).fit(X, y))
+    ['the mean of the training samples']
+    >>> revealed_samples(TATML(kernel="rbf", random_state=0).fit(X, y))[0]
+    '30 of 30 training samples (landmarks of the kernel)'
+    """
+    state, found = vars(estimator), []
+    kernel_map, n_samples = getattr(estimator, "kernel_map_", None), state.get(N_SAMPLES)
+    if kernel_map is not None:
+        found.append(_landmarks(kernel_map, n_samples))
+    for m, factor in enumerate(state.get("factors_", ())):
+        if isinstance(factor, SpanFactor):
+            found.append(_span(factor.span, m))
+    if "components_" in state:
+        found += _wide_matrices(estimator, n_samples)
+    return [*found, MEAN] if center_of(estimator) else found
+
+
+def _landmarks(kernel_map: KernelMap, n_samples: int | None) -> str:
+    count = len(kernel_map.maps_[0].landmarks)
+    of_all = "" if n_samples is None else f"of {n_samples} "
+    share = f"{count} {of_all}training samples"
+    if kernel_map.kernel == "precomputed":
+        return f"the positions of {share} in the kernel matrix (landmarks of the kernel)"
+    return f"{share} (landmarks of the kernel)"
+
+
+def _span(span: Span, m: int) -> str:
+    """Return what the span of a wide block holds: its samples, or a basis."""
+    if isinstance(span.rows, SparseRows) or span.mix is not None:
+        return f"{len(span.rows)} training samples (the span of block {m})"
+    return (
+        f"a basis of the span of the training samples in block {m} ({len(span.rows)} of "
+        f"{span.size} dimensions), {TELLS}"
+    )
+
+
+def _wide_matrices(estimator: Any, n_samples: int | None) -> list[str]:
+    """Return which matrices reveal the span of samples that are fewer than the rows of a block."""
+    if n_samples is None:
+        return []
+    found, result = [], vars(estimator).get("result_")
+    # Whether the model holds its prior or its solution, besides some components.
+    holds_square = "prior_" in vars(estimator) or type(result) not in (type(None), SpanResult)
+    parts = zip(estimator._component_list(), estimator._inner_shapes(), strict=True)
+    for m, (A, (n, width)) in enumerate(parts):
+        most = n_samples * width
+        if n <= most or np.count_nonzero(A) <= len(A):  # a diagonal matrix has no span
+            continue
+        if len(A) < n and not holds_square:
+            found.append(
+                f"{len(A)} directions in the span of the training samples in block {m}, which has "
+                f"at most {most} of {n} dimensions"
+            )
+        else:
+            found.append(
+                f"a matrix from which the span of the training samples in block {m} can be "
+                f"computed (at most {most} of {n} dimensions), {TELLS}"
+            )
+    return found

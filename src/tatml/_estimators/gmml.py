@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,13 +15,13 @@ from .._data.sampling import Strategy
 from .._learning.labelled import draw_some
 from .._learning.metric import Metric, components_of, means_of
 from .._learning.prepare import mean_scatter
-from .._learning.priors import PriorName, make_prior
-from .._learning.scatters import within_classes
+from .._learning.priors import PriorName, make_prior, within_classes
 from .._optim.problem import build_pair_sums
 from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class GMML(LabelEstimator):
     """Geometric Mean Metric Learning from labelled samples.
 
@@ -69,34 +70,19 @@ class GMML(LabelEstimator):
     (178, 13)
     """
 
-    def __init__(
-        self,
-        t: float = 0.5,
-        *,
-        regularization: float = 0.01,
-        prior: PriorName = "auto",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        margin: tuple[float, float] = (0.5, 2.0),
-        random_state: Any = None,
-    ):
-        self.t = t
-        self.regularization = regularization
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.margin = margin
-        self.random_state = random_state
+    t: float = 0.5
+    _: KW_ONLY
+    regularization: float = 0.01
+    prior: PriorName = "auto"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    random_state: Any = None
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Compute the metric, and learn the threshold.

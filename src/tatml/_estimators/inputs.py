@@ -1,13 +1,14 @@
-"""Read the samples and pairs that estimators are given, directly or through a preprocessor.
+"""Read the samples, pairs, labels and groups that estimators are given.
 
-This module and `given_labels` are the edge of the estimators: they inspect types and dimensions.
-All code below them works on Blocks and index pairs.
+This module is the edge of the estimators: it inspects types and dimensions. All code below it works
+on Blocks, index pairs and numbers of classes and groups.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,181 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
 
 from .._array import Array, foreign_kind, namespace, on_gpu
-from .._data.arrays import as_real_array, check_no_dates, check_not_masked, read_array
+from .._data.arrays import (
+    as_real_array,
+    check_given,
+    check_length,
+    check_no_dates,
+    check_not_masked,
+    check_not_missing,
+    kind_of,
+    read_array,
+)
 from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
-from .._data.pairs import as_index
 from .._data.sparse import SparseBlock
 from .._data.storage import warn_of_missing_chunks
-from .._learning.places import fetched
+from .._learning.samples import fetched
 from .._messages import named_error, shown
+from .._verification.dependence import are_independent
 from .._warnings import warn_user
-from .given_labels import check_no_index_pairs, check_no_pairs, number_distinct
+
+FEW_CLASSES = 10  # with at most this many classes, labels are never taken for a numeric target
+
+
+def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:
+    """Return the classes, and for each sample the number of its class."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    y = _as_labels(y)
+    check_length(y, n_samples, "y")
+    check_not_missing(y, "y")
+    if y.dtype.kind == "S" or (y.dtype.kind == "O" and isinstance(y[0], bytes)):
+        raise ValueError(_no_classes(y))
+    try:
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            # Many classes: `_warn_of_numbers` says more, and lets identities pass.
+            warnings.filterwarnings("ignore", message="The number of unique classes")
+            check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
+    except Exception as error:  # continuous values, or objects that cannot be compared
+        reason = str(error).partition(". ")[0]  # the checks of scikit-learn look for its words
+        raise ValueError(f"{_no_classes(y)} ({reason})") from error
+    if len(classes) < 2:
+        raise ValueError(f"y: expected two classes or more, got 1 class only, {shown(classes[0])}")
+    _warn_of_numbers(classes, labels)
+    return classes, labels
+
+
+def _no_classes(y: NDArray) -> str:
+    """Return the message about labels that are no classes."""
+    return f"y: expected classes that are integers, words or booleans, got {kind_of(y)}"
+
+
+def _warn_of_numbers(classes: NDArray, labels: NDArray[np.intp]) -> None:
+    """Warn if the classes are numbers that look like the target of a regression.
+
+    These are more than ten, of which more than half have at most two samples, and at least a third
+    have a single one. Identities with two or more samples each pass.
+    """
+    n_classes, sizes = len(classes), np.bincount(labels)
+    n_single, n_rare = int(np.sum(sizes == 1)), int(np.sum(sizes <= 2))
+    if n_classes <= FEW_CLASSES or 3 * n_single < n_classes or 2 * n_rare <= n_classes:
+        return
+    if classes.dtype.kind in "iuf":
+        warn_user(
+            f"y: {len(labels)} samples have {n_classes} different numbers, each of which is taken "
+            f"as a class; {n_single} of these classes have a single sample. If y is the target of "
+            "a regression, divide it into a few classes, for example with np.digitize; if the "
+            "numbers are identities, y.astype(str) avoids this warning"
+        )
+
+
+def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
+    """Return whether each pair is similar, from labels +1 and −1.
+
+    With `both`, refuse labels of one kind only.
+    """
+    if y is None:
+        raise ValueError(
+            "y: expected a label of +1 or -1 for each pair, got None (the estimator requires y to "
+            "be passed, but the target y is None)"
+        )
+    y = _as_labels(y)
+    check_length(y, n_pairs, "y", "pairs")
+    check_not_missing(y, "y")
+    if not np.all(_are_signs(y)):
+        raise ValueError(
+            "y: expected +1 for similar and -1 for dissimilar pairs, got labels "
+            f"{shown(_some_of(y))}; from booleans write np.where(similar, 1, -1)"
+        )
+    similar = np.array(y > 0, dtype=bool)
+    if both and (similar.all() or not similar.any()):
+        raise ValueError(
+            f"y: expected similar (+1) and dissimilar (-1) pairs, got 1 class only, {y[0]}"
+        )
+    return similar
+
+
+def check_no_pairs(blocks: Blocks, y: Any) -> None:
+    """Refuse an array (n, 2, d) with labels −1 and +1: pairs in the format of metric-learn."""
+    if y is None or blocks.block_shapes[0][0] != 2:
+        return
+    if _are_pair_labels(y):
+        n_samples, n, width = blocks.arrays[0].shape
+        raise ValueError(
+            f"X: expected samples, got shape ({n_samples}, {n}, {width}) with labels -1 and +1, "
+            "which are pairs: fit TATMLPairs, or PairThreshold, on them; if they are matrices of "
+            "two rows, give Blocks(X)"
+        )
+
+
+def check_no_index_pairs(table: Blocks, y: Any) -> None:
+    """Refuse two columns of whole numbers with labels −1 and +1: index pairs of a preprocessor."""
+    if y is None or table.block_shapes[0][0] != 2:
+        return
+    columns = table.arrays[0]
+    if np.array_equal(columns, np.rint(columns)) and _are_pair_labels(y):
+        raise ValueError(
+            "X: expected samples, or their indices of shape (n_samples,), got two columns of whole "
+            "numbers with labels -1 and +1 and a preprocessor, which are index pairs: fit "
+            "TATMLPairs, or PairThreshold, on them; if they are samples, give Blocks(X)"
+        )
+
+
+def _are_pair_labels(y: Any) -> bool:
+    """Return whether the labels of a fit are −1 and +1, and both occur."""
+    labels = _as_labels(y)
+    return bool(len(labels) and np.all(_are_signs(labels)) and len(np.unique(labels)) == 2)
+
+
+def _as_labels(y: Any) -> NDArray:
+    """Return one label per sample; accept a column, with scikit-learn's warning."""
+    if scipy.sparse.issparse(y):
+        raise TypeError(f"y: expected a dense array of labels, got sparse {type(y).__name__}")
+    check_given(y=y)
+    try:
+        return column_or_1d(y, warn=True)
+    except Exception as error:  # raised by scikit-learn or the given object
+        kind = type(named_error("y", error))
+        raise kind(f"y: expected one label for each sample, got {shown(y)} ({error})") from error
+
+
+def _are_signs(labels: NDArray) -> NDArray[np.bool_]:
+    """Return which of the labels are the numbers +1 and −1."""
+    if labels.dtype.kind in "iuf":
+        return np.abs(labels) == 1
+    if labels.dtype.kind == "O":
+        return np.array([isinstance(x, Real) and x in (-1, 1) for x in labels], dtype=bool)
+    return np.zeros(len(labels), dtype=bool)
+
+
+def _some_of(labels: NDArray) -> list[Any]:
+    """Return up to five distinct labels for a message."""
+    try:
+        return np.unique(labels).tolist()[:5]
+    except Exception:  # objects that cannot be compared
+        return labels[:5].tolist()
+
+
+def number_distinct(
+    labels: NDArray, name: str, kind: str = "values"
+) -> tuple[NDArray, NDArray[np.intp]]:
+    """Return the sorted distinct labels, and for each label its position among them."""
+    try:
+        distinct, numbers = np.unique(labels, return_inverse=True)
+    except Exception as error:  # objects that cannot be compared
+        raise TypeError(
+            f"{name}: expected {kind} of one type, such as integers or words, got objects that "
+            "cannot be sorted"
+        ) from error
+    return distinct, numbers.reshape(labels.shape)
+
 
 TUPLE_SIZES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
 NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -43,8 +207,7 @@ def samples_of(
     """
     preprocessor = estimator.preprocessor
     X = fetched(X)
-    check_not_masked(X, "X")
-    warn_of_missing_chunks(X=X)
+    check_given(X=X)
     has_indicators = preprocessor is not None and _n_dims(X) == 1
     if has_indicators:
         X = look_up(preprocessor, read_array(X, "X"), estimator)
@@ -152,11 +315,6 @@ def tuple_samples(
     return _with_checked_shapes(estimator, blocks, reset, name), index.reshape(-1, size)
 
 
-def index_pairs(pairs: Any, n_samples: int) -> NDArray[np.intp]:
-    """Return checked index pairs into X; both members may be the same sample."""
-    return as_index(pairs, n_samples, allow_self=True)
-
-
 def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
     """Return precomputed distances, one per pair."""
     values = as_real_array(distances, name).astype(np.float64)
@@ -179,7 +337,9 @@ def _with_checked_shapes(
     estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str
 ) -> Blocks:
     """Check the sizes of the entries and, without `reset`, that the shapes are those of fit."""
-    ends = dense_extremes(blocks)
+    arrays: tuple[Any, ...] = blocks.arrays
+    extremes = [array.extremes() for array in arrays if isinstance(array, SparseBlock)]
+    ends = Blocks(*extremes) if extremes else blocks
     check_magnitude(ends, name)
     if reset:
         check_spread(ends, name)
@@ -290,13 +450,6 @@ def read_sparse_samples(table: Any) -> Blocks:
     return Blocks(SparseBlock(table))
 
 
-def dense_extremes(blocks: Blocks) -> Blocks:
-    """Return the smallest and the largest entry of each column of sparse blocks."""
-    arrays: tuple[Any, ...] = blocks.arrays
-    ends = [array.extremes() for array in arrays if isinstance(array, SparseBlock)]
-    return Blocks(*ends) if ends else blocks
-
-
 def look_up(preprocessor: Any, indicators: NDArray, estimator: BaseEstimator) -> Any:
     """Return the samples that the preprocessor gives for the indicators."""
     if callable(preprocessor):
@@ -351,3 +504,175 @@ def _count_of(samples: Any) -> int | str:
         return _num_samples(samples)
     except Exception:  # a preprocessor may return any object
         return shown(samples)
+
+
+# Equal rows are one sample if fewer than this number of equal couples is expected by chance.
+FEW_BY_CHANCE = 0.05
+
+
+def count_rows(pairs: Any) -> int:
+    """Return the number of given pairs, or of other rows, of any form; 0 if they are no array."""
+    try:
+        return _num_samples(pairs)
+    except Exception:  # any object may be given
+        return 0
+
+
+def pair_units(
+    estimator: BaseEstimator, pairs: Any, X: Any, groups: Any
+) -> tuple[NDArray[np.intp] | None, str | None]:
+    """Return the units of pairs that are given to an estimator, and a warning or None.
+
+    The units are numbered from 0, (n_pairs, 2). They are the groups if these are given, or else the
+    samples: those of index pairs, or the distinct rows of pairs given as arrays. None if the pairs
+    are taken to be independent. The warning says what is assumed of rows that repeat; it is for
+    callers to give, once the pairs are accepted.
+    """
+    array = read_tuples(pairs)
+    if array.ndim == 0:
+        return None, None  # no pairs: `pair_distance` has the better message
+    is_index = array.ndim == 2 and (X is not None or estimator.preprocessor is not None)
+    if not is_index:
+        if groups is None:
+            return _number_rows(array)
+        return number_units(None, groups, len(array)), None
+    samples = estimator.preprocessor if X is None else X
+    n_samples = None if callable(samples) else count_rows(samples)
+    is_known = n_samples is not None and array.dtype.kind in "iu" and array.size > 0
+    if is_known and not 0 <= array.min() <= array.max() < n_samples:
+        return None, None  # `pair_distance` has the better message
+    return number_units(array, groups, len(array), n_samples), None
+
+
+def _number_rows(array: NDArray) -> tuple[NDArray[np.intp] | None, str | None]:
+    """Return the numbers of the distinct rows of pairs given as arrays, and a warning.
+
+    There are no numbers if no row is in two pairs, or if rows may repeat by chance, as those of
+    few binary columns do; and no warning if no row is in two pairs.
+    """
+    if array.ndim < 3 or array.shape[1] != 2 or array.size == 0:
+        return None, None  # distances, or no pairs: `pair_distance` has the better message
+    rows = as_real_array(array, "pairs").reshape(2 * len(array), -1)
+    numbers: dict[int, int] = {}
+    keys = (hash((row + 0.0).tobytes()) for row in rows)  # + 0.0: −0.0 is 0.0
+    units = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.intp, len(rows))
+    first = np.unique(units, return_index=True)[1]
+    units = units.reshape(-1, 2)
+    if are_independent(units):
+        return None, None
+    found = f"pairs: {len(rows)} rows, of which {len(first)} are distinct"
+    advice = "give index pairs, and the samples as X or preprocessor, or give groups"
+    expected = _count_by_chance(rows[first], len(rows))
+    if expected >= FEW_BY_CHANCE:
+        return None, (
+            f"{found}; about {expected:.2g} couples of rows would be equal by chance, so that the "
+            "pairs are taken to be independent. If equal rows are one sample, the limits and "
+            f"promises are wrong: {advice}"
+        )
+    return units, (
+        f"{found}; equal rows are taken as one sample, and pairs that share one as dependent. To "
+        f"say which samples the pairs share, {advice}"
+    )
+
+
+def _count_by_chance(distinct: NDArray, n_rows: int) -> float:
+    """Return how many couples of rows are expected to be equal if the columns are independent.
+
+    The chance that two rows agree in a column is that of the distinct rows. Columns are read until
+    the number is below `FEW_BY_CHANCE`.
+    """
+    expected = n_rows * (n_rows - 1) / 2
+    n_couples = max(1, len(distinct) * (len(distinct) - 1))
+    for column in distinct.T:
+        if expected < FEW_BY_CHANCE:
+            break
+        counts = np.unique(column, return_counts=True)[1]
+        expected *= float(counts @ (counts - 1)) / n_couples
+    return expected
+
+
+def read_split_units(pairs: Any, groups: Any) -> NDArray[np.intp]:
+    """Return the units of pairs that are to be split; no sample may be in two of them."""
+    array = read_tuples(pairs)
+    if array.ndim < 2 or array.shape[1] != 2 or len(array) == 0:
+        raise ValueError(
+            "pairs: expected shape (n_pairs, 2), or (n_pairs, 2, …) with groups, got shape "
+            f"{array.shape}"
+        )
+    index = array if array.ndim == 2 else None
+    units = number_units(index, groups, len(array))
+    if units is None:
+        raise ValueError(
+            f"groups: expected one group for each member of a pair, shape ({len(array)}, 2), as "
+            "pairs of samples do not tell which samples they share, got None"
+        )
+    if index is not None and groups is not None:
+        _check_one_group_each(index, units)
+    return number_distinct(units, "groups")[1]  # without the groups that no pair has
+
+
+def _check_one_group_each(index: NDArray, units: NDArray[np.intp]) -> None:
+    """Raise an error if a sample is in two groups: the sides of a split would share it."""
+    samples = number_distinct(index, "pairs")[1].ravel()
+    group = np.empty(int(samples.max()) + 1, dtype=np.intp)
+    group[samples] = units.ravel()
+    wrong = np.flatnonzero(group[samples] != units.ravel())
+    if len(wrong):
+        raise ValueError(
+            f"groups: expected one group for each sample, got two for sample "
+            f"{shown(index.ravel()[wrong[0]].item())}"
+        )
+
+
+def check_one_per_pair(name: str, values: Any, n_pairs: int) -> Any:
+    """Return values of which there is one for each pair."""
+    count = count_rows(values)
+    if count != n_pairs:
+        raise ValueError(f"{name}: expected one value for each of {n_pairs} pairs, got {count}")
+    return values
+
+
+def number_units(
+    index: NDArray | None, groups: Any, n_pairs: int, n_samples: int | None = None
+) -> NDArray[np.intp] | None:
+    """Return the numbers of the groups of the members of pairs; without groups, of the samples.
+
+    Parameters
+    ----------
+    index : array of shape (n_pairs, 2) or None
+        The indicators of the samples; None if they are unknown.
+    groups : array-like of shape (n_pairs, 2) or (n_samples,), or None
+        One group for each member of a pair, or one for each sample of integer index pairs.
+    n_pairs : int
+        The number of pairs.
+    n_samples : int, optional
+        The number of samples, if it is known.
+    """
+    if groups is None:
+        return None if index is None else number_distinct(index, "pairs")[1]
+    groups = read_array(groups, "groups")
+    if groups.shape == (n_pairs, 2):
+        check_not_missing(groups.ravel(), "groups", "member")
+        return number_distinct(groups, "groups")[1]
+    expected = f"shape ({n_pairs}, 2), one group for each member of a pair"
+    if index is not None and index.dtype.kind in "iu":
+        least = int(index.max(initial=-1)) + 1 if n_samples is None else n_samples
+        if len(groups.shape) == 1 and len(groups) >= least and n_samples in (None, len(groups)):
+            check_not_missing(groups, "groups")
+            return number_distinct(groups, "groups")[1][index]
+        count = "n_samples" if n_samples is None else str(n_samples)
+        expected = f"shape ({count},), one group for each sample, or {expected}"
+    raise ValueError(f"groups: expected {expected}, got shape {groups.shape}")
+
+
+def number_subgroups(by: Any, n_pairs: int) -> dict[Any, NDArray[np.intp]]:
+    """Return the rows of the pairs of each subgroup, sorted by the name of the subgroup."""
+    labels = read_array(by, "by")
+    if labels.shape != (n_pairs,):
+        raise ValueError(
+            f"by: expected shape ({n_pairs},), one subgroup for each pair, got shape {labels.shape}"
+        )
+    check_not_missing(labels, "by", "pair")
+    numbers = number_distinct(labels, "by")[1]
+    names = labels[np.unique(numbers, return_index=True)[1]].tolist()
+    return {name: np.flatnonzero(numbers == k) for k, name in enumerate(names)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,20 +13,20 @@ from .._array import Doubles, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy
-from .._learn_metric import warn_unless_converged
 from .._learning.labelled import draw_some
 from .._learning.learn import metric_of, solve
-from .._learning.metric import check_components, means_of
-from .._learning.places import KernelLike, map_samples, read_kernel
 from .._learning.prepare import prepare
-from .._learning.scatters import within_classes
+from .._learning.priors import within_classes
+from .._learning.samples import KernelLike, map_samples, read_kernel
 from .._learning.task import Prior, Task
 from .._optim.losses import BurgLoss
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import Dykstra, Newton, SolverLike
 from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class ITML(LabelEstimator):
     """Information-Theoretic Metric Learning from labelled samples.
 
@@ -86,46 +86,25 @@ class ITML(LabelEstimator):
     (178, 13)
     """
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        *,
-        bounds: tuple[float, float] | None = None,
-        percentiles: tuple[float, float] = (5, 95),
-        prior: Prior = "auto",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        kernel: KernelLike = None,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        margin: tuple[float, float] = (0.5, 2.0),
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.gamma = gamma
-        self.bounds = bounds
-        self.percentiles = percentiles
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.kernel = kernel
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.margin = margin
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    gamma: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[float, float] | None = None
+    percentiles: tuple[float, float] = (5, 95)
+    prior: Prior = "auto"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    kernel: KernelLike = None
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric, and afterwards the threshold.
@@ -150,23 +129,23 @@ class ITML(LabelEstimator):
             kernel = read_kernel(settings.kernel, samples.blocks)
             blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
             samples = replace(samples, blocks=blocks)
-            check_components(settings.n_components, [n for n, _ in blocks.block_shapes])
             _check_projections(settings.solver, blocks)
             within = within_classes(blocks, samples.labels, n_images=n_images)
             pairs = draw_some(samples, settings, settings.pairs, within)
             ones = np.ones(len(pairs))
             weights = parameters.gamma * ones
-            loss = BurgLoss(pairs.sign, weights, ones)
-            prepared = prepare(Task(blocks, pairs, within), loss, settings)
+            sign = np.where(pairs.similar, 1.0, -1.0)
+            loss = BurgLoss(sign, weights, ones)
+            task = Task(blocks, pairs, within)
+            prepared = prepare(task, loss, settings)
             problem, prior = prepared.problem, prepared.prior
             squared = to_numpy(problem.pairs.sums.distances())
             _check_apart(squared, pairs)
             self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
-            loss = BurgLoss(pairs.sign, weights, np.where(pairs.similar, *self.bounds_))
+            loss = BurgLoss(sign, weights, np.where(pairs.similar, *self.bounds_))
             problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
             found = solve(problem, prior, settings)
-            metric = metric_of(found, prior, blocks, settings)
-            metric = replace(metric, kernel_map=kernel_map, center=means_of(blocks, n_images))
+            metric = replace(metric_of(found, prior, task, settings), kernel_map=kernel_map)
             self._publish_with_threshold(metric, blocks, pairs, settings)
         warn_unless_converged(self.result_)
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, Self
 
@@ -15,17 +15,18 @@ from numpy.typing import ArrayLike
 from .._array import to_numpy
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learn_metric import warn_unless_converged
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import learn_from_labels
 from .._learning.path import predict_knn
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior, Settings
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class Maz(LabelEstimator):
     """Metric learning with a fixed threshold: the earlier method that TATML extends.
 
@@ -85,48 +86,26 @@ class Maz(LabelEstimator):
     [0.5, 1.0]
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        threshold: float | Literal["search"] = 1.0,
-        thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5),
-        cv: Any = 3,
-        k: int = 3,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.threshold = threshold
-        self.thresholds = thresholds
-        self.cv = cv
-        self.k = k
-        self.margin = margin
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.reduction = reduction
-        self.kernel = kernel
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    threshold: float | Literal["search"] = 1.0
+    thresholds: Sequence[float] = (0.5, 0.5**0.5, 1.0, 2**0.5)
+    cv: Any = 3
+    k: int = 3
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: Prior = "discriminant"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Choose the threshold if it is to be searched, and learn the metric.
@@ -152,9 +131,7 @@ class Maz(LabelEstimator):
             if settings.threshold == "search":
                 self.search_scores_ = self._search(samples, settings, parameters)
                 settings = replace(settings, threshold=best_of(self.search_scores_))
-            metric = learn_from_labels(samples, settings)
-            self._publish(metric)
-            self._keep_pairs(metric.pairs)
+            self._publish(learn_from_labels(samples, settings))
         warn_unless_converged(self.result_)
         return self
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array, group_labels
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
+from .._data.pairs import Pairs, as_index
 from .._data.sampling import balanced
 from .._data.sparse import SparseBlock
 from .._learning.labelled import LabelledSamples
@@ -24,20 +24,18 @@ from .._learning.learn import learn_threshold
 from .._learning.metric import (
     Metric,
     check_distances,
-    distances_of,
     one_or_list,
     squared_distances,
+    warn_if_one_sided,
 )
-from .._learning.places import place_blocks
+from .._learning.samples import place_blocks
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
-from .._learning.thresholds import warn_if_one_sided
 from .._optim.result import Result
 from .._optim.solvers import Newton
 from .._validation import as_list, check_flag
 from ..features._kernel_map import KernelMap, name_images
-from .given_labels import class_labels
-from .inputs import index_pairs, place_of_samples, samples_of, tuple_samples
+from .inputs import class_labels, place_of_samples, samples_of, tuple_samples
 from .pair_judge import PairJudge
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
@@ -192,7 +190,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         metric = self._metric
         with np.errstate(over="ignore"):
             samples = self._samples_at(metric.mapped(blocks), place)
-            distances = distances_of(metric.factors, samples, index, center=metric.center)
+            distances = metric.distances(samples, index)
         distances = check_distances(distances, blocks, "pairs" if X is None else "X")
         return distances if place is None else asarray(distances, place)
 
@@ -200,7 +198,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if X is None:
             return tuple_samples(self, pairs, "pairs", reset=False)
         blocks = samples_of(self, X, reset=False)
-        return blocks, index_pairs(pairs, len(blocks))
+        return blocks, as_index(pairs, len(blocks), allow_self=True)
 
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
@@ -278,37 +276,38 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _publish(self, metric: Metric) -> None:
         """Set the fitted attributes that describe a metric, and delete those of an earlier fit."""
-        self._forget("components_", "factors_", "prior_", "result_", "n_iter_", "kernel_map_")
-        self._forget("threshold_", "b0_", "threshold_factor_", "prior_units_")
-        if any(isinstance(A, SpanFactor) for A in metric.factors):
-            self.factors_ = list(metric.factors)
-        else:
-            self.components_ = one_or_list(metric.factors)
+        result, pairs = metric.result, metric.pairs
+        is_wide = any(isinstance(A, SpanFactor) for A in metric.factors)
         found: dict[str, Any] = {
+            "factors_": list(metric.factors) if is_wide else None,
+            "components_": None if is_wide else one_or_list(metric.factors),
+            "prior_": None if metric.prior is None else one_or_list(metric.prior),
+            "result_": result,
+            "n_iter_": None if result is None else max(1, result.n_iter),
             "threshold_": metric.threshold,
             "b0_": metric.b0,
             "threshold_factor_": metric.threshold_factor,
             "prior_units_": metric.units,
         }
-        if metric.prior is not None:
-            found["prior_"] = one_or_list(metric.prior)
-        if metric.result is not None:
-            found |= {"result_": metric.result, "n_iter_": max(1, metric.result.n_iter)}
-            self.kernel_map_ = metric.kernel_map
+        self._forget("kernel_map_", *found)
         self.__dict__ |= {name: value for name, value in found.items() if value is not None}
-
-    def _keep_pairs(self, pairs: Pairs | None) -> None:
-        """Store the pairs that a metric was learnt from; None if there is no list of them."""
-        self.pairs_ = None if pairs is None else pairs.index
-        self.similar_ = None if pairs is None else pairs.similar
-        self.pair_weights_ = None if pairs is None else pairs.weights
+        if result is not None:
+            self.kernel_map_ = metric.kernel_map
+        if isinstance(pairs, Pairs):
+            self.pairs_, self.similar_, self.pair_weights_ = (
+                pairs.index,
+                pairs.similar,
+                pairs.weights,
+            )
+        elif pairs is not None:  # they were summed in tiles, without a list of them
+            self.pairs_ = self.similar_ = self.pair_weights_ = None
 
     def _keep_facts(self, blocks: Blocks) -> None:
         """Store what a fit keeps of its samples: shapes, names, number and mean.
 
         The mean is subtracted before distances are computed; samples far from the origin, compared
         to their differences, would lose digits otherwise. Sparse samples, and rows of a kernel
-        matrix, have none here. The number says what a saved model reveals (see `revealed`).
+        matrix, have none here. The number says what a saved model reveals (see `revealed_samples`).
         """
         self._keep_shapes(blocks)
         self._forget(CENTER)
@@ -372,8 +371,7 @@ class LabelEstimator(MetricEstimator):
         """Publish a metric, with the threshold that its distances of the pairs give."""
         judged = balanced(pairs)
         metric = learn_threshold(metric, mapped, judged, settings)
-        self._publish(replace(metric, threshold_factor=None))
-        self._keep_pairs(judged)
+        self._publish(replace(metric, threshold_factor=None, pairs=judged))
         assert metric.threshold is not None
         distances = metric.distances(mapped, judged.index)
         warn_if_one_sided(distances, judged.similar, metric.threshold)

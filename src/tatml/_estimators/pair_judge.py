@@ -37,8 +37,7 @@ from .._verification.targets import (
     check_target,
 )
 from .._warnings import warn_user
-from .given_labels import pair_labels
-from .pair_units import count_rows, pair_units
+from .inputs import count_rows, pair_labels, pair_units
 
 # What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
 CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,16 +13,17 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
-from .._learning.metric import CHUNK_NUMBERS
-from .._learning.scatters import pair_weights
-from .._learning.thresholds import b0_of, learn_b0, threshold_of, warn_if_one_sided
+from .._data.pairs import as_index
+from .._learning.metric import CHUNK_NUMBERS, b0_of, learn_b0, threshold_of, warn_if_one_sided
+from .._learning.priors import pair_weights
 from .._messages import named_error
 from .._validation import check_metric
-from .inputs import given_distances, index_pairs, samples_of, tuple_samples
+from .inputs import given_distances, samples_of, tuple_samples
 from .pair_judge import CLASSES, NAMES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class PairThreshold(PairClassifierMixin, BaseEstimator):
     """A threshold for a given distance, which separates similar from dissimilar pairs.
 
@@ -76,22 +78,13 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        metric: str | Callable = "euclidean",
-        *,
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        margin: tuple[float, float] = (0.5, 2.0),
-        class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
-        preprocessor: Any = None,
-    ):
-        self.metric = metric
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.margin = margin
-        self.class_weight = class_weight
-        self.preprocessor = preprocessor
+    metric: str | Callable = "euclidean"
+    _: KW_ONLY
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    margin: tuple[float, float] = (0.5, 2.0)
+    class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"
+    preprocessor: Any = None
 
     def fit(self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the threshold.
@@ -141,7 +134,7 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
         if self.metric == "precomputed":
             raise ValueError("X: expected None with precomputed distances, got samples")
         blocks = samples_of(self, X, reset=False)
-        return self._measure(blocks, index_pairs(pairs, len(blocks)))
+        return self._measure(blocks, as_index(pairs, len(blocks), allow_self=True))
 
     def _distances(self, pairs: Any, *, reset: bool) -> NDArray[np.float64]:
         if self.metric == "precomputed":

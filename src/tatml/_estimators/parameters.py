@@ -20,8 +20,8 @@ from sklearn.base import BaseEstimator
 
 from .._data.pairs import check_comparison_margin
 from .._data.sampling import STRATEGIES
-from .._learning.places import fetched
 from .._learning.priors import PRIORS
+from .._learning.samples import fetched
 from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Dykstra, Newton, as_solver
 from .._validation import (
@@ -73,22 +73,17 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
 
 @lru_cache
 def checks_of(kind: type[BaseEstimator]) -> dict[str, Check]:
-    """Return the check of each constructor parameter of a class of estimators."""
-    table = CHECKS
+    """Return the check of each parameter of a class of estimators, in their order."""
+    table, names = CHECKS, set(kind._get_param_names())
     for base in reversed(kind.__mro__):
         table = table | DIFFERENT.get(base.__name__, {})
+    in_order = [name for name in signature(kind.__init__).parameters if name in names]
     # A subclass by a user may have parameters of its own.
-    return {name: table.get(name, _as_given) for name in constructor_parameters(kind)}
-
-
-def constructor_parameters(kind: type[BaseEstimator]) -> list[str]:
-    """Return the names of the parameters in the order of the constructor."""
-    names = set(kind._get_param_names())
-    return [name for name in signature(kind.__init__).parameters if name in names]
+    return {name: table.get(name, _as_given) for name in in_order}
 
 
 @contextmanager
-def _inside(name: str) -> Iterator[None]:
+def inside(name: str) -> Iterator[None]:
     """Put the name of a parameter before errors about its parts."""
     try:
         yield
@@ -166,7 +161,7 @@ def _check_kernel(name: str, value: Any) -> KernelMap | None:
         raise TypeError(
             f"{name}: expected None, the name of a kernel or a KernelMap, got {shown(value)}"
         )
-    with _inside(name):
+    with inside(name):
         value.check_settings()
     return value
 
@@ -239,7 +234,7 @@ def _check_estimator(name: str, value: Any) -> SimpleNamespace:
     """Return the checked parameters of the TATML that a search is over."""
     if isinstance(value, type) or "TATML" not in {kind.__name__ for kind in type(value).__mro__}:
         raise TypeError(f"{name}: expected None or a TATML, got {shown(value)}")
-    with _inside(name):
+    with inside(name):
         return checked(value)
 
 
@@ -262,7 +257,7 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
             f"{name}: expected names of parameters of TATML that change its scores "
             f"({quoted(known)}), got {shown(key)}{suggestion(str(key), known)}"
         )
-    with _inside(name):
+    with inside(name):
         members = as_list(key, values, "a list of values")
         if not members:
             raise ValueError(f"{key}: expected at least one value, got none")
@@ -338,6 +333,7 @@ CHECKS: dict[str, Check] = OF_TATML | {
 }
 # The parameters that mean something else in an estimator, and in the classes derived from it.
 DIFFERENT: dict[str, dict[str, Check]] = {
+    "ComparisonLearner": {"kernel": _check_kernel_of_pairs, "margin": check_comparison_margin},
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
     "TATMLNeighbors": {
@@ -346,14 +342,6 @@ DIFFERENT: dict[str, dict[str, Check]] = {
         "solver": partial(_check_newton, rows="comparisons"),
     },
     "TATMLPairs": {"kernel": _check_kernel_of_pairs},
-    "TATMLQuadruplets": {
-        "kernel": _check_kernel_of_pairs,
-        "margin": check_comparison_margin,
-        "solver": partial(_check_newton, rows="quadruplets"),
-    },
-    "TATMLTriplets": {
-        "kernel": _check_kernel_of_pairs,
-        "margin": check_comparison_margin,
-        "solver": partial(_check_newton, rows="triplets"),
-    },
+    "TATMLQuadruplets": {"solver": partial(_check_newton, rows="quadruplets")},
+    "TATMLTriplets": {"solver": partial(_check_newton, rows="triplets")},
 }

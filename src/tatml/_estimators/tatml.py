@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learn_metric import warn_unless_converged
 from .._learning.learn import learn_from_labels
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked
@@ -34,6 +35,7 @@ PAPER = MappingProxyType(
 )
 
 
+@dataclass(eq=False, repr=False)
 class TATML(LabelEstimator):
     """Threshold Auto-Tuning Metric Learning from labelled samples.
 
@@ -206,50 +208,27 @@ class TATML(LabelEstimator):
 
     _most_listed_pairs = 2_000_000  # more pairs are summed in tiles, without a list of them
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        threshold: Literal["auto", "joint"] | float = "auto",
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        c0: float | None = None,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
-        pairs: Strategy = "random",
-        n_pairs_per_class: int | None = None,
-        n_neighbors: int = 3,
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.threshold = threshold
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.c0 = c0
-        self.margin = margin
-        self.prior = prior
-        self.pairs = pairs
-        self.n_pairs_per_class = n_pairs_per_class
-        self.n_neighbors = n_neighbors
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    threshold: Literal["auto", "joint"] | float = "auto"
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    c0: float | None = None
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: Prior = "discriminant"
+    pairs: Strategy = "random"
+    n_pairs_per_class: int | None = None
+    n_neighbors: int = 3
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric and the threshold.
@@ -269,10 +248,7 @@ class TATML(LabelEstimator):
         self
         """
         with self._fitting():
-            more = {"most_listed_pairs": self._most_listed_pairs}
-            settings = self._settings(checked(self), X, **more)
-            metric = learn_from_labels(self._read_labelled(X, y, groups), settings)
-            self._publish(metric)
-            self._keep_pairs(metric.pairs)
+            settings = self._settings(checked(self), X, most_listed_pairs=self._most_listed_pairs)
+            self._publish(learn_from_labels(self._read_labelled(X, y, groups), settings))
         warn_unless_converged(self.result_)
         return self

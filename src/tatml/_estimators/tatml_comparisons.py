@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -11,18 +12,19 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.pairs import Pairs, as_sample_weight, weights_of
-from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_comparisons
 from .._learning.metric import check_distances
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .inputs import tuple_samples
 from .metric import MetricEstimator, NoFitTransform
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class ComparisonLearner(MetricEstimator):
     """Base class that learns a metric from comparisons of two distances each.
 
@@ -37,36 +39,20 @@ class ComparisonLearner(MetricEstimator):
 
     fit_transform = NoFitTransform("fit")
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        margin: float = 1.0,
-        prior: Prior = "discriminant",
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.margin = margin
-        self.prior = prior
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    margin: float = 1.0
+    prior: Prior = "discriminant"
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def _fit(self, tuples: Any, sample_weight: Any) -> None:
         """Learn the metric from tuples as they were given."""

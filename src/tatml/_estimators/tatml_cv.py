@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from numbers import Integral
 from types import SimpleNamespace
@@ -14,12 +14,12 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from .._data.blocks import Blocks
-from .._learn_metric import warn_unless_converged
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import clipped, learn_from_labels
-from .._learning.metric import check_components
 from .._learning.path import PathSettings, choose_spaces, score_path
+from .._learning.prepare import check_components
 from .._learning.task import Settings
+from .._optim.result import warn_unless_converged
 from .._progress import with_progress
 from .._validation import check_random
 from .metric import LabelEstimator
@@ -65,6 +65,7 @@ def _of_best(name: str) -> Any:
     return property(parameter, doc=f"The parameter `{name}`, chosen or given.")
 
 
+@dataclass(eq=False, repr=False)
 class TATMLCV(LabelEstimator):
     """TATML with its prior, its weight C, or other parameters, chosen by cross-validation.
 
@@ -143,24 +144,14 @@ class TATMLCV(LabelEstimator):
 
     _accuracy: ClassVar[PathSettings] = PathSettings()
 
-    def __init__(
-        self,
-        estimator: TATML | None = None,
-        param_grid: Grid | Sequence[Grid] | None = None,
-        *,
-        scoring: Scoring = "both",
-        k: int = 3,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.scoring = scoring
-        self.k = k
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: TATML | None = None
+    param_grid: Grid | Sequence[Grid] | None = None
+    _: KW_ONLY
+    scoring: Scoring = "both"
+    k: int = 3
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = None
 
     kernel = _of_estimator("kernel")
     preprocessor = _of_estimator("preprocessor")
@@ -199,14 +190,11 @@ class TATMLCV(LabelEstimator):
             candidates = self._candidates(settings, parameters)
             for candidate in candidates:
                 if candidate.settings.kernel is None:  # else their images may have more dimensions
-                    sizes = [n for n, _ in self.block_shapes_]
-                    check_components(candidate.settings.n_components, sizes)
+                    check_components(candidate.settings.n_components, self.block_shapes_)
             rows = np.arange(len(samples.labels))
             samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
             best = self._search(samples, candidates, parameters)
-            metric = learn_from_labels(samples, replace(best, clip_outliers=False))
-            self._publish(metric)
-            self._keep_pairs(metric.pairs)
+            self._publish(learn_from_labels(samples, replace(best, clip_outliers=False)))
         warn_unless_converged(self.result_)
         return self
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
-from .._learn_metric import warn_unless_converged
-from .._learning.neighbors import PAIR_MARGIN, Neighborhood, learn_from_neighbors
-from .._learning.places import KernelLike
+from .._learning.learn import PAIR_MARGIN, learn_from_neighbors
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked
 
 
+@dataclass(eq=False, repr=False)
 class TATMLNeighbors(LabelEstimator):
     """Metric learning for nearest neighbours, from labels.
 
@@ -100,44 +102,24 @@ class TATMLNeighbors(LabelEstimator):
     array([ 1, -1])
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        pair_C: float = 10.0,
-        margin: float = 1.0,
-        n_neighbors: int = 3,
-        n_impostors: int = 3,
-        max_rounds: int = 3,
-        threshold: Literal["auto", "joint"] | float = "auto",
-        prior: Prior | Literal["best"] = "best",
-        n_pairs_per_class: int | None = None,
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.pair_C = pair_C
-        self.margin = margin
-        self.n_neighbors = n_neighbors
-        self.n_impostors = n_impostors
-        self.max_rounds = max_rounds
-        self.threshold = threshold
-        self.prior = prior
-        self.n_pairs_per_class = n_pairs_per_class
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    pair_C: float = 10.0  # noqa: N815
+    margin: float = 1.0
+    n_neighbors: int = 3
+    n_impostors: int = 3
+    max_rounds: int = 3
+    threshold: Literal["auto", "joint"] | float = "auto"
+    prior: Prior | Literal["best"] = "best"
+    n_pairs_per_class: int | None = None
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Learn the metric and the threshold.
@@ -160,15 +142,8 @@ class TATMLNeighbors(LabelEstimator):
             settings = self._settings(
                 parameters, X, margin=PAIR_MARGIN, names=("C", "pair_C", "margin")
             )
-            rule = Neighborhood(
-                parameters.pair_C,
-                parameters.margin,
-                parameters.n_impostors,
-                parameters.max_rounds,
-            )
-            rounds = learn_from_neighbors(self._read_labelled(X, y, groups), settings, rule)
+            rounds = learn_from_neighbors(self._read_labelled(X, y, groups), settings, parameters)
             self._publish(rounds.metric)
-            self._keep_pairs(rounds.metric.pairs)
             self.comparisons_ = rounds.triplets
             self.n_rounds_, self.n_missed_ = rounds.n_rounds, rounds.n_missed
         warn_unless_converged(self.result_)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from .._learn_metric import warn_unless_converged
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_pairs
-from .._learning.places import KernelLike
+from .._learning.samples import KernelLike
 from .._learning.task import Prior
 from .._messages import shown
+from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
 from .inputs import tuple_samples
 from .metric import MetricEstimator, NoFitTransform
 from .pair_judge import CLASSES, PairClassifierMixin, make_labelled_pairs
-from .parameters import checked
+from .parameters import checked, inside
 
 CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
 
 
+@dataclass(eq=False, repr=False)
 class TATMLPairs(PairClassifierMixin, MetricEstimator):
     """Threshold Auto-Tuning Metric Learning from similar and dissimilar pairs.
 
@@ -113,46 +115,25 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     True
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        threshold: Literal["auto", "joint"] | float = "auto",
-        threshold_prior: float | None = None,
-        threshold_strength: float = 1.0,
-        c0: float | None = None,
-        margin: tuple[float, float] = (0.5, 2.0),
-        prior: Prior = "discriminant",
-        class_weight: dict[int, float] | Literal["balanced"] | None = "balanced",
-        reduction: Literal["mean", "sum"] = "mean",
-        kernel: KernelLike = None,
-        clip_outliers: bool = True,
-        n_components: int | Sequence[int] | None = None,
-        preprocessor: Any = None,
-        solver: SolverLike = "newton",
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.threshold = threshold
-        self.threshold_prior = threshold_prior
-        self.threshold_strength = threshold_strength
-        self.c0 = c0
-        self.margin = margin
-        self.prior = prior
-        self.class_weight = class_weight
-        self.reduction = reduction
-        self.kernel = kernel
-        self.clip_outliers = clip_outliers
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.solver = solver
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 100.0
+    _: KW_ONLY
+    threshold: Literal["auto", "joint"] | float = "auto"
+    threshold_prior: float | None = None
+    threshold_strength: float = 1.0
+    c0: float | None = None
+    margin: tuple[float, float] = (0.5, 2.0)
+    prior: Prior = "discriminant"
+    class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"
+    reduction: Literal["mean", "sum"] = "mean"
+    kernel: KernelLike = None
+    clip_outliers: bool = True
+    n_components: int | Sequence[int] | None = None
+    preprocessor: Any = None
+    solver: SolverLike = "newton"
+    tol: float = 1e-6
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(
         self,
@@ -193,8 +174,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
             rows, merged, n_counted = merge_identical(blocks, chosen)
             self._keep_facts(blocks[rows])  # a sample counts once, however many pairs it is in
             distinct = distinct_samples(blocks, rows, n_counted, settings)
-            self._publish(learn_from_pairs(distinct, merged, n_counted, settings))
-            self._keep_pairs(chosen)
+            metric = learn_from_pairs(distinct, merged, n_counted, settings)
+            self._publish(replace(metric, pairs=chosen))
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight, "confidence": None} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)
@@ -213,10 +194,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
                 f"calibration_params: expected some of {', '.join(sorted(CALIBRATION_PARAMS))}, "
                 f"got {shown(calibration_params)}"
             )
-        try:
+        with inside("calibration_params"):
             check_target(**{"confidence": None} | calibration_params)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"calibration_params: {error}") from error
         if calibration_params.get("confidence") is not None:
             raise ValueError(
                 "calibration_params: expected confidence=None, as training pairs cannot promise a "

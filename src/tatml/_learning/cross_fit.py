@@ -8,7 +8,7 @@ other samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,18 +18,16 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from .._array import Doubles, Indices
+from .._array import Doubles, Indices, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
 from .labelled import Fold, LabelledSamples
-from .metric import Metric
-from .places import KernelSettings, Space, host_if_wide
+from .metric import Metric, is_one_sided, some_of_each_kind
 from .prepare import prior_from_samples
-from .priors import has_units
-from .scatters import Units, WithinClasses, pair_weights, within_classes, within_pairs
-from .thresholds import is_one_sided, some_of_each_kind
+from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
+from .samples import KernelSettings, host_if_wide
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
@@ -83,7 +81,7 @@ class HeldOutPairs:
 
 
 def hold_out_samples(
-    samples: LabelledSamples, folds: Sequence[Fold], space: Space | None = None
+    samples: LabelledSamples, folds: Sequence[Fold], space: KernelSettings | None = None
 ) -> list[HeldOutPairs]:
     """Return one part per fold of labelled samples, with random pairs of its test samples.
 
@@ -105,7 +103,7 @@ def hold_out_samples(
 
 
 def _map_both(
-    known: Blocks, others: Blocks, rows: Indices, space: Space | None
+    known: Blocks, others: Blocks, rows: Indices, space: KernelSettings | None
 ) -> tuple[Blocks, Blocks, int]:
     """Return both samples in the space, and the number of blocks that are kernel images."""
     n_images = 0
@@ -117,7 +115,9 @@ def _map_both(
     return known, others, n_images
 
 
-def hold_out_pairs(blocks: Blocks, pairs: Pairs, space: Space | None = None) -> list[HeldOutPairs]:
+def hold_out_pairs(
+    blocks: Blocks, pairs: Pairs, space: KernelSettings | None = None
+) -> list[HeldOutPairs]:
     """Return one part per fold of the samples of given pairs; pairs across folds are left out.
 
     The samples are distinct: see `merge_identical`. Pairs without weight are left out.
@@ -188,7 +188,7 @@ def _hold_out_some(
     pairs: Pairs,
     known: NDArray[np.bool_],
     others: NDArray[np.bool_],
-    space: Space | None,
+    space: KernelSettings | None,
 ) -> HeldOutPairs:
     rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
@@ -216,13 +216,11 @@ def choose_space(
     The units are those whose prior orders the held-out pairs best; without held-out pairs, those
     of the rule "auto". `hold_out` makes the pairs, in the space of a kernel if it is given one.
     """
-    if settings is None:
-        parts = hold_out(None)
-        return None, choose_units(prior, parts), parts
+    candidates = [None] if settings is None else settings.candidates()
     chosen, best = None, -1.0
-    for candidate in settings.candidates():
+    for candidate in candidates:
         parts = hold_out(candidate)
-        if not parts:
+        if not parts or (len(candidates) == 1 and not has_units(prior)):
             return settings, "columns", parts
         area, units = find_units(prior, parts)
         if area > best:
@@ -231,15 +229,11 @@ def choose_space(
     return chosen
 
 
-def choose_units(prior: Any, parts: Sequence[HeldOutPairs]) -> Units:
-    """Return the units of a prior whose distances order held-out pairs best, without a solver."""
-    if not has_units(prior) or not parts:
-        return "columns"
-    return find_units(prior, parts)[1]
-
-
 def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]:
-    """Return the area under the ROC curve of held-out pairs for the best units, and these units."""
+    """Return the units of a prior whose distances order held-out pairs best, without a solver.
+
+    The first value is the area under the ROC curve of these pairs.
+    """
     candidates: list[Units] = ["columns"]
     if has_units(prior):
         candidates.append("common")
@@ -247,10 +241,10 @@ def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]
             part.within.n_observations / max(array.shape[1] for array in part.known.arrays)
             for part in parts
         ]
-        if parts and min(per_column) >= SAMPLES_PER_COLUMN:
+        if min(per_column) >= SAMPLES_PER_COLUMN:
             candidates.append("affine")
     areas = [
-        float(np.mean([_area_of_prior(prior, units, part) for part in parts] or [0.0]))
+        float(np.mean([_area_of_prior(prior, units, part) for part in parts]))
         for units in candidates
     ]
     best = int(np.argmax(areas))
@@ -264,7 +258,7 @@ def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
     distances = Metric(W0.own_factors()).distances(part.others, part.pairs.index, many=True)
-    return area_under_roc(distances, part.pairs.similar)
+    return area_under_roc(to_numpy(distances), part.pairs.similar)
 
 
 def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
@@ -293,18 +287,11 @@ class FittedPart:
     part: HeldOutPairs
     known_pairs: Pairs
 
-    def held_out_ratios(self) -> Doubles:
-        """Return the distances of the held-out pairs, divided by the threshold of the metric."""
-        return self._ratios(self.part.others, self.part.pairs)
-
-    def known_ratios(self) -> tuple[Doubles, NDArray[np.bool_]]:
-        """Return those of pairs that the metric was learnt from, and which of these are similar."""
-        some = some_of_each_kind(self.known_pairs)
-        return self._ratios(self.part.known, some), some.similar
-
-    def _ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+    def ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+        """Return the distances of pairs of samples, divided by the threshold of the metric."""
         assert self.metric.threshold is not None
-        return self.metric.distances(blocks, pairs.index, many=True) / self.metric.threshold
+        distances = to_numpy(self.metric.distances(blocks, pairs.index, many=True))
+        return distances / self.metric.threshold
 
 
 def cross_fit(
@@ -348,7 +335,7 @@ def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
     similar = np.concatenate([np.zeros(0, bool), *(one.part.pairs.similar for one in fitted)])
     if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
         return None
-    ratios = np.concatenate([one.held_out_ratios() for one in fitted])
+    ratios = np.concatenate([one.ratios(one.part.others, one.part.pairs) for one in fitted])
     weights = np.concatenate([pair_weights(one.part.pairs) for one in fitted])
     factor = _best_factor(ratios, weights, similar, FACTORS)
     if factor in (FACTORS[0], FACTORS[-1]):
@@ -367,29 +354,25 @@ def suits_new_pairs_alone(fitted: Sequence[FittedPart]) -> bool:
     factor = find_threshold_factor(fitted)
     if factor is None:
         return False
-    new = _pooled((one.held_out_ratios(), one.part.pairs.similar) for one in fitted)
-    old = _pooled(one.known_ratios() for one in fitted)
-    return is_one_sided(*old, factor) and not is_one_sided(*new, factor)
-
-
-def _pooled(pairs: Iterable[tuple[Doubles, NDArray[np.bool_]]]) -> tuple[NDArray, NDArray]:
-    ratios, similar = zip(*pairs, strict=True)
-    return np.concatenate(ratios), np.concatenate(similar)
+    new, old = [], []
+    for one in fitted:
+        some, judged = some_of_each_kind(one.known_pairs), one.part.pairs
+        new.append((one.ratios(one.part.others, judged), judged.similar))
+        old.append((one.ratios(one.part.known, some), some.similar))
+    one_sided = []
+    for pairs in (old, new):
+        ratios, similar = zip(*pairs, strict=True)
+        one_sided.append(is_one_sided(np.concatenate(ratios), np.concatenate(similar), factor))
+    return one_sided == [True, False]
 
 
 def _best_factor(
     ratios: Doubles, weights: Doubles, similar: NDArray[np.bool_], factors: Doubles
 ) -> float:
-    below = _weight_below(ratios[similar], weights[similar], factors)
-    correct = below - _weight_below(
-        ratios[~similar], weights[~similar], factors
-    )  # up to a constant
-    smooth = gaussian_filter1d(correct, SMOOTHING / LOG_STEP, mode="nearest")
-    return float(factors[int(np.argmax(smooth))])
-
-
-def _weight_below(ratios: Doubles, weights: Doubles, factors: Doubles) -> Doubles:
-    """Return for each factor the total weight of the pairs whose ratio is smaller."""
+    """Return the factor with the largest smoothed weight of the pairs that it judges rightly."""
     order = np.argsort(ratios)
-    total = np.concatenate([[0.0], np.cumsum(weights[order])])
-    return total[np.searchsorted(ratios[order], factors)]
+    signed = np.where(similar, weights, -weights)[order]
+    correct = np.concatenate([[0.0], np.cumsum(signed)])  # up to a constant
+    at_factors = correct[np.searchsorted(ratios[order], factors)]
+    smooth = gaussian_filter1d(at_factors, SMOOTHING / LOG_STEP, mode="nearest")
+    return float(factors[int(np.argmax(smooth))])

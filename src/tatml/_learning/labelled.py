@@ -23,9 +23,9 @@ from .._sharding.all_pairs import AllPairs
 from .._validation import check_count, check_random, check_two
 from .._warnings import warn_user
 from .metric import embed_blocks
-from .places import fetched
 from .prepare import prior_from_samples
-from .scatters import WithinClasses
+from .priors import WithinClasses
+from .samples import fetched
 from .task import Settings
 
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
@@ -47,12 +47,10 @@ class LabelledSamples:
 
     def renumbered(self) -> LabelledSamples:
         """Return the samples with classes and groups numbered from 0 without gaps."""
-        groups = None if self.groups is None else _numbered(self.groups)
-        return LabelledSamples(self.blocks, _numbered(self.labels), groups)
-
-
-def _numbered(values: Indices) -> Indices:
-    return np.unique(values, return_inverse=True)[1]
+        labels, groups = np.unique(self.labels, return_inverse=True)[1], self.groups
+        if groups is not None:
+            groups = np.unique(groups, return_inverse=True)[1]
+        return LabelledSamples(self.blocks, labels, groups)
 
 
 def make_pair_folds(

@@ -1,24 +1,28 @@
-"""Learn a metric: from pairs, from labels that give pairs, or from comparisons."""
+"""Learn a metric: from pairs, from labels that give pairs, from comparisons, or from neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, sqrt
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .._array import Doubles, Indices, sum_at
+from .._array import Doubles, Indices, asarray, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
-from .._optim.losses import comparison_hinge
+from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
+from .._optim.losses import comparison_hinge, join_hinges
 from .._optim.problem import LogDetProblem, squared_hinge
-from .._optim.result import Result, host_result, learnt_b0, place_result
+from .._optim.result import Result, Status, host_result, learnt_b0, place_result
 from .._optim.solvers import Newton, seeded
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
+from .._threads import SMALL_MATRIX, _threadpools
 from .._validation import check_random
 from .cross_fit import (
     FOLD_TOL,
@@ -39,15 +43,50 @@ from .labelled import (
     make_pair_folds,
     sums_in_tiles,
 )
-from .metric import Metric, check_components, factors_of, means_of
-from .outliers import clip_outliers
-from .places import Space, host_if_wide, map_samples, place_blocks, read_kernel
-from .prepare import MetricPrior, describe_axes, describe_spans, prepare
-from .priors import IDENTICAL, has_units
-from .scatters import pair_weights, within_classes, within_pairs
+from .metric import (
+    Metric,
+    b0_of,
+    embed_blocks,
+    factors_of,
+    is_one_sided,
+    learn_b0,
+    means_of,
+    some_of_each_kind,
+    warn_if_one_sided,
+)
+from .prepare import (
+    MetricPrior,
+    describe_axes,
+    describe_spans,
+    prepare,
+    prior_from_samples,
+    problem_of,
+)
+from .priors import (
+    IDENTICAL,
+    PriorName,
+    WithinClasses,
+    has_units,
+    pair_weights,
+    within_classes,
+    within_pairs,
+)
+from .samples import (
+    KernelSettings,
+    clip_outliers,
+    host_if_wide,
+    map_samples,
+    place_blocks,
+    read_kernel,
+)
 from .span import SpanFactor
 from .task import Settings, Task
-from .thresholds import b0_of, is_one_sided, learn_b0, some_of_each_kind, warn_if_one_sided
+
+PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+ROUND_TOL = 1e-3  # tolerance of the rounds before the last
+# The priors to choose from; of equally good ones, the first is taken.
+CANDIDATES: tuple[PriorName, ...] = ("discriminant", "auto", "scaled")
+N_FOLDS = 5
 
 
 def solve(
@@ -62,7 +101,8 @@ def solve(
     A `least_tol` above the tolerance of the settings replaces it.
     """
     if settings.verbose:
-        _print_lines(describe_spans(prior))
+        for line in describe_spans(prior):
+            print(line, flush=True)
     solver = seeded(settings.solver, check_random(settings.random_state))
     init = prior.start(settings.init) if init is None else init
     place = settings.place if problem.is_listed else None
@@ -79,24 +119,22 @@ def solve(
     return found if place is None else host_result(found)
 
 
-def metric_of(found: Result, prior: MetricPrior, blocks: Blocks, settings: Settings) -> Metric:
-    """Return the metric of what a solver found.
-
-    `blocks` are the samples whose principal axes `n_components` selects.
-    """
+def metric_of(found: Result, prior: MetricPrior, task: Task, settings: Settings) -> Metric:
+    """Return the metric of what a solver found for a task."""
     keeps = settings.keeps_spans
-    factors = factors_of(found.L, prior, blocks, settings.n_components, keeps)
+    factors = factors_of(found.L, prior, task.counted, settings.n_components, keeps)
     if keeps:
         return Metric(factors, result=found)
     if settings.verbose:
-        _print_lines(describe_axes(prior, found.L, factors))
-    result = prior.full_result(found)
+        for line in describe_axes(prior, found.L, factors):
+            print(line, flush=True)
+    result, center = prior.full_result(found), means_of(task.blocks, task.within.n_images)
     if not prior.is_small:
-        return Metric(factors, result=result)
+        return Metric(factors, center=center, result=result)
     for m, A in enumerate(factors):
         if isinstance(A, SpanFactor):
             factors[m] = np.ascontiguousarray(result.L[m].T) / sqrt(len(found.L))
-    return Metric(factors, result=result, prior=prior.full())
+    return Metric(factors, center=center, result=result, prior=prior.full())
 
 
 def learn(task: Task, settings: Settings) -> Metric:
@@ -104,17 +142,13 @@ def learn(task: Task, settings: Settings) -> Metric:
 
     The threshold is fixed where the settings give one.
     """
-    check_components(settings.n_components, [n for n, _ in task.blocks.block_shapes])
     problem, prior = pair_problem(task, settings)
     found = solve(problem, prior, settings)
-    metric = metric_of(found, prior, task.counted, settings)
-    if not settings.keeps_spans:
-        metric = replace(metric, center=means_of(task.blocks, task.within.n_images))
-    pairs = task.rows if isinstance(task.rows, Pairs) else None
+    metric = metric_of(found, prior, task, settings)
+    pairs: Any = task.rows
     b0 = learnt_b0(found)
-    if settings.n_components is not None and problem.learns_threshold:
-        assert pairs is not None
-        squared = metric.distances(task.blocks, pairs.index) ** 2
+    if settings.n_components is not None and problem.learns_threshold:  # then pairs are listed
+        squared = to_numpy(metric.distances(task.blocks, pairs.index)) ** 2
         strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
         b0 = learn_b0(squared, pairs, settings.margin, strength, problem.mu0)
     return replace(metric.with_b0(b0, settings.margin), pairs=pairs)
@@ -166,7 +200,7 @@ def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Sett
         strength = settings.c0 / (settings.C * (1 if settings.reduction == "mean" else total))
     centre, margin = settings.threshold_prior, settings.margin
     mu0 = None if centre is None else b0_of(centre, margin)
-    squared = metric.distances(blocks, pairs.index) ** 2
+    squared = to_numpy(metric.distances(blocks, pairs.index)) ** 2
     return metric.with_b0(learn_b0(squared, pairs, margin, strength, mu0), margin)
 
 
@@ -197,11 +231,7 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         judged = draw_random(samples, settings)
         metric = learn_threshold(metric, blocks, judged, settings)
     pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-    fitted: list[FittedPart] = []
-    if settings.cross_fits:
-        metric, fitted = _cross_fitted(metric, parts, pairs, judged, settings)
-    warn_unless_separating(metric, blocks, pairs if judged is None else judged, fitted)
-    return metric
+    return _judge_threshold(metric, blocks, pairs, parts, settings, judged)
 
 
 def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
@@ -221,7 +251,7 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
     needed = settings.cross_fits or has_units(settings.prior) or kernel is not None
 
-    def hold_out(space: Space | None) -> list[HeldOutPairs]:
+    def hold_out(space: KernelSettings | None) -> list[HeldOutPairs]:
         return hold_out_pairs(distinct, pairs, space) if needed else []
 
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
@@ -229,25 +259,23 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, kernel_map=kernel_map, units=units)
-    fitted: list[FittedPart] = []
-    if settings.cross_fits:
-        metric, fitted = _cross_fitted(metric, parts, pairs, None, settings)
-    if settings.learns_threshold:
-        warn_unless_separating(metric, mapped, pairs, fitted)
-    return metric
+    if not settings.learns_threshold:
+        return metric
+    return _judge_threshold(metric, mapped, pairs, parts, settings)
 
 
-def _cross_fitted(
+def _judge_threshold(
     metric: Metric,
-    parts: Sequence[HeldOutPairs],
+    blocks: Blocks,
     pairs: Pairs,
-    judged: Pairs | None,
+    parts: Sequence[HeldOutPairs],
     settings: Settings,
-) -> tuple[Metric, list[FittedPart]]:
-    """Multiply the threshold by the factor that is best for held-out pairs, if there are some.
+    judged: Pairs | None = None,
+) -> Metric:
+    """Multiply a learnt threshold by the factor that is best for held-out pairs, if there are some.
 
     The metric of each part is learnt from those of the pairs that lie in it, and its threshold
-    from those of the `judged` pairs, if there are any.
+    from those of the `judged` pairs, if there are any. A threshold of no use causes a warning.
     """
     inner = for_parts(settings)
 
@@ -259,7 +287,10 @@ def _cross_fitted(
             return found
         return learn_threshold(found, part.known, part.select_known(judged), inner)
 
-    return cross_fit(metric, parts, pairs, fit, thins=settings.reduction == "mean")
+    parts, thins = parts if settings.cross_fits else [], settings.reduction == "mean"
+    found, fitted = cross_fit(metric, parts, pairs, fit, thins=thins)
+    warn_unless_separating(found, blocks, pairs if judged is None else judged, fitted)
+    return found
 
 
 def for_parts(settings: Settings) -> Settings:
@@ -308,17 +339,11 @@ def warn_unless_separating(
     """
     some = some_of_each_kind(pairs)
     used, index = np.unique(some.index, return_inverse=True)
-    distances = metric.distances(blocks[used], index.reshape(-1, 2))
+    distances = to_numpy(metric.distances(blocks[used], index.reshape(-1, 2)))
     assert metric.threshold is not None
-    if not is_one_sided(distances, some.similar, metric.threshold):
-        return
-    if not suits_new_pairs_alone(fitted):
+    one_sided = is_one_sided(distances, some.similar, metric.threshold)
+    if one_sided and not suits_new_pairs_alone(fitted):
         warn_if_one_sided(distances, some.similar, metric.threshold)
-
-
-def _print_lines(lines: Sequence[str]) -> None:
-    for line in lines:
-        print(line, flush=True)
 
 
 def learn_from_comparisons(
@@ -348,7 +373,6 @@ def learn_from_comparisons(
     """
     kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
-    check_components(settings.n_components, [n for n, _ in mapped.block_shapes])
     total = float(np.sum(weights))
     c = settings.C / total if settings.reduction == "mean" else settings.C
     linked = link_pairs(None, quadruplets)
@@ -359,4 +383,148 @@ def learn_from_comparisons(
     task = Task(mapped, linked, within, share, n_counted)
     prepared = prepare(task, comparison_hinge(weights, c, margin), settings)
     found = solve(prepared.problem.without_threshold(), prepared.prior, settings)
-    return replace(metric_of(found, prepared.prior, task.counted, settings), kernel_map=kernel_map)
+    return replace(metric_of(found, prepared.prior, task, settings), kernel_map=kernel_map)
+
+
+# From neighbours: comparisons of them, drawn in rounds, and pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """A metric that was learnt in rounds, with the comparisons of the last one."""
+
+    metric: Metric
+    triplets: Indices
+    n_rounds: int
+    n_missed: int
+
+
+def learn_from_neighbors(
+    samples: LabelledSamples, settings: Settings, rule: SimpleNamespace
+) -> Rounds:
+    """Learn a metric from comparisons of neighbours, and its threshold from random pairs.
+
+    `rule` holds the checked parameters of `TATMLNeighbors`.
+    """
+    kernel = read_kernel(settings.kernel, samples.blocks)
+    blocks = to_learn(samples.blocks, settings)
+    given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
+    blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
+    samples = replace(samples, blocks=blocks)
+    pairs = draw_random(samples, settings, "random")
+    small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
+    with _threadpools().limit(limits=1 if small else None):  # as in the solvers
+        if isinstance(settings.prior, str) and settings.prior == "best":
+            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, n_images)
+            settings = replace(settings, prior=prior)
+        within = within_classes(blocks, samples.labels, n_images=n_images)
+        rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
+        metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
+        if settings.learns_threshold:
+            inner, parts = for_parts(settings), []
+            if settings.cross_fits:
+                folds = make_pair_folds(samples.labels, samples.groups)
+                parts = hold_out_samples(given, folds, kernel)
+
+            def fit(part: HeldOutPairs, known: Pairs) -> Metric:
+                labels = samples.labels[part.rows]
+                return _learn_in_rounds(part.known, labels, known, part.within, inner, rule).metric
+
+            metric, fitted = cross_fit(metric, parts, pairs, fit)
+            warn_unless_separating(metric, blocks, pairs, fitted)
+    return replace(rounds, metric=metric)
+
+
+def _learn_in_rounds(
+    blocks: Blocks,
+    labels: Indices,
+    pairs: Pairs,
+    within: WithinClasses,
+    settings: Settings,
+    rule: SimpleNamespace,
+) -> Rounds:
+    """Draw comparisons and learn from them, until they stay the same.
+
+    Metrics in which comparisons are drawn again need no accurate solution; the last one does.
+    """
+    task = Task(blocks, pairs, within)
+    prepared = prepare(task, squared_hinge(pairs, 1.0, PAIR_MARGIN), settings)
+    prior, given = prepared.prior, settings.given_threshold
+    mu0 = b0_of(sqrt(prepared.mean_distance) if given is None else given, PAIR_MARGIN)
+    space, n_rounds = to_numpy(embed_blocks(prior.own_factors(), blocks)), 0
+    triplets, found, least_tol = np.empty((0, 3), dtype=np.intp), None, ROUND_TOL
+    while n_rounds < rule.max_rounds:
+        drawn = neighbor_triplets(space, labels, settings.n_neighbors, rule.n_impostors)
+        repeated = np.array_equal(drawn, triplets)
+        if repeated and least_tol == 0.0:
+            break
+        if repeated or n_rounds == rule.max_rounds - 1:
+            least_tol = 0.0
+        problem = _problem(pairs, drawn, prior, mu0, settings, rule)
+        found = solve(problem, prior, settings, init=found, least_tol=least_tol)
+        n_rounds, triplets = n_rounds + (not repeated), drawn
+        space = to_numpy(embed_blocks(prior.factors(found.L), blocks))
+        if found.status is Status.INTERRUPTED:
+            break
+    assert found is not None
+    metric = metric_of(found, prior, task, settings)
+    b0 = learnt_b0(found)
+    if settings.n_components is not None and settings.learns_threshold:
+        squared = to_numpy(metric.distances(blocks, pairs.index)) ** 2
+        b0 = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
+    n_missed = count_violated(space, labels, triplets, rule.margin)
+    return Rounds(metric.with_b0(b0, PAIR_MARGIN), triplets, n_rounds, n_missed)
+
+
+def _problem(
+    pairs: Pairs,
+    triplets: Indices,
+    prior: MetricPrior,
+    mu0: float,
+    settings: Settings,
+    rule: SimpleNamespace,
+) -> LogDetProblem:
+    """Return the problem of the pairs and of the comparisons."""
+    total, n_rows = float(np.sum(pair_weights(pairs))), len(triplets)
+    losses = [
+        squared_hinge(pairs, rule.pair_C / total, PAIR_MARGIN),
+        comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
+    ]
+    linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
+    c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
+    samples = place_blocks(prior.samples, settings.place)
+    W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
+    return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
+
+
+def choose_prior(
+    blocks: Blocks, labels: NDArray[np.intp], n_neighbors: int, n_images: int = 0
+) -> PriorName:
+    """Return the candidate with the most neighbours of the own class; the first in a tie.
+
+    The neighbours are the `n_neighbors` nearest samples of the other folds. They are counted: their
+    votes are often equally good for two candidates. The last `n_images` blocks are images of a
+    kernel.
+    """
+    fold = np.empty(len(labels), dtype=np.intp)
+    for label in np.unique(labels):  # the samples of each class in turn
+        own = np.flatnonzero(labels == label)
+        fold[own] = np.arange(len(own)) % N_FOLDS
+    right = dict.fromkeys(CANDIDATES, 0)
+    for held_out in range(N_FOLDS):
+        known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
+        if len(other) == 0 or len(np.unique(labels[known])) < 2 or len(known) <= n_neighbors:
+            continue
+        samples, others = host_if_wide(blocks[known], blocks[other])
+        classes = np.unique(labels[known], return_inverse=True)[1]
+        within = within_classes(samples, classes, n_images=n_images)
+        try:
+            priors = [prior_from_samples(name, samples, within) for name in CANDIDATES]
+        except ValueError:  # a block is constant in this part
+            continue
+        for name, prior in zip(CANDIDATES, priors, strict=True):
+            factors = prior.own_factors()
+            rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
+            nearest = nearest_rows(rows, queries, n_neighbors)
+            right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))
+    return max(CANDIDATES, key=lambda name: right[name])

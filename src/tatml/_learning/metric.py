@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from numbers import Real
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,21 @@ from .._array import Array, Doubles, Indices, asarray, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sparse import SparseBlock
-from .._messages import shown
+from .._optim.problem import best_threshold, squared_hinge
 from .._optim.result import Result
-from .._validation import as_list, check_count
+from .._sharding.all_pairs import AllPairs
+from .._warnings import warn_user
 from ..features._kernel_map import KernelMap
-from .prepare import MetricPrior
-from .scatters import Units, around_mean, mean_square
+from .prepare import MetricPrior, check_components
+from .priors import Units, around_mean, mean_square
 from .span import Factor, SpanFactor
-from .thresholds import threshold_of
 
 Center = Sequence[NDArray[np.float64] | None]  # a mean per block, or nothing
 CACHED_NUMBERS = 2**17  # numbers of samples that are centred at a time: 1 MB of float64
 CHUNK_NUMBERS = 2**20  # numbers in a temporary array of differences: 8 MB of float64
+ONE_SIDED = 0.95  # share of both kinds of pairs on one side of a threshold that is of no use
+LEAST_CHECKED, MOST_CHECKED = 10, 1000  # pairs of each kind that a threshold is checked on
+LEAST_ACCURACY = 0.6  # balanced accuracy of a threshold that is worth naming
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +53,8 @@ class Metric:
     b0, threshold, threshold_factor : float, optional
         The threshold in squared units, in those of the distance, and the factor between the second
         and the threshold that belongs to b0.
-    pairs : Pairs, optional
-        The pairs that the metric was learnt from.
+    pairs : Pairs or AllPairs, optional
+        The pairs that the metric was learnt from; `AllPairs` if there is no list of them.
     units : {"columns", "common", "affine"}
         The units in which the scatter of the prior was shrunk.
     """
@@ -65,7 +67,7 @@ class Metric:
     b0: float | None = None
     threshold: float | None = None
     threshold_factor: float | None = None
-    pairs: Pairs | None = None
+    pairs: Pairs | AllPairs | None = None
     units: Units | None = None
 
     def mapped(self, blocks: Blocks) -> Blocks:
@@ -76,13 +78,22 @@ class Metric:
         """Return one row per mapped sample, with the learnt distance as Euclidean distance."""
         return embed_blocks(self.factors, mapped)
 
-    def distances(self, mapped: Blocks, index: Indices, many: bool = False) -> Doubles:
-        """Return the distances of index pairs of mapped samples, as a NumPy array.
+    def distances(self, mapped: Blocks, index: Indices, many: bool = False) -> Array:
+        """Return the distances of index pairs of mapped samples, where the samples are.
 
-        With `many` pairs of few samples, wide embeddings are turned first instead of centred.
+        Sparse samples stay sparse. With `many` pairs of few samples, wide embeddings are turned
+        first instead of centred.
         """
-        center = () if many else self.center
-        return to_numpy(distances_of(self.factors, mapped, index, many, center))
+        if any(isinstance(array, SparseBlock) for array in mapped.arrays):
+            parts = zip(self.factors, mapped.arrays, strict=True)
+            return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
+        rows = embed_blocks(self.factors, mapped, () if many else self.center)
+        if many and rows.shape[1] > 2 * rows.shape[0] and type(rows) is np.ndarray:
+            # Turned rows need only as many columns as there are rows, and their distances stay.
+            turned = (rows - rows.mean(axis=0)).T
+            _, upper = scipy.linalg.qr(turned, mode="raw", overwrite_a=True, check_finite=False)
+            rows = upper.T
+        return row_distances(rows, index)
 
     def with_b0(self, b0: float, margin: tuple[float, float]) -> Metric:
         """Return the metric with another b0, and the threshold that belongs to it."""
@@ -119,7 +130,7 @@ def factors_of(
     `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
     enough, and refused for others.
     """
-    counts = check_components(n_components, [n for n, _ in blocks.block_shapes])
+    counts = check_components(n_components, blocks.block_shapes)
     chosen: list[Factor] = []
     for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
         if count is None:
@@ -151,23 +162,6 @@ def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
     return axes.T @ factor
 
 
-def check_components(n_components: Any, sizes: Sequence[int]) -> list[int | None]:
-    """Return the number of components of each block; None stands for all."""
-    if n_components is None:
-        return [None] * len(sizes)
-    what = f"a number or one for each of {len(sizes)} blocks"
-    if isinstance(n_components, Real):
-        counts: list[Any] = [n_components] * len(sizes)
-    else:
-        counts = as_list("n_components", n_components, what)
-    if len(counts) != len(sizes):
-        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
-    for m, (count, size) in enumerate(zip(counts, sizes, strict=True)):
-        if check_count("n_components", count) > size:
-            raise ValueError(f"n_components: expected at most n = {size} in block {m}, got {count}")
-    return counts
-
-
 def one_or_list(matrices: Sequence[Any]) -> Any:
     """Return the only matrix of a list of one, and other lists as they are."""
     return matrices[0] if len(matrices) == 1 else list(matrices)
@@ -185,25 +179,6 @@ def embed_blocks(
     return namespace(rows[0]).concat(rows, axis=1)
 
 
-def distances_of(
-    components: Sequence[Factor],
-    blocks: Blocks,
-    index: NDArray[np.intp],
-    many: bool = False,
-    center: Center = (),
-) -> NDArray[np.float64]:
-    """Return the distances of index pairs; sparse samples stay sparse.
-
-    With `many` pairs, wide embeddings are turned first. Distances do not depend on the means in
-    `center`; samples far from the origin keep their digits if these are subtracted.
-    """
-    if not any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        rows = embed_blocks(components, blocks, center)
-        return row_distances(fewer_columns(rows) if many else rows, index)
-    parts = zip(components, blocks.arrays, strict=True)
-    return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
-
-
 def row_distances(
     rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
 ) -> NDArray[np.float64]:
@@ -215,18 +190,6 @@ def row_distances(
         difference = xp.take(rows, first, axis=0) - xp.take(rows, second, axis=0)
         distances.append(xp.sqrt(xp.linalg.vecdot(difference, difference)))
     return xp.concat(distances)
-
-
-def fewer_columns(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn wide rows so that they need only as many columns as there are rows.
-
-    Their distances stay, up to rounding. This saves time where there are more pairs than rows.
-    """
-    if rows.shape[1] <= 2 * rows.shape[0] or type(rows) is not np.ndarray:
-        return rows
-    around_mean = rows - rows.mean(axis=0)
-    _, upper = scipy.linalg.qr(around_mean.T, mode="raw", overwrite_a=True, check_finite=False)
-    return upper.T
 
 
 def check_distances(
@@ -273,3 +236,93 @@ def squared_distances(
     if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
         return A.squared_distances(array, index)
     return row_distances(apply_factor(A, array, mean), index) ** 2
+
+
+# Thresholds of given distances, by TATML's criterion
+
+
+def threshold_of(b0: float, margin: tuple[float, float]) -> float:
+    """Return the geometric mean of the margins √(γ_s b0) and √(γ_d b0)."""
+    return sqrt(max(b0, 0.0) * sqrt(margin[0] * margin[1]))  # theory (T)
+
+
+def b0_of(threshold: float, margin: tuple[float, float]) -> float:
+    """Return the b0 that belongs to a threshold, the inverse of `threshold_of`."""
+    return threshold * threshold / sqrt(margin[0] * margin[1])  # theory (T)
+
+
+def learn_b0(
+    squared: Doubles,
+    pairs: Pairs,
+    margin: tuple[float, float],
+    strength: float,
+    mu0: float | None = None,
+) -> float:
+    """Return the b0 that minimises TATML's criterion for fixed squared distances.
+
+    The criterion is Σ_k w_k [y_k (D_k − γ_k b0)]_+² / Σ_k w_k + ρ (b0 − μ0)², where ρ is
+    `strength`. The default of μ0 is the b0 of the root mean squared distance.
+    """
+    weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+    unit = float(np.average(squared, weights=weights))  # makes the result independent of units
+    if unit == 0:
+        if mu0 is None:
+            return 0.0
+        unit = mu0
+    share = Pairs(pairs.index, pairs.similar, weights / weights.sum())  # theory (B0)
+    centre = b0_of(1.0, margin) if mu0 is None else mu0 / unit
+    loss = squared_hinge(share, 1.0, margin)
+    return unit * best_threshold(squared / unit, loss, strength, centre)
+
+
+def some_of_each_kind(pairs: Pairs, most: int = MOST_CHECKED) -> Pairs:
+    """Return at most `most` pairs of each kind, evenly spaced among those of positive weight."""
+    counts = np.ones(len(pairs), dtype=bool) if pairs.weights is None else pairs.weights > 0
+    rows = [np.flatnonzero(counts & (pairs.similar == kind)) for kind in (True, False)]
+    return pairs.take(np.concatenate([some[:: -(-len(some) // most) or 1] for some in rows]))
+
+
+def is_one_sided(distances: Doubles, similar: NDArray[np.bool_], threshold: float) -> bool:
+    """Return whether nearly all pairs of both kinds are on one side of a threshold.
+
+    Fewer than ten pairs of a kind do not count.
+    """
+    if min(np.sum(similar), np.sum(~similar)) < LEAST_CHECKED:
+        return False
+    below = _shares_below(distances, similar, threshold)
+    return min(below) >= ONE_SIDED or max(below) <= 1 - ONE_SIDED
+
+
+def warn_if_one_sided(distances: Doubles, similar: NDArray[np.bool_], threshold: float) -> None:
+    """Warn if nearly all training pairs of both kinds are on one side of a threshold."""
+    if not is_one_sided(distances, similar, threshold):
+        return
+    near, far = _shares_below(distances, similar, threshold)
+    better, accuracy = _most_accurate(distances, similar)
+    advice = (
+        f"The threshold {better:.3g} has a balanced accuracy of {accuracy:.2f} on these pairs: "
+        "call calibrate_threshold with held-out pairs, or set_threshold"
+    )
+    if accuracy < LEAST_ACCURACY:
+        advice = f"No threshold has a balanced accuracy above {accuracy:.2f} on these pairs"
+    warn_user(
+        f"threshold_: {threshold:.3g} separates hardly any training pairs: {100 * near:.0f} % of "
+        f"the similar and {100 * far:.0f} % of the dissimilar ones are closer. {advice}"
+    )
+
+
+def _shares_below(
+    distances: Doubles, similar: NDArray[np.bool_], threshold: float
+) -> tuple[float, float]:
+    """Return which shares of the similar and of the dissimilar pairs are closer."""
+    below = distances < threshold
+    return float(np.mean(below[similar])), float(np.mean(below[~similar]))
+
+
+def _most_accurate(distances: Doubles, similar: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the threshold with the largest balanced accuracy, and this accuracy."""
+    near, far = (np.sort(distances[kind]) for kind in (similar, ~similar))
+    ends = np.unique(distances)  # beyond all of them, the accuracy is that below the first
+    correct = np.searchsorted(near, ends) / len(near) + 1 - np.searchsorted(far, ends) / len(far)
+    best = int(np.argmax(correct))
+    return float((ends[max(best - 1, 0)] + ends[best]) / 2), float(correct[best] / 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,8 @@ from .cross_fit import area_under_roc, choose_space, hold_out_samples
 from .labelled import Fold, LabelledSamples, draw_random, draw_some, make_pair_folds
 from .learn import metric_of, pair_problem, solve, strengths
 from .metric import Metric, row_distances
-from .places import KernelSettings, read_kernel
-from .priors import has_units
-from .scatters import Units, pair_weights, within_classes
+from .priors import Units, has_units, pair_weights, within_classes
+from .samples import KernelSettings, read_kernel
 from .task import Settings, Task
 
 CHUNK_ROWS = 1000  # rows of the distance matrix that k-NN computes at a time, to save memory
@@ -46,29 +44,20 @@ class PathSettings:
     max_step: int = 4
 
 
-@dataclass(frozen=True)
-class LearningSpace:
-    """The space in which a setting learns: its kernel, if any, and the units of its prior."""
-
-    kernel: KernelSettings | None
-    units: Units
+LearningSpace = tuple[KernelSettings | None, Units]  # the kernel, and the units of the prior
 
 
 def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> list[LearningSpace]:
     """Return the space of each candidate, chosen once for all folds."""
     folds = make_pair_folds(samples.labels, samples.groups)
-    hold_outs: dict[int, Any] = {}
-    spaces = []
+    hold_out = cache(partial(hold_out_samples, samples, folds))
+    spaces: list[LearningSpace] = []
     for settings in candidates:
-        key = id(settings.kernel)
-        if key not in hold_outs:
-            kernel = read_kernel(settings.kernel, samples.blocks)
-            hold_outs[key] = kernel, cache(partial(hold_out_samples, samples, folds))
-        kernel, hold_out = hold_outs[key]
+        kernel = read_kernel(settings.kernel, samples.blocks)
         if kernel is None and not has_units(settings.prior):
-            spaces.append(LearningSpace(None, "columns"))
+            spaces.append((None, "columns"))
         else:
-            spaces.append(LearningSpace(*choose_space(kernel, settings.prior, hold_out)[:2]))
+            spaces.append(choose_space(kernel, settings.prior, hold_out)[:2])
     return spaces
 
 
@@ -85,7 +74,7 @@ def path(task: Task, settings: Settings, Cs: Sequence[float]) -> Iterator[tuple[
         c, c0 = strengths(total, replace(settings, C=C))
         loss = squared_hinge(task.rows, c, settings.margin).placed(like)
         found = solve(problem.with_loss(loss, c0), prior, settings, init=found)
-        yield C, metric_of(found, prior, task.blocks, settings)
+        yield C, metric_of(found, prior, task, settings)
 
 
 def score_path(
@@ -99,15 +88,15 @@ def score_path(
 ) -> list[float]:
     """Return the score of every C on one fold, for `scoring`, a word and the k of k-NN."""
     known, held_out = (samples[rows] for rows in fold)
-    n_images = 0
-    if space.kernel is not None:
-        kernel_map = space.kernel.fit(known.blocks, fold[0])
+    (kernel, units), n_images = space, 0
+    if kernel is not None:
+        kernel_map = kernel.fit(known.blocks, fold[0])
         n_images = len(kernel_map.maps_)
         known, held_out = (
             replace(part, blocks=kernel_map.map_blocks(part.blocks)) for part in (known, held_out)
         )
     numbered = known.renumbered()
-    within = within_classes(known.blocks, numbered.labels, space.units, n_images)
+    within = within_classes(known.blocks, numbered.labels, units, n_images)
     pairs = draw_some(numbered, settings, settings.pairs, within)
     if settings.reduction == "mean":
         step = 1 if settings.pairs == "neighbors" else accuracy.max_step

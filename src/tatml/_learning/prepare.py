@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, sqrt
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from .._array import Array, Doubles, asarray, lower_triangular, placed, to_numpy
 from .._data.blocks import Blocks, check_prior
 from .._data.sparse import SparseBlock
+from .._messages import shown
 from .._optim.losses import PairLoss
 from .._optim.pair_term import PairTerm
 from .._optim.problem import IndexPairs, LogDetProblem
@@ -34,9 +36,20 @@ from .._optim.sums import Sums
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._sharding.chunks import sharded_problem, sharded_term
-from .places import fetched, place_blocks
-from .priors import block_prior, check_differ, span_prior, span_units
-from .scatters import WithinClasses, around_mean, is_constant, is_wide, mean_square, mean_squares
+from .._validation import as_list, check_count
+from .priors import (
+    WithinClasses,
+    around_mean,
+    block_prior,
+    check_differ,
+    is_constant,
+    is_wide,
+    mean_square,
+    mean_squares,
+    span_prior,
+    span_units,
+)
+from .samples import fetched, place_blocks
 from .span import MOST_ROWS, Factor, Span, SpanFactor, SpanResult, find_span
 from .task import Prior, Settings, Task
 
@@ -72,6 +85,7 @@ class Prepared:
 def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Prepared:
     """Return the problem of a task with the given losses, at the prior of the settings."""
     kind, blocks, within = settings.prior, task.blocks, task.within
+    check_components(settings.n_components, blocks.block_shapes)  # before the solver
     squares = partial(_mean_squares, task, loss)
     reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
     in_tiles = isinstance(task.rows, AllPairs)  # which are summed on the host
@@ -82,6 +96,23 @@ def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Pre
     like = problem.prior_factors[0]
     problem = problem.with_prior([placed(W0, like) for W0 in prior.matrices])
     return Prepared(problem, prior, scatter)
+
+
+def check_components(n_components: Any, shapes: Sequence[tuple[int, ...]]) -> list[int | None]:
+    """Return the number of components of each block; None stands for all."""
+    if n_components is None:
+        return [None] * len(shapes)
+    what = f"a number or one for each of {len(shapes)} blocks"
+    if isinstance(n_components, Real):
+        counts: list[Any] = [n_components] * len(shapes)
+    else:
+        counts = as_list("n_components", n_components, what)
+    if len(counts) != len(shapes):
+        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
+    for m, (count, (n, _)) in enumerate(zip(counts, shapes, strict=True)):
+        if check_count("n_components", count) > n:
+            raise ValueError(f"n_components: expected at most n = {n} in block {m}, got {count}")
+    return counts
 
 
 def problem_of(
@@ -194,11 +225,6 @@ class ReducedBlocks:
     varies: tuple[NDArray[np.bool_], ...]
     matrices: list[Doubles] | None
 
-    @property
-    def counted(self) -> Blocks:
-        """The reduced samples that count for the prior; they come first."""
-        return self.blocks[: len(self.given)]
-
 
 @dataclass(frozen=True, eq=False)
 class MetricPrior:
@@ -267,7 +293,7 @@ class MetricPrior:
         factors = []
         for span, W0, lower in zip(self.spans, self.matrices, earlier.L, strict=True):
             if span is not None and len(lower) == span.size:
-                lower = span.restricted(lower)
+                lower = lower_triangular(span.inside(lower.T).T)
             if len(lower) != len(W0):
                 return None
             factors.append(lower)
@@ -302,10 +328,12 @@ def reduce_blocks(
         largest count as outside the span.
     """
     counted = blocks if counted is None else counted
-    given = None if isinstance(prior, str) else check_prior(fetched(prior), fetched(blocks[:1]))
+    sizes, given = [n for n, _ in blocks.block_shapes], None
+    if not isinstance(prior, str):
+        given = check_prior(fetched(prior), sizes, fetched(blocks[:1]).arrays[0])
     arrays, deviations = list(blocks.arrays), list(within.deviations)
     spans: list[Span | None] = [None] * len(arrays)
-    varying = [np.ones(n, dtype=bool) for n, _ in blocks.block_shapes]
+    varying = [np.ones(n, dtype=bool) for n in sizes]
     for m, array in enumerate(blocks.arrays):
         if not is_wide(array):
             continue
@@ -346,6 +374,7 @@ def prior_of(
     if reduced.matrices is None:
         check_differ(prior, scatter, samples_name)
     matrices, spans, within = [], [], reduced.within
+    counted = reduced.blocks[: len(reduced.given)]  # they come first
     for m, (span, S) in enumerate(zip(reduced.spans, scatter, strict=True)):
         if reduced.matrices is not None:
             W0 = reduced.matrices[m] if span is None else np.eye(len(S))
@@ -353,7 +382,7 @@ def prior_of(
             W0 = block_prior(prior, reduced.given.arrays[m], S, within, m)
         else:
             deviations = partial(within.of_block, m, reduced.blocks.arrays[m])
-            array, varies = reduced.counted.arrays[m], reduced.varies[m]
+            array, varies = counted.arrays[m], reduced.varies[m]
             W0, outside, constant = span_prior(prior, array, deviations, within, varies, m)
             # In these units, the prior is ω for rows that do not vary, too.
             unit = np.where(varies, span.unit, span.unit * sqrt(outside / constant))
@@ -361,7 +390,7 @@ def prior_of(
             W0, span = W0 / scale, replace(span, unit=unit, outside=outside / scale)
         matrices.append(W0)
         spans.append(span)
-    return MetricPrior(matrices, tuple(spans), reduced.counted)
+    return MetricPrior(matrices, tuple(spans), counted)
 
 
 def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[Any]) -> list[str]:

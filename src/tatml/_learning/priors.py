@@ -1,36 +1,53 @@
-"""Named priors W0: the metric that the solver starts from, and that the learnt one stays close to.
+"""Scatters of samples, and the named priors W0 that are made of them.
 
-Every named prior except "identity" is scaled to the data: the mean squared distance of the pairs is
-1 in every block. Then neither the units of the data nor those of a block matter, and C has the same
-meaning for all data. Scatters are computed where the samples are; priors are NumPy arrays.
+W0 is the metric that the solver starts from, and that the learnt one stays close to. Every named
+prior except "identity" is scaled to the data: the mean squared distance of the pairs is 1 in every
+block. Then neither the units of the data nor those of a block matter, and C has the same meaning
+for all data.
+
+Scatters are computed where the samples are: on the host, or on a GPU. Samples and their deviations
+stay there. What has the size of a metric, n or n × n numbers, is returned as a NumPy array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
 from typing import Literal, get_args
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.utils import gen_batches
 
-from .._array import Array, asarray
-from .._data.blocks import Blocks
-from .scatters import (
-    LEAST_WITHIN,
-    PER_SAMPLE,
-    Units,
-    WithinClasses,
-    around_mean,
-    eigh_relative,
-    least_shares,
-    mean_gram_square,
-    mean_square,
-    mean_squares,
-    with_least_within,
-    with_variances,
+from .._array import (
+    ROUNDING,
+    Array,
+    Doubles,
+    Indices,
+    agree,
+    as_double,
+    asarray,
+    inverse_factor,
+    linalg_errors,
+    namespace,
+    sparse_product,
+    symmetrised,
+    to_numpy,
 )
+from .._data.blocks import Blocks
+from .._data.pairs import Pairs
+from .._data.sparse import SparseBlock
 
-Matrix = NDArray[np.float64]
+ROWS_PER_SPAN = 1.0  # a block with more rows than this times its samples' columns is wide
+BATCH = 1000  # matrices whose squares are computed at a time
+# The least scatter within classes, relative to that of all samples, along every axis. Without it,
+# a column that no similar pair moves would outweigh all others.
+LEAST_WITHIN = 0.01
+PER_SAMPLE = 1 / 3  # this least share times the number of samples that the scatter comes from
 PriorName = Literal[
     "auto", "diagonal", "scaled", "identity", "covariance", "within", "discriminant"
 ]
@@ -41,16 +58,213 @@ SHRUNK = ("within", "discriminant")  # priors whose scatter within classes is sh
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
 RIDGE = 1e-6  # added to the scatter within classes, in its units, so that it has an inverse
-ROUNDING = 1e-26  # features with less variance, relative to the largest, count as rounding errors
+NEGLIGIBLE = 1e-26  # features with less variance, relative to the largest, count as constant
+Units = Literal["columns", "common", "affine"]
+UNITS = get_args(Units)
+
+
+def is_wide(array: NDArray[np.floating]) -> bool:
+    """Return whether a block has more rows than the columns of its samples can span."""
+    n_samples, n, width = array.shape
+    return n > ROWS_PER_SPAN * n_samples * width
+
+
+def rows_of(array: Array) -> Array:
+    """Return the columns of all matrices of a block as rows, shape (n_samples · n'_m, n_m)."""
+    xp = namespace(array)
+    return as_double(xp.reshape(xp.permute_dims(array, (0, 2, 1)), (-1, array.shape[1])))
+
+
+def around_mean(array: Array) -> Array:
+    """Return the rows of the samples minus their mean."""
+    return rows_of(array - namespace(array).mean(array, axis=0))
+
+
+def with_variances(array: Array) -> tuple[Array, Doubles]:
+    """Return the rows of the samples minus their mean, and the variance of each row of the block.
+
+    The variance of a constant row is zero, although its mean is rounded.
+    """
+    xp = namespace(array)
+    mean = xp.mean(array, axis=0)
+    rows = rows_of(array - mean)
+    variances, size = mean_squares(rows), to_numpy(xp.max(xp.abs(mean), axis=1))
+    return rows, np.where(variances <= (ROUNDING * size) ** 2, 0.0, variances)
+
+
+def minus_class_means(array: Array, labels: Indices) -> Array:
+    """Return the rows of the samples minus the mean of their class."""
+    xp, size = namespace(array), (-1, *array.shape[1:])
+    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
+    flat = as_double(xp.reshape(array, (array.shape[0], -1)))
+    parts = (members.indptr, members.indices, members.data)
+    starts, columns, ones = (asarray(part, array) for part in parts)
+    sums = sparse_product(starts, columns, ones, flat)
+    means = xp.reshape(sums / asarray(np.bincount(labels).astype(float)[:, None], array), size)
+    return rows_of(array - xp.take(means, asarray(labels, array), axis=0))
+
+
+def is_constant(array: Array) -> NDArray[np.bool_]:
+    """Return for each row of a block whether all its entries are equal up to rounding."""
+    xp, rows = namespace(array), rows_of(array)
+    return agree(to_numpy(xp.min(rows, axis=0)), to_numpy(xp.max(rows, axis=0)))
+
+
+def mean_squares(rows: Array) -> Doubles:
+    """Return the mean square of each column, without an array of squares."""
+    if type(rows) is np.ndarray:
+        return np.einsum("ij,ij->j", rows, rows) / len(rows)
+    return to_numpy(namespace(rows).linalg.vecdot(rows, rows, axis=-2)) / rows.shape[0]
+
+
+def mean_square(rows: Array) -> Doubles:
+    """Return the mean of x xᵀ over the rows x, which is a scatter."""
+    return to_numpy(rows.T @ rows) / rows.shape[0]
+
+
+def mean_gram_square(rows: Array, width: int) -> float:
+    """Return the mean squared norm of ZᵀZ, where `width` rows each are a matrix Z."""
+    xp, n_matrices = namespace(rows), rows.shape[0] // width
+    matrices, total = xp.reshape(rows, (n_matrices, width, -1)), 0.0
+    for batch in gen_batches(n_matrices, BATCH):
+        Z = matrices[batch, ...]
+        transposed = xp.matrix_transpose(Z)
+        # ZZᵀ and ZᵀZ have the same norm.
+        gram = Z @ transposed if Z.shape[1] < Z.shape[2] else transposed @ Z
+        total += float(xp.sum(gram**2))
+    return total / n_matrices
+
+
+def eigh_relative(matrix: Doubles, metric: Doubles, like: Array) -> tuple[Doubles, Doubles]:
+    """Return λ and V with `matrix` V = `metric` V λ and Vᵀ `metric` V = I, computed as `like` is.
+
+    Both matrices are symmetric, and `metric` is positive definite.
+    """
+    if type(like) is np.ndarray:
+        return scipy.linalg.eigh(matrix, metric)
+    C = inverse_factor(asarray(metric, like))  # C Cᵀ is the inverse of the metric
+    values, vectors = namespace(C).linalg.eigh(symmetrised(C.T @ asarray(matrix, C) @ C))
+    return to_numpy(values), to_numpy(C @ vectors)
+
+
+def with_least_within(within: Doubles, deviations: Array, centred: Array, width: int) -> Doubles:
+    """Return the scatter within classes, with at least `least_shares` of the total on every axis.
+
+    If the total has no inverse, the scatter within classes has none either, and stays as it is.
+    """
+    total = within + mean_square(centred) - mean_square(deviations)
+    try:
+        share, axes = eigh_relative(within, total, deviations)
+    except linalg_errors():
+        return within
+    low = share < PER_SAMPLE
+    missing = least_shares(axes[:, low], centred, width) - share[low]
+    directions = total @ axes[:, low][:, missing > 0]
+    return within + (directions * missing[missing > 0]) @ directions.T  # theory (Floor)
+
+
+def least_shares(axes: Doubles, centred: Array, width: int) -> Doubles:
+    """Return the least shares of the scatter within classes in the total, along given axes.
+
+    They are 0.01, or 1/(3 n) if that is more. Here n = (Σ q)²/Σ q², with the squares q of the
+    samples along the axis, is the number of samples that the scatter comes from: 1 if one sample
+    differs from all others.
+    """
+    squares = to_numpy(centred @ asarray(axes, centred)) ** 2
+    if width > 1:
+        squares = squares.reshape(len(squares) // width, width, axes.shape[1]).sum(axis=1)
+    total = np.maximum(squares.sum(axis=0), np.finfo(float).tiny)
+    squares /= total
+    return np.maximum(LEAST_WITHIN, PER_SAMPLE * np.einsum("ij,ij->j", squares, squares))
+
+
+@dataclass(frozen=True)
+class WithinClasses:
+    """The deviations from the class means, and the units in which their scatter is shrunk.
+
+    Parameters
+    ----------
+    deviations : list of M arrays of shape (n_rows, n_m)
+        The columns of the deviations of all samples, where these are. None for a block that is
+        solved in the span of its samples.
+    units : {"columns", "common", "affine"}
+        "columns": the spread of each column within classes, so that the units of the columns do
+        not matter. "common": one unit for all columns. "affine": the scatter is not shrunk, so that
+        no linear map of the columns matters.
+    n_observations : int
+        The number of samples, or of similar pairs.
+    of : function, optional
+        Computes the deviations of an array with the same samples, such as their coordinates in
+        another basis.
+    variances_of : function, optional
+        Computes the variance within classes of each column of a sparse table of the samples.
+    n_images : int
+        The number of blocks, at the end, that are images of a kernel, with one common unit.
+    """
+
+    deviations: Sequence[Array | None]
+    units: Units = "columns"
+    n_observations: int = 0
+    of: Callable[[Array], Array] | None = None
+    variances_of: Callable[[SparseBlock], Doubles] | None = None
+    n_images: int = 0
+
+    def of_block(self, m: int, array: Array) -> Array:
+        """Return the deviations of block m, or compute them from its array."""
+        known = self.deviations[m]
+        if known is not None:
+            return known
+        if self.of is None:
+            raise TypeError("within: expected deviations, or a function that computes them")
+        return self.of(array)
+
+
+def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
+    """Return the weights w_k of the pairs, ones by default."""
+    return np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+
+
+def within_classes(
+    blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns", n_images: int = 0
+) -> WithinClasses:
+    """Return the samples minus the mean of their class; the last blocks may be kernel images."""
+    deviations_of = partial(minus_class_means, labels=labels)
+    narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
+    variances_of = partial(SparseBlock.variances_within, labels=labels)
+    return WithinClasses(narrow, units, len(labels), deviations_of, variances_of, n_images)
+
+
+def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClasses:
+    """Return the differences of similar pairs over √2, whose scatter is that within classes.
+
+    A pair that is given several times counts once.
+    """
+    index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
+    first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
+
+    def deviations_of(array: Array) -> Array:
+        one, other = (
+            namespace(array).take(array, asarray(n, array), axis=0) for n in (first, second)
+        )
+        return rows_of((one - other) / sqrt(2))
+
+    def variances_of(block: SparseBlock) -> NDArray[np.float64]:
+        return block.mean_squared_differences(first, second, np.full(len(first), 0.5 / len(first)))
+
+    narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
+    return WithinClasses(narrow, "columns", len(first), deviations_of, variances_of, n_images)
+
+
+# Priors
 
 
 def make_prior(
     kind: str,
     blocks: Blocks,
-    scatter: Sequence[Matrix],
+    scatter: Sequence[Doubles],
     within: WithinClasses,
     name: str = "X",
-) -> list[Matrix]:
+) -> list[Doubles]:
     """Return W0, one matrix per block.
 
     Parameters
@@ -72,7 +286,7 @@ def make_prior(
     return [block_prior(kind, array, S, within, m) for m, (array, S) in arrays]
 
 
-def block_prior(kind: str, array: Array, S: Matrix, within: WithinClasses, m: int) -> Matrix:
+def block_prior(kind: str, array: Array, S: Doubles, within: WithinClasses, m: int) -> Doubles:
     """Return the matrix of block m, given the mean S of ΔΔᵀ over the pairs."""
     kind, units = _kind_and_units(kind, array.shape[2], within, m)
     if kind in PLAIN:
@@ -87,7 +301,7 @@ def block_prior(kind: str, array: Array, S: Matrix, within: WithinClasses, m: in
     return W0 / np.sum(W0 * S)
 
 
-def check_differ(kind: str, scatter: Sequence[Matrix], name: str) -> None:
+def check_differ(kind: str, scatter: Sequence[Doubles], name: str) -> None:
     """Raise an error if all pairs are identical, for "identity" in all blocks, else in any."""
     if kind == "identity":
         if not any(np.trace(S) > 0 for S in scatter):
@@ -108,15 +322,15 @@ def has_units(prior: object) -> bool:
 
 def _kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tuple[str, Units]:
     """Return what "auto" stands for in a block, and the units in which its scatter is shrunk."""
-    is_image = within.is_image(m)
+    is_image = m >= len(within.deviations) - within.n_images  # of a kernel
     if kind == "auto":
         kind = "diagonal" if width == 1 and not is_image else "scaled"
     return kind, "common" if is_image and within.units == "columns" else within.units
 
 
 def _units_of_rows(
-    kind: str, variance: Matrix, inside: Callable[[], Matrix], units: Units
-) -> tuple[Matrix, NDArray[np.bool_]]:
+    kind: str, variance: Doubles, inside: Callable[[], Doubles], units: Units
+) -> tuple[Doubles, NDArray[np.bool_]]:
     """Return the spread of each row, in total or within classes, and whether the row varies.
 
     `variance` and `inside` are the variances of the rows, in total and within classes.
@@ -139,7 +353,7 @@ def _prior_in_units(
     varies: NDArray[np.bool_],
     width: int,
     m: int,
-) -> tuple[Matrix, float, float]:
+) -> tuple[Doubles, float, float]:
     """Return a prior of samples whose rows are in units, up to its scale.
 
     Parameters
@@ -196,10 +410,10 @@ def span_units(
     width: int,
     within: WithinClasses,
     m: int,
-    variances: tuple[NDArray[np.bool_], Matrix],
-    inside: Callable[[], Matrix],
-    over_pairs: Callable[[], Matrix],
-) -> tuple[Matrix, NDArray[np.bool_]]:
+    variances: tuple[NDArray[np.bool_], Doubles],
+    inside: Callable[[], Doubles],
+    over_pairs: Callable[[], Doubles],
+) -> tuple[Doubles, NDArray[np.bool_]]:
     """Return the units D of rows in which a named prior is ω I outside the span, and which vary.
 
     The unit of a row that does not vary is final only after `span_prior`.
@@ -230,11 +444,11 @@ def span_units(
 def span_prior(
     kind: str,
     array: NDArray[np.floating],
-    deviations: Callable[[], Matrix],
+    deviations: Callable[[], Doubles],
     within: WithinClasses,
     varies: NDArray[np.bool_],
     m: int,
-) -> tuple[Matrix, float, float]:
+) -> tuple[Doubles, float, float]:
     """Return a named prior up to its scale, in the coordinates Uᵀ D⁻¹ of block m.
 
     `array`, of shape (n_samples, r, n'), holds the coordinates of the samples, and `deviations`
@@ -248,7 +462,7 @@ def span_prior(
     return _prior_in_units(kind, centred, inside, units, varies, array.shape[2], m)
 
 
-def _shrink(deviations: Array, total: float, width: int, size: int) -> tuple[Matrix, float]:
+def _shrink(deviations: Array, total: float, width: int, size: int) -> tuple[Doubles, float]:
     """Return the scatter with Ledoit-Wolf shrinkage, and what it adds to the diagonal.
 
     The columns of one matrix are not independent. So the number of samples, not that of columns,
@@ -268,7 +482,7 @@ def _shrink(deviations: Array, total: float, width: int, size: int) -> tuple[Mat
     return (1 - share) * S + ridge * np.eye(len(S)), ridge
 
 
-def _discriminant(within: Matrix, deviations: Array, centred: Array, width: int) -> Matrix:
+def _discriminant(within: Doubles, deviations: Array, centred: Array, width: int) -> Doubles:
     """Return S⁻¹ − T⁻¹ + 0.05 S⁻¹, with S the scatter within classes and T = S + B the total.
 
     Along an axis whose ratio of the scatter between and within classes is λ, S⁻¹ − T⁻¹ has the
@@ -287,13 +501,13 @@ def _discriminant(within: Matrix, deviations: Array, centred: Array, width: int)
     return half @ half.T
 
 
-def _without_zeros(variances: Matrix) -> Matrix:
+def _without_zeros(variances: Doubles) -> Doubles:
     """Return the variances, with the mean of the positive ones in place of zeros."""
-    positive = variances > max(LEAST_VARIANCE, ROUNDING * np.max(variances))
+    positive = variances > max(LEAST_VARIANCE, NEGLIGIBLE * np.max(variances))
     return np.where(positive, variances, variances[positive].mean() if positive.any() else 1.0)
 
 
-def _inverse(matrix: Matrix, outside: Matrix, name: str) -> Matrix:
+def _inverse(matrix: Doubles, outside: Doubles, name: str) -> Doubles:
     """Return the inverse of a scatter; raise an error unless all its eigenvalues are positive.
 
     Those in `outside` are its eigenvalues outside the span of the samples.

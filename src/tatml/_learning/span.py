@@ -10,10 +10,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from .._array import Doubles, Indices, lower_triangular, to_numpy
+from .._array import Doubles, Indices, to_numpy
 from .._data.sparse import SparseBlock
 from .._optim.result import Result
-from .scatters import around_mean, rows_of
+from .priors import around_mean, rows_of
 
 MOST_ROWS = 1000  # the most rows for which square matrices of a wide block are formed after the fit
 RANK_CUT = 1e-12  # least eigenvalue of a Gram matrix relative to the largest
@@ -138,10 +138,6 @@ class Span:
     def inside(self, matrix: Doubles) -> Doubles:
         """Return the rows of a matrix A, shape (k, n), as A D U: the inverse of `as_rows`."""
         return self.coordinates(self._out_of_units(matrix.T).T)
-
-    def restricted(self, L: Doubles) -> Doubles:
-        """Return the factor inside the span of a matrix L Lᵀ of the whole block."""
-        return lower_triangular(self.coordinates(self._out_of_units(L).T).T)
 
     def _out_of_units(self, columns: Doubles) -> Doubles:
         """Return D x for each column x."""

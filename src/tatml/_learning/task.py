@@ -19,8 +19,7 @@ from .._optim.result import Result
 from .._optim.solvers import Dykstra, Newton
 from .._sharding.all_pairs import AllPairs
 from ..features._kernel_map import KernelMap
-from .priors import PriorName
-from .scatters import WithinClasses, pair_weights
+from .priors import PriorName, WithinClasses, pair_weights
 
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")

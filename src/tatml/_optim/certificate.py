@@ -38,7 +38,7 @@ from .._array import (
 )
 from .layout import slices
 from .losses import PairLoss
-from .sums import RoundingBounds
+from .sums import longest_row, n_roundings
 
 if TYPE_CHECKING:
     from .problem import LogDetProblem, Point
@@ -148,25 +148,23 @@ def quick_certificate(point: Point, triangular: Sequence[Array]) -> Certificate:
     The returned factors are made triangular and multiplied by those of the prior. The rounding
     errors of these operations are added to those of the pairs and of the prior's term.
     """
-    problem, pairs, L = point.problem, point.pairs, point.L
+    problem, pairs, found, L = point.problem, point.pairs, point.pairs.evaluation, point.L
     u, n = unit_roundoff(L[0]), max(problem.sizes)
     size = sqrt(sum(inner(factor, factor) for factor in L))
-    condition, prior_error = problem.prior_rounding
+    condition, _ = problem.prior_rounding
     turned = HOUSEHOLDER * n * n * u
-    reach, more_terms = pairs.reach()
-    bounds = RoundingBounds(pairs.term.sums)
     relative = turned + accumulated(3 * n + 8, u) * condition
     totals = pair_totals(
-        pairs.loss,
+        pairs.term.loss,
         point.b0,
-        pairs.distances,
-        pairs.totals.scatter,
-        reach=reach,
-        moved=relative * size * bounds.longest(),
-        terms=bounds.n_terms(problem.term.n_pairs) + more_terms,
+        found.distances,
+        found.scatter,
+        reach=None if found.reach is None else found.reach(),
+        moved=relative * size * longest_row(pairs.term.sums),
+        terms=n_roundings(pairs.term.sums, problem.term.n_pairs) + found.more_terms,
     )
     moved = (turned + accumulated(n + 2, u) * condition) * size
-    return _certificate(problem, L, triangular, point.b0, totals, moved, prior_error)
+    return _certificate(problem, L, triangular, point.b0, totals, moved)
 
 
 def full_certificate(
@@ -182,9 +180,9 @@ def full_certificate(
     multipliers (None: φ' at the point).
     """
     L = [as_double(factor) for factor in L]
-    whitened, moved, prior_error = problem.whitened_in_double(L, triangular)
+    whitened, moved = problem.whitened_in_double(L, triangular)
     totals = problem.term.certify(L, b0, s)
-    return _certificate(problem, whitened, whitened, b0, totals, moved, prior_error)
+    return _certificate(problem, whitened, whitened, b0, totals, moved)
 
 
 def _certificate(
@@ -194,10 +192,9 @@ def _certificate(
     b0: float,
     totals: PairTotals,
     moved: float,
-    prior_error: float,
 ) -> Certificate:
     """Add up the terms; B are the whitened factors with error `moved`, rotated like the scatter."""
-    u = unit_roundoff(B[0])
+    u, (_, prior_error) = unit_roundoff(B[0]), problem.prior_rounding
     size = sqrt(sum(inner(factor, factor) for factor in B))
     error = 2 * size * moved + _square(moved) + prior_error * _square(size + moved)
     primal, primal_error = _objective(problem, triangular, b0, totals, error, u)

@@ -52,7 +52,7 @@ def finish_in_dual(problem: LogDetProblem, monitor: Monitor) -> Status:
         point: _DualPoint | None = _start_of(problem, monitor.found)
         best, stale = np.inf, 0
         while point is not None and stale < PATIENCE:
-            found = point.found()
+            found = FoundPoint.of_dual(problem, point.L, point.b0, point.zeta, point.s)
             status = monitor.record(len(monitor.records), found, **vars(Step("dual")))
             if status is not None:
                 return status
@@ -69,13 +69,10 @@ class _DualPoint:
 
     problem: LogDetProblem
     alpha: Array
+    s: Array
     L: list[Array]
     sums: Sums
     """The differences LᵀΔ."""
-
-    @property
-    def s(self) -> Array:
-        return self.problem.pairs.loss.sign * self.alpha
 
     @cached_property
     def b0(self) -> float:
@@ -85,19 +82,15 @@ class _DualPoint:
     def evaluation(self) -> Evaluation:
         return self.sums.evaluate()
 
-    @property
-    def distances(self) -> Array:
-        return self.evaluation.distances
-
-    @property
+    @cached_property
     def zeta(self) -> Array:
-        return zeta_at(self.problem.pairs.loss, self.distances, self.b0)
+        return zeta_at(self.problem.pairs.loss, self.evaluation.distances, self.b0)
 
     @cached_property
     def own_curvature(self) -> Array:
         """Bounds of ‖z_k‖² + 1/(c w), the second derivatives of −g in each s_k."""
         reach, gamma = self.evaluation.reach, self.problem.pairs.loss.gamma
-        trace = self.distances if reach is None else reach() ** 2
+        trace = self.evaluation.distances if reach is None else reach() ** 2
         return trace**2 + gamma**2 / self.problem.c0 + self.softness
 
     @cached_property
@@ -112,17 +105,10 @@ class _DualPoint:
         slope = self.problem.pairs.loss.sign * (self.zeta - self.s * self.softness)  # theory (Map)
         return np.where(self.problem.pairs.loss.weight > 0, slope, 0.0)
 
-    def found(self) -> FoundPoint:
-        """Return the point with its primal value and its gap."""
-        gap = float(np.sum(self.problem.pairs.loss.gap(self.zeta, self.s)))  # theory (GapD)
-        primal = self.problem.primal(self.L, self.b0, self.zeta)
-        n_active = int(np.count_nonzero(self.alpha))
-        return FoundPoint(tuple(self.L), self.b0, primal, gap, self.s, n_active)
-
 
 def _start_of(problem: LogDetProblem, best: FoundPoint) -> _DualPoint:
     """Return the best multiple of the multipliers at the best point; zero if that fails."""
-    s = problem.at(best.L, best.b0).pairs.slope if best.slope is None else best.slope
+    s = problem.at(best.L, best.b0).pairs.evaluation.s if best.slope is None else best.slope
     try:
         return _point(problem, problem.best_multiple(s)[0] * np.abs(s), list(best.L))
     except LinAlgError:
@@ -138,7 +124,7 @@ def _point(problem: LogDetProblem, alpha: Array, L: list[Array]) -> _DualPoint:
         residual = [factor.T @ factor + S - np.eye(len(S)) for factor, S in scatter]
         norm = max(float(np.linalg.norm(G)) for G in residual)
         if norm <= CENTRED or not norm < before / 2:
-            return _DualPoint(problem, alpha, L, sums)
+            return _DualPoint(problem, alpha, s, L, sums)
         L, before = _moved(L, residual), norm
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, sqrt
 from operator import mul
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -175,35 +175,51 @@ class RankOneBlock(_FactorBlock):
         blas.dger(-delta / (root * (1 + root)), self.image, self.u, 1, 1, self.L, 1, 1, 1)
 
 
-class ThinBlock(_FactorBlock):
+class _MatrixBlock(_FactorBlock):
+    """Block of matrices: the eigenvalues of UᵀU or U Uᵀ, whichever is smaller."""
+
+    TRANSPOSED: ClassVar[int]  # whether it is UᵀU
+    U: Array
+
+    def __init__(self, n: int, smaller: int):
+        super().__init__(n)
+        self.gram, self.eye = np.empty((smaller, smaller), order="F"), np.eye(smaller)
+
+    def eigenvalues(self) -> list[float]:
+        """Return λ of the current pair."""
+        blas.dsyrk(1.0, self.U, 0.0, self.gram, self.TRANSPOSED, 0, 1)
+        return lapack.dsyevd(self.gram, 0, 0, overwrite_a=1)[0].tolist()
+
+    def _factorise(self, delta: float) -> None:
+        """Compute R with RᵀR = I + δ UᵀU or I + δ U Uᵀ, in place of the Gram matrix."""
+        self.gram[...] = self.eye  # theory (Step)
+        blas.dsyrk(delta, self.U, 1.0, self.gram, self.TRANSPOSED, 0, 1)
+        if lapack.dpotrf(self.gram, 0, 0, 1)[1] != 0:
+            raise LinAlgError("W is no longer positive definite")
+
+
+class ThinBlock(_MatrixBlock):
     """Block with 1 < n' < n: L ← L(I + U Z Uᵀ), in O(n² n').
 
     With RᵀR = I + δ UᵀU, Z = −δ R⁻¹(I + Rᵀ)⁻¹ makes (I + U Z Uᵀ)(I + U Z Uᵀ)ᵀ the inverse of
     I + δ U Uᵀ. It needs a Cholesky factorisation, but no eigenvectors.
     """
 
+    TRANSPOSED = 1
+
     def __init__(self, n: int, width: int):
-        super().__init__(n)
+        super().__init__(n, width)
         self.U, self.image = np.empty((n, width), order="F"), np.empty((n, width), order="F")
         self.flat = self.U.reshape(-1, order="F")
-        self.gram = np.empty((width, width), order="F")
-        self.eye = np.eye(width)
 
     def square(self, place: int) -> float:
         """Compute ⟨A, W⟩ = |U|² of one pair of the chunk, the current pair from now on."""
         blas.dgemm(1.0, self.L, self.rows[place].T, 0.0, self.U, 1, 0, 1)
         return blas.ddot(self.flat, self.flat)
 
-    def eigenvalues(self) -> list[float]:
-        """Return λ of the current pair."""
-        blas.dsyrk(1.0, self.U, 0.0, self.gram, 1, 0, 1)
-        return lapack.dsyevd(self.gram, 0, 0, overwrite_a=1)[0].tolist()
-
     def shift(self, delta: float) -> None:
         """Update W ← (W⁻¹ + δ A)⁻¹ for the current pair."""
-        self.gram[...] = self.eye  # theory (Step)
-        blas.dsyrk(delta, self.U, 1.0, self.gram, 1, 0, 1)
-        _factor_upper(self.gram)
+        self._factorise(delta)
         blas.dgemm(1.0, self.L, self.U, 0.0, self.image, 0, 0, 1)
         blas.dtrsm(1.0, self.gram, self.image, 1, 0, 0, 0, 1)
         self.gram += self.eye
@@ -211,13 +227,13 @@ class ThinBlock(_FactorBlock):
         blas.dgemm(-delta, self.image, self.U, 1.0, self.L, 0, 1, 1)
 
 
-class WideBlock(_FactorBlock):
+class WideBlock(_MatrixBlock):
     """Block with n' ≥ n: L upper triangular, L ← L R⁻¹, RᵀR = I + δ U Uᵀ, in O(n² n')."""
 
+    TRANSPOSED = 0
+
     def __init__(self, n: int, width: int):
-        super().__init__(n)
-        self.gram = np.empty((n, n), order="F")
-        self.eye = np.eye(n)
+        super().__init__(n, n)
 
     def square(self, place: int) -> float:
         """Compute ⟨A, W⟩ = |U|² of one pair of the chunk; U overwrites Δ."""
@@ -226,16 +242,9 @@ class WideBlock(_FactorBlock):
         flat = self.flat_rows[place]
         return blas.ddot(flat, flat)
 
-    def eigenvalues(self) -> list[float]:
-        """Return λ of the current pair."""
-        blas.dsyrk(1.0, self.U, 0.0, self.gram, 0, 0, 1)
-        return lapack.dsyevd(self.gram, 0, 0, overwrite_a=1)[0].tolist()
-
     def shift(self, delta: float) -> None:
         """Update W ← (W⁻¹ + δ A)⁻¹ for the current pair."""
-        self.gram[...] = self.eye  # theory (Step)
-        blas.dsyrk(delta, self.U, 1.0, self.gram, 0, 0, 1)
-        _factor_upper(self.gram)
+        self._factorise(delta)
         blas.dtrsm(1.0, self.gram, self.L, 1, 0, 0, 0, 1)
 
 
@@ -286,12 +295,6 @@ class InverseBlock:
     def _trace(self, W: Array) -> float:
         blas.dsymm(1.0, W, self.A, 0.0, self.product, 0, 0, 1)
         return float(self.product.trace())
-
-
-def _factor_upper(matrix: Array) -> None:
-    """Overwrite RᵀR by R."""
-    if lapack.dpotrf(matrix, 0, 0, 1)[1] != 0:
-        raise LinAlgError("W is no longer positive definite")
 
 
 def _inverse_upper(matrix: Array) -> Array | None:
@@ -497,9 +500,7 @@ def dual_point(problem: LogDetProblem, s: Array) -> FoundPoint:
     L = [inverse_factor(np.eye(S.shape[0]) + S) for S in scatter]
     b0 = problem.mu0 + problem.threshold_force(s) / problem.c0
     zeta = problem.pairs.sums.transformed(L).distances() - problem.pairs.loss.gamma * b0
-    gap = float(np.sum(problem.pairs.loss.gap(zeta, s)))  # theory (GapD)
-    primal = problem.primal(L, b0, zeta)
-    return FoundPoint(tuple(L), b0, primal, gap, s, active.shape[0])
+    return FoundPoint.of_dual(problem, L, b0, zeta, s)
 
 
 def _first_multipliers(
@@ -512,7 +513,7 @@ def _first_multipliers(
             np.where(problem.pairs.loss.weight > 0, problem.pairs.loss.sign * multipliers, 0.0)
         )
     if start is not None:
-        slopes = problem.at(*start).pairs.slope
+        slopes = problem.at(*start).pairs.evaluation.s
         candidates.append(problem.best_multiple(slopes)[0] * slopes)
     for s in candidates:
         if _dual_value(problem, s) >= 0:

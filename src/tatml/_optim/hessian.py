@@ -9,7 +9,7 @@ and the scatter at a point are then one product with them each. Others come chun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, sqrt
@@ -17,9 +17,8 @@ from typing import Any
 
 from .._array import Array, as_double, as_single, eye, fast_single, inner, namespace
 from .._svec import svec, svec_congruence, svec_size, unsvec_all
-from .layout import Evaluation, joined, product_operations
-from .sample_form import SMALLEST_CHUNK, largest_norms
-from .sums import Sums
+from .layout import Evaluation, joined, product_operations, slices
+from .sums import SMALLEST_CHUNK, Sums, largest_norms
 
 Direction = tuple[list[Array], float]
 PAIRS_PER_DIMENSION = 500  # pairs in a sampled Hessian: a step reduces the gap about 500-fold
@@ -40,11 +39,17 @@ def svec_chunks(sums: Sums, numbers_per_row: int) -> Iterator[tuple[slice, Array
         yield part, plus - minus
 
 
+def row_chunks(rows: Array, room: int) -> Iterator[tuple[slice, Array]]:
+    """Yield (part, rows in this part), with chunks of `room` bytes."""
+    for part in slices(rows.shape[0], max(SMALLEST_CHUNK, room // (8 * rows.shape[1]))):
+        yield part, rows[part, :]
+
+
+@dataclass(eq=False)
 class SvecRows:
     """svec(A_k)/M of all rows of some sums, which are kept where they fit into memory."""
 
-    def __init__(self, sums: Sums):
-        self.sums = sums
+    sums: Sums
 
     @cached_property
     def kept(self) -> Array | None:
@@ -84,10 +89,11 @@ class SvecRows:
         reach = self._traces * sum(inner(factor, factor) for factor in L)
         if not xp.all(reach <= largest_norms(features) * unsigned):
             return None
-        S = unsvec_all(self.kept.T @ slope(slice(0, self.sums.n_pairs), distances), sizes)
+        s = slope(slice(0, self.sums.n_pairs), distances)
+        S = unsvec_all(self.kept.T @ s, sizes)
         scatter = [factor.T @ block @ factor for factor, block in zip(L, S, strict=True)]
         more_terms = 2 * (sum(map(svec_size, sizes)) + 1)
-        return Evaluation(distances, scatter, lambda: xp.sqrt(reach), more_terms)
+        return Evaluation(distances, s, scatter, lambda: xp.sqrt(reach), more_terms)
 
 
 class ActivePairs:
@@ -110,15 +116,17 @@ class ActivePairs:
         self.threshold = -gamma / sqrt(c0)  # the last entry of z_k
         self.learns_threshold = c0 < inf
 
-    def gram(self) -> Array:
-        """Assemble Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold."""
-        chunks = svec_chunks(self.sums, dimension(self.sums.features.sizes))
-        return self.gram_of(chunks)  # theory (N)
+    def gram(self, rows: Array | None = None) -> Array:
+        """Assemble Σ_k h_k z_k z_kᵀ, shape (d, d), or (d − 1, d − 1) for a fixed threshold.
 
-    def gram_of(self, chunks: Iterable[tuple[slice, Array]]) -> Array:
-        """Assemble Σ_k h_k z_k z_kᵀ from chunks of the svec part of z_k."""
-        xp, total = self.xp, 0.0
+        `rows` are the svec(A_k)/M of these pairs where they are kept.
+        """
+        xp, total = self.xp, 0.0  # theory (N)
         root = xp.sqrt(self.curvature)[:, None]
+        if rows is None:
+            chunks = svec_chunks(self.sums, dimension(self.sums.features.sizes))
+        else:
+            chunks = row_chunks(rows, self.sums.features.room)
         for part, Z in chunks:
             if self.learns_threshold:
                 Z = xp.concat([Z, self.threshold[part][:, None]], axis=1)
@@ -171,10 +179,6 @@ class InSingle(ActivePairs):
             lifted, part = super().product([as_single(v) for v in V], b)
         return [as_double(S) for S in lifted], part
 
-    def in_single(self, factors: Sequence[Array] | None = None) -> InSingle:
-        """Return the operator itself."""
-        return self
-
 
 @dataclass(frozen=True)
 class Turned:
@@ -197,14 +201,6 @@ class Turned:
 def dimension(sizes: Sequence[int]) -> int:
     """Return d = Σ n_m(n_m+1)/2 + 1."""
     return sum(svec_size(n) for n in sizes) + 1
-
-
-def kept_gram(pairs: ActivePairs, rows: Array) -> Array:
-    """Assemble Σ_k h_k z_k z_kᵀ over all pairs from the kept svec(A_k)/M, chunk by chunk."""
-    step = max(SMALLEST_CHUNK, pairs.sums.features.limits.chunk_at(rows) // (8 * rows.shape[1]))
-    starts = range(0, rows.shape[0], step)
-    parts = [slice(start, min(start + step, rows.shape[0])) for start in starts]
-    return pairs.gram_of((part, rows[part, :]) for part in parts)
 
 
 def by_svec(n: int, width: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from .._array import Array, as_double, contiguous, free_bytes, namespace, on_gpu, reshaped
@@ -119,14 +118,6 @@ class Limits:
     by_samples: bool | None = None
     """Whether sums over pairs are products over samples; None: where that costs less."""
 
-    def chunk_at(self, array: Array) -> int:
-        """Return the size in bytes of a chunk of differences on the device of an array."""
-        return self.gpu_chunk_bytes if on_gpu(array) else self.chunk_bytes
-
-    def eager_at(self, array: Array) -> int:
-        """Return the largest size of features to multiply at once on the device of an array."""
-        return int(self.gpu_eager_share * free_bytes(array)) if on_gpu(array) else self.eager_bytes
-
 
 DEFAULT_LIMITS = Limits()
 
@@ -155,47 +146,35 @@ class Features:
         signs: Sequence[int] | None = None,
     ):
         self.blocks, self.factors, self.limits = tuple(blocks), factors, limits
-        self.like, self.n_rows = self.blocks[0], int(self.blocks[0].shape[0])
         self.signs = (1,) * len(self.blocks) if signs is None else tuple(signs)
         self.has_sums = -1 in self.signs
         # M: a block of sums belongs to a block of differences.
-        self.n_blocks = max(1, self.signs.count(1))
+        self.like, self.n_blocks = self.blocks[0], max(1, self.signs.count(1))
+        self.n_rows: int = self.like.shape[0]
+        # n_m and n'_m of each block, (n_m, n'_m), Σ n_m n'_m, and the bytes of a chunk
+        self.sizes: tuple[int, ...] = tuple(block.shape[2] for block in self.blocks)
+        self.widths: tuple[int, ...] = tuple(block.shape[1] for block in self.blocks)
+        self.shapes = tuple(zip(self.sizes, self.widths, strict=True))
+        self.numbers_per_row = sum(n * width for n, width in self.shapes)
+        self.room = limits.gpu_chunk_bytes if on_gpu(self.like) else limits.chunk_bytes
 
     @property
     def xp(self) -> Any:
         """The array namespace."""
         return namespace(self.like)
 
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return tuple(block.shape[2] for block in self.blocks)
-
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """n'_m of each block: the number of columns of a sample."""
-        return tuple(block.shape[1] for block in self.blocks)
-
-    @cached_property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(n_m, n'_m) of each block."""
-        return tuple(zip(self.sizes, self.widths, strict=True))
-
-    @cached_property
-    def numbers_per_row(self) -> int:
-        """Σ n_m n'_m."""
-        return sum(n * width for n, width in self.shapes)
-
-    @property
-    def room(self) -> int:
-        """The size in bytes of a chunk of differences."""
-        return self.limits.chunk_at(self.like)
+    def fit_at_once(self, n_rows: int) -> bool:
+        """Return whether there is room for a product of so many rows, held as a whole."""
+        eager = self.limits.eager_bytes
+        if on_gpu(self.like):
+            eager = int(self.limits.gpu_eager_share * free_bytes(self.like))
+        return 8 * n_rows * self.numbers_per_row <= eager
 
     def transformed(self, factors: Sequence[Array]) -> Features:
         """Return the features GᵀΦ."""
         if self.factors is not None:
             factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
-        if 8 * self.n_rows * self.numbers_per_row > self.limits.eager_at(self.like):
+        if not self.fit_at_once(self.n_rows):
             return self._of(self.blocks, factors)
         return self._of(multiply_rows(self.blocks, factors), None)
 
@@ -229,6 +208,8 @@ class Evaluation(NamedTuple):
 
     distances: Array
     """D_k, shape (n_pairs,)."""
+    s: Array
+    """The weights of the scatter, shape (n_pairs,); None if only the distances were asked for."""
     scatter: list[Array]
     """S_m of each block; empty if only the distances were asked for."""
     reach: Callable[[], Array] | None = None

@@ -103,14 +103,6 @@ class QuadraticTerm:
     b0: float
     c0: float
 
-    xp = np
-    listed = None
-
-    @property
-    def block_shapes(self) -> tuple[tuple[int, int], ...]:
-        """(n_m, n'_m) of each block, as if its samples were vectors."""
-        return tuple((len(block), 1) for block in self.gradient)
-
     def at(self, L: Sequence[Array], b0: float) -> QuadraticAtPoint:
         """Return the view from I + V = L Lᵀ and b0."""
         return QuadraticAtPoint(self, tuple(L), b0)

@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from .._array import Array, asarray, namespace, placed
+from .._array import Array, Doubles, asarray, namespace, placed
 
 CANCELLED = 1e-8  # share of the values below which their difference has lost half of its digits
 NEGLIGIBLE = 1e-10  # share of w below which a curvature counts as 0, so that the row is not active
@@ -413,9 +413,13 @@ class BurgLoss(PairLoss):
 def comparison_hinge(weights: Array, C: float, margin: float) -> SquaredHinge:
     """Return the loss of comparisons, (C w/2)[margin − ζ]_+², given the NumPy array of weights."""
     ones = np.ones(len(weights))  # theory (Cmp)
+    return SquaredHinge(-ones, scaled_weights(C, weights, len(ones)), 0 * ones, margin * ones)
+
+
+def scaled_weights(C: float, weights: Doubles | None, n: int) -> Doubles:
+    """Compute C w of n rows, in NumPy arrays; None stands for weights of 1."""
     with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is reported
-        weight = C * weights
-    return SquaredHinge(-ones, weight, 0 * ones, margin * ones)
+        return C * (np.ones(n) if weights is None else weights)
 
 
 def join_hinges(losses: Sequence[SquaredHinge]) -> SquaredHinge:

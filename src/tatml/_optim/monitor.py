@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from math import isfinite, isnan, nan
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from .._array import Array
+from .._array import Array, stacked, total
 from .._messages import tell_user
-from .._progress import SilentBar, progress_bar
+from .._progress import progress_bar
 from .certificate import Certificate, full_certificate
 from .problem import LogDetProblem, Point
 from .result import Iterate, Result, Status, is_converged
@@ -41,10 +41,20 @@ class FoundPoint:
         """Copy the numbers of a point, so that its data can be freed."""
         return cls(tuple(point.L), point.b0, point.primal, point.gap, point.slope, point.n_active)
 
+    @classmethod
+    def of_dual(
+        cls, problem: LogDetProblem, L: Sequence[Array], b0: float, zeta: Array, s: Array
+    ) -> FoundPoint:
+        """Return the point (L, b0) that the multipliers s stand for, with its gap."""
+        loss = problem.pairs.loss  # theory (GapD)
+        primal = problem.regulariser(stacked(L), b0) + total(loss.value(zeta))
+        return cls(tuple(L), b0, primal, total(loss.gap(zeta, s)), s, int(np.count_nonzero(s)))
+
     def quick_certificate(self, triangular: Sequence[Array]) -> None:
         """Return None: the data that it needs was freed."""
 
 
+@dataclass(eq=False, repr=False)
 class Monitor:
     """Record of the iterations of a solver, which decides when to stop.
 
@@ -70,32 +80,26 @@ class Monitor:
         The seconds from which a fit takes long.
     """
 
-    def __init__(
-        self,
-        problem: LogDetProblem,
-        *,
-        tol: float,
-        max_iter: int,
-        verbose: bool = False,
-        callback: Callable[[Iterate], object] | None = None,
-        proves: bool = True,
-        usual_steps: int | None = None,
-        long: float = LONG,
-    ):
-        self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.verbose, self.callback, self.proves = verbose, callback, proves
-        self.usual_steps, self.long = usual_steps, long
-        self.bar = SilentBar()
-        self.records: list[dict[str, Any]] = []
-        self.best: FoundPoint | None = None  # the recorded point with the smallest gap
-        self._lowest: FoundPoint | None = None  # the one with the lowest objective
-        # The point to return, of those with a certificate: L as it is returned, and b0, s.
-        self._proven: tuple[tuple[list[Array], float, Array | None], Certificate] | None = None
-        self._start = perf_counter()
+    problem: LogDetProblem
+    _: KW_ONLY
+    tol: float
+    max_iter: int
+    verbose: bool = False
+    callback: Callable[[Iterate], object] | None = None
+    proves: bool = True
+    usual_steps: int | None = None
+    long: float = LONG
 
-    def forget_callback(self) -> None:
-        """Call no function of the user any more, after an interrupt."""
-        self.callback = None
+    bar: Any = field(default=None, init=False)  # the progress bar of a long fit
+    records: list[dict[str, Any]] = field(default_factory=list, init=False)
+    # The recorded points with the smallest gap and with the lowest objective
+    best: FoundPoint | None = field(default=None, init=False)
+    _lowest: FoundPoint | None = field(default=None, init=False)
+    # The point to return, of those with a certificate: L as it is returned, and b0, s.
+    _proven: tuple[tuple[list[Array], float, Array | None], Certificate] | None = field(
+        default=None, init=False
+    )
+    _start: float = field(default_factory=perf_counter, init=False)
 
     def record(self, n_iter: int, point: Point | FoundPoint, **extra: object) -> Status | None:
         """Record a point; return a status if the solver should stop."""
@@ -114,8 +118,9 @@ class Monitor:
         self._keep(FoundPoint.copy_of(point))
         if self.verbose:
             _print_row(row, header=len(self.records) == 1)
-        self.bar.update()
-        self.bar.set_postfix_str(f"gap {point.gap:.1e}")
+        if self.bar is not None:
+            self.bar.update()
+            self.bar.set_postfix_str(f"gap {point.gap:.1e}")
         if self.callback is not None and self.callback(self._iterate(point, row)):
             return Status.STOPPED
         status = Status.MAX_ITER if n_iter >= self.max_iter else None
@@ -176,7 +181,8 @@ class Monitor:
         else:
             tell_user(text)
             self.bar = progress_bar(self.usual_steps or 0, "Newton", "step", delay=0)
-            self.bar.update()
+            if self.bar is not None:
+                self.bar.update()
 
     def _iterate(self, point: Point | FoundPoint, row: dict) -> Iterate:
         L, _ = self.problem.returned(point.L)
@@ -184,6 +190,13 @@ class Monitor:
         return Iterate(
             row["iteration"], L, b0, point.primal, point.gap, point.n_active, row["seconds"]
         )
+
+    def interrupted(self) -> Result:
+        """Return the best point so far; if there is none, the prior with its own gap."""
+        if self.best is None:
+            self.callback = None  # no function of the user is called after an interrupt
+            self.record(0, self.problem.at(self.problem.identity(), self.problem.mu0))
+        return self.result(Status.INTERRUPTED)
 
     def result(self, status: Status) -> Result:
         """Return the converged point, or else the one with the lowest objective, with its gap."""

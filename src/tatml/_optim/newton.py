@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import Any
 
 from .._array import Array, on_gpu, placed
 from .dual_newton import finish_in_dual
@@ -66,17 +65,9 @@ Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the pro
 
 
 def solve_newton(
-    problem: LogDetProblem,
-    monitor: Monitor,
-    *,
-    start: Start | None = None,
-    linear_solver: str = "auto",
-    random_state: Any = None,
-    lower_precision: bool = False,
+    problem: LogDetProblem, monitor: Monitor, pace: Pace, start: Start | None = None
 ) -> Result:
-    """Minimise F from `start` until the monitor returns a status."""
-    single = lower_precision and problem.prior_factors[0].dtype == problem.xp.float64
-    pace = Pace(linear_solver, random_state, single)
+    """Minimise F from `start` until the monitor returns a status; the pace has the settings."""
     start = start or _first_guess(problem, monitor, pace)
     return monitor.result(_minimise(problem, monitor, start, pace))
 
@@ -142,7 +133,7 @@ def _follow_smoothing(
     and the last point.
     """
     point, pace = problem.at(monitor.found.L, monitor.found.b0), Pace()
-    smoothing = 2 * point.totals.loss / problem.term.n_pairs  # the mean of w a² over all rows
+    smoothing = 2 * point.term.totals.loss / problem.term.n_pairs  # the mean of w a² over all rows
     near = problem.smoothed(smoothing).at(point.L, point.b0)
     Q: DualFactors = central(near)
     for _ in range(MOST_SMOOTHED):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from .._array import Array, draw_indices, inner, placed, total
+from .._array import Array, as_double, draw_indices, inner, namespace, placed, total
 from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
@@ -16,11 +16,10 @@ from .hessian import (
     Turned,
     congruent,
     dimension,
-    kept_gram,
 )
-from .layout import Evaluation, joined
+from .layout import Evaluation
 from .losses import PairLoss, SmoothedHinge, SquaredHinge, zeta_at
-from .sums import RoundingBounds, Sums
+from .sums import Sums, n_roundings, row_errors
 from .terms import Line, Totals
 
 
@@ -51,39 +50,22 @@ class PairTerm:
     pairs_per_dimension: int = PAIRS_PER_DIMENSION
     rows: SvecRows = field(default=None, repr=False)  # type: ignore[assignment]
 
+    # Facts of the sums and of the loss: see `Term`
+    block_shapes: tuple[tuple[int, int], ...] = field(init=False, repr=False)
+    n_pairs: int = field(init=False, repr=False)
+    quadratic: bool = field(init=False, repr=False)
+    compares: bool = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
-        if self.rows is None or self.rows.sums is not self.sums:
-            object.__setattr__(self, "rows", SvecRows(self.sums))
-
-    @property
-    def xp(self) -> Any:
-        """The array namespace."""
-        return self.sums.features.xp
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return self.sums.features.sizes
-
-    @property
-    def block_shapes(self) -> tuple[tuple[int, int], ...]:
-        """(n_m, n'_m) of each block."""
-        return self.sums.features.shapes
-
-    @property
-    def n_pairs(self) -> int:
-        """K, the number of pairs."""
-        return self.sums.n_pairs
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
-        return self.loss.quadratic
-
-    @property
-    def listed(self) -> PairTerm:
-        """The term itself, as its pairs are in memory."""
-        return self
+        sums, loss = self.sums, self.loss
+        vars(self).update(
+            rows=self.rows if self.rows and self.rows.sums is sums else SvecRows(sums),
+            block_shapes=sums.features.shapes,
+            n_pairs=sums.n_pairs,
+            quadratic=loss.quadratic,
+            # a hinge with offsets, which are the margins of comparisons
+            compares=loss.quadratic and loss.offset is not None,
+        )
 
     def whitened(self, factors: Sequence[Array]) -> PairTerm:
         """Return the term of the features CᵀΦ, for a term in the user's coordinates."""
@@ -92,11 +74,6 @@ class PairTerm:
     def with_loss(self, loss: PairLoss) -> PairTerm:
         """Return the term of the same pairs with another loss."""
         return replace(self, loss=loss, given_loss=None)
-
-    @property
-    def compares(self) -> bool:
-        """Whether the loss is a hinge with offsets, which are the margins of comparisons."""
-        return self.quadratic and self.loss.offset is not None
 
     def smoothed(self, smoothing: float) -> PairTerm:
         """Return the term with smoothed losses, for the squared hinge."""
@@ -153,105 +130,60 @@ class PairsAtPoint:
     L: tuple[Array, ...]
     b0: float
 
-    @property
-    def listed(self) -> PairsAtPoint:
-        """The view itself, as its pairs are in memory."""
-        return self
-
-    @property
-    def loss(self) -> PairLoss:
-        """φ."""
-        return self.term.loss
-
     @cached_property
     def sums(self) -> Sums:
         """Sums over the differences LᵀΔ."""
         return self.term.sums.transformed(self.L)
 
     @cached_property
-    def _pass(self) -> tuple[Evaluation, Array]:
-        """The distances and LᵀS(s)L, and s, computed in one pass over the pairs."""
-        slope, slopes = _slope_at(self.loss, self.b0), []
-
-        def kept(part: slice, distances: Array) -> Array:
-            slopes.append(slope(part, distances))
-            return slopes[-1]
-
-        found = self.term.rows.evaluate(self.L, kept)
-        if found is None:
-            found = self.sums.evaluate(kept)
-        return found, joined(slopes)
-
-    def reach(self) -> tuple[Array | None, int]:
-        """Return the magnitude of the numbers that distances and scatter were computed from.
-
-        The second number is that of the roundings in addition to those of sums over differences.
-        """
-        found = self._pass[0]
-        return None if found.reach is None else found.reach(), found.more_terms
-
-    @property
-    def distances(self) -> Array:
-        """D_k."""
-        return self._pass[0].distances
+    def evaluation(self) -> Evaluation:
+        """D_k, s_k = φ'_k(ζ_k) and LᵀS(s)L, computed in one pass over the pairs."""
+        slope = partial(_slope, self.term.loss, self.b0)
+        return self.term.rows.evaluate(self.L, slope) or self.sums.evaluate(slope)
 
     @cached_property
     def zeta(self) -> Array:
         """ζ_k = D_k − γ_k b0 − o_k."""
-        return zeta_at(self.loss, self.distances, self.b0)
-
-    @property
-    def slope(self) -> Array:
-        """s_k = φ'_k(ζ_k)."""
-        return self._pass[1]
+        return zeta_at(self.term.loss, self.evaluation.distances, self.b0)
 
     @cached_property
     def curvature(self) -> Array:
         """h_k = φ''_k(ζ_k)."""
-        return self.loss.curvature(self.zeta)
+        return self.term.loss.curvature(self.zeta)
 
     @cached_property
     def active(self) -> Array:
         """Indices of the pairs with positive curvature."""
-        return self.term.xp.nonzero(self.curvature > 0)[0]
-
-    @property
-    def n_active(self) -> int:
-        """The number of active pairs."""
-        return self.active.shape[0]
+        return namespace(self.curvature).nonzero(self.curvature > 0)[0]
 
     @cached_property
     def totals(self) -> Totals:
         """The sums over the pairs."""
-        offset = self.loss.offset
-        if type(self.loss) is SquaredHinge:  # φ(ζ) = φ*(s) = s ζ/2
-            value = conjugate = inner(self.slope, self.zeta) / 2
+        loss, s = self.term.loss, self.evaluation.s
+        if type(loss) is SquaredHinge:  # φ(ζ) = φ*(s) = s ζ/2
+            value = conjugate = inner(s, self.zeta) / 2
         else:
-            value = total(self.loss.value(self.zeta))
-            conjugate = total(self.loss.conjugate(self.slope))
+            value, conjugate = total(loss.value(self.zeta)), total(loss.conjugate(s))
         return Totals(
             loss=value,
-            force=inner(self.loss.gamma, self.slope),
+            force=inner(loss.gamma, s),
             conjugate=conjugate,
-            shift=0.0 if offset is None else total(offset * self.slope),
-            n_active=self.n_active,
-            scatter=self._pass[0].scatter,
+            shift=0.0 if loss.offset is None else total(loss.offset * s),
+            n_active=self.active.shape[0],
+            scatter=self.evaluation.scatter,
         )
 
     def conjugate(self, theta: float) -> float:
         """Compute Σ_k φ*_k(θ s_k) + θ oᵀs."""
         shift = theta * self.totals.shift
-        if self.loss.quadratic:
+        if self.term.quadratic:
             return theta**2 * self.totals.conjugate + shift
-        return total(self.loss.conjugate(theta * self.slope)) + shift
-
-    def changes_along(self, V: Sequence[Array], change: float) -> Array:
-        """Compute u, the change of each ζ_k along the direction V while b0 changes by `change`."""
-        return self.sums.quadratic(V) - self.loss.gamma * change
+        return total(self.term.loss.conjugate(theta * self.evaluation.s)) + shift
 
     def along(self, V: Sequence[Array], change: float) -> Line:
         """Return the losses along the direction V while b0 changes by `change`."""
-        loss, zeta, s, u = self.loss, self.zeta, self.slope, self.changes_along(V, change)
+        loss, zeta, s = self.term.loss, self.zeta, self.evaluation.s
+        u = self.sums.quadratic(V) - loss.gamma * change  # the change of each ζ_k
         return Line(  # theory (LS)
             slope=lambda t: total(u * (loss.slope(zeta + t * u) - s)),
             increase=lambda t: total(loss.increase(zeta, t * u)),
@@ -268,13 +200,13 @@ class PairsAtPoint:
 
         `some` selects active pairs by their indices among these; `scale` multiplies the h_k.
         """
-        xp = self.term.xp
-        active = self.active if some is None else xp.take(self.active, some, axis=0)
+        take = namespace(self.active).take
+        active = self.active if some is None else take(self.active, some, axis=0)
         sums = self.sums.take(active)
         if factors is not None:
             sums = sums.transformed(factors)
-        curvature = xp.take(self.curvature, active, axis=0)
-        gamma = xp.take(self.loss.gamma, active, axis=0)
+        curvature = take(self.curvature, active, axis=0)
+        gamma = take(self.term.loss.gamma, active, axis=0)
         return ActivePairs(sums, scale * curvature, gamma, c0)
 
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
@@ -283,16 +215,16 @@ class PairsAtPoint:
         If there are few pairs, the term keeps their svec(A_k): the Gram matrix of these, with the
         factors on both sides, is cheaper than transformed differences.
         """
-        enough = self.term.pairs_per_dimension * dimension(self.term.sizes)
-        if rng is not None and 2 * enough < self.n_active:
-            some = draw_indices(rng, self.n_active, enough, like=self.active)
-            return self.active_pairs(factors, c0, some, self.n_active / enough).gram()
-        rows = self.term.rows.kept
-        if rows is None:
+        term, n_active = self.term, self.totals.n_active
+        enough = term.pairs_per_dimension * dimension(term.sums.features.sizes)
+        if rng is not None and 2 * enough < n_active:
+            some = draw_indices(rng, n_active, enough, like=self.active)
+            return self.active_pairs(factors, c0, some, n_active / enough).gram()
+        if term.rows.kept is None:
             return self.active_pairs(factors, c0).gram()
-        every = ActivePairs(self.term.sums, self.curvature, self.loss.gamma, c0)
+        every = ActivePairs(term.sums, self.curvature, term.loss.gamma, c0)
         G = [L @ right for L, right in zip(self.L, factors, strict=True)]
-        return congruent(kept_gram(every, rows), G)
+        return congruent(every.gram(term.rows.kept), G)
 
     def products(self, factors: Sequence[Array], c0: float) -> ActivePairs | Turned:
         """Return Σ_k h_k z_k z_kᵀ as an operator, in the coordinates of further factors."""
@@ -302,14 +234,10 @@ class PairsAtPoint:
         return self.active_pairs(factors, c0).held()
 
 
-def _slope_at(loss: PairLoss, b0: float) -> Callable[[slice, Array], Array]:
-    """Return the function of a slice of the pairs and its distances that computes φ'."""
-
-    def slope(part: slice, distances: Array) -> Array:
-        some = loss if part.stop - part.start == loss.gamma.shape[0] else loss[part]
-        return some.slope(zeta_at(some, distances, b0))
-
-    return slope
+def _slope(loss: PairLoss, b0: float, part: slice, distances: Array) -> Array:
+    """Compute φ' of a slice of the pairs, given their distances."""
+    some = loss[part]
+    return some.slope(zeta_at(some, distances, b0))
 
 
 def totals_at(
@@ -325,19 +253,17 @@ def totals_at(
     `given` may hold only some of the `n_pairs` pairs of the problem; `s` are multipliers (None: φ'
     at the point).
     """
-    exact = given.with_pairs(given.pairs.for_certificate()).transformed(L)
-    slope = _slope_at(loss, b0)
-    if s is not None:
-        multipliers = s = placed(s, L[0])
-        slope = lambda part, _: multipliers[part]  # noqa: E731
-    found = exact.evaluate(slope)
+    exact = given.with_pairs(given.pairs.converted(as_double).over_differences())
+    exact = exact.transformed(L)
+    s = None if s is None else placed(s, L[0])
+    found = exact.evaluate(partial(_slope, loss, b0) if s is None else lambda part, _: s[part])
     return pair_totals(
         loss,
         b0,
         found.distances,
         found.scatter,
         reach=None if found.reach is None else found.reach(),
-        moved=RoundingBounds(given).moved(L),
-        terms=RoundingBounds(exact).n_terms(n_pairs),
+        moved=row_errors(given, L),
+        terms=n_roundings(exact, n_pairs),
         s=s,
     )

@@ -57,10 +57,10 @@ from .certificate import (
     unit_roundoff,
 )
 from .layout import lay_out
-from .losses import LogisticLoss, PairLoss, SquaredHinge, zeta_at
+from .losses import LogisticLoss, PairLoss, SquaredHinge, scaled_weights, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
 from .sums import ComparisonSums, Links, PairSums, Sums
-from .terms import HessianProduct, Line, Term, TermAtPoint, Totals
+from .terms import HessianProduct, Line, Term, TermAtPoint
 
 LARGE = 64  # number of rows from which the gap is computed by Cholesky factorisation
 # A gap below this times eps per row is computed from eigenvalues, which do not cancel.
@@ -98,6 +98,20 @@ class LogDetProblem:
     prior_factors: tuple[Array, ...] = field(repr=False)
     prior: tuple[Array, ...] | None = field(default=None, repr=False)
     has_threshold: bool = True
+
+    sizes: tuple[int, ...] = field(init=False, repr=False)
+    """n_m of each block."""
+    learns_threshold: bool = field(init=False, repr=False)
+    """Whether b0 is a variable of the problem."""
+    is_listed: bool = field(init=False, repr=False)
+    """Whether the pairs are in memory, so that `pairs` exists."""
+
+    def __post_init__(self) -> None:
+        vars(self).update(
+            sizes=tuple(C.shape[0] for C in self.prior_factors),
+            learns_threshold=not isinf(self.c0),
+            is_listed=isinstance(self.term, PairTerm),
+        )
 
     @classmethod
     def build(
@@ -145,30 +159,14 @@ class LogDetProblem:
     @property
     def pairs(self) -> PairTerm:
         """The term of pairs in memory; raises TypeError where they are not."""
-        listed = self.term.listed
-        if listed is None:
+        if not isinstance(self.term, PairTerm):
             raise TypeError("problem: expected pairs in memory")
-        return listed
+        return self.term
 
     @property
     def xp(self) -> Any:
         """The array namespace of the data."""
-        return self.term.xp
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """n_m of each block."""
-        return tuple(n for n, _ in self.term.block_shapes)
-
-    @property
-    def learns_threshold(self) -> bool:
-        """Whether b0 is a variable of the problem."""
-        return not isinf(self.c0)
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the pairs are in memory, so that `pairs` exists."""
-        return self.term.listed is not None
+        return namespace(self.prior_factors[0])
 
     def returned(self, L: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Return C L, the factors in the user's coordinates, and L, both made lower triangular."""
@@ -202,13 +200,13 @@ class LogDetProblem:
 
     def whitened_in_double(
         self, L: Sequence[Array], known: Sequence[Array]
-    ) -> tuple[list[Array], float, float]:
-        """Compute C⁻¹L in float64, a bound of its error, and a bound of the error of C.
+    ) -> tuple[list[Array], float]:
+        """Compute C⁻¹L in float64, and a bound of its error.
 
         `known` is C⁻¹L as the solver knows it; it is used as it is where it is in float64.
         """
         if self.prior is None:
-            return list(L), 0.0, 0.0
+            return list(L), 0.0
         xp, found, square = self.xp, [], 0.0  # theory (Round)
         for C, factor, near in zip(self._exact_prior_factors, L, known, strict=True):
             inverse = xp.linalg.inv(C)
@@ -218,13 +216,12 @@ class LogDetProblem:
             residual = xp.abs(C @ B - factor) + rounding * (xp.abs(C) @ xp.abs(B) + xp.abs(factor))
             square += float(xp.linalg.matrix_norm(xp.abs(inverse) @ residual)) ** 2
             found.append(B)
-        return found, 1.01 * sqrt(square), self.prior_rounding[1]
+        return found, 1.01 * sqrt(square)
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
         """Return the problem of about `size` random pairs or fewer, scaled to represent all."""
-        term = self.term.sample(size, rng)
-        listed = term.listed  # a sample may be on another device
-        like = self.prior_factors[0] if listed is None else listed.loss.gamma
+        term = self.term.sample(size, rng)  # which may be on another device
+        like = term.loss.gamma if isinstance(term, PairTerm) else self.prior_factors[0]
         return self.with_term(term, like)
 
     def with_term(self, term: Term, like: Array) -> LogDetProblem:
@@ -243,11 +240,7 @@ class LogDetProblem:
 
     def at(self, L: Sequence[Array], b0: float) -> Point:
         """Return the view from W_m = L_m L_mᵀ and b0, which computes its members when used."""
-        return Point(self, tuple(L), float(b0))
-
-    def primal(self, L: Sequence[Array], b0: float, zeta: Array) -> float:
-        """Compute F, given ζ_k = D_k − γ_k b0."""
-        return self.regulariser(stacked(L), b0) + total(self.pairs.loss.value(zeta))
+        return Point(self, self.term.at(L, float(b0)), tuple(L), float(b0))
 
     def regulariser(self, stacks: Sequence[Array], b0: float) -> float:
         """Compute the part of F that does not depend on the pairs, given L or stacks of L."""
@@ -263,12 +256,6 @@ class LogDetProblem:
         """Compute γᵀs."""
         return inner(self.pairs.loss.gamma, s)
 
-    def dual_along(
-        self, eigenvalues: Sequence[Array], force: float, conjugate: Callable[[float], float]
-    ) -> DualAlong:
-        """Return g(θ s), given eigenvalues of S(s), γᵀs, and Σ φ*(θ s) + θ oᵀs as a function."""
-        return DualAlong(eigenvalues, force, conjugate, self.c0, self.mu0, self.term.quadratic)
-
     def best_multiple(self, s: Array) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         loss = self.pairs.loss
@@ -278,13 +265,13 @@ class LogDetProblem:
         def conjugate(theta: float) -> float:
             return total(loss.conjugate(theta * s)) + theta * shift
 
-        return self.dual_along(eigenvalues, self.threshold_force(s), conjugate).best()
+        return DualAlong(self, eigenvalues, self.threshold_force(s), conjugate).best()
 
     def scaled_start(self, longest: float) -> tuple[float, float]:
         """Return t ≤ 1 with a mean distance of at most `longest` at W = t W0, and the best b0."""
         pairs = self.term.for_start()
-        distances, _, reach, _ = pairs.sums.evaluate()
-        mean = float(pairs.xp.mean(distances if reach is None else reach() ** 2))
+        distances, _, _, reach, _ = pairs.sums.evaluate()
+        mean = float(namespace(distances).mean(distances if reach is None else reach() ** 2))
         t = min(1.0, longest / max(mean, 1.0))
         return t, best_threshold(t * distances, pairs.loss, self.c0, self.mu0)
 
@@ -295,24 +282,20 @@ class DualAlong:
 
     Parameters
     ----------
+    problem : LogDetProblem
+        The problem whose dual is g.
     eigenvalues : sequence of arrays
         The eigenvalues of S(s).
     force : float
         γᵀs.
     conjugate : callable
         Σ φ*(θ s) + θ oᵀs as a function of θ.
-    c0, mu0 : float
-        Strength and centre of the threshold's term.
-    quadratic : bool
-        Whether φ*(θ s) = θ² φ*(s).
     """
 
+    problem: LogDetProblem
     eigenvalues: Sequence[Array]
     force: float
     conjugate: Callable[[float], float]
-    c0: float
-    mu0: float
-    quadratic: bool
 
     def value(self, theta: float) -> float:
         """Compute g(θ s); −∞ where it is not defined."""
@@ -321,14 +304,14 @@ class DualAlong:
         if any(smallest(nu) <= -1 for nu in moved):
             return -inf
         logdet = sum(total(xp.log1p(nu)) for nu in moved)
-        force = theta * self.force
-        return logdet - self.conjugate(theta) - self.mu0 * force - force * force / (2 * self.c0)
+        c0, mu0, force = self.problem.c0, self.problem.mu0, theta * self.force
+        return logdet - self.conjugate(theta) - mu0 * force - force * force / (2 * c0)
 
     def best(self) -> tuple[float, float]:
         """Return θ in [0, 1] with the largest g(θ s), and this value."""
         lowest = min(map(smallest, self.eigenvalues))  # theory (GapS)
         end = 1.0 if lowest > -1 else -INSIDE / lowest
-        if self.quadratic:
+        if self.problem.term.quadratic:
             inside = self._root(end)
         else:  # from values alone
             opposite, limits = lambda theta: -self.value(float(theta)), (0.0, end)
@@ -342,8 +325,8 @@ class DualAlong:
     def _root(self, end: float) -> float:
         """Return the root of the slope between 0 and `end`, for a quadratic conjugate."""
         half, other = self.conjugate(1.0), self.conjugate(-1.0)
-        linear = (half - other) / 2 + self.mu0 * self.force
-        twice = half + other + self.force * self.force / self.c0
+        linear = (half - other) / 2 + self.problem.mu0 * self.force
+        twice = half + other + self.force * self.force / self.problem.c0
 
         # brentq leaves its function to the garbage collector: it must not hold the pairs, as
         # `self` does.
@@ -367,41 +350,31 @@ class Point:
     """
 
     problem: LogDetProblem
+    term: TermAtPoint
     L: tuple[Array, ...]
     b0: float
-
-    @cached_property
-    def term(self) -> TermAtPoint:
-        """The term of the problem at this point."""
-        return self.problem.term.at(self.L, self.b0)
 
     @property
     def pairs(self) -> PairsAtPoint:
         """The pairs in memory; raises TypeError where they are not."""
-        listed = self.term.listed
-        if listed is None:
+        if not isinstance(self.term, PairsAtPoint):
             raise TypeError("point: expected pairs in memory")
-        return listed
-
-    @cached_property
-    def totals(self) -> Totals:
-        """The sums over the pairs."""
-        return self.term.totals
+        return self.term
 
     @property
     def slope(self) -> Array | None:
         """s_k = φ'_k(ζ_k), shape (n_pairs,); None where the pairs are not in memory."""
-        return self.pairs.slope if self.problem.is_listed else None
+        return self.pairs.evaluation.s if self.problem.is_listed else None
 
     @property
     def n_active(self) -> int:
         """The number of active pairs."""
-        return self.totals.n_active
+        return self.term.totals.n_active
 
     @cached_property
     def primal(self) -> float:
         """F(W, b0)."""
-        return self.problem.regulariser(self.stacks, self.b0) + self.totals.loss
+        return self.problem.regulariser(self.stacks, self.b0) + self.term.totals.loss
 
     @cached_property
     def stacks(self) -> list[Array]:
@@ -411,9 +384,10 @@ class Point:
     @cached_property
     def gradient_stacks(self) -> list[Array]:
         """The whitened gradient LᵀPL − I, P = I + S(s), with blocks of one size as one stack."""
-        xp, stacks = self.problem.xp, zip(self.stacks, stacked(self.totals.scatter), strict=True)
+        xp, scatter = self.problem.xp, stacked(self.term.totals.scatter)
         return [  # theory (N)
-            xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L) for L, S in stacks
+            xp.matrix_transpose(L) @ L + S - eye(L.shape[-1], like=L)
+            for L, S in zip(self.stacks, scatter, strict=True)
         ]
 
     @property
@@ -428,7 +402,7 @@ class Point:
         if not problem.learns_threshold:
             return 0.0
         root = sqrt(problem.c0)
-        return root * (self.b0 - problem.mu0) - self.totals.force / root
+        return root * (self.b0 - problem.mu0) - self.term.totals.force / root
 
     @cached_property
     def eigenvalues(self) -> list[Array]:
@@ -453,12 +427,12 @@ class Point:
 
     def _scaled_dual(self) -> float:
         """Compute the maximum of g(θ s) over 0 ≤ θ ≤ 1; s may be outside the dual's domain."""
-        xp, nu = self.problem.xp, []  # theory (GapS)
-        for L, S in zip(self.stacks, stacked(self.totals.scatter), strict=True):
+        xp, totals, nu = self.problem.xp, self.term.totals, []  # theory (GapS)
+        for L, S in zip(self.stacks, stacked(totals.scatter), strict=True):
             transposed = xp.matrix_transpose(L)
             half = xp.matrix_transpose(xp.linalg.solve(transposed, S))
             nu.append(xp.linalg.eigvalsh(symmetrised(xp.linalg.solve(transposed, half))))
-        return self.problem.dual_along(nu, self.totals.force, self.term.conjugate).best()[1]
+        return DualAlong(self.problem, nu, totals.force, self.term.conjugate).best()[1]
 
     def quick_certificate(self, triangular: Sequence[Array]) -> Certificate | None:
         """Return the quick certificate of this point, in the form in which it is returned.
@@ -502,20 +476,20 @@ def build_pair_sums(
     # If there are few pairs, their differences are formed at once, which needs no centring.
     # In both cases features are rounded to float32 afterwards.
     many, double = len(pairs) > len(blocks), precision == xp.float64
-    features = lay_out(blocks.arrays, centre=many, double=double)
+    features, signs = lay_out(blocks.arrays, centre=many, double=double), None
     if center is not None:
+        signs = [1] * blocks.n_blocks + [-1] * blocks.n_blocks
         shifted = zip(blocks.arrays, center, strict=True)
         features += lay_out([array - mean for array, mean in shifted], centre=False, double=double)
-    signs = [1] * blocks.n_blocks + [-1] * (len(features) - blocks.n_blocks)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
-    sums = PairSums.from_samples(features, first, second, signs=signs)
+    sums = PairSums.of(features, first, second, signs=signs).compact()
     sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))
     if pairs.links is None:
         return sums
     return ComparisonSums(sums, Links(*(asarray(rows, like=features[0]) for rows in pairs.links)))
 
 
-class SignedPairs(Protocol):
+class LabelledPairs(Protocol):
     """Protocol of pairs for which a loss can be made: `Pairs`, or a piece of a shard."""
 
     @property
@@ -526,35 +500,24 @@ class SignedPairs(Protocol):
     def weights(self) -> NDArray[np.float64] | None:
         """The weights of the pairs; None for weights of 1."""
 
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k: +1 for a similar pair, −1 for a dissimilar one."""
 
-    def __len__(self) -> int: ...
-
-
-def squared_hinge(pairs: SignedPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
+def squared_hinge(pairs: LabelledPairs, C: float, margin: tuple[float, float]) -> SquaredHinge:
     """Build TATML's loss of the given pairs, with weights c w_k and γ_k from the margins."""
-    weight = _weights_of(pairs, C)
-    return SquaredHinge(pairs.sign, weight, np.where(pairs.similar, margin[0], margin[1]))
+    sign, gamma = np.where(pairs.similar, 1.0, -1.0), np.where(pairs.similar, *margin)
+    return SquaredHinge(sign, scaled_weights(C, pairs.weights, len(sign)), gamma)
 
 
-def additive_hinge(pairs: SignedPairs, C: float) -> SquaredHinge:
-    """Build the loss (c w/2) [1 + y ζ]_+² of the given pairs, for distances of any sign."""
-    weight = _weights_of(pairs, C)  # theory (Mid)
-    return SquaredHinge(pairs.sign, weight, np.ones(len(pairs)), -pairs.sign)
+def additive_hinge(pairs: LabelledPairs, C: float) -> SquaredHinge:
+    """Build the loss (c w/2) [1 + y ζ]_+² of the given pairs, for scores of any sign."""
+    sign = np.where(pairs.similar, 1.0, -1.0)  # theory (Mid)
+    weight = scaled_weights(C, pairs.weights, len(sign))
+    return SquaredHinge(sign, weight, np.ones(len(sign)), -sign)
 
 
-def logistic(pairs: SignedPairs, C: float) -> LogisticLoss:
+def logistic(pairs: LabelledPairs, C: float) -> LogisticLoss:
     """Build the logistic loss of the given pairs."""
-    return LogisticLoss(pairs.sign, _weights_of(pairs, C), np.ones(len(pairs)))
-
-
-def _weights_of(pairs: SignedPairs, C: float) -> NDArray[np.float64]:
-    """Return c w_k."""
-    weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
-    with np.errstate(over="ignore"):  # an infinite weight makes F infinite, which is reported
-        return C * weights
+    sign = np.where(pairs.similar, 1.0, -1.0)
+    return LogisticLoss(sign, scaled_weights(C, pairs.weights, len(sign)), np.ones(len(sign)))
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:

@@ -9,8 +9,10 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._array import Array, placed, symmetrised, to_numpy
+from .._warnings import warn_user
 
 
 class Status(Enum):
@@ -203,3 +205,15 @@ def metrics_of(L: Sequence[Array]) -> list[Array]:
 def is_converged(gap: float, primal: float, tol: float) -> bool:
     """Return whether the stopping rule of all solvers holds."""
     return isfinite(primal) and gap <= tol * max(1.0, abs(primal))
+
+
+def warn_unless_converged(result: Result) -> None:
+    """Warn that a result has not converged, with its gap, tolerance and iterations."""
+    if result.converged:
+        return
+    goal = result.tol * max(1.0, abs(result.primal))
+    warn_user(
+        f"Not converged: gap {result.gap:.3g} > {goal:.3g} (tol {result.tol:g}) after "
+        f"{result.n_iter} iterations. {result.status.value}",
+        ConvergenceWarning,
+    )

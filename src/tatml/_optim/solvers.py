@@ -23,6 +23,7 @@ from .monitor import Monitor
 from .newton import Start, solve_newton
 from .problem import LogDetProblem
 from .result import Iterate, Result, Status
+from .steps import Pace
 
 LinearSolver = Literal["auto", "dense", "woodbury", "cg"]
 Projection = Literal["efficient", "naive"]
@@ -115,7 +116,7 @@ class Solver(ABC):
             except KeyboardInterrupt:
                 if self.on_interrupt == "raise":
                     raise
-                return _interrupted(problem, monitor)
+                return monitor.interrupted()
             except failures as error:
                 if monitor.best is not None:
                     return monitor.result(Status.PRECISION)
@@ -124,7 +125,8 @@ class Solver(ABC):
                     "is infinite at the start"
                 ) from error
             finally:
-                monitor.bar.close()
+                if monitor.bar is not None:
+                    monitor.bar.close()
 
     @abstractmethod
     def _run(
@@ -188,14 +190,9 @@ class Newton(Solver):
     def _run(
         self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
     ) -> Result:
-        return solve_newton(
-            problem,
-            monitor,
-            start=_start_from(init, problem),
-            linear_solver=self.linear_solver,
-            random_state=check_random(self.random_state),
-            lower_precision=self.lower_precision,
-        )
+        single = self.lower_precision and problem.prior_factors[0].dtype == problem.xp.float64
+        pace = Pace(self.linear_solver, check_random(self.random_state), single)
+        return solve_newton(problem, monitor, pace, _start_from(init, problem))
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,11 +299,3 @@ def _multipliers_from(init: Result | Iterate | None, problem: LogDetProblem) -> 
     multipliers = np.zeros(n_pairs)
     multipliers[active] = getattr(init, "multipliers", 0.0)
     return multipliers
-
-
-def _interrupted(problem: LogDetProblem, monitor: Monitor) -> Result:
-    """Return the best point so far; if there is none, the prior with its own gap."""
-    if monitor.best is None:
-        monitor.forget_callback()
-        monitor.record(0, problem.at(problem.identity(), problem.mu0))
-    return monitor.result(Status.INTERRUPTED)

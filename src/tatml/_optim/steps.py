@@ -23,7 +23,6 @@ from .._array import (
     Array,
     eye,
     inner,
-    largest,
     linalg_errors,
     namespace,
     on_gpu,
@@ -164,7 +163,7 @@ def backed_off(L: Sequence[Array], share: float) -> list[Array]:
     grown = []
     for factor in L:
         xp, W = namespace(factor), factor @ factor.T
-        room = share * largest(xp.linalg.eigvalsh(W))
+        room = share * float(xp.max(xp.linalg.eigvalsh(W)))
         grown.append(xp.linalg.cholesky(W + room * eye(W.shape[0], like=W)))
     return grown
 
@@ -172,7 +171,7 @@ def backed_off(L: Sequence[Array], share: float) -> list[Array]:
 def central(point: Point) -> list[float]:
     """Return τ of P = τ W⁻¹ for each stack, τ ≥ 1 so large that P ⪰ I + S(s)."""
     xp = point.problem.xp
-    tau = max(1.0, *(largest(xp.abs(1 + e)) for e in point.eigenvalues))
+    tau = max(1.0, *(float(xp.max(xp.abs(1 + e))) for e in point.eigenvalues))
     return [tau] * len(point.stacks)
 
 
@@ -317,7 +316,14 @@ class Scaling:
         """
         if self.lam.shape[-1] >= large:
             directions = [V for V in directions if not self._inside(V / share)]
-        return min(1.0, share * self.to_boundary(directions)) if directions else 1.0
+        if not directions:
+            return 1.0
+        xp = namespace(self.lam)
+        root = xp.sqrt(self.lam)
+        every = directions[0] if len(directions) == 1 else xp.stack(directions)
+        scaled = every / (root[..., None, :] * root[..., None])
+        lowest = smallest(xp.linalg.eigvalsh(scaled))
+        return min(1.0, share * (-1 / lowest)) if lowest < 0 else 1.0
 
     def _inside(self, V: Array) -> bool:
         """Return whether diag(λ) + V ≻ 0."""
@@ -327,15 +333,6 @@ class Scaling:
         except linalg_errors():
             return False
         return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
-
-    def to_boundary(self, directions: Sequence[Array]) -> float:
-        """Return the largest a with diag(λ) + a V ⪰ 0 for every direction V."""
-        xp = namespace(self.lam)
-        root = xp.sqrt(self.lam)
-        every = directions[0] if len(directions) == 1 else xp.stack(directions)
-        scaled = every / (root[..., None, :] * root[..., None])
-        lowest = smallest(xp.linalg.eigvalsh(scaled))
-        return inf if lowest >= 0 else -1 / lowest
 
 
 def _decomposed(L: Array, Q: Array) -> tuple[Array, Array, Array]:

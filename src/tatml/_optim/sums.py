@@ -8,15 +8,27 @@ for features that were multiplied by a factor G (`transformed`): (GᵀΔ)(GᵀΔ
 applied to the samples, not to the pairs, so its cost does not grow with the number of pairs.
 Features are stored transposed, (n_rows, n', n), so that every product is one matrix product.
 
-Where there are many pairs per sample, the sums are computed by products over the samples instead
-(`sample_form.py`), unless rounding errors would be larger than those of differences.
-
 A row of `Sums` is a pair (`PairSums`), or a comparison (`ComparisonSums`): the distance of one pair
 minus that of another. With R the matrix that has a +1 and a −1 in each row, the numbers of the
 comparisons are R D, and a sum over comparisons with the weights s is a sum over pairs with the
 weights Rᵀs (docs/theory.md, (Cmp)). Equal pairs are merged, so that a pair costs the same in
 however many rows it appears. A row of a single pair compares it with the pair of a sample with
 itself, whose distance is 0.
+
+Where there are many pairs per sample, the sums are computed at the cost of samples (`SampleForm`):
+the pairs are the edges of a graph of the samples (`PairGraph`). With Z the features of the samples,
+one row per sample, and Y = Z V,
+
+    ⟨A_k, V⟩ = ⟨z_i − z_j, y_i − y_j⟩   and   Σ_k s_k A_k = Zᵀ L_s Z,
+
+with L_s the Laplacian of the graph whose edges have the weights s (docs/theory.md, (Lap)). Both
+need one matrix product over the samples instead of one over the pairs; the rest is reading rows.
+These sums take fewer operations where there are many pairs per sample. They cancel where samples
+are far from the origin compared with the distances of the pairs; there, differences are used.
+
+The σ of a block, its entry in `Features.signs`, is 1 where a pair is the difference of its two
+samples, and −1 where it is their sum: z_i − σ z_j, and A_k has the factor σ (docs/theory.md,
+(Mid)). For sums, L_s is the signless Laplacian, in which all weights have the same sign.
 """
 
 from __future__ import annotations
@@ -29,12 +41,14 @@ from typing import Any, NamedTuple
 
 from .._array import (
     Array,
-    as_double,
     asarray,
     compacted,
     namespace,
     on_gpu,
     placed,
+    products_at,
+    put_at,
+    sparse_product,
     sum_at,
     symmetrised,
     zeros,
@@ -49,9 +63,277 @@ from .layout import (
     joined,
     multiply_rows,
     row_products,
+    saved_by_samples,
     slices,
 )
-from .sample_form import DENSE_SHARE, SMALLEST_CHUNK, PairGraph
+
+SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
+SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
+DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
+# How many times the squared norms of the samples may exceed the squared distances, on average, for
+# sums over samples: these lose as many digits.
+LARGEST_NORMS = 1e3
+LARGEST_NORMS_IN_SINGLE = 10.0  # for sums in float32 whose errors nothing corrects
+LOOKED_AT = 4096  # number of pairs from which that ratio is estimated
+# Multiplications that sums over samples have to save, on a CPU (False) and on a GPU (True); see
+# benchmarks/pair_forms.py.
+OVERHEAD = {False: 3e6, True: 6e9}
+
+
+def form_of(sums: PairSums) -> SampleForm | None:
+    """Return the sums as products over the samples; None where differences cost less."""
+    if sums.graph is None or sums.features.factors is not None:
+        return None
+    by_samples = sums.features.limits.by_samples
+    if by_samples is None:
+        saved = saved_by_samples(sums.features.shapes, sums.n_pairs, sums.features.n_rows)
+        by_samples = saved > OVERHEAD[on_gpu(sums.features.like)]
+    return SampleForm(sums.over_differences(), sums.graph) if by_samples else None
+
+
+@dataclass(eq=False)
+class PairGraph:
+    """Pairs as the edges of a graph, sorted by their first sample when they are first used.
+
+    Parameters
+    ----------
+    first, second : integer arrays of shape (n_pairs,)
+        Rows of the two samples of each pair.
+    n_samples : int
+        The number of samples.
+    form : callable
+        Returns how the sums over the pairs are computed; None: from their differences.
+    """
+
+    first: Array
+    second: Array
+    n_samples: int
+    form: Callable[[PairSums], Any] = form_of
+
+    @cached_property
+    def order(self) -> Array:
+        """The pairs, sorted by their first sample."""
+        return namespace(self.first).argsort(self.first)
+
+    def take(self, pairs: Array) -> PairGraph:
+        """Return the graph of the pairs with these indices."""
+        take = namespace(pairs).take
+        rows = take(self.first, pairs, axis=0), take(self.second, pairs, axis=0)
+        return PairGraph(*rows, self.n_samples)
+
+    @cached_property
+    def _sorted(self) -> tuple[Array, Array]:
+        """Rows of the two samples of each sorted pair."""
+        take = namespace(self.order).take
+        return take(self.first, self.order, axis=0), take(self.second, self.order, axis=0)
+
+    @cached_property
+    def _starts(self) -> Array:
+        """Where the pairs of each sample begin among the sorted ones, shape (n_samples + 1,)."""
+        first, xp = self._sorted[0], namespace(self.order)
+        samples = xp.arange(self.n_samples + 1, dtype=first.dtype, device=first.device)
+        return xp.searchsorted(first, samples)
+
+    def summed(self, values: Array) -> Array:
+        """Return the sum of the values of the two samples of each pair."""
+        take = namespace(values).take
+        return take(values, self.first, axis=0) + take(values, self.second, axis=0)
+
+    def inner_products(self, Z: Features, Y: Sequence[Array]) -> Array:
+        """Compute (1/M) Σ_m σ ⟨z_i − σ z_j, y_i − σ y_j⟩ of the sorted pairs, in chunks."""
+        first, second = self._sorted
+        step = max(SMALLEST_CHUNK, Z.room // (8 * Z.numbers_per_row))
+        parts = []
+        for part in slices(first.shape[0], step):
+            some = first[part], second[part]
+            sides = (_combinations(side, Z.signs, *some) for side in (Z.blocks, Y))
+            parts.append(Z.combined([*map(row_products, *sides)]))
+        return joined(parts)
+
+    def expanded_products(self, Z: Features, Y: Sequence[Array]) -> list[Array]:
+        """Compute ⟨z_i − σ z_j, y_i − σ y_j⟩ of the sorted pairs for each block.
+
+        Here y = V z with symmetric V. ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 σ ⟨z_i, y_j⟩ cancels for near
+        samples, but reads half as many rows, and a GPU copies none.
+        """
+        xp, (first, second), products = Z.xp, self._sorted, []
+        for z, y, sign in zip(Z.blocks, Y, Z.signs, strict=True):
+            z, y = (xp.reshape(side, (self.n_samples, -1)) for side in (z, y))
+            own = xp.linalg.vecdot(z, y)
+            cross = products_at(self._starts, second, z, y)
+            if cross is None:
+                step = max(SMALLEST_CHUNK, Z.room // (8 * z.shape[1]))
+                parts = slices(first.shape[0], step)
+                products.append(joined([self._expanded(z, y, own, sign, part) for part in parts]))
+            else:
+                both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
+                products.append(both - 2 * sign * cross)
+        return products
+
+    def _expanded(self, z: Array, y: Array, own: Array, sign: int, part: slice) -> Array:
+        """Compute own_i + own_j − 2 σ ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
+        take, (i, j) = namespace(z).take, (side[part] for side in self._sorted)
+        cross = namespace(z).linalg.vecdot(take(z, i, axis=0), take(y, j, axis=0))
+        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * sign * cross
+
+    def scatter(self, block: Array, sign: int, s: Array, room: int) -> Array:
+        """Compute σ Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
+
+        L_s = D − σ(U + Uᵀ), with s_k in row i and column j of U, is not formed: with
+        T = Zᵀ(σ D/2 − U)Z the result is T + Tᵀ.
+        """
+        xp, (first, second) = namespace(block), self._sorted
+        degrees = sum_at(first, s, self.n_samples) + sum_at(second, s, self.n_samples)
+        rows = xp.reshape(block, (self.n_samples, -1))
+        step = max(SMALLEST_CHUNK, SAMPLE_CHUNKS * room // (8 * rows.shape[1]))
+        starts, total = self._starts, zeros((block.shape[2], block.shape[2]), like=block)
+        for part in slices(self.n_samples, step):
+            low, high, begin, end = part.start, part.stop, 0, second.shape[0]
+            if step < self.n_samples:
+                begin, end = int(starts[low]), int(starts[high])
+            some = starts[low : high + 1] - begin, second[begin:end], s[begin:end]
+            carried = sign * degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
+            samples = block[part, ...]
+            total = total + flat(samples).T @ flat(xp.reshape(carried, samples.shape))
+        return total + total.T
+
+
+def _combinations(blocks: Sequence[Array], signs: Sequence[int], i: Array, j: Array) -> list[Array]:
+    """Return z_i − σ z_j of the samples i and j: per block, shape (n_part, n', n)."""
+    take, rows = namespace(i).take, []
+    for block, sign in zip(blocks, signs, strict=True):
+        one, other = take(block, i, axis=0), take(block, j, axis=0)
+        rows.append(one - other if sign > 0 else one + other)
+    return rows
+
+
+class SampleForm:
+    """Sums over pairs as products over samples, or over differences where these would cancel.
+
+    Parameters
+    ----------
+    exact : PairSums
+        The sums over differences.
+    graph : PairGraph
+        Their pairs.
+    """
+
+    whole_is_cheap = False  # whether a sum over all pairs costs less than one over most of them
+
+    def __init__(self, exact: PairSums, graph: PairGraph):
+        self.exact, self.features, self.graph = exact, exact.features, graph
+
+    @cached_property
+    def _sample_norms(self) -> Array:
+        """‖z_i‖/√M of the samples, shape (n_samples,)."""
+        features = self.features
+        squares = sum(row_products(block, block) for block in features.blocks)
+        return features.xp.sqrt(squares / features.n_blocks)
+
+    @cached_property
+    def _norms(self) -> Array:
+        """‖z_i‖ + ‖z_j‖ of each pair, over √M."""
+        return self.graph.summed(self._sample_norms)
+
+    def _loses_few_digits(
+        self, weights: Array | float, norms: Array, unsigned: Array, largest: float
+    ) -> bool:
+        """Return whether sums over samples with these weights are accurate."""
+        xp = self.features.xp
+        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * unsigned))
+
+    @cached_property
+    def is_accurate(self) -> bool:
+        """Whether sums over samples are accurate for some of the pairs."""
+        n_pairs, xp = self.exact.n_pairs, self.features.xp
+        step = -(-n_pairs // LOOKED_AT)
+        places = xp.arange(0, n_pairs, step, device=self.features.like.device)
+        norms = self.graph.take(places).summed(self._sample_norms)
+        unsigned = self.exact.take(places).unsigned()
+        return self._loses_few_digits(1.0, norms, unsigned, LARGEST_NORMS)
+
+    def distances(self) -> Array:
+        """Compute D_k from differences."""
+        return self.exact.distances()
+
+    def quadratic(self, V: Sequence[Array], expand: bool = False) -> Array:
+        """Compute ⟨A_k, V⟩ by one product over the samples.
+
+        With `expand`, squares are expanded: faster, and accurate enough for products of conjugate
+        gradients where `is_accurate`.
+        """
+        features, graph = self.features, self.graph
+        images = multiply_rows(features.blocks, V)
+        if expand:
+            products = features.combined(graph.expanded_products(features, images))
+        else:
+            products = graph.inner_products(features, images)
+        return put_at(graph.order, products)
+
+    def scatter(self, s: Array) -> list[Array]:
+        """Compute S_m by the Laplacian of the pairs."""
+        return self._laplacian(self.graph, s)
+
+    def _laplacian(self, graph: PairGraph, s: Array) -> list[Array]:
+        features = self.features
+        s = features.xp.take(s, graph.order, axis=0) / features.n_blocks
+        blocks = zip(features.blocks, features.signs, strict=True)
+        return [graph.scatter(block, sign, s, features.room) for block, sign in blocks]
+
+    def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
+        """Compute D, and S for s = slope(pairs, D of these pairs), as exactly as needed."""
+        distances, unsigned, reach = self._distances_and_reach()
+        s = slope(slice(0, self.exact.n_pairs), distances)
+        scatter, reach_of_scatter = self.scatter_at(s, unsigned)
+        if reach_of_scatter is not None:
+            reach = reach_of_scatter
+        return Evaluation(distances, s, scatter, None if reach is None else lambda: reach)
+
+    def _distances_and_reach(self) -> tuple[Array, Array, Array | None]:
+        """Compute D_k, its unsigned sum, and the magnitude of the numbers that they come from.
+
+        Where sums over samples are accurate, they come from inner products of samples, except those
+        of near pairs.
+        """
+        features, graph, norms = self.features, self.graph, self._norms
+        xp = features.xp
+        if not self.is_accurate:
+            distances = self.distances()
+            if not features.has_sums:
+                return distances, distances, None
+            unsigned = self.exact.unsigned()
+            return distances, unsigned, xp.sqrt(unsigned)
+        products = graph.expanded_products(features, features.blocks)
+        products = [put_at(graph.order, p) for p in products]
+        distances = unsigned = features.combined(products)
+        if features.has_sums:
+            unsigned = sum(products) / features.n_blocks
+        cancels = largest_norms(features) * unsigned <= norms * norms
+        near = xp.nonzero(cancels)[0]
+        if near.shape[0] > 0:
+            exact, n_pairs = self.exact.take(near), self.exact.n_pairs
+            distances = xp.where(cancels, sum_at(near, exact.distances(), n_pairs), distances)
+            of_near = sum_at(near, exact.unsigned(), n_pairs)
+            unsigned = xp.where(cancels, of_near, unsigned)
+            norms = xp.where(cancels, xp.sqrt(of_near), norms)
+        return distances, unsigned, norms
+
+    def scatter_at(self, s: Array, unsigned: Array) -> tuple[list[Array], Array | None]:
+        """Compute S_m as exactly as from differences, and the magnitude of its numbers."""
+        xp, largest = self.features.xp, largest_norms(self.features)
+        if not self._loses_few_digits(xp.abs(s), self._norms, unsigned, largest):
+            return self.exact.scatter(s), None
+        used = xp.nonzero(s)[0]
+        if used.shape[0] < DENSE_SHARE * s.shape[0]:
+            some = self.graph.take(used)
+            return self._laplacian(some, xp.take(s, used, axis=0)), self._norms
+        return self.scatter(s), self._norms
+
+
+def largest_norms(features: Features) -> float:
+    """Return the largest ratio of norms and distances for sums whose errors nothing corrects."""
+    precise = features.like.dtype == features.xp.float64
+    return LARGEST_NORMS if precise else LARGEST_NORMS_IN_SINGLE
 
 
 class PairSums:
@@ -69,6 +351,8 @@ class PairSums:
 
     def __init__(self, features: Features, graph: PairGraph | None = None):
         self.features, self.graph = features, graph
+        # K, the number of pairs
+        self.n_pairs: int = features.n_rows if graph is None else graph.first.shape[0]
 
     @classmethod
     def of(
@@ -80,35 +364,16 @@ class PairSums:
         limits: Limits = DEFAULT_LIMITS,
         signs: Sequence[int] | None = None,
     ) -> PairSums:
-        """Return the sums over the pairs of these rows of the blocks, or over differences."""
+        """Return the sums over the pairs of these rows of the blocks; None: over differences."""
         features = Features(blocks, limits=limits, signs=signs)
         if first is None or second is None:
             return cls(features)
         return cls(features, PairGraph(first, second, features.n_rows))
 
-    @classmethod
-    def from_samples(
-        cls,
-        blocks: Sequence[Array],
-        first: Array,
-        second: Array,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        signs: Sequence[int] | None = None,
-    ) -> PairSums:
-        """Store the samples, or the differences if there are no more pairs than samples."""
-        sums = cls.of(blocks, first, second, limits=limits, signs=signs)
-        return sums.formed() if sums.n_pairs <= sums.features.n_rows else sums
-
     @property
     def pairs(self) -> PairSums:
         """These sums: each row is one pair."""
         return self
-
-    @property
-    def n_pairs(self) -> int:
-        """K, the number of pairs."""
-        return self.features.n_rows if self.graph is None else self.graph.first.shape[0]
 
     @cached_property
     def form(self) -> Any:
@@ -151,10 +416,6 @@ class PairSums:
         exact = Features(features.blocks, features.factors, limits, features.signs)
         return PairSums(exact, self.graph)
 
-    def for_certificate(self) -> PairSums:
-        """Return the sums over the differences of the same pairs, in float64."""
-        return self.converted(as_double).over_differences()
-
     def placed(self, like: Array, blocks: Sequence[Array] | None = None) -> PairSums:
         """Copy the sums to the device of `like`; `blocks` are their features if they are there."""
         if blocks is None:
@@ -173,6 +434,10 @@ class PairSums:
         features = Features(blocks, limits=self.features.limits, signs=self.features.signs)
         return PairSums(features)
 
+    def compact(self) -> PairSums:
+        """Return sums that hold the differences if there are no more pairs than samples."""
+        return self.formed() if self.n_pairs <= self.features.n_rows else self
+
     def held(self) -> PairSums:
         """Return sums that hold all differences where a GPU has room for them, else these sums.
 
@@ -182,9 +447,8 @@ class PairSums:
         formed = self.graph is None and features.factors is None
         if formed or not on_gpu(features.like):
             return self
-        size = 8 * self.n_pairs * features.numbers_per_row
-        too_large = size > features.limits.eager_at(features.like)
-        return self if too_large or self._fast_form is not None else self.formed()
+        formable = features.fit_at_once(self.n_pairs) and self._fast_form is None
+        return self.formed() if formable else self
 
     # Differences, chunk by chunk
 
@@ -193,11 +457,11 @@ class PairSums:
 
         Per block, their shape is (n_part, n'_m, n_m).
         """
-        blocks, factors = self.features.blocks, self.features.factors
-        if self.graph is None:
+        blocks, factors, graph = self.features.blocks, self.features.factors, self.graph
+        if graph is None:
             rows = [block[part, ...] for block in blocks]
         else:
-            rows = self.graph.rows(blocks, self.features.signs, part)
+            rows = _combinations(blocks, self.features.signs, graph.first[part], graph.second[part])
         return rows if factors is None else multiply_rows(rows, factors)
 
     def parts(self, numbers_per_pair: int = 0, n_rows: int | None = None) -> Iterator[slice]:
@@ -214,8 +478,8 @@ class PairSums:
     def svec_rows(self, part: slice) -> Array:
         """Compute svec(A_{m,k})/M of the pairs in `part`, shape (n_part, Σ n_m(n_m+1)/2)."""
         blocks = zip(self.rows(part), self.features.signs, strict=True)
-        rows = self.features.xp.concat([sign * svec_outer(block) for block, sign in blocks], axis=1)
-        return rows / self.features.n_blocks
+        rows = [svec_outer(block) if sign > 0 else -svec_outer(block) for block, sign in blocks]
+        return self.features.xp.concat(rows, axis=1) / self.features.n_blocks
 
     # The sums
 
@@ -249,7 +513,7 @@ class PairSums:
         return [symmetrised(S) for S in total]
 
     def scatter_at(self, s: Array, unsigned: Array) -> tuple[list[Array], Array | None]:
-        """Compute S_m given the distances, and the magnitude of its numbers (see `Evaluation`)."""
+        """Compute S_m given the unsigned distances, and the magnitude of its numbers."""
         return (self.scatter(s), None) if self.form is None else self.form.scatter_at(s, unsigned)
 
     def product(
@@ -271,18 +535,20 @@ class PairSums:
         xp = self.features.xp
         if slope is None:
             reach = (lambda: xp.sqrt(self.unsigned())) if self.features.has_sums else None
-            return Evaluation(self.distances(), [], reach)
+            return Evaluation(self.distances(), None, [], reach)
         if self.form is not None:
             return self.form.evaluate(slope)
-        distances, unsigned, total = [], [], self._zeros()
+        distances, unsigned, slopes, total = [], [], [], self._zeros()
         for part, rows in self.chunks():
             squares = [row_products(block, block) for block in rows]
             distances.append(self.features.combined(squares))  # theory (Dist), (Mid)
             if self.features.has_sums:
                 unsigned.append(sum(squares) / self.features.n_blocks)
-            total = self._add_scatter(total, rows, slope(part, distances[-1]))
+            slopes.append(slope(part, distances[-1]))
+            total = self._add_scatter(total, rows, slopes[-1])
         reach = (lambda: xp.sqrt(joined(unsigned))) if unsigned else None
-        return Evaluation(joined(distances), [symmetrised(S) for S in total], reach)
+        scatter = [symmetrised(S) for S in total]
+        return Evaluation(joined(distances), joined(slopes), scatter, reach)
 
     def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
         return self.features.combined([*map(row_products, rows, images)])
@@ -395,7 +661,7 @@ class ComparisonSums:
 
         The two pairs of a row may be in different chunks.
         """
-        distances, of_pairs = self.distances(), None
+        distances, s, of_pairs = self.distances(), None, None
         scatter: list[Array] = []
         if slope is not None:
             s = slope(slice(0, self.n_pairs), distances)
@@ -406,7 +672,7 @@ class ComparisonSums:
             root = self.features.xp.sqrt
             return self.links.norms(root(self._pair_distances) if of_pairs is None else of_pairs)
 
-        return Evaluation(distances, scatter, reach)
+        return Evaluation(distances, s, scatter, reach)
 
 
 # Sums over K rows, each of which is a linear function ⟨A_k, W⟩ of W: A_k = Δ Δᵀ for a pair, or the
@@ -414,60 +680,60 @@ class ComparisonSums:
 Sums = PairSums | ComparisonSums
 
 
-@dataclass(frozen=True)
-class RoundingBounds:
-    """Bounds of the rounding errors of sums over the rows of pairs or comparisons."""
+# Bounds of the rounding errors of sums over the rows of pairs or comparisons
 
-    sums: Sums
 
-    def longest(self) -> float:
-        """Bound the root of the largest sum of the distances in a row, from the samples alone."""
-        features, total = self.sums.features, 0.0
-        for m, block in enumerate(features.blocks):
-            factor = None if features.factors is None else features.factors[m]
-            scale = 1.0 if factor is None else float(features.xp.sum(factor**2))
-            total += scale * float(features.xp.max(row_products(block, block)))
-        samples = 1 if self.sums.pairs.graph is None else 2
-        return samples * sqrt(total / features.n_blocks * (1 if self.sums.links is None else 2))
+def longest_row(sums: Sums) -> float:
+    """Bound the root of the largest sum of the distances in a row, from the samples alone."""
+    features, total = sums.features, 0.0
+    for m, block in enumerate(features.blocks):
+        factor = None if features.factors is None else features.factors[m]
+        scale = 1.0 if factor is None else float(features.xp.sum(factor**2))
+        total += scale * float(features.xp.max(row_products(block, block)))
+    samples = 1 if sums.pairs.graph is None else 2
+    return samples * sqrt(total / features.n_blocks * (1 if sums.links is None else 2))
 
-    def moved(self, factors: Sequence[Array]) -> Array:
-        """Bound the norm of the rounding error of LᵀΔ_k/√M, L the factors; shape (n_pairs,).
 
-        The features have to be samples as given or centred, or differences of such samples. For a
-        comparison, it is the root of the sum of squares of both errors.
-        """
-        moved, links = self._moved_rows(factors), self.sums.links  # theory (Round)
-        graph, xp = self.sums.pairs.graph, namespace(moved)
-        if graph is not None:
-            both, same = graph.summed(moved), graph.first == graph.second
-            if not self.sums.features.has_sums:  # a sample minus itself is exactly 0
-                both = xp.where(same, xp.zeros_like(moved[:1]), both)
-            moved = both
-        return moved if links is None else links.norms(moved)
+def row_errors(sums: Sums, factors: Sequence[Array]) -> Array:
+    """Bound the norm of the rounding error of LᵀΔ_k/√M, L the factors; shape (n_pairs,).
 
-    def _moved_rows(self, factors: Sequence[Array]) -> Array:
-        """Bound the norm of the rounding error of each sample or difference."""
-        features, total = self.sums.features, 0.0  # theory (Round)
-        xp, u = features.xp, float(features.xp.finfo(factors[0].dtype).eps) / 2
-        stored = float(xp.finfo(features.like.dtype).eps) / 2
-        for block, factor in zip(features.blocks, factors, strict=True):
-            relative = (factor.shape[0] + 8) * u + (stored if stored > u else 0.0)
-            step = max(1, features.room // (8 * block.shape[1] * block.shape[2]))
-            squares = []
-            for part in slices(block.shape[0], step):
-                size = xp.astype(xp.abs(block[part, ...]), factor.dtype, copy=False)
-                (image,) = multiply_rows([size], [xp.abs(factor)])
-                squares.append(row_products(image, image))
-            total = total + relative**2 * joined(squares)
-        return xp.sqrt(total / features.n_blocks)
+    The features have to be samples as given or centred, or differences of such samples. For a
+    comparison, it is the root of the sum of squares of both errors.
+    """
+    moved, links = _feature_errors(sums.features, factors), sums.links  # theory (Round)
+    graph, xp = sums.pairs.graph, namespace(moved)
+    if graph is not None:
+        both, same = graph.summed(moved), graph.first == graph.second
+        if not sums.features.has_sums:  # a sample minus itself is exactly 0
+            both = xp.where(same, xp.zeros_like(moved[:1]), both)
+        moved = both
+    return moved if links is None else links.norms(moved)
 
-    def n_terms(self, n_pairs: int) -> int:
-        """Return the largest number of successive roundings in a sum over `n_pairs` rows.
 
-        Comparisons have at most twice as many pairs; the weight of a pair is the sum of at most as
-        many numbers as there are comparisons.
-        """
-        features, by_samples = self.sums.features, self.sums.pairs.form is not None
-        n_rows = n_pairs * (1 if self.sums.links is None else 3)
-        n_rows += features.n_rows if by_samples else 0
-        return n_rows * max(features.widths) + features.numbers_per_row + features.n_blocks + 8
+def _feature_errors(features: Features, factors: Sequence[Array]) -> Array:
+    """Bound the norm of the rounding error of each sample or difference."""
+    total: Any = 0.0  # theory (Round)
+    xp, u = features.xp, float(features.xp.finfo(factors[0].dtype).eps) / 2
+    stored = float(xp.finfo(features.like.dtype).eps) / 2
+    for block, factor in zip(features.blocks, factors, strict=True):
+        relative = (factor.shape[0] + 8) * u + (stored if stored > u else 0.0)
+        step = max(1, features.room // (8 * block.shape[1] * block.shape[2]))
+        squares = []
+        for part in slices(block.shape[0], step):
+            size = xp.astype(xp.abs(block[part, ...]), factor.dtype, copy=False)
+            (image,) = multiply_rows([size], [xp.abs(factor)])
+            squares.append(row_products(image, image))
+        total = total + relative**2 * joined(squares)
+    return xp.sqrt(total / features.n_blocks)
+
+
+def n_roundings(sums: Sums, n_pairs: int) -> int:
+    """Return the largest number of successive roundings in a sum over `n_pairs` rows.
+
+    Comparisons have at most twice as many pairs; the weight of a pair is the sum of at most as
+    many numbers as there are comparisons.
+    """
+    features = sums.features
+    n_rows = n_pairs * (1 if sums.links is None else 3)
+    n_rows += 0 if sums.pairs.form is None else features.n_rows
+    return n_rows * max(features.widths) + features.numbers_per_row + features.n_blocks + 8

@@ -25,7 +25,7 @@ from .certificate import PairTotals
 from .hessian import Direction
 
 if TYPE_CHECKING:
-    from .pair_term import PairsAtPoint, PairTerm
+    from .pair_term import PairTerm
 
 
 class Totals(NamedTuple):
@@ -71,10 +71,6 @@ class TermAtPoint(Protocol):
     def totals(self) -> Totals:
         """The sums over the pairs."""
 
-    @property
-    def listed(self) -> PairsAtPoint | None:
-        """The view with one number per pair; None where the pairs are not in memory."""
-
     def conjugate(self, theta: float) -> float:
         """Compute Σ φ*(θ s) + θ oᵀs."""
 
@@ -95,10 +91,6 @@ class Term(Protocol):
     """The sum of losses in the objective."""
 
     @property
-    def xp(self) -> Any:
-        """The array namespace."""
-
-    @property
     def block_shapes(self) -> tuple[tuple[int, int], ...]:
         """(n_m, n'_m) of each block."""
 
@@ -109,10 +101,6 @@ class Term(Protocol):
     @property
     def quadratic(self) -> bool:
         """Whether φ*(θ s) = θ² φ*(s) for all θ."""
-
-    @property
-    def listed(self) -> PairTerm | None:
-        """The term itself where its pairs are in memory; None elsewhere."""
 
     def whitened(self, factors: Sequence[Array]) -> Term:
         """Return the term of the features CᵀΦ, for a term in the user's coordinates."""

@@ -2,8 +2,9 @@
 
 With s the matrix of the multipliers of a tile, the sum of s_ij (x_i − x_j)(x_i − x_j)ᵀ is
 X_Iᵀ diag(s 1) X_I + X_Jᵀ diag(sᵀ 1) X_J − X_Iᵀ s X_J − (X_Iᵀ s X_J)ᵀ, a product with the Laplacian
-of the graph s (for the sums x_i + x_j the signs of the last two terms are positive), and distances are computed from inner products. Both cost |I| |J| n n' instead of
-|I| |J| n² n'. All other sums over a tile are computed as for any pairs.
+of the graph s; for the sums x_i + x_j, the last two terms are added. Distances are computed from
+inner products. Both cost |I| |J| n n' instead of |I| |J| n² n'. All other sums over a tile are
+computed as for any pairs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from .._array import Array, symmetrised
 from .._data.arrays import read_array
 from .._data.pairs import as_weights
 from .._optim.layout import Evaluation, Features, Limits, centred, flat, multiply_rows
-from .._optim.sample_form import PairGraph
-from .._optim.sums import PairSums
+from .._optim.sums import PairGraph, PairSums
 from .base import Piece, Shard
 from .samples import SharedSamples, samples_per_tile
 
@@ -35,18 +35,17 @@ class TileForm:
 
     Parameters
     ----------
-    features : Features
-        The samples of I, then those of J; those of I alone for a tile on the diagonal.
-    graph : PairGraph
-        The pairs (see `tile_graph`).
     n_first : int
         The number of samples in I.
+    sums : PairSums
+        The sums of the tile (see `tile_sums`).
     """
 
     whole_is_cheap = is_accurate = True
 
-    def __init__(self, features: Features, graph: PairGraph, n_first: int):
-        self.features, self.graph, self.n_first = features, graph, n_first
+    def __init__(self, n_first: int, sums: PairSums):
+        self.features, self.n_first = sums.features, n_first
+        self.graph = tile_graph(n_first, sums.features.n_rows)
 
     @cached_property
     def _squares(self) -> list[Array]:
@@ -55,7 +54,7 @@ class TileForm:
 
     @cached_property
     def _distances_and_near(self) -> tuple[Array, Array, NDArray[np.intp]]:
-        """D, its value with the sums added to the differences, and the near pairs."""
+        """D, its unsigned sum, and the near pairs."""
         total, unsigned, norms = self._inner_form(self.features.blocks, self._squares)
         near = np.flatnonzero(unsigned <= TINY * norms)
         if len(near):
@@ -86,7 +85,7 @@ class TileForm:
 
         These are that without the factor σ, and that of the first two terms alone.
         """
-        features, totals = self.features, [0.0, 0.0, 0.0]
+        features, total, unsigned, norms = self.features, 0.0, 0.0, 0.0
         blocks = zip(features.blocks, images, squares, features.signs, strict=True)
         for block, image, square, sign in blocks:
             A, _ = self._two(block.reshape(len(block), -1))
@@ -94,9 +93,9 @@ class TileForm:
             a, b = self._two(square)
             outer = a[:, None] + b
             product = outer - 2 * sign * (A @ B.T)
-            parts = (sign * product, product, outer)
-            totals = [total + part for total, part in zip(totals, parts, strict=True)]
-        return [self.vector(total) / features.n_blocks for total in totals]
+            unsigned, norms = unsigned + product, norms + outer
+            total = total + sign * product if features.has_sums else unsigned
+        return [self.vector(part) / features.n_blocks for part in (total, unsigned, norms)]
 
     def scatter(self, s: Array) -> list[Array]:
         """Return S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
@@ -127,7 +126,7 @@ class TileForm:
         """Return D, and S for the s that `slope(pairs, D of the pairs)` returns."""
         distances = self.distances()
         s = slope(slice(0, len(distances)), distances)
-        return Evaluation(distances, self.scatter(s), self._reach)
+        return Evaluation(distances, s, self.scatter(s), self._reach)
 
     def _reach(self) -> Array:
         """Return the magnitude of the numbers that each distance is computed from.
@@ -165,15 +164,11 @@ class TileForm:
 @lru_cache(maxsize=2)  # most tiles have one of two shapes
 def tile_graph(n_first: int, n_rows: int) -> PairGraph:
     """Return the pairs of the samples I with the samples J, or of I with each other (i < j)."""
-    form = partial(_tile_form, n_first)
+    form = partial(TileForm, n_first)
     if n_first == n_rows:
         return PairGraph(*np.triu_indices(n_first, 1), n_rows, form)
     first, second = np.indices((n_first, n_rows - n_first))
     return PairGraph(first.ravel(), second.ravel() + n_first, n_rows, form)
-
-
-def _tile_form(n_first: int, sums: PairSums) -> TileForm:
-    return TileForm(sums.features, tile_graph(n_first, sums.features.n_rows), n_first)
 
 
 def tile_sums(
@@ -227,7 +222,10 @@ class AllPairs:
     weights: tuple[float, float] = (1.0, 1.0)
 
     def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[Shard]:
-        """Return tiles that cover all pairs, each of which fits into the memory without `extra`."""
+        """Return tiles that cover all pairs, each of which fits into the memory.
+
+        `extra` are bytes that are needed besides, for the message where the memory is too small.
+        """
         labels = _codes(self.labels, n_samples, "AllPairs: labels")
         groups = None
         if self.groups is not None:

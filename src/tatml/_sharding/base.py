@@ -21,7 +21,7 @@ from .._messages import missing_extra, shown
 from .._optim.layout import Limits
 from .._optim.losses import PairLoss, comparison_hinge
 from .._optim.pair_term import PairTerm
-from .._optim.problem import SignedPairs, additive_hinge, logistic, squared_hinge
+from .._optim.problem import LabelledPairs, additive_hinge, logistic, squared_hinge
 from .._optim.sums import Sums
 from .._optim.terms import add
 
@@ -41,7 +41,7 @@ class LossSetting(NamedTuple):
     loss: str = "squared_hinge"
     """"squared_hinge", "additive_hinge" or "logistic"."""
 
-    def loss_of(self, pairs: SignedPairs) -> PairLoss:
+    def loss_of(self, pairs: LabelledPairs) -> PairLoss:
         """Return the loss of the given pairs."""
         if self.loss == "squared_hinge":
             return squared_hinge(pairs, self.C, self.margin)
@@ -71,11 +71,6 @@ class Piece:
     similar: Any
     weights: NDArray[np.float64] | None = None
 
-    @property
-    def sign(self) -> NDArray[np.float64]:
-        """y_k of each pair."""
-        return np.where(self.similar, 1.0, -1.0)
-
     def __len__(self) -> int:
         return self.sums.n_pairs
 
@@ -93,6 +88,7 @@ class Piece:
 
     def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of the pairs or comparisons, in the user's coordinates."""
+        loss: Any
         if self.similar is None:
             loss = comparison_hinge(self.weights, *setting.comparisons)
         else:
@@ -165,7 +161,7 @@ class SerialExecutor:
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
         if self.device is not None:
-            function, args = self.device.computing(function), self.device.sent(args)
+            function, args = partial(self.device.call, function), self.device.sent(args)
         total = None
         for result in self._results(function, setting, args):
             total = result if total is None else add(total, result)
@@ -206,7 +202,7 @@ class Device:
 
     def sent(self, args: tuple) -> tuple:
         """Copy the arrays among the arguments to the device."""
-        return _each(lambda arg: placed(arg, self.like) if hasattr(arg, "shape") else arg, args)
+        return _each_array(partial(placed, like=self.like), args)
 
     def place(self, term: PairTerm) -> PairTerm:
         """Copy a term to the device; features that were sent last are not sent again."""
@@ -218,13 +214,10 @@ class Device:
             self._sent = blocks, [placed(block, self.like) for block in blocks]
         return on_device(term, self.like, self._sent[1])
 
-    def computing(self, function: Callable) -> Callable:
-        """Return a function whose term is sent to the device, and whose results come back."""
-        return partial(self._call, function)
-
-    def _call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+    def call(self, function: Callable, term: PairTerm, index: int, *args: Any) -> Any:
+        """Call a function with the term, which is sent to the device; the results come back."""
         result = function(self.place(term), index, *args)
-        return _each(lambda part: to_numpy(part) if hasattr(part, "shape") else part, result)
+        return _each_array(to_numpy, result)
 
 
 _OF_THREAD = threading.local()  # the device of each thread of a worker, by its name
@@ -239,7 +232,7 @@ def call_on_worker_device(
         devices.clear()
         devices[name] = Device(array_on(name))
     device = devices[name]
-    return device.computing(function)(term, index, *device.sent(args))
+    return device.call(function, term, index, *device.sent(args))
 
 
 def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
@@ -247,10 +240,10 @@ def on_device(term: PairTerm, like: Array, blocks: Any = None) -> PairTerm:
     return replace(term, given=None, given_loss=None).placed(like, blocks)
 
 
-def _each(function: Callable, value: Any) -> Any:
-    """Apply a function to every entry of nested lists, tuples and named tuples."""
+def _each_array(function: Callable, value: Any) -> Any:
+    """Apply a function to every array in nested lists, tuples and named tuples."""
     if hasattr(value, "_fields"):
-        return type(value)(*(_each(function, part) for part in value))
+        return type(value)(*(_each_array(function, part) for part in value))
     if type(value) in (list, tuple):
-        return type(value)(_each(function, part) for part in value)
-    return function(value)
+        return type(value)(_each_array(function, part) for part in value)
+    return function(value) if hasattr(value, "shape") else value

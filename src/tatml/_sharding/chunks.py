@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._array import to_numpy
-from .._data.arrays import as_real_array, check_not_masked
+from .._data.arrays import as_real_array, check_given
 from .._data.blocks import Blocks, as_blocks, check_magnitude, check_prior
 from .._data.pairs import (
     Comparisons,
@@ -26,7 +26,7 @@ from .._data.pairs import (
     link_pairs,
     weights_of,
 )
-from .._data.storage import check_files, is_stored, length_of, sendable, warn_of_missing_chunks
+from .._data.storage import is_stored, sendable
 from .._optim.layout import lay_out, slices
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LogDetProblem
@@ -64,9 +64,9 @@ def chunk_piece(values: Any, shared: Any = None) -> Piece:
     if pairs is None:
         sums = PairSums.of(lay_out(blocks.arrays, centre=False), limits=SHARD_LIMITS)
     else:
-        first, second = (np.ascontiguousarray(side) for side in as_index(pairs, len(blocks)).T)
+        index = as_index(pairs, len(blocks))
         features = lay_out(blocks.arrays, centre=True)
-        sums = PairSums.from_samples(features, first, second, limits=SHARD_LIMITS)
+        sums = PairSums.of(features, *index.T, limits=SHARD_LIMITS).compact()
     return _piece(sums, similar, weights)
 
 
@@ -93,9 +93,7 @@ def comparison_shards(
 ) -> list[Shard]:
     """Divide comparisons of shared samples into shards that fit into the memory."""
     arrays = {"comparisons: index": comparisons.index, "comparisons: weights": comparisons.weights}
-    for name, values in arrays.items():
-        check_not_masked(values, name)
-    warn_of_missing_chunks(**arrays)
+    check_given(**arrays)
     step = max(1, pairs_per_chunk(shared, memory) // PAIRS_PER_COMPARISON)
     return _cut_shards(_comparison_piece, arrays, step, on_cluster=on_cluster)
 
@@ -105,7 +103,7 @@ def _comparison_piece(offset: int, values: tuple, shared: SharedSamples) -> Piec
     index = as_quadruplets(values[0], shared.n_samples, offset=offset)
     weights = weights_of(values[1] if len(values) > 1 else None, index, offset)
     linked = link_pairs(None, index)
-    pairs = shared.sums(np.column_stack([linked.first, linked.second]))
+    pairs = shared.sums(np.stack([linked.first, linked.second]).T)
     return Piece(ComparisonSums(pairs, Links(*linked.links)), None, weights)
 
 
@@ -161,7 +159,12 @@ def _read(combine: Callable, parts: Sequence[tuple[Any, slice]]) -> Any:
 
 def common_length(arrays: dict[str, Any]) -> int:
     """Return the number of rows of all arrays; raise ValueError if it differs."""
-    lengths = {name: length_of(array, name) for name, array in arrays.items()}
+    lengths = {}
+    for name, array in arrays.items():
+        shape = getattr(array, "shape", None)
+        if not shape or not isinstance(shape, tuple):
+            raise TypeError(f"{name}: expected an array with a shape, got {type(array).__name__}")
+        lengths[name] = int(shape[0])
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise ValueError(f"pairs: expected the same number of rows in each array, but {listed}")
@@ -233,10 +236,7 @@ class PairChunks:
         arrays = dict(zip(names, (*first, *second), strict=True)) | {"similar": similar}
         if weights is not None:
             arrays["weights"] = weights
-        for name, array in arrays.items():
-            check_not_masked(array, name)
-        check_files(**arrays)
-        warn_of_missing_chunks(**arrays)
+        check_given(**arrays)
         combine, step = partial(_differences, len(first)), check_count("chunk_size", chunk_size)
         chunks = cut(arrays, step, combine)
         _check_same_shapes(first, second)
@@ -272,9 +272,9 @@ def _differences(n_blocks: int, *arrays: Any) -> tuple:
     return blocks, None, *arrays[2 * n_blocks :]
 
 
-def in_parts(*values: Any, max_memory: Any = None, client: Any = None, device: Any = None) -> bool:
+def in_parts(where: Compute, *values: Any) -> bool:
     """Return whether these arguments ask for a problem in shards."""
-    if max_memory is not None or client is not None or device is not None:
+    if any(setting is not None for setting in (where.max_memory, where.client, where.device)):
         return True
     return any(isinstance(value, PairChunks | AllPairs) or is_stored(value) for value in values)
 
@@ -287,13 +287,12 @@ def sharded_term(
     setting: LossSetting,
     *,
     comparisons: Comparisons | None = None,
-    **parts: Any,
+    where: Compute = Compute(),  # noqa: B008  # it is frozen
 ) -> ShardedTerm:
     """Divide the pairs into shards, check them in a first pass, and return their term.
 
-    Comparisons make more shards of the same term. `parts` are the settings of `Compute`.
+    Comparisons make more shards of the same term.
     """
-    where = Compute(**parts)
     memory = memory_for_shards(where.max_memory)
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
@@ -308,14 +307,10 @@ def sharded_term(
                 "second, similar)"
             )
         given = {"pairs": pairs, "similar": similar, "weights": weights}
-        for name, values in given.items():
-            check_not_masked(values, name)
-        warn_of_missing_chunks(X=X, **given)
+        check_given(X=X, **given)
         shared = as_shared_samples(X, read_in_parts=where.max_memory is not None, memory=memory)
-        if (
-            where.max_memory is None
-        ):  # the default is not a limit that metrics of any size have to keep
-            memory += shared.extra_workspace
+        if where.max_memory is not None:  # the default is no limit of the size of the metric
+            memory -= shared.extra_workspace
         on_cluster, shards = where.client is not None, []
         if comparisons is None or any(values is not None for values in given.values()):
             shards += _pair_shards(shared, pairs, similar, weights, memory, on_cluster=on_cluster)
@@ -325,8 +320,6 @@ def sharded_term(
     block_shapes, n_pairs = _check_shards(executor, setting)
     numbers = sum(n * width for n, width in block_shapes)
     numbers *= 1 if comparisons is None else 2
-    if shared is not None:
-        memory -= shared.extra_workspace
     executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
     compares = comparisons is not None
     return ShardedTerm(executor, block_shapes, n_pairs, setting, compares=compares)
@@ -338,8 +331,7 @@ def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None)
     problem = LogDetProblem(term, c0, mu0, eyes)
     if prior is None:
         return problem
-    one_sample = Blocks(*(np.zeros((1, n, width)) for n, width in term.block_shapes))
-    return problem.with_prior(check_prior(prior, one_sample, from_host=True))
+    return problem.with_prior(check_prior(prior, term.sizes, eyes[0], from_host=True))
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:

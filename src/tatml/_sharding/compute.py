@@ -55,11 +55,6 @@ class Compute:
     def __repr__(self) -> str:
         return shown_settings(self)
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """The settings that ask for a computation in parts, by name."""
-        return {"max_memory": self.max_memory, "client": self.client, "device": self.device}
-
 
 def as_compute(value: Any) -> Compute:
     """Return the settings that were given; the defaults for None."""

@@ -72,26 +72,26 @@ class DaskExecutor:
 
     def gather(self, function: Callable, setting: LossSetting, *args: Any) -> list:
         """Return the results, in the order of the shards."""
-        return self._attempt(self._gather, function, setting, args)
+        return self._attempt(partial(self._submit, function, setting, args))
 
     def total(self, function: Callable, setting: LossSetting, *args: Any) -> Any:
         """Return the sum of the results; the order depends on the number of shards only."""
         if self.device is not None:
             function = partial(call_on_worker_device, self.device, function)
-        return self._attempt(self._total, function, setting, args)
+        return self._attempt(partial(self._submit, function, setting, args), adds=True)[0]
 
     def sampled(self, share: float, seed: int) -> DaskExecutor:
         """Return an executor for a share of each shard, on the same workers."""
         sample_of = self, share, seed
         return DaskExecutor(self.shards, self.shared, self.client, self.device, sample_of)
 
-    def _attempt(self, compute_round: Callable, *what: Any) -> Any:
+    def _attempt(self, submit: Callable[[], list], adds: bool = False) -> list:
         """Compute a round; if the cluster lost something, send the shards and compute it again."""
         left = ATTEMPTS
         while True:
             futures: list = []
             try:
-                return compute_round(futures, *what)
+                return self._compute(submit, adds, futures)
             except (Exception, asyncio.CancelledError) as error:
                 if not self._is_loss(error, futures):
                     raise
@@ -102,20 +102,16 @@ class DaskExecutor:
             finally:
                 self._cancel_unfinished(futures)
 
-    def _gather(self, futures: list, function: Callable, setting: LossSetting, args: tuple) -> list:
-        futures += self._submit(function, setting, args)
-        self._wait(futures)
-        return self.client.gather(futures)
-
-    def _total(self, futures: list, function: Callable, setting: LossSetting, args: tuple) -> Any:
-        level = self._submit(function, setting, args)
+    def _compute(self, submit: Callable[[], list], adds: bool, futures: list) -> list:
+        """Return the results, or their sum alone; all futures are added to the list."""
+        level = submit()
         futures += level
-        while len(level) > 1:
+        while adds and len(level) > 1:
             groups = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
             level = [self._task(added, group) for group in groups]
             futures += level
         self._wait(level)
-        return level[0].result()
+        return self.client.gather(level)
 
     def _wait(self, futures: list) -> None:
         """Wait for the futures; raise TimeoutError if all workers are gone for too long."""

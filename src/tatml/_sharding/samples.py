@@ -67,7 +67,6 @@ def extra_workspace(block_shapes: Iterable[tuple[int, int]], stored: int) -> int
 
 def pairs_per_chunk(samples: SharedSamples, memory: int) -> int:
     """Return how many index pairs a chunk may have; raise ValueError if they are too few."""
-    memory -= samples.extra_workspace
     if samples.in_memory:
         # A chunk of many pairs needs no differences, but a pass makes a copy of all samples, and
         # their images where sums are products over samples. Those that were read from disk need
@@ -89,10 +88,9 @@ def pairs_per_sample(numbers: int, memory: int) -> int:
 def samples_per_tile(numbers: int, memory: int, extra: int = 0) -> int:
     """Return the largest side of a tile; raise ValueError if it has not even two samples.
 
-    `extra` are the bytes of the memory that are needed for something else.
+    `extra` are the bytes that are needed for something else, which the error counts too.
     """
     per_sample = 8 * TILE_COPIES * numbers
-    memory -= extra
     _check_enough(memory, max(2**2 * TILE_BYTES, 2 * per_sample), extra)
     return min(LARGEST_SIDE, int((memory / TILE_BYTES) ** 0.5), memory // per_sample)
 
@@ -149,14 +147,16 @@ class SharedSamples:
         return sum(n * width for n, width in self.block_shapes)
 
     def sums(self, index: NDArray[np.intp]) -> PairSums:
-        """Return the sums over the pairs of shape (K, 2); reads no other samples from disk."""
+        """Return the sums over pairs, of shape (K, 2) and stored column by column.
+
+        No other samples are read from disk.
+        """
         if self.in_memory:
-            first, second = (np.ascontiguousarray(column) for column in index.T)
-            return PairSums.from_samples(self.arrays, first, second, limits=SHARD_LIMITS)
+            return PairSums.of(self.arrays, *index.T, limits=SHARD_LIMITS).compact()
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
         features = self._checked_features([read_rows(array, rows) for array in self.arrays], rows)
-        return PairSums.from_samples(features, *position.T, limits=SHARD_LIMITS)
+        return PairSums.of(features, *position.T, limits=SHARD_LIMITS).compact()
 
     def runs(self, *parts: slice) -> list[Array]:
         """Return the features of some slices of the samples, one after the other."""

@@ -71,12 +71,6 @@ class ShardedTerm:
     compares: bool = False
 
     quadratic = True
-    listed = None
-
-    @property
-    def xp(self) -> Any:
-        """NumPy, which the results of all executors belong to."""
-        return np
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -148,8 +142,6 @@ class ShardsAtPoint:
     factors: list[Array]
     """Map the user's coordinates to those that whiten W."""
     b0: float
-
-    listed = None
 
     def total(self, function: Callable, *args: Any) -> Any:
         """Return the sum over the shards of a function at this point."""
@@ -256,15 +248,16 @@ def shard_hessian(
 
 
 def _hessian(point: PairsAtPoint, index: int, share: float | None) -> ShardHessian:
-    k, some, scale = point.n_active, None, 1.0
-    d = dimension(point.term.sizes)
+    k, some, scale = point.totals.n_active, None, 1.0
+    sizes = point.term.sums.features.sizes
+    d = dimension(sizes)
     if k == 0:
         return np.zeros((d, d)), 0
     enough = k if share is None else ceil(share * point.term.n_pairs)
     if 2 * enough < k:
         chosen = np.random.default_rng(index).choice(k, enough, replace=False)
         some, scale = asarray(chosen, like=point.active), k / enough
-    eyes = [eye(n, like=point.L[0]) for n in point.term.sizes]
+    eyes = [eye(n, like=point.L[0]) for n in sizes]
     return point.active_pairs(eyes, 1.0, some, scale).gram(), int(some is not None)
 
 
@@ -273,7 +266,7 @@ def multiply_hessian(
 ) -> Direction:
     """Return Σ h z zᵀ (V, b)."""
     point = term.at(L, b0)
-    if point.n_active == 0:
+    if point.active.shape[0] == 0:
         return [0.0 * block for block in V], 0.0
     sums, curvature, gamma = point.sums, point.curvature, term.loss.gamma
     form = sums.pairs.form

@@ -53,25 +53,23 @@ def calibrate(
     sample_weight : array of shape (n_pairs,), optional
         Weights of the pairs; only without a promise.
     """
-    if not target.is_promised:
-        threshold = find_best_threshold(distances, similar, target, sample_weight)
-        method: CalibrationMethod = "empirical" if target.max_rate is None else "quantile"
-        n_effective = None
-    else:
+    if target.is_promised:
         check_within_reach(similar, target, units)
         threshold, method, n_effective = _keep(target, distances, similar, units)
-    n_pairs, n_errors = len(similar), None
-    if target.strategy in RATE_STRATEGIES:
-        kind = target.select(similar)
-        wrong = (distances < threshold) != similar
-        n_pairs, n_errors = int(kind.sum()), int(wrong[kind].sum())
+    else:
+        threshold = find_best_threshold(distances, similar, target, sample_weight)
+        method, n_effective = "quantile", None
+    if target.strategy not in RATE_STRATEGIES:
+        return threshold, Calibration(target.strategy, "empirical", n_pairs=len(similar))
+    kind = target.select(similar)
+    wrong = (distances < threshold) != similar
     found = Calibration(
         strategy=target.strategy,
         method=method,
-        max_rate=None if target.max_rate is None else float(target.max_rate),
+        max_rate=target.rate,
         confidence=target.confidence or None,
-        n_errors=n_errors,
-        n_pairs=n_pairs,
+        n_errors=int(wrong[kind].sum()),
+        n_pairs=int(kind.sum()),
         n_effective=n_effective,
     )
     return threshold, found

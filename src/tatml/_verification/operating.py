@@ -94,24 +94,25 @@ class JudgedPairs:
 
     def measure(self, name: str, threshold: float) -> OperatingPoint:
         """Return the operating point of a threshold; both kinds of pairs must occur."""
-        fmr, fnmr = (self._measure_kind(is_similar, threshold) for is_similar in (False, True))
+        fmr, fnmr = self.measure_rates(threshold)
+        assert fmr is not None
+        assert fnmr is not None
         cost = float(self.costs.weigh(fmr.value, fnmr.value))
         return OperatingPoint(name, float(threshold), fmr, fnmr, cost)
 
-    def measure_rates(self, threshold: float) -> tuple[ErrorRate | None, ErrorRate | None]:
+    def measure_rates(
+        self, threshold: float, confidence: float | None = None
+    ) -> tuple[ErrorRate | None, ErrorRate | None]:
         """Return the FMR and the FNMR at a threshold; None for a kind that does not occur."""
+        wrong = (self.distances < threshold) != self.similar
+        level = self.confidence if confidence is None else confidence
         fmr, fnmr = (
-            self._measure_kind(is_similar, threshold)
-            if np.any(self.similar == is_similar)
+            kind.measure(int(np.sum(wrong[self.similar == is_similar])), level)
+            if kind.n_pairs
             else None
-            for is_similar in (False, True)
+            for is_similar, kind in enumerate(self._ranked)
         )
         return fmr, fnmr
-
-    def _measure_kind(self, is_similar: bool, threshold: float) -> ErrorRate:
-        wrong = (self.distances < threshold) != self.similar
-        n_errors = int(np.sum(wrong[self.similar == is_similar]))
-        return self._ranked[is_similar].measure(n_errors, self.confidence)
 
     @cached_property
     def _ranked(self) -> tuple[RankedPairs, RankedPairs]:
@@ -124,8 +125,7 @@ class JudgedPairs:
 
     def measure_balanced_accuracy(self, threshold: float) -> tuple[float, float, float]:
         """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
-        wide = replace(self, confidence=(1 + self.confidence) / 2).measure("", threshold)
-        rates = wide.false_match, wide.false_non_match
+        rates = self.measure_rates(threshold, (1 + self.confidence) / 2)
         value, low, high = (
             1 - sum(getattr(rate, part) for rate in rates) / 2 for part in ("value", "high", "low")
         )
@@ -157,7 +157,7 @@ class JudgedPairs:
         points = []
         for rate in FMR_TARGETS:
             if np.sum(~self.similar) * rate >= 1:
-                quantile = Target("false_match_rate", max_rate=rate)
+                quantile = Target("false_match_rate", rate)
                 threshold = find_best_threshold(self.distances, self.similar, quantile)
                 points.append(self.measure(f"FMR {rate:g}", threshold))
             target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)

@@ -30,21 +30,16 @@ LARGEST_BETA = 1e100  # the square of a larger beta could overflow
 class Target:
     """A checked strategy with its numbers.
 
-    With a promise, the true rate of one kind of error is at most `rate` with this `confidence`,
-    which is 0 if nothing is promised.
+    The `rate` is the smallest or the largest that the strategy allows, 0 if it has none. With a
+    promise, the true rate of one kind of error is at most `rate` with this `confidence`, which is 0
+    if nothing is promised.
     """
 
     strategy: CalibrationStrategy = "accuracy"
-    min_rate: float | None = None
+    rate: float = 0.0
     beta: float = 1.0
-    max_rate: float | None = None
     confidence: float = 0.0
     guarantee: Guarantee = "approximate"
-
-    @property
-    def rate(self) -> float:
-        """The rate that the strategy asks for, 0 if it has none."""
-        return next((float(r) for r in (self.min_rate, self.max_rate) if r is not None), 0.0)
 
     @property
     def is_promised(self) -> bool:
@@ -139,7 +134,8 @@ def check_target(
     check_choice("guarantee", guarantee, GUARANTEES)
     if level > 0:
         check_between("max_rate", max_rate)
-    return Target(strategy, min_rate, float(beta), max_rate, level, guarantee)
+    rate = max_rate if needs_max else min_rate
+    return Target(strategy, 0.0 if rate is None else float(rate), float(beta), level, guarantee)
 
 
 def _check_confidence(confidence: Confidence, strategy: str, weighted: bool) -> float:

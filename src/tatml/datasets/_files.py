@@ -1,7 +1,7 @@
 """Find a dataset in a folder, and read its compact file or its images.
 
-Files outside the folder are never read. The headers of arrays, and the format and size of images,
-are checked before any data is read.
+Files outside the folder are never read. The header of an array, and the format and size of an
+image, are checked before its data is read.
 """
 
 from __future__ import annotations
@@ -214,20 +214,9 @@ def _find_images(layout: DatasetLayout, root: str, prefix: str) -> FoundDataset:
     return FoundDataset(str(Path(root, prefix)), np.array(rows, dtype=np.intp), tuple(present))
 
 
-@dataclass(frozen=True)
-class ExpectedArray:
-    """The type and shape that an array in the file must have.
-
-    Attributes
-    ----------
-    dtype : {"uint8", "integer", "text"}
-        "integer" means integers of any size, "text" short strings.
-    shape : tuple of int or None
-        None stands for the number of samples.
-    """
-
-    dtype: ArrayKind
-    shape: tuple[int | None, ...]
+# The type and the shape that an array in the file must have: "integer" means integers of any size,
+# "text" short strings, and None stands for the number of samples.
+ExpectedArray = tuple[ArrayKind, tuple[int | None, ...]]
 
 
 def read_archive(
@@ -242,9 +231,9 @@ def read_archive(
     columns, if there are any, as "groups".
     """
     n_numbers = layout.keys.shape[1] - 1
-    key_arrays = {"labels": ExpectedArray("integer", (None,))}
+    key_arrays: dict[str, ExpectedArray] = {"labels": ("integer", (None,))}
     if n_numbers:
-        key_arrays["groups"] = ExpectedArray("integer", (None, n_numbers))
+        key_arrays["groups"] = ("integer", (None, n_numbers))
     with naming_file(found.where, layout):
         read = _read_expected(found.where, key_arrays | arrays, len(layout.keys))
         keys = np.column_stack([read[name] for name in key_arrays])
@@ -261,18 +250,10 @@ def _read_expected(
         absent = [name for name in arrays if f"{name}.npy" not in names]
         if absent:
             raise ValueError(f"expected the arrays {', '.join(arrays)}, got no {absent[0]}")
-        headers = {name: _read_header(archive, name) for name in arrays}
-        shape = headers["labels"][0]
+        shape, _, _ = _read_header(archive, "labels")
         if len(shape) != 1 or shape[0] > largest_n:
             raise ValueError(f"labels: expected at most {largest_n} numbers, got shape {shape}")
-        for name, expected in arrays.items():
-            _check_array_header(archive, name, expected, headers[name], shape[0])
-        read = {}
-        for name in arrays:
-            with archive.open(f"{name}.npy") as stream:
-                array = npy.read_array(stream, allow_pickle=False)  # zipfile verifies the checksum
-            read[name] = np.ascontiguousarray(array)
-        return read
+        return {name: _read_array(archive, name, arrays[name], shape[0]) for name in arrays}
 
 
 def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype, int]:
@@ -284,22 +265,21 @@ def _read_header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], 
         return shape, dtype, stream.tell()
 
 
-def _check_array_header(
-    archive: zipfile.ZipFile,
-    name: str,
-    expected: ExpectedArray,
-    header: tuple[tuple[int, ...], np.dtype, int],
-    n_samples: int,
-) -> None:
-    shape, dtype, start = header
-    if not _is_of_type(dtype, expected.dtype):
-        raise ValueError(f"{name}: expected an array of {expected.dtype}, got {dtype}")
-    wanted = tuple(n_samples if n is None else n for n in expected.shape)
+def _read_array(
+    archive: zipfile.ZipFile, name: str, expected: ExpectedArray, n_samples: int
+) -> NDArray:
+    """Return an array after checking its header."""
+    (kind, sizes), (shape, dtype, start) = expected, _read_header(archive, name)
+    if not _is_of_type(dtype, kind):
+        raise ValueError(f"{name}: expected an array of {kind}, got {dtype}")
+    wanted = tuple(n_samples if n is None else n for n in sizes)
     if shape != wanted:
         raise ValueError(f"{name}: expected shape {wanted}, got {shape}")
     n_bytes = archive.getinfo(f"{name}.npy").file_size - start
     if n_bytes != prod(shape) * dtype.itemsize:
         raise ValueError(f"{name}: expected {prod(shape) * dtype.itemsize} bytes, got {n_bytes}")
+    with archive.open(f"{name}.npy") as stream:  # zipfile verifies the checksum
+        return np.ascontiguousarray(npy.read_array(stream, allow_pickle=False))
 
 
 def _is_of_type(dtype: np.dtype, expected: ArrayKind) -> bool:
@@ -387,7 +367,7 @@ def load_grey_images(
     """Return where the images were found, which samples of the layout they are, and the images."""
     found = find_dataset(layout, folder)
     if found.rows is None:
-        arrays = {"images": ExpectedArray("uint8", (None, *layout.compact_shape))}
+        arrays: dict[str, ExpectedArray] = {"images": ("uint8", (None, *layout.compact_shape))}
         rows, read = read_archive(layout, found, arrays, allow_incomplete)
         return found, rows, read["images"]
     check_complete(layout, found.rows, found.where, allow_incomplete)

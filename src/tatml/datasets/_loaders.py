@@ -138,13 +138,8 @@ def read_virus(layout: DatasetLayout, folder: Any, allow_incomplete: bool, retur
 
 def find_duplicates(images: NDArray) -> NDArray[np.intp]:
     """Return all pairs i < j of equal images, in ascending order."""
-    seen: dict[bytes, list[int]] = {}
-    duplicates: list[tuple[int, int]] = []
-    for j, image in enumerate(images):
-        earlier = seen.setdefault(image.tobytes(), [])
-        duplicates.extend((i, j) for i in earlier)
-        earlier.append(j)
-    return np.array(sorted(duplicates), dtype=np.intp).reshape(-1, 2)
+    numbers = np.unique(images.reshape(len(images), -1), axis=0, return_inverse=True)[1]
+    return np.argwhere(np.triu(numbers[:, None] == numbers, k=1))
 
 
 BRODATZ_DESCR = """Brodatz textures.
@@ -451,13 +446,13 @@ def _read_compact(
             f"size: expected {side}, as in {found.where}, got {size}; only images as distributed "
             "can be cropped to another size"
         )
-    arrays = {
-        "images": ExpectedArray("uint8", (None, side, side, 3)),
-        "crop_box": ExpectedArray("integer", (None, 4)),
-        "class_names": ExpectedArray("text", (len(layout.class_names),)),
+    arrays: dict[str, ExpectedArray] = {
+        "images": ("uint8", (None, side, side, 3)),
+        "crop_box": ("integer", (None, 4)),
+        "class_names": ("text", (len(layout.class_names),)),
     }
     if masks:
-        arrays["masks_packed"] = ExpectedArray("uint8", (None, side, -(-side // 8)))
+        arrays["masks_packed"] = ("uint8", (None, side, -(-side // 8)))
     rows, read = read_archive(layout, found, arrays, allow_incomplete)
     names = read.pop("class_names").tolist()
     with naming_file(found.where, layout):

@@ -152,13 +152,11 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
 
     def _fit(self, X: Any, y: Any, transforms: bool) -> list[Any]:
         """Fit a copy of each transformer; return what they make of X, if wanted."""
-        named = self._check_transformers()
-        tasks = (delayed(_fit_copy)(transformer, X, y, transforms) for _, transformer in named)
-        both = Parallel(n_jobs=self.n_jobs)(tasks)
-        self.transformers_ = [
-            (name, fitted) for (name, _), (fitted, _) in zip(named, both, strict=True)
-        ]
-        return [result for _, result in both]
+        names, transformers = zip(*self._check_transformers(), strict=True)
+        tasks = (delayed(_fit_copy)(transformer, X, y, transforms) for transformer in transformers)
+        fitted, results = zip(*Parallel(n_jobs=self.n_jobs)(tasks), strict=True)
+        self.transformers_ = list(zip(names, fitted, strict=True))
+        return list(results)
 
     def _check_transformers(self) -> list[tuple[str, Any]]:
         """Return the transformers that are not dropped; raise an error if one is invalid."""

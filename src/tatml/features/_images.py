@@ -27,6 +27,7 @@ import numpy as np
 import scipy.ndimage
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import gen_batches
 
 from .._array import Floats, symmetrised
 from .._data.blocks import Blocks
@@ -242,13 +243,9 @@ class CovarianceDescriptor(StatelessTransformer):
 
 
 def _block_names(recipe: Recipe) -> tuple[str, ...]:
-    n_rows, n_columns = recipe.regions
-    if n_rows == n_columns == 1:
-        return tuple(f"scale {scale:g}" for scale in recipe.scales)
-    return tuple(
-        f"scale {scale:g}, region ({row}, {column})"
-        for scale, row, column in product(recipe.scales, range(n_rows), range(n_columns))
-    )
+    regions = [f", region {place}" for place in np.ndindex(recipe.regions)]
+    places = regions if len(regions) > 1 else [""]
+    return tuple(f"scale {scale:g}{place}" for scale in recipe.scales for place in places)
 
 
 def _check_definite(block: Floats, name: str) -> None:
@@ -448,12 +445,12 @@ class Strip:
         return steps[:, :-1], steps[:, 1:]
 
     @cached_property
-    def gradient(self) -> tuple[Floats, Floats]:
-        """Twice the absolute first derivatives, 2 |Ix| and 2 |Iy|."""
+    def gradient(self) -> Floats:
+        """Twice the absolute first derivatives, 2 |Iy| and 2 |Ix|."""
         values = self.workspace.empty("gradient", (2, *self.intensity.shape))
-        FEATURES["|Ix|"].write(self, values[0])
-        FEATURES["|Iy|"].write(self, values[1])
-        return values[0], values[1]
+        for name, out in zip(("|Iy|", "|Ix|"), values, strict=True):
+            FEATURES[name].write(self, out)
+        return values
 
 
 Writer = Callable[[Strip, Floats], object]
@@ -504,13 +501,13 @@ class Feature:
     factor: float = 1.0
     degree: int = 1
 
-    def unit(self, pixel: float) -> float:
-        """Return the unit of the written numbers, given the unit of the pixels."""
-        return self.factor * pixel**self.degree
-
 
 def _colour(channel: int) -> Writer:
     return lambda strip, out: np.copyto(out, strip.planes[channel])
+
+
+def _of_gradient(function: np.ufunc) -> Writer:
+    return lambda strip, out: function(*strip.gradient, out=out)
 
 
 def _gabor(frequency: float, angle: float) -> Feature:
@@ -545,18 +542,8 @@ FEATURES = {
         Feature("|Iy|", _difference("down", np.add), reach=1, factor=0.5),
         Feature("|Ixx|", _difference("across", np.subtract)),
         Feature("|Iyy|", _difference("down", np.subtract), reach=1),
-        Feature(
-            "magnitude",
-            lambda strip, out: np.hypot(*strip.gradient, out=out),
-            reach=1,
-            factor=0.5,
-        ),
-        Feature(
-            "orientation",
-            lambda strip, out: np.arctan2(*strip.gradient[::-1], out=out),
-            reach=1,
-            degree=0,
-        ),
+        Feature("magnitude", _of_gradient(np.hypot), reach=1, factor=0.5),
+        Feature("orientation", _of_gradient(np.arctan2), reach=1, degree=0),
         Feature("x", _write_x, degree=0),
         Feature("y", _write_y, degree=0),
     )
@@ -690,11 +677,9 @@ class Plan:
         return self.limits.bytes_at_once // (8 * len(self.recipe.features) * height * width)
 
     def rows_at_once(self, level: Level) -> int:
-        """Return the number of rows per strip."""
-        if self.images_at_once > 0:
-            return level.height
+        """Return the number of rows per strip; all rows if an image fits the limit."""
         n_rows = self.limits.bytes_at_once // (8 * len(self.recipe.features) * level.width)
-        return max(self.limits.fewest_rows, n_rows)
+        return min(level.height, max(self.limits.fewest_rows, n_rows))
 
 
 def make_plan(
@@ -714,39 +699,27 @@ def make_plan(
 
 
 def _make_level(group: ImageGroup, recipe: Recipe, scale: float) -> Level:
+    """Return the images at a scale; raise an error if they or their regions are too small."""
     shape = group.shape[:2]
     height, width = (scaled_size(size, scale) for size in shape)
-    row_edges, column_edges = (
-        [size * k // n for k in range(n + 1)]
-        for size, n in zip((height, width), recipe.regions, strict=True)
-    )
-    resampler = None
-    if (height, width) != shape and min(height, width) >= SMALLEST_SIDE:
-        resampler = Resampler.between(shape, (height, width))
-    level = Level(scale, height, width, row_edges, column_edges, resampler)
-    _check_size(group, recipe, level)
-    return level
-
-
-def _check_size(group: ImageGroup, recipe: Recipe, level: Level) -> None:
-    sample, (height, width) = group.samples[0], group.shape[:2]
-    if min(level.height, level.width) < SMALLEST_SIDE:
+    where = f"at scale {scale:g} in sample {group.samples[0]}, whose size is {shape[0]}×{shape[1]}"
+    if min(height, width) < SMALLEST_SIDE:
         raise ValueError(
             f"X: expected images of at least {SMALLEST_SIDE}×{SMALLEST_SIDE} pixels at every "
-            f"scale, got {level.height}×{level.width} at scale {level.scale:g} in sample "
-            f"{sample}, whose size is {height}×{width}"
+            f"scale, got {height}×{width} {where}"
         )
-    rows, columns = (
-        min(stop - start for start, stop in pairwise(edges))
-        for edges in (level.row_edges, level.column_edges)
-    )
-    d = len(recipe.features)
+    d, (n_rows, n_columns) = len(recipe.features), recipe.regions
+    rows, columns = height // n_rows, width // n_columns  # of the smallest region
     if rows * columns <= d:
         raise ValueError(
             f"regions: expected more than {d} pixels per region, the number of features, got "
-            f"{rows}×{columns} at scale {level.scale:g} in sample {sample}, whose size is "
-            f"{height}×{width}"
+            f"{rows}×{columns} {where}"
         )
+    row_edges = [height * k // n_rows for k in range(n_rows + 1)]
+    column_edges = [width * k // n_columns for k in range(n_columns + 1)]
+    same = (height, width) == shape
+    resampler = None if same else Resampler.between(shape, (height, width))
+    return Level(scale, height, width, row_edges, column_edges, resampler)
 
 
 def compute_descriptors(
@@ -812,7 +785,7 @@ def _moments(plan: Plan, images: range, workspace: Workspace) -> Moments:
         sums[block, rows] += sum_products(points)
         count[block, rows] += points[:, -1].sum(axis=-1)
     moments = Moments.from_sums(sums, count)
-    units = np.array([feature.unit(plan.group.unit) for feature in recipe.features])
+    units = np.array([f.factor * plan.group.unit**f.degree for f in recipe.features])
     scatter = units[:, None] * units * moments.scatter
     again = np.any(moments.cancelled, axis=0) | (recipe.shrinkage == "ledoit_wolf")
     if not np.any(again):
@@ -835,26 +808,13 @@ def _points(
     The points have the shape (n_images, d + 1, n_points), and may be changed in place. Chunks
     without a wanted image are skipped.
     """
-    step = max(1, plan.images_at_once)
-    for start in images[::step]:
-        stop = min(start + step, images.stop)
-        rows = slice(start - images.start, stop - images.start)
+    for rows in gen_batches(len(images), max(1, plan.images_at_once)):
         if wanted is None or np.any(wanted[rows]):
-            chunk = _Chunk(plan, start, stop, workspace)
+            some = images[rows]
+            chunk = _Chunk(plan, some.start, some.stop, workspace)
             for k, level in enumerate(plan.levels):
-                for region, points in _cells(chunk, level):
+                for region, points in chunk.cells(level):
                     yield k * prod(plan.recipe.regions) + region, rows, points
-
-
-def _cells(chunk: _Chunk, level: Level) -> Iterator[tuple[int, Floats]]:
-    """Yield the region and its points, strip by strip."""
-    for top, values in chunk.strips(level):
-        rows = [min(max(edge - top, 0), values.shape[2]) for edge in level.row_edges]
-        cells = product(pairwise(rows), pairwise(level.column_edges))
-        for region, ((upper, lower), (left, right)) in enumerate(cells):
-            if upper < lower:
-                cell = values[:, :, upper:lower, left:right]
-                yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
 
 class _Chunk:
@@ -864,18 +824,23 @@ class _Chunk:
         self.plan, self.start, self.stop, self.workspace = plan, start, stop, workspace
         self._whole: Floats | None = None  # the planes, once they have been read
 
-    def strips(self, level: Level) -> Iterator[tuple[int, Floats]]:
-        """Yield the first row of each strip and its features (d + 1, n_images, n_rows, width).
+    def cells(self, level: Level) -> Iterator[tuple[int, Floats]]:
+        """Yield the number of each region and its points, strip by strip.
 
-        The last feature is 1 at each pixel; outside a mask, all features are 0.
+        The last row of the points is 1 at each pixel; outside a mask, all rows are 0.
         """
-        step = self.plan.rows_at_once(level)
         reach = max(feature.reach for feature in self.plan.recipe.features)
+        step = self.plan.rows_at_once(level)
         for top in range(0, level.height, step):
             bottom = min(top + step, level.height)
             first, last = max(0, top - reach), min(level.height, bottom + reach)
             values = self._features(level, first, last)
-            yield top, values[:, :, top - first : bottom - first]
+            rows = [min(max(edge, top), bottom) - first for edge in level.row_edges]
+            cells = product(pairwise(rows), pairwise(level.column_edges))
+            for region, ((upper, lower), (left, right)) in enumerate(cells):
+                if upper < lower:
+                    cell = values[:, :, upper:lower, left:right]
+                    yield region, cell.reshape(*values.shape[:2], -1).swapaxes(0, 1)
 
     def _features(self, level: Level, top: int, bottom: int) -> Floats:
         group, features = self.plan.group, self.plan.recipe.features

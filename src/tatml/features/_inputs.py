@@ -277,9 +277,7 @@ def _as_images(X: Any) -> list[NDArray[Any]]:
                 f"width, channels), or a list of images, got {type(X).__name__} of shape "
                 f"{array.shape}{hint}"
             )
-        array = array[..., None] if array.ndim == 3 else array
-        _check_image_shape(array.shape[1:], "each sample")
-        images = [*array]
+        images = [_with_channels(image, "each sample") for image in array]
     if len(images) == 0:
         raise ValueError(f"X: expected at least one image, got {type(X).__name__} of length 0")
     return images
@@ -292,9 +290,7 @@ def _as_image(image: Any, sample: int) -> NDArray[Any]:
             "X: expected images of shape (height, width) or (height, width, channels), got "
             f"shape {array.shape} in sample {sample}"
         )
-    array = array[..., None] if array.ndim == 2 else array
-    _check_image_shape(array.shape, f"sample {sample}")
-    return array
+    return _with_channels(array, f"sample {sample}")
 
 
 def _as_plain_array(values: Any, name: str) -> NDArray[Any]:
@@ -313,8 +309,10 @@ def _as_plain_array(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _check_image_shape(shape: tuple[int, ...], where: str) -> None:
-    height, width, n_channels = shape
+def _with_channels(image: NDArray[Any], where: str) -> NDArray[Any]:
+    """Return an image of shape (height, width, channels) after checking its size."""
+    image = image[..., None] if image.ndim == 2 else image
+    height, width, n_channels = image.shape
     if height == 0 or width == 0:
         raise ValueError(f"X: expected images with pixels, got {height}×{width} in {where}")
     if n_channels not in (1, 3):
@@ -323,6 +321,7 @@ def _check_image_shape(shape: tuple[int, ...], where: str) -> None:
             "X: expected 1 channel (grey) or 3 (red, green, blue), got "
             f"{n_channels} in {where}{hint}"
         )
+    return image
 
 
 def _pixel_unit(image: NDArray[Any], sample: int, pixel_range: tuple[float, float] | None) -> float:

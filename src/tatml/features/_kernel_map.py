@@ -101,21 +101,18 @@ def find_units(rows: Doubles, per_column: bool) -> tuple[Doubles, Doubles]:
     center = rows.mean(axis=0)
     constant = agree(rows.min(axis=0), rows.max(axis=0))  # their variance may be rounding errors
     variances = np.where(constant, 0.0, np.mean((rows - center) ** 2, axis=0))
-    varies = variances > np.finfo(float).eps ** 2 * variances.max()
     if not per_column:
-        total = float(np.mean(variances))
-        return center, np.full_like(center, np.sqrt(total) if total > 0 else 1.0)
+        variances = np.full_like(center, np.mean(variances))
+    varies = variances > np.finfo(float).eps ** 2 * variances.max()
     return center, np.sqrt(np.where(varies, variances, 1.0))
 
 
 def landmark_distances(kernel: str, landmarks: Doubles) -> Doubles:
     """Return the distances of all pairs of landmarks: minus the logarithm of k for γ = 1."""
-    if kernel == "rbf":
-        return scipy.spatial.distance.pdist(landmarks, "sqeuclidean")
-    if kernel == "laplacian":
-        return scipy.spatial.distance.pdist(landmarks, "cityblock")
-    first, second = np.triu_indices(len(landmarks), k=1)
-    return -additive_chi2_kernel(landmarks)[first, second]
+    metrics = {"rbf": "sqeuclidean", "laplacian": "cityblock"}
+    if kernel in metrics:
+        return scipy.spatial.distance.pdist(landmarks, metrics[kernel])
+    return -additive_chi2_kernel(landmarks)[np.triu_indices(len(landmarks), k=1)]
 
 
 def project(K: Doubles, m: int) -> tuple[Doubles, Doubles]:
@@ -322,8 +319,7 @@ class KernelMap(SampleReader):
         check_choice("kernel", self.kernel, KERNELS)
         check_choice("units", self.units, UNITS)
         check_flag("keep_features", self.keep_features)
-        if check_number_or("gamma", self.gamma, "auto") is not None:
-            check_positive("gamma", self.gamma)
+        check_number_or("gamma", self.gamma, "auto")
         check_positive("gamma_factor", self.gamma_factor)
         check_count("degree", self.degree)
         if check_finite("coef0", self.coef0) < 0:
@@ -477,9 +473,8 @@ class KernelMap(SampleReader):
         array of str of shape (rank,)
         """
         check_is_fitted(self)
-        return np.array(
-            [f"kernelmap{k}" for k in range(self.block_shapes_out_[0][0])], dtype=object
-        )
+        n_columns, _ = self.block_shapes_out_[0]
+        return np.array([f"kernelmap{k}" for k in range(n_columns)], dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -333,23 +333,16 @@ class Unfold(StatelessTransformer):
 
 
 def _unfold(tensors: Floats, mode: int) -> Floats:
-    moved = np.transpose(tensors, (0, *_order(mode, len(tensors.shape) - 1)))
-    return moved.reshape(len(tensors), tensors.shape[mode + 1], -1)
+    """Return the unfoldings; in Fortran order, the first of the other modes varies fastest."""
+    moved = np.moveaxis(tensors, mode + 1, 1)  # axis 0 counts the samples
+    return np.ascontiguousarray(moved.reshape(*moved.shape[:2], -1, order="F"))
 
 
 def _fold(matrices: Floats, mode: int, shape: tuple[int, ...]) -> Floats:
-    order = _order(mode, len(shape))
-    moved = matrices.reshape(len(matrices), *(shape[axis - 1] for axis in order))
-    return np.ascontiguousarray(np.transpose(moved, np.argsort((0, *order))))
-
-
-def _order(mode: int, n_modes: int) -> tuple[int, ...]:
-    """Return the axes of the tensors with the mode first and the others in reverse order.
-
-    In C order the last axis varies fastest, which is then the first of the other modes.
-    """
-    axis = mode + 1  # axis 0 counts the samples
-    return (axis, *(other for other in range(n_modes, 0, -1) if other != axis))
+    """Return the tensors of these unfoldings."""
+    others = [size for axis, size in enumerate(shape) if axis != mode]
+    moved = matrices.reshape(*matrices.shape[:2], *others, order="F")
+    return np.ascontiguousarray(np.moveaxis(moved, 1, mode + 1))
 
 
 def _check_modes(modes: Any, n_modes: int) -> list[int]:

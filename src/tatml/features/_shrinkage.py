@@ -134,8 +134,25 @@ def sum_products(samples: Floats) -> Floats:
 
     The samples are extended points (…, d + 1, n_points): the last row is 1, and masked points are 0
     in all rows. The last column of the result is the sum of the points.
+
+    The sums run over blocks of points, because the BLAS is slow for few long rows. The factors
+    differ in their number of rows, which keeps NumPy from calling the symmetric product of the
+    BLAS: that is even slower.
     """
-    return _products(samples[..., :-1, :], samples)
+    rows = samples[..., :-1, :]
+    n_points = rows.shape[-1]
+    n_whole = n_points - n_points % BLOCK_POINTS
+    if n_points <= 4 * BLOCK_POINTS:
+        return rows @ samples.swapaxes(-1, -2)
+
+    def blocks(values: Floats) -> Floats:
+        cut = values[..., :n_whole].reshape(*values.shape[:-1], -1, BLOCK_POINTS)
+        return np.moveaxis(cut, -2, -3)
+
+    products = np.sum(blocks(rows) @ blocks(samples).swapaxes(-1, -2), axis=-3)
+    if n_whole < n_points:
+        products += rows[..., n_whole:] @ samples[..., n_whole:].swapaxes(-1, -2)
+    return products
 
 
 def sum_quartics(samples: Floats) -> Floats:
@@ -150,28 +167,6 @@ def centre(samples: Floats, mean: Floats) -> None:
     points = samples[..., :-1, :]
     points -= mean[..., None]
     points *= samples[..., -1:, :]
-
-
-def _products(rows: Floats, others: Floats) -> Floats:
-    """Return sums over the points of the products of each row with each of the other rows.
-
-    The sums run over blocks of points, because the BLAS is slow for few long rows. The factors
-    differ in their number of rows, which keeps NumPy from calling the symmetric product of the
-    BLAS: that is even slower.
-    """
-    n_points = rows.shape[-1]
-    n_whole = n_points - n_points % BLOCK_POINTS
-    if n_points <= 4 * BLOCK_POINTS:
-        return rows @ others.swapaxes(-1, -2)
-
-    def blocks(values: Floats) -> Floats:
-        cut = values[..., :n_whole].reshape(*values.shape[:-1], -1, BLOCK_POINTS)
-        return np.moveaxis(cut, -2, -3)
-
-    products = np.sum(blocks(rows) @ blocks(others).swapaxes(-1, -2), axis=-3)
-    if n_whole < n_points:
-        products += rows[..., n_whole:] @ others[..., n_whole:].swapaxes(-1, -2)
-    return products
 
 
 def _ledoit_wolf(covariance: Floats, moments: Moments) -> Floats:

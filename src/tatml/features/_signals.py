@@ -213,18 +213,12 @@ def map_trials(
     """
     n_trials, n_channels, n_times = trials.shape
     step = max(1, chunk_entries // (n_channels * n_times))
-    results = [np.empty((n_trials, n_channels, n_channels), trials.dtype) for _ in filters]
-
-    def write_chunk(sections: Floats, result: Floats, rows: slice) -> None:
-        result[rows] = function(trials[rows], sections)
-
+    chunks = [trials[start : start + step] for start in range(0, n_trials, step)]
     with _threadpools().limit(limits=1 if n_channels <= SMALL_MATRIX else None):
-        Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(write_chunk)(sections, result, slice(start, start + step))
-            for sections, result in zip(filters, results, strict=True)
-            for start in range(0, n_trials, step)
+        found = Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(function)(chunk, sections) for sections in filters for chunk in chunks
         )
-    return results
+    return np.split(np.concatenate(found, dtype=trials.dtype), len(filters))
 
 
 def _padding(order: int) -> int:

@@ -385,9 +385,11 @@ class TangentSpace(MatrixTransformer):
         blocks, form = self._read_square(X, reset=False)
         for m, array in enumerate(blocks.arrays):
             check_posdef(array, m)
-        names, numbers, codes = self._find_groups(groups, len(blocks))
-        _warn_if_single(names, codes, [number is None for number in numbers])
-        means = self._means_of(blocks, numbers, codes)
+        new, codes = self._find_groups(groups, len(blocks))
+        n_known = len(self.means_[0])
+        _warn_if_single(new, codes, n_known)
+        of_new, _ = self._compute_means(blocks, codes, n_known)
+        means = [np.concatenate(both) for both in zip(self.means_, of_new, strict=True)]
         return write_samples(_logarithms(blocks, means, codes), form, blocks)
 
     def inverse_transform(
@@ -409,16 +411,14 @@ class TangentSpace(MatrixTransformer):
         """
         check_is_fitted(self)
         blocks, form = self._read_square(X, reset=False)
-        names, numbers, codes = self._find_groups(groups, len(blocks))
-        if None in numbers:
+        new, codes = self._find_groups(groups, len(blocks))
+        if new:
             raise ValueError(
-                "groups: expected groups whose means are known from fit, got "
-                f"{shown(names[numbers.index(None)])}"
+                f"groups: expected groups whose means are known from fit, got {shown(new[0])}"
             )
-        means = self._means_of(blocks, numbers, codes)
         arrays = [
-            _exponentials(array, known, codes, m)
-            for m, (array, known) in enumerate(zip(blocks.arrays, means, strict=True))
+            _exponentials(array, means, codes, m)
+            for m, (array, means) in enumerate(zip(blocks.arrays, self.means_, strict=True))
         ]
         return write_samples(arrays, form, blocks)
 
@@ -431,29 +431,32 @@ class TangentSpace(MatrixTransformer):
         names, codes = None, np.zeros(len(blocks), dtype=np.intp)
         if groups is not None:
             names, codes = read_groups(groups, len(blocks))
-            _warn_if_single(names.tolist(), codes, [True] * len(names))
+            _warn_if_single(names.tolist(), codes)
         for m, array in enumerate(blocks.arrays):
             check_posdef(array, m)
-        found = [self._compute_means(blocks[codes == group]) for group in range(codes.max() + 1)]
-        self._warn_if_inaccurate(found)
-        self.means_ = _stack([[mean.matrix for mean in means] for means in found])
-        self.n_iter_ = max(mean.n_iter for means in found for mean in means)
+        self.means_, self.n_iter_ = self._compute_means(blocks, codes)
         self.groups_ = names
         return blocks, form, codes
 
-    def _compute_means(self, blocks: Blocks) -> list[Mean]:
-        """Return the mean of each block."""
-        return [
-            compute_mean(array, self.mean, tol=self.tol, max_iter=self.max_iter, block=m)
+    def _compute_means(
+        self, blocks: Blocks, codes: Indices, first: int = 0
+    ) -> tuple[tuple[Floats, ...], int]:
+        """Return the means of each block, of the groups from `first` on, and the most iterations.
+
+        Warns once if a mean has not converged, with the numbers of the worst one.
+        """
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        found = [
+            [
+                compute_mean(array[codes == group], self.mean, block=m, **options)
+                for group in range(first, codes.max() + 1)
+            ]
             for m, array in enumerate(blocks.arrays)
         ]
-
-    def _warn_if_inaccurate(self, found: Sequence[Sequence[Mean]]) -> None:
-        """Warn once if a mean has not converged, with the numbers of the worst one."""
         failed = [
             (mean.error, m, mean.n_iter)
-            for means in found
-            for m, mean in enumerate(means)
+            for m, means in enumerate(found)
+            for mean in means
             if not mean.converged
         ]
         if failed:
@@ -465,40 +468,26 @@ class TangentSpace(MatrixTransformer):
                 ConvergenceWarning,
             )
 
-    def _find_groups(self, groups: Any, n_samples: int) -> tuple[list[Any], list[Any], Indices]:
-        """Return the distinct groups, their numbers in `groups_` or None, and those of samples."""
+        stacked = tuple(
+            np.array([mean.matrix for mean in means]).reshape(-1, *array.shape[1:])
+            for means, array in zip(found, blocks.arrays, strict=True)
+        )
+        return stacked, max((mean.n_iter for means in found for mean in means), default=0)
+
+    def _find_groups(self, groups: Any, n_samples: int) -> tuple[list[Any], Indices]:
+        """Return the groups that `fit` did not see, and the group of each sample.
+
+        The groups of `groups_` keep their numbers, and the others follow.
+        """
         if groups is None:
             if self.groups_ is not None:
                 raise ValueError("groups: expected the group of each sample as in fit, got None")
-            return [None], [0], np.zeros(n_samples, dtype=np.intp)
+            return [], np.zeros(n_samples, dtype=np.intp)
         names, codes = read_groups(groups, n_samples)
-        seen = [] if self.groups_ is None else self.groups_.tolist()
-        numbers = {name: number for number, name in enumerate(seen)}
-        return names.tolist(), [numbers.get(name) for name in names.tolist()], codes
-
-    def _means_of(
-        self, blocks: Blocks, numbers: list[int | None], codes: Indices
-    ) -> tuple[Floats, ...]:
-        """Return the means of the groups like `means_`; those of new groups are computed."""
-        found = {
-            group: self._compute_means(blocks[codes == group])
-            for group, number in enumerate(numbers)
-            if number is None
-        }
-        self._warn_if_inaccurate(list(found.values()))
-        return _stack(
-            [
-                [mean.matrix for mean in found[group]]
-                if number is None
-                else [means[number] for means in self.means_]
-                for group, number in enumerate(numbers)
-            ]
-        )
-
-
-def _stack(means: Sequence[Sequence[Floats]]) -> tuple[Floats, ...]:
-    """Return one array (n_groups, n, n) per block from the means of each group."""
-    return tuple(np.stack(block) for block in zip(*means, strict=True))
+        seen = [None] if self.groups_ is None else self.groups_.tolist()
+        known = dict.fromkeys([*seen, *names.tolist()])
+        numbers = dict(zip(known, range(len(known)), strict=True))
+        return [*known][len(seen) :], np.array([numbers[name] for name in names.tolist()])[codes]
 
 
 def _logarithms(blocks: Blocks, means: Sequence[Floats], codes: Indices) -> list[Floats]:
@@ -533,15 +522,15 @@ def _exponentials(array: Floats, means: Floats, codes: Indices, block: int) -> F
 def _map_groups(array: Floats, means: Floats, exponent: float, codes: Indices) -> Floats:
     """Return M^p A M^p for each matrix A, in double precision."""
     result = np.empty(array.shape)
-    for group, mean in enumerate(means):
-        rows = codes == group
-        result[rows] = congruence(power(mean, exponent), array[rows].astype(np.float64, copy=False))
+    for group in np.unique(codes):
+        rows, root = codes == group, power(means[group], exponent)
+        result[rows] = congruence(root, array[rows].astype(np.float64, copy=False))
     return result
 
 
-def _warn_if_single(names: Sequence[Any], codes: Indices, new: Sequence[bool]) -> None:
-    """Warn if a group whose mean is computed has a single sample."""
-    single = np.flatnonzero(np.array(new) & (np.bincount(codes, minlength=len(new)) == 1))
+def _warn_if_single(names: Sequence[Any], codes: Indices, first: int = 0) -> None:
+    """Warn of the groups, numbered from `first` on, that have a single sample."""
+    single = np.flatnonzero(np.bincount(codes)[first:] == 1)
     if len(single):
         warn_user(
             f"groups: group {shown(names[single[0]])} has one sample ({len(single)} such groups), "
@@ -616,8 +605,10 @@ def geometric_mean(array: Floats, *, tol: float, max_iter: int, block: int = 0) 
         if new.norm < best.norm:
             best, best_factor, waited = new, factor, 0
     half = power(centre, 0.5) @ best_factor
-    converged = best.is_small(tol) or best.is_rounding
-    return Mean(symmetrised(half @ half.T), n_iter, best.error, converged)
+    error = best.norm / best.spread if best.spread > 0 else 0.0
+    # A gradient may be no larger than the rounding errors of the logarithms.
+    converged = best.is_small(tol) or best.norm <= best.rounding * best.condition
+    return Mean(symmetrised(half @ half.T), n_iter, error, converged)
 
 
 def _inverses(white: Floats, block: int) -> Floats:
@@ -640,6 +631,8 @@ class _Gradient:
     ----------
     descent : array of shape (n, n)
         J, the mean of the logarithms.
+    norm : float
+        The norm of the gradient, a bound of the distance from the mean.
     spread : float
         The root mean squared distance of the matrices from the point.
     curvature : float
@@ -649,6 +642,7 @@ class _Gradient:
     """
 
     descent: Floats
+    norm: float
     spread: float
     curvature: float
     condition: float
@@ -669,32 +663,19 @@ class _Gradient:
 
         for_each_chunk(add_chunk, white)
         range_ = logarithms[:, -1] - logarithms[:, 0]
+        descent = symmetrised(sum(sums[start] for start in sorted(sums)) / n_matrices)
         return cls(
-            descent=symmetrised(sum(sums[start] for start in sorted(sums)) / n_matrices),
+            descent=descent,
+            norm=float(np.linalg.norm(descent)),
             spread=float(np.sqrt(np.sum(logarithms**2) / n_matrices)),
             curvature=float(np.mean(_curvature(range_))),
             condition=float(np.exp(min(np.max(range_), 700.0))),
         )
 
     @property
-    def norm(self) -> float:
-        """The norm of the gradient, a bound of the distance from the mean."""
-        return float(np.linalg.norm(self.descent))
-
-    @property
-    def error(self) -> float:
-        """The bound of the distance from the mean in units of the spread."""
-        return self.norm / self.spread if self.spread > 0 else 0.0
-
-    @property
     def rounding(self) -> float:
         """The rounding error of the eigenvalues of matrices that are well conditioned."""
         return 10 * len(self.descent) * EPS
-
-    @property
-    def is_rounding(self) -> bool:
-        """Whether the gradient is no larger than the rounding errors of the logarithms."""
-        return self.norm <= self.rounding * self.condition
 
     def is_small(self, tol: float) -> bool:
         """Return whether the point is the mean up to the tolerance."""

@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import laplacian
 from sklearn.metrics import roc_auc_score
 
 from .._array import Doubles, Indices
 from .._data.blocks import Blocks, check_block_names, check_row_names, make_frame
 from .._data.sparse import SparseBlock
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has
+from .._estimators.inputs import check_has, pair_labels
 from .._learning.span import SpanFactor
 from .._messages import shown
 from .._validation import as_list, check_choice, check_count, check_random
@@ -26,11 +26,11 @@ NAME_WIDTH = 40  # longer names are cut in printed tables
 
 
 class Part(NamedTuple):
-    """A row of a block, or a whole block (`row` is None), and its name."""
+    """A row of a block, or all of its rows, and its name."""
 
     name: str
     block: int
-    row: int | None
+    rows: int | slice
 
 
 def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
@@ -40,7 +40,7 @@ def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
     blocks = vars(estimator).get("block_names_in_") or [f"block {m}" for m in range(len(shapes))]
     if by == "blocks":
         words = check_block_names(names, len(shapes)) or blocks
-        return [Part(word, m, None) for m, word in enumerate(words)]
+        return [Part(word, m, slice(None)) for m, word in enumerate(words)]
     sizes = [n for n, _ in shapes]
     rows = _known_rows(estimator) if names is None else _given_rows(names, sizes)
     return [
@@ -74,13 +74,13 @@ def _given_rows(names: Any, sizes: Sequence[int]) -> list[Sequence[str]]:
 
 
 def format_table(
-    title: str, names: Sequence[str], columns: dict[str, NDArray[np.float64]], order: NDArray
+    title: str, names: Sequence[str], columns: dict[str, NDArray[np.float64]], sort_by: str
 ) -> str:
-    """Return a table as lines of text, in the given order of rows."""
+    """Return a table as lines of text, by decreasing values of a column."""
     words = [name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…" for name in names]
     width = max(len(word) for word in words)
     lines = [title, " " * width + "".join(f"  {head:>10}" for head in columns)]
-    for row in order:
+    for row in np.argsort(-columns[sort_by], kind="stable"):
         cells = "".join(f"  {values[row]:>10.4f}" for values in columns.values())
         lines.append(f"{words[row]:<{width}}{cells}")
     return "\n".join(lines)
@@ -136,9 +136,8 @@ class FeatureShares:
         }
 
     def __str__(self) -> str:
-        order = np.argsort(-self.dissimilar, kind="stable")
         title = "share of the mean squared distance"
-        return format_table(title, self.names, self._columns(), order)
+        return format_table(title, self.names, self._columns(), "dissimilar")
 
 
 def feature_shares(
@@ -239,20 +238,12 @@ def _row_parts(A: Any, array: Any, index: Indices) -> Doubles:
     """
     rows = np.asarray(array, dtype=np.float64)
     rows = rows - rows.mean(axis=0)  # S stays the same, with less rounding
-    flat = (_laplacian(index, len(rows)) @ rows.reshape(len(rows), -1)).reshape(rows.shape)
+    edges = csr_array((np.ones(len(index)), tuple(index.T)), shape=(len(rows), len(rows)))
+    L = laplacian(edges + edges.T)
+    flat = (L @ rows.reshape(len(rows), -1)).reshape(rows.shape)
     is_span = isinstance(A, SpanFactor)
     weighted = A.weigh(rows) if is_span else np.matmul(A.T, np.matmul(A, rows))
     return np.einsum("irw,irw->r", weighted, flat)
-
-
-def _laplacian(index: Indices, n_samples: int) -> csr_array:
-    """Return the Laplacian of the graph with an edge per pair."""
-    first, second = index.T
-    ones = np.ones(2 * len(index))
-    places = np.r_[first, second], np.r_[second, first]
-    degrees = np.bincount(index.ravel(), minlength=n_samples)
-    diagonal = csr_array((degrees, (np.arange(n_samples),) * 2), shape=(n_samples,) * 2)
-    return diagonal - csr_array((ones, places), shape=(n_samples,) * 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +303,7 @@ class PermutationImportance:
             f"loss of the pair AUC, {self.baseline:.4f}, when a {self.by.removesuffix('s')} is "
             f"permuted ({self.importances.shape[1]} repeats)"
         )
-        order = np.argsort(-self.mean, kind="stable")
-        return format_table(title, self.names, self._columns(), order)
+        return format_table(title, self.names, self._columns(), "mean")
 
 
 def permutation_importance(
@@ -412,13 +402,9 @@ def _permuted(blocks: Blocks, part: Part, order: Indices, symmetric: bool) -> Bl
     Of symmetric matrices, a part is a row and the column of the same number.
     """
     arrays = list(blocks.arrays)
-    array = arrays[part.block]
-    if part.row is None:
-        arrays[part.block] = array[order]
-        return Blocks(*arrays)
-    changed = array.copy()
-    changed[:, part.row] = array[order, part.row]
+    array, changed = arrays[part.block], arrays[part.block].copy()
+    changed[:, part.rows] = array[order, part.rows]
     if symmetric:
-        changed[:, :, part.row] = array[order, :, part.row]
+        changed[:, :, part.rows] = array[order, :, part.rows]
     arrays[part.block] = changed
     return Blocks(*arrays)

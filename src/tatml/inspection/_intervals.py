@@ -23,11 +23,9 @@ from sklearn.utils.validation import _num_samples
 
 from .._data.arrays import group_labels
 from .._data.pairs import as_weights
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has
-from .._estimators.pair_units import pair_units
+from .._estimators.inputs import check_has, pair_labels, pair_units
 from .._learning.labelled import gives_pairs
-from .._learning.thresholds import threshold_of
+from .._learning.metric import threshold_of
 from .._progress import with_progress
 from .._validation import check_count, check_jobs, check_random, check_share
 from .._warnings import warn_user
@@ -101,8 +99,7 @@ def threshold_interval(
         model.set_params(warm_start=True)
     if parameters.get("random_state", 0) is None:  # then our random_state determines the fits too
         model.set_params(random_state=int(rng.choice(2**31 - 1)))
-    from_pairs = hasattr(estimator, "decision_function")
-    if from_pairs:
+    if hasattr(estimator, "decision_function"):
         resamples = _resample_pairs(estimator, X, y, sample_weight, rng)
     else:
         resamples = _resample_samples(X, y, groups, rng)

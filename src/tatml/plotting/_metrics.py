@@ -16,8 +16,7 @@ from .._array import Doubles, Indices
 from .._data.arrays import check_length
 from .._data.blocks import Blocks, check_block_names
 from .._data.sparse import SparseBlock
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has, samples_of
+from .._estimators.inputs import check_has, pair_labels, samples_of
 from .._optim.result import Result
 from .._validation import as_list, check_count, check_flag, check_random
 from ..features._compose import BlockScaler
@@ -457,7 +456,9 @@ class _ResultDisplay(ABC):
     """Base class of the displays of what a function of `tatml.inspection` has measured."""
 
     _measure: Callable[..., Any]
-    _options: tuple[str, ...]
+    _options: tuple[str, ...]  # the parameters of `_measure`
+    _sorted_by: str  # an attribute of the result
+    _heights: tuple[float, float]  # of a new figure in inches: without features, and per feature
 
     def __init__(self, result: Any):
         self.result = result
@@ -480,9 +481,29 @@ class _ResultDisplay(ABC):
         """Plot a result that `tatml.inspection` has returned."""
         return cls(result).plot(**options)
 
+    def plot(
+        self, ax: Axes | None = None, *, max_features: int = 20, name: str | None = None
+    ) -> Self:
+        """Plot on `ax`, or on a new figure; `max_features` is the number of features shown."""
+        largest = np.argsort(-getattr(self.result, self._sorted_by), kind="stable")
+        order = largest[: check_count("max_features", max_features)]
+        names, total = [self.result.names[place] for place in order], len(self.result.names)
+        height, per_feature = self._heights
+        width = max(6.4, 4.4 + 0.08 * max(map(len, names)))  # with room for the longest name
+        ax = one_axis(ax, (width, height + per_feature * len(order)))
+        title = self._draw(ax, order)
+        ax.set_yticks(np.arange(len(order)), names)
+        ax.set_ylim(len(order) - 0.4, -0.6)  # the first at the top
+        ax.axvline(0, color=THRESHOLD, lw=0.8)
+        left_out = f" ({len(order)} of {total} {self.result.by})" if len(order) < total else ""
+        ax.set_title((name or title) + left_out)
+        ax.legend(loc="lower right", fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
     @abstractmethod
-    def plot(self, *args: Any, **options: Any) -> Self:
-        """Plot the result."""
+    def _draw(self, ax: Axes, order: Indices) -> str:
+        """Draw the features in this order; return the title."""
 
 
 class FeatureShareDisplay(_ResultDisplay):
@@ -516,18 +537,12 @@ class FeatureShareDisplay(_ResultDisplay):
     result: FeatureShares
     _measure = staticmethod(feature_shares)
     _options = ("by", "names")
+    _sorted_by = "dissimilar"
+    _heights = (1.6, 0.38)
 
-    def plot(
-        self, ax: Axes | None = None, *, max_features: int = 20, name: str | None = None
-    ) -> Self:
-        """Plot on `ax`, or on a new figure; `max_features` is the number of features shown."""
-        order = _largest(self.result.dissimilar, max_features)
-        ax = one_axis(ax, (_width(self.result.names, order), 1.6 + 0.38 * len(order)))
+    def _draw(self, ax: Axes, order: Indices) -> str:
         _draw_shares(ax, self.result.similar[order], self.result.dissimilar[order])
-        _name_places(ax, self.result, order, name or f"Share of each {self.result.by[:-1]}")
-        ax.legend(loc="lower right", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return f"Share of each {self.result.by[:-1]}"
 
 
 class PermutationImportanceDisplay(_ResultDisplay):
@@ -557,44 +572,16 @@ class PermutationImportanceDisplay(_ResultDisplay):
     result: PermutationImportance
     _measure = staticmethod(permutation_importance)
     _options = ("by", "n_repeats", "names", "random_state")
+    _sorted_by = "mean"
+    _heights = (1.4, 0.32)
 
-    def plot(
-        self, ax: Axes | None = None, *, max_features: int = 20, name: str | None = None
-    ) -> Self:
-        """Plot on `ax`, or on a new figure; `max_features` is the number of features shown."""
-        order = _largest(self.result.mean, max_features)
-        ax = one_axis(ax, (_width(self.result.names, order), 1.4 + 0.32 * len(order)))
+    def _draw(self, ax: Axes, order: Indices) -> str:
         places, repeats = np.arange(len(order)), self.result.importances[order]
         ax.barh(places, self.result.mean[order], 0.7, color=SIMILAR, alpha=0.75, label="mean")
         spread = np.broadcast_to(places[:, None], repeats.shape)
         ax.plot(repeats.ravel(), spread.ravel(), "|", color=THRESHOLD, label="each repeat")
-        _name_places(ax, self.result, order, name or "Permutation importance")
         ax.set_xlabel(f"loss of the pair AUC (without permutation {self.result.baseline:.3f})")
-        ax.legend(loc="lower right", fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
-def _largest(values: Doubles, count: int) -> Indices:
-    """Return the positions of the largest values, largest first."""
-    return np.argsort(-values, kind="stable")[: check_count("max_features", count)]
-
-
-def _width(names: Sequence[str], order: Indices) -> float:
-    """Return the width of a figure in inches, with room for the longest name."""
-    return max(6.4, 4.4 + 0.08 * max(len(names[place]) for place in order))
-
-
-def _name_places(
-    ax: Axes, result: FeatureShares | PermutationImportance, order: Indices, title: str
-) -> None:
-    """Label the bars, and say how many of the features are shown."""
-    ax.set_yticks(np.arange(len(order)), [result.names[place] for place in order])
-    ax.set_ylim(len(order) - 0.4, -0.6)  # the first at the top
-    ax.axvline(0, color=THRESHOLD, lw=0.8)
-    total = len(result.names)
-    left_out = f" ({len(order)} of {total} {result.by})" if len(order) < total else ""
-    ax.set_title(title + left_out)
+        return "Permutation importance"
 
 
 def _draw_shares(ax: Axes, similar: Doubles, dissimilar: Doubles) -> None:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
-from scipy.stats import beta, norm
+from scipy.stats import norm
 
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has, given_distances
+from .._array import Doubles
+from .._estimators.inputs import check_has, given_distances, pair_labels
 from .._estimators.pair_judge import check_calibrated
 from .._messages import shown
 from .._validation import check_between, check_count, check_margin
 from .._verification.operating import OperatingPoint
-from .._verification.rates import ErrorRate
+from .._verification.rates import ErrorRate, exact_limits
 from ..verification import Report, report
 from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot
 
@@ -73,14 +74,9 @@ class PairDistanceDisplay:
     ) -> Self:
         """Plot the distances of pairs by a fitted estimator; `X` as for `pair_distance`."""
         check_has(estimator, "pair_distance", "threshold_", "b0_", "margin")
-        return cls.from_predictions(
-            estimator.pair_distance(pairs, X),
-            y,
-            threshold=estimator.threshold_,
-            b0=estimator.b0_,
-            margin=estimator.margin,
-            **options,
-        )
+        distances, margin = estimator.pair_distance(pairs, X), estimator.margin
+        learnt = {"threshold": estimator.threshold_, "b0": estimator.b0_, "margin": margin}
+        return cls.from_predictions(distances, y, **learnt, **options)
 
     @classmethod
     def from_predictions(
@@ -108,14 +104,10 @@ class PairDistanceDisplay:
     def plot(self, ax: Axes | None = None, *, bins: int = 40, name: str | None = None) -> Self:
         """Plot on `ax`, or on a new figure."""
         ax = one_axis(ax)
-        edges = np.histogram_bin_edges(self.distances, bins=bins)
         missed, passed = self.error_rates
-        for kind, label, colour in (
-            (True, f"similar ({missed:.1%} above the threshold)", SIMILAR),
-            (False, f"dissimilar ({passed:.1%} below the threshold)", DISSIMILAR),
-        ):
-            chosen = self.distances[self.similar == kind]
-            ax.hist(chosen, edges.tolist(), density=True, alpha=0.55, color=colour, label=label)
+        above = f"similar ({missed:.1%} above the threshold)"
+        below = f"dissimilar ({passed:.1%} below the threshold)"
+        _draw_densities(ax, self.distances, self.similar, bins, (above, below))
         label = f"threshold {self.threshold:.3g}"
         ax.axvline(self.threshold, color=THRESHOLD, linewidth=2, label=label)
         if self.margin_distances is not None:
@@ -189,10 +181,8 @@ class ReliabilityDisplay:
         number = np.unique(number, return_inverse=True)[1]  # bins without pairs are left out
         total = np.bincount(number)
         same = np.bincount(number, self.similar)
-        tail = (1 - self.confidence_level) / 2
-        low = np.where(same > 0, beta.ppf(tail, np.maximum(same, 1), total - same + 1), 0.0)
-        left = np.maximum(total - same, 1)
-        high = np.where(same < total, beta.ppf(1 - tail, same + 1, left), 1.0)
+        bins = zip(same, total, strict=True)
+        low, high = np.transpose([exact_limits(*each, self.confidence_level) for each in bins])
         shift = logit(self.same_rate) - logit(share)  # of the log odds
         weights = np.where(self.similar, np.exp(shift), 1.0)
         means = np.bincount(number, weights * self.probability) / np.bincount(number, weights)
@@ -349,7 +339,8 @@ class DetDisplay(_CurveDisplay):
         level = f"{self.report.confidence_level:.0%} limits"
         ax.fill_between(fmr[0], fnmr[1], fnmr[2], color=SIMILAR, alpha=0.2, label=level, lw=0)
         ax.plot(fmr[0], fnmr[0], color=SIMILAR)
-        for number, point in enumerate(self.marked):
+        marks = zip(self.marked, cycle(COLOURS), cycle(MARKERS), strict=False)
+        for point, colour, marker in marks:
             x = _deviates([point.false_match], smallest[0])[:, 0]
             y = _deviates([point.false_non_match], smallest[1])[:, 0]
             ax.errorbar(
@@ -357,8 +348,8 @@ class DetDisplay(_CurveDisplay):
                 y[0],
                 np.abs(y[1:] - y[0])[:, None],
                 np.abs(x[1:] - x[0])[:, None],
-                fmt=MARKERS[number % len(MARKERS)],
-                color=COLOURS[number % len(COLOURS)],
+                fmt=marker,
+                color=colour,
                 capsize=2,
                 label=f"{point.name}: {point.threshold:.4g}",
             )
@@ -409,22 +400,20 @@ class ErrorRateDisplay(_CurveDisplay):
             size = {"figsize": (7.2, 6.0), "height_ratios": (2, 3), "layout": "constrained"}
             _, axes = pyplot().subplots(2, 1, sharex=True, **size)
         judged = self.report.judged
-        edges = np.histogram_bin_edges(judged.distances, bins=bins).tolist()
+        _draw_densities(axes[0], judged.distances, judged.similar, bins, ("similar", "dissimilar"))
         thresholds = [point.threshold for point in self.curve]
         rates = [point.false_match for point in self.curve]
         missed = [point.false_non_match for point in self.curve]
-        for kind, word, colour, label, found in (
-            (judged.similar, "similar", SIMILAR, "false non-match rate", missed),
-            (~judged.similar, "dissimilar", DISSIMILAR, "false match rate", rates),
+        for kind, colour, label, found in (
+            (judged.similar, SIMILAR, "false non-match rate", missed),
+            (~judged.similar, DISSIMILAR, "false match rate", rates),
         ):
-            chosen = judged.distances[kind]
-            axes[0].hist(chosen, edges, density=True, alpha=0.55, color=colour, label=word)
-            values = _clipped(found, 0.5 / len(chosen))
+            values = _clipped(found, 0.5 / np.sum(kind))
             axes[1].fill_between(thresholds, values[1], values[2], color=colour, alpha=0.2, lw=0)
             seen = np.array([rate.n_errors for rate in found]) > 0
             axes[1].plot(np.array(thresholds)[seen], values[0][seen], color=colour, label=label)
-        for number, point in enumerate(self.marked):
-            colour, style = COLOURS[number % len(COLOURS)], ("-", "--", ":", "-.")[number % 4]
+        styles = cycle(("-", "--", ":", "-."))
+        for point, colour, style in zip(self.marked, cycle(COLOURS), styles, strict=False):
             for ax in axes:
                 text = f"{point.name}: {point.threshold:.4g}" if ax is axes[1] else None
                 ax.axvline(point.threshold, color=colour, linestyle=style, lw=1.2, label=text)
@@ -435,6 +424,16 @@ class ErrorRateDisplay(_CurveDisplay):
         axes[1].legend(fontsize="small", loc="best")
         self.axes_, self.figure_ = np.asarray(axes), axes[0].figure
         return self
+
+
+def _draw_densities(
+    ax: Axes, distances: Doubles, similar: NDArray[np.bool_], bins: int, labels: tuple[str, str]
+) -> None:
+    """Draw the densities of the distances of similar and of dissimilar pairs."""
+    edges = np.histogram_bin_edges(distances, bins=bins).tolist()
+    kinds = ((similar, SIMILAR), (~similar, DISSIMILAR))
+    for (kind, colour), label in zip(kinds, labels, strict=True):
+        ax.hist(distances[kind], edges, density=True, alpha=0.55, color=colour, label=label)
 
 
 def _clipped(rates: Sequence[ErrorRate], smallest: float) -> NDArray[np.float64]:

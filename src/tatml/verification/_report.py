@@ -13,9 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
 from .._data.blocks import make_frame
-from .._estimators.given_labels import pair_labels
-from .._estimators.inputs import check_has
-from .._estimators.pair_units import count_rows, number_subgroups, pair_units
+from .._estimators.inputs import check_has, count_rows, number_subgroups, pair_labels, pair_units
 from .._messages import listed, shown
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
@@ -288,23 +286,16 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
 
 def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
     """Return one dict per operating point, with all numbers."""
-    return [
-        {
-            "name": point.name,
-            "threshold": point.threshold,
-            "FMR": point.false_match.value,
-            "FMR_low": point.false_match.low,
-            "FMR_high": point.false_match.high,
-            "FNMR": point.false_non_match.value,
-            "FNMR_low": point.false_non_match.low,
-            "FNMR_high": point.false_non_match.high,
-            "TAR": point.true_accept_rate,
-            "cost": point.cost,
-            "false_matches": point.false_match.n_errors,
-            "false_non_matches": point.false_non_match.n_errors,
-        }
-        for point in points
-    ]
+    rows = []
+    for point in points:
+        row = {"name": point.name, "threshold": point.threshold}
+        for word, rate in (("FMR", point.false_match), ("FNMR", point.false_non_match)):
+            row |= {word: rate.value, f"{word}_low": rate.low, f"{word}_high": rate.high}
+        row |= {"TAR": point.true_accept_rate, "cost": point.cost}
+        row["false_matches"] = point.false_match.n_errors
+        row["false_non_matches"] = point.false_non_match.n_errors
+        rows.append(row)
+    return rows
 
 
 def format_details(report: Report) -> str:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from sklearn.utils import _safe_indexing
 
-from .._estimators.pair_units import check_one_per_pair, count_rows, read_split_units
+from .._estimators.inputs import check_one_per_pair, count_rows, read_split_units
 from .._messages import shown
 from .._validation import check_count, check_flag, check_random
 from .._verification.dependence import link_units

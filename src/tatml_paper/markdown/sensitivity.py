@@ -9,7 +9,7 @@ from ..cells import Scores, method_title
 from ..format import format_number, format_spread
 from ..settings import PRINTED_SENSITIVITY, SENSITIVITY
 from ..standings import Mark, deviation, mark_column, mean_score, p_value
-from ..store import Record, current_records
+from ..store import Record, current_records, grouped
 from .elements import make_table, mark_text
 
 STUDY_DIGITS = 3  # decimals of the accuracies, as in the paper's section on sensitivity
@@ -36,33 +36,26 @@ def sensitivity_text(records: Iterable[Record]) -> str:
     records = current_records(records, "sensitivity")
     if not records:
         return ""
-    places: dict[str, list[Record]] = {}
-    for record in records:
-        places.setdefault(f"{record['dataset']}, {record['features']}", []).append(record)
+    places = grouped(records, lambda r: f"{r['dataset']}, {r['features']}")
     parts = [part for place, own in sorted(places.items()) for part in _place_parts(place, own)]
     return "\n\n".join(part for part in ["# Sensitivity", *parts, EXPLANATION] if part) + "\n"
 
 
 def _place_parts(place: str, records: list[Record]) -> list[str]:
     """Return the sections of the study on one data set."""
-    by_study = {
-        name: [r for r in records if r["setting"]["study"] == name]
-        for name in ("grid", "threshold", "decades")
-    }
+    by_study = grouped(records, lambda r: r["setting"]["study"])
     return [
         f"On {place}. Accuracy of 3-NN in per cent, mean ± standard deviation over "
         f"{len({r['repeat'] for r in records})} repeats.",
-        _grid_tables(by_study["grid"]),
-        _thresholds(by_study["threshold"]),
-        _decade_tables(by_study["decades"]),
+        _grid_tables(by_study.get("grid", [])),
+        _thresholds(by_study.get("threshold", [])),
+        _decade_tables(by_study.get("decades", [])),
     ]
 
 
 def _by(records: Iterable[Record], *names: str) -> dict[tuple, list[Record]]:
     """Group records by the values of some settings, in increasing order."""
-    found: dict[tuple, list[Record]] = {}
-    for r in records:
-        found.setdefault(tuple(r["setting"][name] for name in names), []).append(r)
+    found = grouped(records, lambda r: tuple(r["setting"][name] for name in names))
     return dict(sorted(found.items()))
 
 
@@ -110,10 +103,11 @@ def _thresholds(records: list[Record]) -> str:
     best = max(scores, key=lambda b0: (marks[b0] is Mark.HIGHEST, mean_score(scores[b0])))
     rows = []
     for b0, values in scores.items():
-        highest = marks[b0] is Mark.HIGHEST
-        p = "" if highest else _p_text(p_value(scores[best], values))
+        p = p_value(scores[best], values)
+        tested = "too few repeats to say" if isnan(p) else f"{p:.3f}"
         loss = format_number(mean_score(values) - mean_score(scores[best]), signed=True)
-        rows.append([f"({b0 / 2:g}, {2 * b0:g})", _marked(values, marks[b0]), loss, p])
+        row = [f"({b0 / 2:g}, {2 * b0:g})", _marked(values, marks[b0]), loss]
+        rows.append([*row, "" if marks[b0] is Mark.HIGHEST else tested])
     text = (
         "## Maz: four fixed thresholds\n\nc by cross-validation in each; marks as above. The "
         f"paper: {PRINTED_SENSITIVITY['threshold b0=1']} for (1/2, 2), and the other three "
@@ -121,10 +115,6 @@ def _thresholds(records: list[Record]) -> str:
     )
     header = ["(b_ub, b_lb)", "accuracy", "difference from the highest", "p"]
     return text + "\n\n" + make_table(header, rows)
-
-
-def _p_text(p: float) -> str:
-    return "too few repeats to say" if isnan(p) else f"{p:.3f}"
 
 
 def _decade_tables(records: list[Record]) -> str:
@@ -135,10 +125,9 @@ def _decade_tables(records: list[Record]) -> str:
         "pairs per class. Median: of the squared distances of the training pairs. Balanced: "
         "balanced accuracy of test pairs at the threshold, in per cent."
     ]
-    for moves in sorted({r["setting"]["moves"] for r in records}):
-        moved = [r for r in records if r["setting"]["moves"] == moves]
-        for method in sorted({r["method"] for r in moved}, reverse=True):
-            parts.append(_curve(method, moves, [r for r in moved if r["method"] == method]))
+    for (moves,), moved in _by(records, "moves").items():
+        by_method = grouped(moved, lambda r: r["method"])
+        parts += [_curve(name, moves, by_method[name]) for name in sorted(by_method, reverse=True)]
     return "\n\n".join(parts)
 
 

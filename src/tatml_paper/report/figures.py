@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from tatml.plotting import PairDistanceDisplay
 
 from ..extras import pyplot
 from ..files import replaced_whole
+from .html import HtmlFigure, data_uri
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,20 +29,52 @@ SHOWN = 0.995  # share of the pairs that the axis always shows
 BINS, MOST_BINS = 40, 2000
 
 
-def save_png(folder: Path, name: str, make_figure: Callable[[], Figure], colours: int = 128) -> str:
-    """Save a figure with few colours, to keep the page small; return its name."""
+@dataclass(frozen=True)
+class Picture:
+    """A picture in a folder, with the text that the page shows with it.
+
+    `dataset` and `title` say what a picture of an experiment shows, and below which heading.
+    """
+
+    file: str
+    alternative: str
+    caption: str
+    drawing: bool = True
+    dataset: str = ""
+    title: str = ""
+
+    def read(self, folder: Path) -> HtmlFigure:
+        """Return the picture as an element of the page."""
+        source = data_uri((folder / self.file).read_bytes(), "image/png")
+        return HtmlFigure(source, self.alternative, self.caption, self.drawing)
+
+
+@contextmanager
+def drawn_png(
+    path: Path, height: float, n_rows: int = 1, n_columns: int = 1, colours: int = 128
+) -> Iterator[NDArray]:
+    """Yield the axes of a figure as wide as a phone, and save it when the block ends."""
+    with drawing_style():
+        figure, axes = make_subplots(height, n_rows, n_columns)
+        yield axes
+        save_png(path, figure, colours)
+
+
+def drawing_style() -> AbstractContextManager[None]:
+    """Return the context in which all figures are drawn."""
+    return pyplot().rc_context(STYLE)
+
+
+def save_png(path: Path, figure: Figure, colours: int = 128) -> None:
+    """Save a figure with few colours, to keep the page small, and close it."""
     from PIL import Image  # a dependency of matplotlib
 
-    plt = pyplot()
-    with plt.rc_context(STYLE):
-        figure = make_figure()
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
-        plt.close(figure)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=DPI, metadata={"Software": None})
+    pyplot().close(figure)
     image = Image.open(content).convert("RGB").quantize(colours)
-    with replaced_whole(folder / name) as file:
+    with replaced_whole(path) as file:
         image.save(file, format="png", optimize=True)
-    return name
 
 
 def make_subplots(height: float, n_rows: int, n_columns: int = 1) -> tuple[Figure, NDArray]:

@@ -148,8 +148,8 @@ def item_list(texts: Iterable[str]) -> Markup:
 
 
 def figure_grid(figures: Sequence[HtmlFigure]) -> Markup:
-    """Return figures side by side, as many as stay readable."""
-    return render("figure_grid", figures)
+    """Return figures side by side, as many as stay readable; nothing if there are none."""
+    return render("figure_grid", figures) if figures else join([])
 
 
 def subsection(title: str, *parts: Markup) -> Markup:

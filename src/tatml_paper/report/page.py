@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import numpy as np
 from ..cells import cell_of, dataset_title, method_title
 from ..files import write_text
 from ..markdown.sensitivity import EXPLANATION
-from ..store import Record, read_records
+from ..store import Record, grouped, read_records
 from . import tables
 from .compared import compared_html
 from .html import (
@@ -23,7 +23,6 @@ from .html import (
     Section,
     Value,
     collapsible,
-    data_uri,
     figure_grid,
     fill_page,
     item_list,
@@ -36,6 +35,7 @@ from .plots import accuracy_figures, sensitivity_figures
 from .results import Results, as_number, word_of
 from .story import story_sections
 from .summary import summary_lines
+from .values import number_value, numeric
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -162,14 +162,12 @@ def sensitivity_html(results: Results) -> Markup:
     """Return the ranges of the study, curves over many decades, and all settings."""
     if not results.sensitivity:
         return join([])
-    many = sensitivity_figures(results.sensitivity)
-    table = table_html(tables.settings_table(results))
     heading, *reasons = EXPLANATION.split("\n\n")
     return join(
         [
             item_list(describe_ranges(results)),
-            figure_grid(many) if many else join([]),
-            table,
+            figure_grid(sensitivity_figures(results.sensitivity)),
+            table_html(tables.settings_table(results)),
             subsection(heading.removeprefix("## "), paragraphs(reasons)),
         ]
     )
@@ -177,29 +175,25 @@ def sensitivity_html(results: Results) -> Markup:
 
 def describe_ranges(results: Results) -> list[str]:
     """Return the ranges of accuracy and b0 in each part of the study, one line per method."""
-    groups: dict[str, list[Record]] = defaultdict(list)
     several = len({cell_of(record) for record in results.sensitivity}) > 1
-    for record in results.sensitivity:
-        setting = record["setting"]
-        moves = setting.get("moves")
-        part = (
-            f"values of {tables.SETTING_TITLES.get(moves, moves)}"
-            if moves
-            else tables.STUDIES[setting["study"]]
-        )
+
+    def name(record: Record) -> str:
+        moves, study = record["setting"].get("moves"), record["setting"]["study"]
+        values = f"values of {tables.SETTING_TITLES.get(moves, moves)}"
         place = f"{cell_of(record).title}: " if several else ""
-        groups[f"{place}{method_title(record['method'])}, {part}"].append(record)
-    return [f"{name}: {describe_span(group)}." for name, group in groups.items()]
+        part = values if moves else tables.STUDIES[study]
+        return f"{place}{method_title(record['method'])}, {part}"
+
+    groups = grouped(results.sensitivity, name)
+    return [f"{part}: {describe_span(group)}." for part, group in groups.items()]
 
 
 def describe_span(records: list[Record]) -> str:
     """Return the smallest and the largest mean over the repeats."""
-    settings: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        settings[str(record["setting"])].append(record)
+    settings = grouped(records, lambda r: str(r["setting"])).values()
     parts = []
     for key, form, unit in (("accuracy", ".2f", " %"), ("b0", ".3g", "")):
-        means = [np.mean([as_number(r.get(key)) for r in group]) for group in settings.values()]
+        means = [np.mean([as_number(r.get(key)) for r in group]) for group in settings]
         means = [value for value in means if np.isfinite(value)]
         if means:
             ends = [f"{end:{form}}{unit}" for end in (min(means), max(means))]
@@ -212,9 +206,7 @@ def pictures_html(folder: Path) -> Markup:
     """Return the pictures that were drawn, in the order of their list."""
     groups: dict[str, list[HtmlFigure]] = defaultdict(list)
     for picture in read_pictures(folder):
-        source = data_uri((folder / MANIFEST).with_name(picture.file).read_bytes(), "image/png")
-        figure = HtmlFigure(source, picture.alternative, picture.caption, picture.drawing)
-        groups[picture.title].append(figure)
+        groups[picture.title].append(picture.read((folder / MANIFEST).parent))
     return join(subsection(title, figure_grid(many)) for title, many in groups.items())
 
 
@@ -241,15 +233,16 @@ def provenance_html(results: Results) -> Markup:
 
 def versions_table(results: Results) -> HtmlTable:
     """Return each version that was used, and by how many runs."""
-    used: dict[tuple[str, str], int] = defaultdict(int)
-    for record in results.records:
-        for name, version in list(record["versions"].items())[:KEPT_VERSIONS]:
-            used[str(name), str(version)] += 1
+    used = Counter(
+        (str(name), str(version))
+        for record in results.records
+        for name, version in list(record["versions"].items())[:KEPT_VERSIONS]
+    )
     rows = [
-        [Value(name), Value(version), Value(str(count), count)]
+        [Value(name), Value(version), number_value(count, 0)]
         for (name, version), count in sorted(used.items())
     ]
-    columns = [Column("Software"), Column("Version"), Column("Runs", numeric=True)]
+    columns = [Column("Software"), Column("Version"), *numeric(["Runs"])]
     return HtmlTable("versions", "Versions", columns, rows, tools=False)
 
 

@@ -38,28 +38,15 @@ from ..samples import (
 )
 from ..settings import FEATURE_TITLES, PROTOCOL, Dataset, features_of
 from ..tasks import Task
-from .figures import draw_histograms, make_subplots, save_png
+from .figures import Picture, draw_histograms, drawing_style, drawn_png, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MANIFEST = Path("pictures") / "pictures.json"
 RIGHT, WRONG = "#00734d", "#b3340a"
 NEIGHBOURS = PROTOCOL.neighbours
 DRAWN_AS = 4  # version of the drawings: raise it when they change, so that they are drawn again
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture in the folder, with the text that the page shows with it."""
-
-    file: str
-    dataset: str
-    title: str
-    alternative: str
-    caption: str
-    drawing: bool = True
 
 
 @dataclass(frozen=True)
@@ -173,58 +160,44 @@ def fit_method(task: Task, method: str, samples: DatasetSamples) -> FittedMethod
 
 def draw_distances(folder: Path, stem: str, fit: FittedMethod) -> Picture:
     """Draw histograms of the distances of test pairs, with threshold and margins."""
-    learner = learner_of(fit.fitted)
+    learner, file = learner_of(fit.fitted), f"{stem}-distances.png"
     pairs = held_out_pairs(fit.test.y, fit.test.groups, seed=0)
-    distances = row_distances(fit.embeddings()[1], pairs.index)
-    rates: list[float] = []
-
-    def make_figure() -> Figure:
-        figure, axes = make_subplots(3.8, 1)
+    with drawn_png(folder / file, 3.8) as axes:
         shown = draw_histograms(
             axes[0, 0],
-            distances,
+            row_distances(fit.embeddings()[1], pairs.index),
             pairs.labels,
             threshold=learner.threshold_,
             b0=learner.b0_,
             margin=learner.margin,
             name=f"{fit.title}:\npairs of the test half",
         )
-        rates.extend(shown.error_rates)
-        return figure
-
-    name = save_png(folder, f"{stem}-distances.png", make_figure)
-    missed, passed = rates
+    missed, passed = shown.error_rates
     return Picture(
-        name,
-        fit.dataset.name,
-        "Distances of pairs",
+        file,
         f"Histograms of the distances of similar and dissimilar test pairs of {fit.title}; at the "
         f"threshold {learner.threshold_:.3g}, {missed:.1%} of the similar pairs lie above it and "
         f"{passed:.1%} of the dissimilar ones below.",
         f"{fit.title}: distances of test pairs, with the learnt threshold and its margins.",
+        dataset=fit.dataset.name,
+        title="Distances of pairs",
     )
 
 
 def draw_convergence(folder: Path, stem: str, fit: FittedMethod) -> Picture:
     """Draw primal, dual and gap of the fit."""
-    result = learner_of(fit.fitted).result_
-
-    def make_figure() -> Figure:
-        figure, axes = make_subplots(7.2, 3)
-        ConvergenceDisplay.from_result(
-            result, axes=list(axes[:, 0]), name=f"{fit.title}: objective"
-        )
-        return figure
-
-    name = save_png(folder, f"{stem}-convergence.png", make_figure, colours=32)
+    result, file = learner_of(fit.fitted).result_, f"{stem}-convergence.png"
+    with drawn_png(folder / file, 7.2, 3, colours=32) as axes:
+        name = f"{fit.title}: objective"
+        ConvergenceDisplay.from_result(result, axes=list(axes[:, 0]), name=name)
     plural = "s" if result.n_iter != 1 else ""
     steps = f"{result.n_iter} step{plural} to a duality gap of {result.gap:.1e}"
     return Picture(
-        name,
-        fit.dataset.name,
-        "Convergence",
+        file,
         f"Primal, dual and duality gap by iteration and by seconds for {fit.title}: {steps}.",
         f"{fit.title}: {steps}, at an objective of {result.primal:.4g}.",
+        dataset=fit.dataset.name,
+        title="Convergence",
     )
 
 
@@ -232,24 +205,21 @@ def draw_matrices(folder: Path, stem: str, fit: FittedMethod, method: str) -> li
     """Draw the learnt matrices and their spectra, one picture per block."""
     shown = MetricDisplay.from_estimator(learner_of(fit.fitted))
     pyplot().close(shown.figure_)  # one figure with all blocks would be too small on a phone
-    pictures = []
+    features, pictures = fit.dataset.pixel_features or (), []
     for block, matrix in enumerate(shown.matrices):
-        features = fit.dataset.pixel_features or ()
+        file = f"{stem}-{method}-{block}.png"
         names = [list(features)] if len(features) == len(matrix) else None
         whole = METHODS[method].title + (f", block {block}" if len(shown.matrices) > 1 else "")
-        display = MetricDisplay([matrix], names)
-
-        def make_figure(display: MetricDisplay = display, title: str = whole) -> Figure:
-            return display.plot(name=title).figure_
-
+        with drawing_style():
+            save_png(folder / file, MetricDisplay([matrix], names).plot(name=whole).figure_)
         pictures.append(
             Picture(
-                save_png(folder, f"{stem}-{method}-{block}.png", make_figure),
-                fit.dataset.name,
-                "Learnt matrices",
+                file,
                 f"Heat map and spectrum of the {len(matrix)} × {len(matrix)} matrix that {whole} "
                 f"learnt on {fit.title}, in units in which the prior's diagonal is 1.",
                 f"{fit.title}: the matrix that {whole} learnt; the prior has 1 on the diagonal.",
+                dataset=fit.dataset.name,
+                title="Learnt matrices",
             )
         )
     return pictures
@@ -271,10 +241,9 @@ def draw_contact_sheet(
     known, asked = learnt.training.y, learnt.test.y
     right = np.stack([majority_vote(known[near]) == asked for near in found])
     queries = choose_queries(right, n_queries)
-    train_rows, test_rows = learnt.rows
-
-    def make_figure() -> Figure:
-        figure, axes = make_subplots(0.65 * len(queries) + 0.3, len(queries), 2 * NEIGHBOURS + 1)
+    (train_rows, test_rows), file = learnt.rows, f"{stem}-neighbours.png"
+    shape = (len(queries), 2 * NEIGHBOURS + 1)
+    with drawn_png(folder / file, 0.65 * len(queries) + 0.3, *shape, colours=256) as axes:
         for row, query in zip(axes, queries, strict=True):
             show_image(row[0], images[test_rows[query]])
             for place, near in enumerate(np.concatenate([near[query] for near in found])):
@@ -284,20 +253,17 @@ def draw_contact_sheet(
         axes[0, 0].set_title("query", fontsize=8)
         axes[0, 2].set_title("plain distance", fontsize=8)
         axes[0, 2 + NEIGHBOURS].set_title("learnt distance", fontsize=8)
-        return figure
-
-    name = save_png(folder, f"{stem}-neighbours.png", make_figure, colours=256)
     tally = count_cases(right)
     return Picture(
-        name,
-        learnt.dataset.name,
-        "Queries and their nearest neighbours",
+        file,
         f"Query images of {learnt.title}, each with its {NEIGHBOURS} nearest training images by "
         f"the plain and by the learnt distance, right ones with a tick, wrong ones with a cross. "
         f"{tally}",
         f"{learnt.title}: queries, their {NEIGHBOURS} nearest by the plain distance, then by the "
         f"learnt one; ✓ same class, ✗ another. Chosen to show all cases: {tally}",
         drawing=False,
+        dataset=learnt.dataset.name,
+        title="Queries and their nearest neighbours",
     )
 
 
@@ -354,17 +320,8 @@ def draw_frame(ax: Axes, right: bool) -> None:
     """Mark by colour, line and sign whether a neighbour is of the query's class."""
     colour = RIGHT if right else WRONG
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-    ax.text(
-        0.96,
-        0.94,
-        "✓" if right else "✗",
-        ha="right",
-        va="top",
-        transform=ax.transAxes,
-        color=colour,
-        fontsize=9,
-        fontweight="bold",
-        bbox=box,
-    )
+    font = {"size": 9, "weight": "bold"}
+    place = {"ha": "right", "va": "top", "transform": ax.transAxes}
+    ax.text(0.96, 0.94, "✓" if right else "✗", font, color=colour, bbox=box, **place)
     for spine in ax.spines.values():
         spine.set(color=colour, linewidth=2, linestyle="-" if right else ":")

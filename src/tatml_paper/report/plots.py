@@ -14,7 +14,7 @@ from ..cells import FIXED, Cell, Scores, cell_of, method_title, printed_numbers
 from ..extras import pyplot
 from ..format import format_number
 from ..standings import Mark, deviation, mark_column, mean_score
-from ..store import Record
+from ..store import Record, grouped
 from .html import HtmlFigure, data_uri
 from .results import Results, as_number, word_of
 from .values import with_mark
@@ -148,22 +148,14 @@ LABELS = {
 
 def sensitivity_figures(records: Sequence[Record]) -> list[HtmlFigure]:
     """Plot accuracy and b0 over the values of each parameter that was moved alone."""
-    studies: dict[tuple[Cell, str], list[Record]] = {}
-    for record in records:
-        moved = (record.get("setting") or {}).get("moves")
-        if moved:
-            studies.setdefault((cell_of(record), str(moved)), []).append(record)
+    moved = [record for record in records if record["setting"].get("moves")]
+    studies = grouped(moved, lambda r: (cell_of(r), str(r["setting"]["moves"])))
     with drawing_style():
         drawn = [_sensitivity(*study, group) for study, group in studies.items()]
         for cell in {cell for cell, _ in studies}:
-            _equalise(
-                [
-                    figure
-                    for (own, _), (figure, _) in zip(studies, drawn, strict=True)
-                    if own == cell
-                ]
-            )
-        return [_as_figure(figure, *texts) for figure, texts in drawn]
+            places = [place for place, (own, _) in enumerate(studies) if own == cell]
+            _equalise([drawn[place][0] for place in places])
+        return [HtmlFigure(as_svg(figure), *texts) for figure, texts in drawn]
 
 
 def _equalise(figures: Sequence[Drawing]) -> None:
@@ -172,10 +164,6 @@ def _equalise(figures: Sequence[Drawing]) -> None:
         ends = np.array([figure.axes[row].get_ylim() for figure in figures])
         for figure in figures:
             figure.axes[row].set_ylim(ends[:, 0].min(), ends[:, 1].max())
-
-
-def _as_figure(figure: Drawing, alternative: str, caption: str) -> HtmlFigure:
-    return HtmlFigure(as_svg(figure), alternative, caption)
 
 
 def curves(group: Sequence[Record], parameter: str, key: str) -> dict[str, np.ndarray]:

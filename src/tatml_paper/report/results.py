@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from math import nan
 from typing import Any
-
-import numpy as np
 
 from ..cells import Cell, in_order, printed_numbers, scores_by_cell
 from ..methods import METHODS
@@ -64,9 +62,7 @@ class Results:
         """Whether some method has repeats enough to test differences."""
         columns = self.scores.values()
         repeats = [len(own) for column in columns for own in column.values()]
-        settings: dict[str, int] = defaultdict(int)
-        for record in self.sensitivity:
-            settings[f"{record['method']} {record['setting']}"] += 1
+        settings = Counter(f"{r['method']} {r['setting']}" for r in self.sensitivity)
         return max([*repeats, *settings.values()], default=0) >= LEAST_TESTED
 
     @property
@@ -78,6 +74,5 @@ class Results:
         """Return the seconds that the fits took, by the value of a field, largest first."""
         total: dict[str, float] = defaultdict(float)
         for record in self.records:
-            seconds = as_number(record.get("seconds"))
-            total[word_of(record, key)] += seconds if np.isfinite(seconds) else 0.0
+            total[record[key]] += record["seconds"]
         return dict(sorted(total.items(), key=lambda item: item[1], reverse=True))

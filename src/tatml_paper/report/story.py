@@ -10,25 +10,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..files import write_text
-from .html import HtmlFigure, Section, data_uri, figure_grid, join, paragraphs
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
+from .figures import Picture
+from .html import Section, figure_grid, join, paragraphs
 
 STORY = Path("story") / "story.json"
-
-
-@dataclass(frozen=True)
-class StoryPicture:
-    """A picture in the folder of the story, with the text that the page shows with it."""
-
-    file: str
-    alternative: str
-    caption: str
-    drawing: bool = True
 
 
 @dataclass(frozen=True)
@@ -37,7 +24,7 @@ class Chapter:
 
     title: str
     lines: Sequence[str]
-    pictures: Sequence[StoryPicture] = ()
+    pictures: Sequence[Picture] = ()
 
 
 def write_story(out: str | os.PathLike[str], chapters: Sequence[Chapter]) -> Path:
@@ -64,28 +51,16 @@ def read_story(out: str | os.PathLike[str]) -> list[Chapter]:
     if not path.exists():
         return []
     return [
-        Chapter(entry["title"], entry["lines"], [StoryPicture(**p) for p in entry["pictures"]])
+        Chapter(entry["title"], entry["lines"], [Picture(**p) for p in entry["pictures"]])
         for entry in json.loads(path.read_text(encoding="utf-8"))
     ]
 
 
 def story_sections(out: str | os.PathLike[str]) -> list[Section]:
     """Return one section of the page per chapter."""
-    folder = (Path(out) / STORY).parent
-    return [
-        Section(f"story-{place}", f"{place}. {chapter.title}", _chapter_html(chapter, folder))
-        for place, chapter in enumerate(read_story(out), start=1)
-    ]
-
-
-def _chapter_html(chapter: Chapter, folder: Path) -> Markup:
-    figures = [
-        HtmlFigure(
-            data_uri((folder / picture.file).read_bytes(), "image/png"),
-            picture.alternative,
-            picture.caption,
-            picture.drawing,
-        )
-        for picture in chapter.pictures
-    ]
-    return join([paragraphs(chapter.lines), figure_grid(figures) if figures else join([])])
+    folder, sections = (Path(out) / STORY).parent, []
+    for place, chapter in enumerate(read_story(out), start=1):
+        figures = figure_grid([picture.read(folder) for picture in chapter.pictures])
+        content = join([paragraphs(chapter.lines), figures])
+        sections.append(Section(f"story-{place}", f"{place}. {chapter.title}", content))
+    return sections

@@ -19,7 +19,7 @@ from ..format import format_number
 from ..markdown.sensitivity import STUDY_DIGITS
 from ..settings import PRINTED_SENSITIVITY
 from ..standings import Mark, compare, deviation, mark_column, mean_score
-from ..store import Record
+from ..store import Record, grouped
 from .html import Column, HtmlTable, Value
 from .results import Results, as_number, word_of
 from .values import (
@@ -29,6 +29,8 @@ from .values import (
     describe_marks,
     difference_value,
     method_value,
+    number_value,
+    numeric,
     place_values,
     plain_value,
     rows_of_fixed,
@@ -54,7 +56,7 @@ def overview_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
     return HtmlTable(
         "overview",
         "Table 1: accuracy in per cent of 3 nearest neighbours, by method and cell",
-        [Column("Method"), *(Column(cell.title, numeric=True) for cell in cells)],
+        [Column("Method"), *numeric(cell.title for cell in cells)],
         [[method_value(method), *(entry(cell, method) for cell in cells)] for method in methods],
         f"Mean ± standard deviation over the repeats. {describe_marks(results)}"
         f"{_second_line(results, cells)} Shaded: the fixed configuration.",
@@ -89,19 +91,18 @@ def comparison_table(results: Results, cells: Sequence[Cell]) -> HtmlTable:
                 [
                     *place_values(cell, method),
                     Value(text, mean_score(scores), best=marks[method] is Mark.HIGHEST),
-                    Value(format_number(deviation(scores)), deviation(scores)),
-                    Value(str(len(scores)), len(scores)),
-                    Value(format_number(paper), as_number(paper)),
+                    number_value(deviation(scores)),
+                    number_value(len(scores), 0),
+                    number_value(paper),
                     difference_value(None if paper is None else compare(scores, paper)),
                     difference_value(lead),
                 ]
             )
-    numeric = ("Accuracy", "Standard deviation", "Repeats", "Paper", "Ours − paper")
-    titles = (*numeric, "Fixed configuration − this method")
+    titles = ("Accuracy", "Standard deviation", "Repeats", "Paper", "Ours − paper")
     return HtmlTable(
         "comparison",
         "Table 1 as a list: ours beside the paper's",
-        [*PLACE, *(Column(title, numeric=True) for title in titles)],
+        [*PLACE, *numeric([*titles, "Fixed configuration − this method"])],
         rows,
         f"{describe_marks(results)} The last column compares on the halves that both methods were "
         "run on.",
@@ -121,14 +122,13 @@ def object_table(results: Results) -> HtmlTable | None:
             methods.append(method)
             lead = None if method == BASELINE else compare(scores, column.get(BASELINE, {}))
             seen = mean_score(halves.get(method, {}))
-            loss = mean_score(scores) - seen
             rows.append(
                 [
                     *place_values(cell, method)[:3],
                     accuracy_value(scores, marks[method]),
                     difference_value(lead),
-                    Value(format_number(seen), seen),
-                    Value(format_number(loss, signed=True), loss),
+                    number_value(seen),
+                    number_value(mean_score(scores) - seen, signed=True),
                 ]
             )
     if not rows:
@@ -138,7 +138,7 @@ def object_table(results: Results) -> HtmlTable | None:
     return HtmlTable(
         "objects",
         "By object: no object on both sides of the split",
-        [*PLACE[:3], *(Column(title, numeric=True) for title in titles)],
+        [*PLACE[:3], *numeric(titles)],
         rows,
         "In a random half, views of one object are on both sides; here they are not. "
         f"{describe_marks(results)}",
@@ -162,10 +162,8 @@ def verification_table(results: Results) -> HtmlTable | None:
     rows = []
     for (cell, method), repeats in groups.items():
         means = [float(number) for number in np.mean(repeats, axis=0)]
-        lost = means[3] - means[2]
-        shown = [Value(format_number(number), number) for number in means]
-        shown.append(Value(format_number(lost, signed=True), lost))
-        rows.append([*place_values(cell, method), *shown])
+        lost = number_value(means[3] - means[2], signed=True)
+        rows.append([*place_values(cell, method), *map(number_value, means), lost])
     titles = (
         "Area under the ROC curve",
         "Equal error rate",
@@ -176,7 +174,7 @@ def verification_table(results: Results) -> HtmlTable | None:
     return HtmlTable(
         "verification",
         "Verification: are two samples of the same class?",
-        [*PLACE, *(Column(title, numeric=True) for title in titles)],
+        [*PLACE, *numeric(titles)],
         rows,
         "Pairs of test samples, all numbers in per cent. Balanced accuracy at the threshold that "
         "was learnt with the metric, and at one that was calibrated afterwards on training pairs. "
@@ -197,16 +195,7 @@ CENTRE = "c0 = 1.0, μ0 = 1.0"
 
 def settings_table(results: Results) -> HtmlTable | None:
     """Return each setting of the sensitivity study beside the paper's c0 = μ0 = 1."""
-    groups: dict[Group, list[Record]] = {}
-    for record in results.sensitivity:
-        setting = record["setting"]
-        shown = {
-            SETTING_TITLES.get(name, name): value
-            for name, value in setting.items()
-            if name not in ("study", "moves")
-        }
-        key = cell_of(record), record["method"], setting["study"], compact(shown)
-        groups.setdefault(key, []).append(record)
+    groups = grouped(results.sensitivity, _setting_group)
     if not groups:
         return None
     scores = {key: {r["repeat"]: r["accuracy"] for r in group} for key, group in groups.items()}
@@ -225,9 +214,8 @@ def settings_table(results: Results) -> HtmlTable | None:
                 *_threshold_values(group),
             ]
         )
-    numeric = ("Accuracy", "Difference from c0 = μ0 = 1", "b0", "b0 / median", "Balanced accuracy")
-    columns = [Column("Setting"), Column("Study", choice=True), *PLACE[:3]]
-    columns += [Column(title, numeric=True) for title in numeric]
+    titles = ("Accuracy", "Difference from c0 = μ0 = 1", "b0", "b0 / median", "Balanced accuracy")
+    columns = [Column("Setting"), Column("Study", choice=True), *PLACE[:3], *numeric(titles)]
     remark = (
         f"The paper prints {PRINTED_SENSITIVITY['grid']} for all twelve points of its grid. The "
         "accuracies of the paper's grid and of the paper's thresholds are marked, each as one "
@@ -235,6 +223,16 @@ def settings_table(results: Results) -> HtmlTable | None:
         "Balanced accuracy: for same or different at the threshold, in per cent."
     )
     return HtmlTable("settings", "All settings of the study", columns, rows, remark)
+
+
+def _setting_group(record: Record) -> Group:
+    setting = record["setting"]
+    shown = {
+        SETTING_TITLES.get(name, name): value
+        for name, value in setting.items()
+        if name not in ("study", "moves")
+    }
+    return cell_of(record), record["method"], setting["study"], compact(shown)
 
 
 def _mark_studies(scores: Mapping[Group, Scores]) -> dict[Group, Mark]:
@@ -263,42 +261,35 @@ def _threshold_values(records: Sequence[Record]) -> list[Value]:
 # Lists of runs
 
 
+# The numbers of a run: its title, the field of the record, and the format.
+NUMBERS = (
+    ("Repeat", "repeat", ".0f"),
+    ("Accuracy", "accuracy", ".2f"),
+    ("b0", "b0", ".4g"),
+    ("Threshold", "threshold", ".4g"),
+    ("Duality gap", "gap", ".1e"),
+    ("Seconds", "seconds", ".2f"),
+    ("Pairs", "n_pairs", ".0f"),
+    ("Seed", "seed", ".0f"),
+)
+CONVERGED: Mapping[bool | None, str] = {True: "yes", False: "no"}
+
+
 def run_table(results: Results) -> HtmlTable:
     """Return every run with the parameters that it chose and the time that it took."""
-    rows = [_run_row(record) for record in results.records]
-    titles = ("Repeat", "Accuracy", "b0", "Threshold", "Duality gap", "Seconds", "Pairs", "Seed")
-    return HtmlTable(
-        "runs",
-        f"All {len(rows)} runs",
+    rows = [
         [
-            *PLACE,
-            *(Column(title, numeric=True) for title in titles),
-            Column("Converged", choice=True),
-            Column("Experiment", choice=True),
-            Column("Parameters", code=True),
-        ],
-        rows,
-    )
-
-
-def _run_row(record: Record) -> list[Value]:
-    words: dict[bool | None, str] = {True: "yes", False: "no"}
-    converged = words.get(record.get("converged"), "–")
-    chosen = {**record["setting"], **(record.get("params") or {})}
-    return [
-        *place_values(cell_of(record), word_of(record, "method")),
-        plain_value(record.get("repeat"), ".0f"),
-        plain_value(record.get("accuracy"), ".2f"),
-        plain_value(record.get("b0"), ".4g"),
-        plain_value(record.get("threshold"), ".4g"),
-        plain_value(record.get("gap"), ".1e"),
-        plain_value(record.get("seconds"), ".2f"),
-        plain_value(record.get("n_pairs"), ".0f"),
-        plain_value(record.get("seed"), ".0f"),
-        Value(converged),
-        Value(word_of(record, "experiment")),
-        Value(compact(chosen)),
+            *place_values(cell_of(record), word_of(record, "method")),
+            *(plain_value(record.get(key), form) for _, key, form in NUMBERS),
+            Value(CONVERGED.get(record.get("converged"), "–")),
+            Value(word_of(record, "experiment")),
+            Value(compact({**record["setting"], **(record.get("params") or {})})),
+        ]
+        for record in results.records
     ]
+    columns = [*PLACE, *numeric(title for title, _, _ in NUMBERS), Column("Converged", choice=True)]
+    columns += [Column("Experiment", choice=True), Column("Parameters", code=True)]
+    return HtmlTable("runs", f"All {len(rows)} runs", columns, rows)
 
 
 def failure_table(results: Results) -> HtmlTable | None:
@@ -313,7 +304,7 @@ def failure_table(results: Results) -> HtmlTable | None:
         ]
         for record in results.failed
     ]
-    columns = [*PLACE, Column("Repeat", numeric=True), Column("Error", code=True)]
+    columns = [*PLACE, *numeric(["Repeat"]), Column("Error", code=True)]
     return HtmlTable("failures", f"{count_runs(rows)} that failed", columns, rows)
 
 
@@ -338,13 +329,12 @@ def time_table(
     rows = [
         [
             Value(show(name)),
-            Value(format_number(100 * spent / total, 1), 100 * spent / total),
-            Value(format_number(spent, 1), spent),
-            Value(str(runs[name]), runs[name]),
-            Value(format_number(spent / runs[name], 2), spent / runs[name]),
+            number_value(100 * spent / total, 1),
+            number_value(spent, 1),
+            number_value(runs[name], 0),
+            number_value(spent / runs[name]),
         ]
         for name, spent in seconds.items()
     ]
-    numeric = ("Share, %", "Seconds", "Runs", "Seconds per run")
-    columns = [Column(title), *(Column(t, numeric=True) for t in numeric)]
+    columns = [Column(title), *numeric(["Share, %", "Seconds", "Runs", "Seconds per run"])]
     return HtmlTable(f"time-{key}", f"Time by {title.lower()}", columns, rows, tools=False)

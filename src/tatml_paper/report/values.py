@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..cells import FIXED, Cell, Scores, dataset_title, method_title
-from ..format import DIGITS, format_spread
+from ..format import DIGITS, format_number, format_spread
 from ..methods import METHODS
 from ..settings import FEATURE_TITLES
 from ..standings import LEAST_TESTED, Difference, Mark, deviation, mean_score
@@ -24,6 +24,11 @@ PLACE = (
     Column("Features", choice=True),
     Column("Split", choice=True),
 )
+
+
+def numeric(titles: Iterable[str]) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(title, numeric=True) for title in titles]
 
 
 def place_values(cell: Cell, method: str) -> list[Value]:
@@ -77,6 +82,11 @@ def difference_value(difference: Difference | None) -> Value:
 def rows_of_fixed(methods: Sequence[str]) -> frozenset[int]:
     """Return the places of the fixed configuration in a list of methods."""
     return frozenset(place for place, method in enumerate(methods) if method == FIXED)
+
+
+def number_value(value: float | None, digits: int = DIGITS, *, signed: bool = False) -> Value:
+    """Return a number with some decimals, or a dash if there is none."""
+    return Value(format_number(value, digits, signed=signed), as_number(value))
 
 
 def plain_value(value: Any, form: str) -> Value:

@@ -1,17 +1,31 @@
-"""Outliers in the samples of a fit: entries are clipped, and samples that dominate are named."""
+"""The samples that a metric is learnt from: their device, without outliers, in a kernel's space.
+
+Samples are on the host, or on the device of an array of another package. Priors and thresholds
+are computed, and problems are solved, on the device of the samples. Before a fit, entries that are
+outliers are clipped, and samples that dominate all others are named.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
+from sklearn.base import clone
 
-from .._array import Array, Doubles, Indices, as_double, asarray, namespace, to_numpy
+from .._array import Array, Doubles, Indices, as_double, asarray, foreign_kind, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
+from .._validation import check_random
 from .._warnings import warn_user
+from ..features._kernel_map import Kernel, KernelMap
+from .priors import is_wide
+from .task import Settings
 
+KernelLike = Kernel | KernelMap | None
 TAIL = 0.05  # share of the entries of a column on either side that may be arbitrary
 REACH = 0.5  # how far bounds lie outside the two quantiles, relative to their distance
 FAR = 3.0  # only columns with entries farther outside, in the same units, are clipped
@@ -20,6 +34,109 @@ DOMINANT_SHARE = 0.5  # of the squared distances from the medians
 FEW = 0.01  # share of the samples that counts as few
 MOST_NAMED = 5  # samples that a warning names
 CHUNK_NUMBERS = 2**22  # numbers of the columns that are sorted at a time: 32 MB of float64
+
+
+def fetched(values: Any) -> Any:
+    """Return arrays of other packages, and Blocks or lists of them, as NumPy arrays."""
+    if isinstance(values, list | tuple) and any(foreign_kind(part) for part in values):
+        return [fetched(part) for part in values]
+    if isinstance(values, Blocks):
+        if foreign_kind(values.arrays[0]) is None:
+            return values
+        return values._with_arrays([to_numpy(array) for array in values.arrays])
+    return values if foreign_kind(values) is None else to_numpy(values)
+
+
+def place_blocks(blocks: Blocks, like: Array | None) -> Blocks:
+    """Copy samples to the device of `like`; sparse samples, and those for None, stay."""
+    if like is None or any(isinstance(array, SparseBlock) for array in blocks.arrays):
+        return blocks
+    return blocks._with_arrays([asarray(array, like) for array in blocks.arrays])
+
+
+def host_if_wide(blocks: Blocks, *more: Blocks) -> list[Blocks]:
+    """Return samples on the host if a block of the first is wide, because its span is NumPy's."""
+    given = [blocks, *more]
+    return [fetched(b) for b in given] if any(map(is_wide, blocks.arrays)) else given
+
+
+@dataclass(frozen=True)
+class KernelSettings:
+    """A kernel map to be fitted to all samples and to parts of them.
+
+    Parameters
+    ----------
+    template : KernelMap
+        Its parameters.
+    n_landmarks : int
+        The number of landmarks; parts with fewer samples have fewer.
+    units : {"columns", "common"} or None
+        The units of the kernel; None: by the rule of "auto".
+    """
+
+    template: KernelMap
+    n_landmarks: int
+    units: Literal["columns", "common"] | None = None
+
+    def candidates(self) -> list[KernelSettings]:
+        """Return the settings with all units that may be chosen."""
+        if self.template.units != "auto" or self.template.kernel == "precomputed":
+            return [self]
+        return [replace(self, units=units) for units in ("columns", "common")]
+
+    def fit(self, blocks: Blocks, rows: Indices | None = None, seed: Any = 0) -> KernelMap:
+        """Return the map fitted to samples; `rows` are their columns of a precomputed kernel."""
+        return clone(self.template).fit_blocks(
+            blocks,
+            n_landmarks=self.n_landmarks,
+            units=self.units,
+            columns=rows,
+            random_state=seed,
+        )
+
+
+def read_kernel(
+    template: KernelMap | None, blocks: Blocks, samples_name: str = "X"
+) -> KernelSettings | None:
+    """Return the settings of a kernel after a check for given samples; None without a kernel."""
+    if template is None:
+        return None
+    with _named_samples(samples_name):
+        try:
+            return KernelSettings(template, template.check_parameters(blocks))
+        except (TypeError, ValueError) as error:
+            if str(error).startswith("X: "):
+                raise
+            raise type(error)(f"kernel: {error}") from error
+
+
+@contextmanager
+def _named_samples(name: str) -> Iterator[None]:
+    """Replace the name X of samples in errors of a kernel map by their name in fit."""
+    try:
+        yield
+    except ValueError as error:
+        if name == "X" or not str(error).startswith("X: "):
+            raise
+        raise ValueError(f"{name}{str(error).removeprefix('X')}") from error
+
+
+def map_samples(
+    kernel: KernelSettings | None, blocks: Blocks, settings: Settings, counted: int | None = None
+) -> tuple[Blocks, KernelMap | None, int]:
+    """Return the samples in the space that the metric is learnt in, and the map to it.
+
+    Landmarks are chosen among the first `counted` samples. The last value is the number of blocks,
+    at the end, that are images of the kernel.
+    """
+    if kernel is None:
+        return blocks, None, 0
+    with _named_samples(settings.samples_name):
+        fitted = kernel.fit(blocks[:counted], seed=check_random(settings.random_state))
+    return fitted.map_blocks(blocks), fitted, len(fitted.maps_)
+
+
+# Outliers
 
 
 def clip_outliers(blocks: Blocks, counted: Indices, name: str = "X") -> Blocks:
@@ -77,7 +194,13 @@ def _clip_columns(columns: Array, counted: Indices) -> tuple[Array, Doubles]:
     far = (smallest < low - margin) | (largest > high + margin)
     least, most = np.where(far, low, -np.inf), np.where(far, high, np.inf)
     clipped = xp.clip(columns, asarray(least, columns), asarray(most, columns))
-    return clipped, _squared_deviations(some, ordered, low, high)
+    # The squared distance of each sample from the medians, in units of the bounds.
+    n_rows, width = some.shape[0], high - low
+    middle = (ordered[(n_rows - 1) // 2, :] + ordered[n_rows // 2, :]) / 2
+    used = np.isfinite(width) & (width > 0)
+    unit = asarray(np.where(used, width, np.inf), columns)  # other columns count 0
+    deviations = (some - middle) / unit
+    return clipped, to_numpy(xp.linalg.vecdot(deviations, deviations))
 
 
 def _find_bounds(columns: Array, ordered: Array) -> tuple[Doubles, Doubles]:
@@ -117,14 +240,3 @@ def _warn_of_dominant(squares: Doubles, numbers: Indices, name: str) -> None:
         f"{name}: samples {named}{more} are so far from all others that they make up "
         f"{100 * shares[needed - 1]:.0f} % of the squared distances; check them, or remove them"
     )
-
-
-def _squared_deviations(columns: Array, ordered: Array, low: Doubles, high: Doubles) -> Doubles:
-    """Return for each sample its squared distance from the medians, in units of the bounds."""
-    xp, n_rows = namespace(columns), columns.shape[0]
-    middle = (ordered[(n_rows - 1) // 2, :] + ordered[n_rows // 2, :]) / 2
-    width = high - low
-    used = np.isfinite(width) & (width > 0)
-    unit = asarray(np.where(used, width, np.inf), columns)  # other columns count 0
-    deviations = (columns - middle) / unit
-    return to_numpy(xp.linalg.vecdot(deviations, deviations))
