@@ -745,7 +745,9 @@ class _LogisticDual(_Dual):
                 return lower, upper
             violation = self.y * (self.distances(W) - self.gamma * b0 - self.offset)
             # With D the derivatives of α(t), the step solves (D⁻¹ + B) D δ = slope.
-            root = np.array([(a * b / c) ** 0.5 for a, b, c in zip(alpha, rest, self.c)])
+            root = np.array(
+                [(a * b / c) ** 0.5 for a, b, c in zip(alpha, rest, self.c, strict=True)]
+            )
             B = self.curvature(W, W) + np.outer(self.gamma, self.gamma) * self.softness
             B = np.outer(self.y * root, self.y * root) * B
             B[np.diag_indices_from(B)] += 1
