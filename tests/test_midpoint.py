@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm, sqrtm
 from scipy.optimize import minimize
 
-from tatml import Blocks, Newton
+from tatml import AllPairs, Blocks, Comparisons, Compute, Newton, PairChunks, learn_metric
 from tatml._data.pairs import Pairs
 from tatml._optim.certificate import full_certificate
 from tatml._optim.hessian import SvecRows
@@ -16,6 +16,8 @@ from tatml._optim.layout import Limits
 from tatml._optim.problem import LogDetProblem, additive_hinge, logistic
 from tatml._optim.sums import PairSums
 from tatml._sharding.all_pairs import tile_sums
+from tatml._sharding.base import LossSetting
+from tatml._sharding.chunks import sharded_term
 from tatml._svec import svec
 
 LOSSES = {"squared_hinge": additive_hinge, "logistic": logistic}
@@ -70,7 +72,9 @@ class Case:
 def random_case(shapes, seed=0, n_pairs=25, n_samples=9, weights=False):
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=(n_samples, *shape)) + 1.0 for shape in shapes]
-    index = np.stack([rng.integers(n_samples, size=n_pairs) for _ in range(2)], axis=1)
+    first = rng.integers(n_samples, size=n_pairs)
+    second = (first + rng.integers(1, n_samples, size=n_pairs)) % n_samples
+    index = np.stack([first, second], axis=1)
     similar = rng.random(n_pairs) < 0.5
     pairs = Pairs(index, similar, rng.uniform(0.2, 3, size=n_pairs) if weights else None)
     return Case(arrays, pairs, [array.mean(axis=0) + 0.1 for array in arrays])
@@ -264,3 +268,201 @@ def test_any_point_is_certified(case, loss):
         assert proof.dual <= least.primal
         if proof.gap < 1e3:
             assert problem.at(L, b0).gap >= (value - least.primal) * (1 - 1e-9)
+
+
+# learn_metric, wherever the pairs are
+
+
+def arguments(case, **options):
+    settings = {"C": 2.0, "c0": 1.5, "mu0": 0.3, "tol": 1e-10, "midpoint": case.center}
+    return (case.blocks, case.pairs.index, case.pairs.similar), settings | options
+
+
+def learn_in_memory(data, settings):
+    return learn_metric(*data, **settings)
+
+
+def learn_from_stored(data, settings):
+    zarr = pytest.importorskip("zarr")
+    blocks = Blocks(*(zarr.array(array, chunks=(3, *array.shape[1:])) for array in data[0].arrays))
+    return learn_metric(blocks, *data[1:], **settings)
+
+
+def learn_in_chunks(data, settings):
+    X, pairs, similar = data
+    parts = [slice(0, 10), slice(10, 25)]
+    return learn_metric(PairChunks((X, pairs[p], similar[p]) for p in parts), **settings)
+
+
+def learn_with_little_memory(data, settings):
+    return learn_metric(*data, **settings, compute=Compute(max_memory="20 MB"))
+
+
+PLACES = [learn_from_stored, learn_in_chunks, learn_with_little_memory]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("learn", PLACES)
+def test_pairs_in_parts_give_the_same_solution(learn, loss):
+    case = random_case(SHAPES["two blocks"])
+    data, settings = arguments(case, loss=loss)
+    expected, found = learn_in_memory(data, settings), learn(data, settings)
+    assert found.converged
+    assert abs(found.primal - expected.primal) <= found.gap + expected.gap
+    assert_allclose(found.b0, expected.b0, rtol=1e-4)
+    for got, other in zip([*found.W, *found.V], [*expected.W, *expected.V], strict=True):
+        assert_allclose(got, other, rtol=1e-3, atol=1e-4)
+    for got, other in zip(found.center, case.center, strict=True):
+        assert_allclose(got, other)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_all_pairs_give_the_solution_of_their_list(loss):
+    case, labels = random_case(SHAPES["two blocks"]), np.arange(9) % 3
+    index = np.stack(np.triu_indices(9, 1), axis=1)
+    case.pairs = Pairs(index, labels[index[:, 0]] == labels[index[:, 1]], None)
+    data, settings = arguments(case, loss=loss)
+    expected = learn_in_memory(data, settings)
+    found = learn_metric(data[0], AllPairs(labels), **settings)
+    assert found.converged
+    assert abs(found.primal - expected.primal) <= found.gap + expected.gap
+    assert_allclose(found.V[0], expected.V[0], rtol=1e-3, atol=1e-4)
+
+
+def test_conjugates_between_the_multiples_of_shards_are_bounded_from_above():
+    case = random_case(SHAPES["vectors"])
+    data, _ = arguments(case, loss="logistic")
+    setting = LossSetting(2.0, (0.5, 2.0), loss="logistic")
+    where = Compute(max_memory="20 MB")
+    term = sharded_term(*data, None, setting, where=where, midpoint=case.center)
+    L = [np.linalg.cholesky(W) for W in random_metrics(case)]
+    shards, listed = term.at(L, 0.4), case.problem("logistic").term.at(L, 0.4)
+    assert not term.quadratic
+    for theta in (0.0, 1e-4, 0.003, 0.2, 0.77, 1.0):
+        exact = listed.conjugate(theta)
+        assert shards.conjugate(theta) >= exact - 1e-12
+        assert_allclose(shards.conjugate(theta), exact, rtol=0.2, atol=0.02)
+    assert_allclose(shards.conjugate(1.0), listed.conjugate(1.0), rtol=1e-12)
+
+
+def test_the_mean_of_the_samples_is_the_centre():
+    case = random_case(SHAPES["vectors"])
+    data, settings = arguments(case, midpoint=True)
+    mean = case.arrays[0].mean(axis=0)
+    for found in (learn_in_memory(data, settings), learn_with_little_memory(data, settings)):
+        assert_allclose(found.center[0], mean, rtol=1e-14)
+    given = learn_metric(*data, **settings | {"midpoint": mean[:, 0]})
+    assert_allclose(given.V[0], found.V[0], rtol=1e-4)
+
+
+def test_a_solution_is_the_start_of_the_next_one():
+    data, settings = arguments(random_case(SHAPES["two blocks"]))
+    first = learn_in_memory(data, settings)
+    again = learn_metric(*data, **settings, init=first)
+    assert again.n_iter < first.n_iter
+    assert again.converged
+
+
+def test_the_order_of_pairs_and_of_their_members_does_not_matter(case):
+    (X, pairs, similar), settings = arguments(case)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    one = learn_metric(X, pairs, similar, **settings)
+    other = learn_metric(X, pairs[order][:, ::-1], similar[order], **settings)
+    assert_allclose(one.primal, other.primal, rtol=1e-9)
+    for got, expected in zip([*one.W, *one.V], [*other.W, *other.V], strict=True):
+        assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_shift_of_samples_and_centre_changes_nothing(case):
+    data, settings = arguments(case)
+    shifted = Blocks(*(array + 3.0 for array in case.arrays))
+    moved = settings | {"midpoint": [mean + 3.0 for mean in case.center]}
+    one = learn_metric(*data, **settings)
+    other = learn_metric(shifted, *data[1:], **moved)
+    assert_allclose(one.primal, other.primal, rtol=1e-9)
+    assert_allclose(one.V[0], other.V[0], rtol=1e-3, atol=1e-4)
+
+
+def test_units_do_not_matter_if_the_prior_follows(case):
+    data, settings = arguments(case, prior=random_metrics(case, 7))
+    one = learn_metric(*data, **settings)
+    scaled = Blocks(*(10 * array for array in case.arrays))
+    prior = [W0 / 100 for W0 in settings["prior"]]
+    center = [10 * mean for mean in case.center]
+    other = learn_metric(scaled, *data[1:], **settings | {"prior": prior, "midpoint": center})
+    assert_allclose(one.primal, other.primal, rtol=1e-9)
+    assert_allclose(one.b0, other.b0, rtol=1e-4)
+    assert_allclose(one.V[0], 100 * other.V[0], rtol=1e-3, atol=1e-3)
+
+
+def test_minus_the_score_is_an_inner_product():
+    """docs/theory.md, (Mid): the form that a search by inner products needs."""
+    case = random_case(SHAPES["vectors"])
+    data, settings = arguments(case)
+    found = learn_metric(*data, **settings)
+    W, V = found.W[0], found.V[0]
+    z, R = case.arrays[0][:, :, 0] - found.center[0][:, 0], np.linalg.cholesky(W + V)
+    a, one = np.einsum("ki,ij,kj->k", z, W - V, z)[:, None], np.ones((len(z), 1))
+    u = np.hstack([np.sqrt(2) * z @ R, -a, one])
+    v = np.hstack([np.sqrt(2) * z @ R, one, -a])
+    i, j = data[1].T
+    q = case.scores([W, V])
+    assert_allclose(np.einsum("ki,ki->k", u[i], v[j]), -q, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_threshold_may_have_any_sign(loss):
+    data, settings = arguments(random_case(SHAPES["vectors"]), mu0=-2.0, c0=1e6, loss=loss)
+    assert learn_metric(*data, **settings).b0 == pytest.approx(-2.0, abs=1e-3)
+
+
+def test_the_logistic_loss_needs_no_midpoint():
+    case = random_case(SHAPES["vectors"])
+    data, settings = arguments(case, midpoint=False, loss="logistic", mu0=1.0)
+    found = learn_metric(*data, **settings)
+    assert found.converged
+    assert found.V is None
+    i, j = data[1].T
+    x = case.arrays[0][:, :, 0]
+    D = np.einsum("ki,ij,kj->k", x[i] - x[j], found.W[0], x[i] - x[j])
+    y = np.where(data[2], 1, -1)
+    value = 2.0 * np.logaddexp(0, y * (D - found.b0)).sum() + 1.5 / 2 * (found.b0 - 1.0) ** 2
+    W = found.W[0]
+    value += np.trace(W) - np.linalg.slogdet(W)[1] - len(W)
+    assert_allclose(found.primal, value, rtol=1e-10)
+
+
+REFUSED = {
+    "margin": ({"margin": (0.4, 2.0)}, ValueError, "margin: expected"),
+    "dykstra": ({"solver": "dykstra"}, ValueError, "solver: expected 'newton'"),
+    "comparisons": ({"comparisons": Comparisons([[0, 1, 2]])}, ValueError, "comparisons: expected"),
+    "a word": ({"midpoint": "mean"}, TypeError, "midpoint: "),
+    "two centres": (
+        {"midpoint": [np.zeros(4), np.zeros(4)]},
+        ValueError,
+        "midpoint: expected True",
+    ),
+    "another shape": ({"midpoint": np.zeros(3)}, ValueError, "midpoint: block 0: expected shape"),
+    "NaN": ({"midpoint": np.full(4, np.nan)}, ValueError, "midpoint: block 0: "),
+    "one prior": ({"prior": np.eye(4)}, ValueError, "prior: expected"),
+    "an unknown loss": ({"loss": "hinge"}, ValueError, "loss: expected"),
+    "no number": ({"mu0": np.nan}, ValueError, "mu0: expected"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_meaning_with_a_midpoint_is_refused_by_name(name):
+    options, kind, message = REFUSED[name]
+    data, settings = arguments(random_case(SHAPES["vectors"]), **options)
+    with pytest.raises(kind, match=message):
+        learn_metric(*data, **settings)
+
+
+def test_chunks_have_to_name_their_centre_and_samples():
+    case = random_case(SHAPES["vectors"])
+    data, settings = arguments(case, midpoint=True)
+    with pytest.raises(ValueError, match="midpoint: expected the centre"):
+        learn_metric(PairChunks([data]), **settings)
+    differences = (case.arrays[0][:2], None, [True, False])
+    with pytest.raises(ValueError, match="midpoint: expected chunks"):
+        learn_metric(PairChunks([differences]), **settings | {"midpoint": case.center})

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._array import Array, as_double, asarray, foreign_kind, place_of, to_numpy
+from ._array import Array, as_double, foreign_kind, place_of
 from ._data.blocks import (
     Blocks,
     as_blocks,
+    as_center,
     check_index_kind,
     check_init,
     check_magnitude,
@@ -22,7 +23,7 @@ from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparison
 from ._data.storage import check_files
 from ._learning.prepare import problem_of
 from ._messages import shown
-from ._optim.losses import comparison_hinge, join_hinges
+from ._optim.losses import comparison_hinge, join_losses
 from ._optim.problem import IndexPairs, LogDetProblem
 from ._optim.result import (
     Iterate,
@@ -205,13 +206,9 @@ def learn_metric(
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
     center = None
     if in_parts(where, *data, *compared.values()):
-        if has_midpoint or loss != "squared_hinge":
-            raise ValueError(
-                "midpoint, loss: expected False and 'squared_hinge' where pairs are read in parts, "
-                f"got {shown(midpoint)} and {loss!r}"
-            )
         _check_for_parts(chosen, where)
-        term = sharded_term(*data, setting, comparisons=comparisons, where=where)
+        term = sharded_term(*data, setting, comparisons=comparisons, where=where, midpoint=midpoint)
+        center = term.center
         problem = sharded_problem(term, prior=prior, **threshold)
     else:
         options = setting, where.dtype, threshold
@@ -321,36 +318,16 @@ def _problem_in_memory(
         quadruplets, weights = as_comparisons(comparisons, len(blocks))
         losses.append(comparison_hinge(weights, *setting.comparisons))
         rows = link_pairs(None if pairs is None else pairs.index, quadruplets)
-        loss = join_hinges(losses)
-    center = _as_center(midpoint, blocks)
+        loss = join_losses(losses)
+    center = as_center(
+        midpoint,
+        blocks.block_shapes,
+        lambda: [blocks.xp.mean(as_double(array), axis=0) for array in blocks.arrays],
+        like=blocks.arrays[0],
+    )
     if prior is not None:
         sizes = [n for n, _ in blocks.block_shapes] * (1 if center is None else 2)
         prior = check_prior(prior, sizes, blocks.arrays[0], dtype=dtype)
     options = {"prior": prior, "dtype": dtype, "center": center, **threshold}
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
         return problem_of(blocks, rows, loss, **options), center
-
-
-def _as_center(midpoint: Any, blocks: Blocks) -> list[Array] | None:
-    """Return what is subtracted from the samples of each block; None without a midpoint."""
-    if midpoint is False:
-        return None
-    xp, shapes = blocks.xp, blocks.block_shapes
-    if midpoint is True:
-        return [xp.mean(as_double(array), axis=0) for array in blocks.arrays]
-    if blocks.n_blocks == 1 and not isinstance(midpoint, list):
-        midpoint = [midpoint]
-    if not isinstance(midpoint, list | tuple) or len(midpoint) != blocks.n_blocks:
-        raise ValueError(
-            f"midpoint: expected True, False or {blocks.n_blocks} arrays, one per block, got "
-            f"{shown(midpoint)}"
-        )
-    center = []
-    for m, (given, (n, width)) in enumerate(zip(midpoint, shapes, strict=True)):
-        array = np.asarray(to_numpy(given), dtype=np.float64)
-        if array.shape not in ((n, width), (n,) if width == 1 else (n, width)):
-            raise ValueError(f"midpoint: block {m}: expected shape {(n, width)}, got {array.shape}")
-        if not np.all(np.isfinite(array)):
-            raise ValueError(f"midpoint: block {m}: expected finite numbers, got NaN or infinity")
-        center.append(asarray(array.reshape(n, width), like=blocks.arrays[0]))
-    return center

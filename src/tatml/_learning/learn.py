@@ -16,7 +16,7 @@ from .._array import Doubles, Indices, asarray, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
-from .._optim.losses import comparison_hinge, join_hinges
+from .._optim.losses import comparison_hinge, join_losses
 from .._optim.problem import LogDetProblem, squared_hinge
 from .._optim.result import Result, Status, host_result, learnt_b0, place_result
 from .._optim.solvers import Newton, seeded
@@ -494,7 +494,7 @@ def _problem(
     c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
     samples = place_blocks(prior.samples, settings.place)
     W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
-    return problem_of(samples, linked, join_hinges(losses), c0=c0, mu0=mu0, prior=W0)
+    return problem_of(samples, linked, join_losses(losses), c0=c0, mu0=mu0, prior=W0)
 
 
 def choose_prior(

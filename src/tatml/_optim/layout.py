@@ -17,7 +17,13 @@ from .._array import Array, as_double, contiguous, free_bytes, namespace, on_gpu
 READ = 70.0
 
 
-def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
+def lay_out(
+    arrays: Sequence[Array],
+    *,
+    centre: bool,
+    double: bool = True,
+    midpoint: Sequence[Array] | None = None,
+) -> list[Array]:
     """Return features transposed and contiguous, so that every product is one matrix product.
 
     Parameters
@@ -29,16 +35,26 @@ def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> li
         of centred samples are more accurate.
     double : bool, default=True
         Whether to convert to float64 first; otherwise the dtype of the arrays is kept.
+    midpoint : sequence of M arrays of shape (n_m, n'_m), or None
+        What is subtracted from samples before they are added. With it, the samples minus it follow,
+        as features of blocks of sums.
 
     Returns
     -------
-    list of M arrays of shape (n_rows, n'_m, n_m)
+    list of M arrays of shape (n_rows, n'_m, n_m), or 2M
     """
     if double:
         arrays = [as_double(block) for block in arrays]
+    shifted = [] if midpoint is None else [a - b for a, b in zip(arrays, midpoint, strict=True)]
     if centre:
         arrays = [centred(block) for block in arrays]
-    return [contiguous(namespace(block).matrix_transpose(block)) for block in arrays]
+    blocks = (*arrays, *shifted)
+    return [contiguous(namespace(block).matrix_transpose(block)) for block in blocks]
+
+
+def signs_of(n_blocks: int, midpoint: Sequence[Array] | None) -> tuple[int, ...]:
+    """Return the signs of the features that `lay_out` returns for so many blocks."""
+    return (1,) * n_blocks if midpoint is None else (1,) * n_blocks + (-1,) * n_blocks
 
 
 def centred(block: Array) -> Array:

@@ -422,12 +422,17 @@ def scaled_weights(C: float, weights: Doubles | None, n: int) -> Doubles:
         return C * (np.ones(n) if weights is None else weights)
 
 
-def join_hinges(losses: Sequence[SquaredHinge]) -> SquaredHinge:
-    """Return the loss of the rows of several losses, one after the other, in NumPy arrays."""
+def join_losses(losses: Sequence[SquaredHinge | LogisticLoss]) -> PairLoss:
+    """Return the loss of the rows of several losses, one after the other, in NumPy arrays.
+
+    They are logistic losses, or squared hinges.
+    """
     sign, weight, gamma = (
         np.concatenate([getattr(loss, name) for loss in losses])
         for name in ("sign", "weight", "gamma")
     )
+    if isinstance(losses[0], LogisticLoss):
+        return LogisticLoss(sign, weight, gamma)
     if all(loss.offset is None for loss in losses):
         return SquaredHinge(sign, weight, gamma)
     offsets = [0 * loss.gamma if loss.offset is None else loss.offset for loss in losses]

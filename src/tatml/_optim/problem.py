@@ -56,7 +56,7 @@ from .certificate import (
     quick_certificate,
     unit_roundoff,
 )
-from .layout import lay_out
+from .layout import lay_out, signs_of
 from .losses import LogisticLoss, PairLoss, SquaredHinge, scaled_weights, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
 from .sums import ComparisonSums, Links, PairSums, Sums
@@ -476,11 +476,8 @@ def build_pair_sums(
     # If there are few pairs, their differences are formed at once, which needs no centring.
     # In both cases features are rounded to float32 afterwards.
     many, double = len(pairs) > len(blocks), precision == xp.float64
-    features, signs = lay_out(blocks.arrays, centre=many, double=double), None
-    if center is not None:
-        signs = [1] * blocks.n_blocks + [-1] * blocks.n_blocks
-        shifted = zip(blocks.arrays, center, strict=True)
-        features += lay_out([array - mean for array, mean in shifted], centre=False, double=double)
+    features = lay_out(blocks.arrays, centre=many, double=double, midpoint=center)
+    signs = signs_of(blocks.n_blocks, center)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
     sums = PairSums.of(features, first, second, signs=signs).compact()
     sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))

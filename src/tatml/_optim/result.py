@@ -163,10 +163,10 @@ class Result:
         return is_converged(self.gap, self.primal, self.tol)
 
 
-def with_midpoint(result: Result, center: list[Array]) -> Result:
+def with_midpoint(result: Result, center: Sequence[Array]) -> Result:
     """Return the result of a problem with 2M blocks as one with W, V and the centre."""
     M = len(center)
-    return replace(result, L=result.L[:M], R=result.L[M:], center=center)
+    return replace(result, L=result.L[:M], R=result.L[M:], center=[*center])
 
 
 def joined_factors(init: Any) -> Any:

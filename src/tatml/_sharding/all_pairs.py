@@ -271,7 +271,9 @@ def tile_piece(values: tuple, shared: SharedSamples) -> Piece:
     (I, J), labels, groups, of_kind = values
     features = shared.runs(I) if I == J else shared.runs(I, J)
     # Inner products of samples centred around the mean of the tile cancel less.
-    sums = tile_sums([centred(block) for block in features], I.stop - I.start)
+    blocks = zip(features, shared.signs, strict=True)
+    features = [centred(block) if sign > 0 else block for block, sign in blocks]
+    sums = tile_sums(features, I.stop - I.start, shared.signs)
     vector = sums.form.vector
     similar, weights = vector(labels[0][:, None] == labels[1]), None
     if of_kind != (1.0, 1.0) or groups is not None:
