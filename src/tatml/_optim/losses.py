@@ -431,7 +431,7 @@ def join_losses(losses: Sequence[SquaredHinge | LogisticLoss]) -> PairLoss:
         np.concatenate([getattr(loss, name) for loss in losses])
         for name in ("sign", "weight", "gamma")
     )
-    if isinstance(losses[0], LogisticLoss):
+    if not losses[0].quadratic:
         return LogisticLoss(sign, weight, gamma)
     if all(loss.offset is None for loss in losses):
         return SquaredHinge(sign, weight, gamma)
